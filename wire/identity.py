@@ -90,10 +90,21 @@ if TYPE_CHECKING:
 
     class ProducerEpoch(int):
         """Counts the incarnations of a producer: 0 to 32767."""
+
+    class GroupEpoch(_Counted):
+        """Counts the changes of a consumer group. Its target assignment, its members and their partitions have the
+        epoch that they have reached (KIP-848).
+        """
+
+    class SessionEpoch(_Counted):
+        """Counts the requests of a fetch session (KIP-227)."""
+
+    class AclEpoch(_Counted):
+        """Counts the changes of the ACLs that a node has seen."""
 else:
     Offset = Position = int
     LeaderEpoch = PartitionEpoch = ControllerEpoch = BrokerEpoch = ProducerEpoch = int
-    CoordinatorEpoch = StateEpoch = int
+    CoordinatorEpoch = StateEpoch = GroupEpoch = SessionEpoch = AclEpoch = int
     NodeId = BrokerId = ProducerId = int
 
 # The values for an absent number, as in Kafka.
@@ -107,3 +118,5 @@ NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 NO_COORDINATOR_EPOCH = CoordinatorEpoch(-1)
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
+
+INITIAL_ACL_EPOCH = AclEpoch(0)  # before the first change

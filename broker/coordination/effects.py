@@ -52,7 +52,7 @@ class UncommittedWrites(deque[_Uncommitted[W]]):
         """Adds a write that ends at `end_offset` in the log; it expires at `deadline`, in monotonic seconds."""
         self.append(_Uncommitted(write, end_offset, deadline))
 
-    def pop_committed(self, high_watermark: int) -> list[W]:
+    def pop_committed(self, high_watermark: Offset) -> list[W]:
         """Removes and returns the committed writes, in order."""
         committed = []
         while self and self[0].end_offset <= high_watermark:

@@ -111,7 +111,7 @@ class CoordinatorLoader(Generic[R]):
                 producer = Producer(batch.producer_id, batch.producer_epoch)
                 self._pending.add(Offset(offset), producer, place, (key, value))
             else:
-                self._pending.supersede(place, offset)
+                self._pending.supersede(place, Offset(offset))
                 self._last[place] = (Offset(offset), key, value)
 
     def _end_transaction(self, batch: BatchView) -> None:

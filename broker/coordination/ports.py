@@ -12,13 +12,14 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.partitions.partition_log import AppendInfo, PartitionLog
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.identity import LeaderEpoch
 
 
 class CoordinatorPartition(Protocol):
     """One leader epoch of a partition of a coordinator's topic."""
 
     @property
-    def epoch(self) -> int: ...
+    def epoch(self) -> LeaderEpoch: ...
 
     @property
     def high_watermark(self) -> Watermark:

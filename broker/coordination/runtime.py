@@ -22,6 +22,7 @@ from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.latest import Latest
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import LeaderEpoch
 from trimaran.wire.java_hash import java_hash
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
@@ -64,7 +65,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._new.append(current)
         self._begun.set()
 
-    def ended(self, partition_index: int, leader_epoch: int) -> None:
+    def ended(self, partition_index: int, leader_epoch: LeaderEpoch) -> None:
         """Stops serving the shard of a partition at once."""
         epoch = self._epochs.get(partition_index)
         if epoch is not None and epoch.leader_epoch <= leader_epoch:

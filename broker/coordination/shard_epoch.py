@@ -28,7 +28,7 @@ from trimaran.node.runtime.epoch import open_epoch
 from trimaran.node.runtime.latest import Latest
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class ShardEpoch(Generic[S, R]):
         return f"{self._spec.topic}-{self.partition_index}"
 
     @property
-    def leader_epoch(self) -> int:
+    def leader_epoch(self) -> LeaderEpoch:
         return self._leader.epoch
 
     @property

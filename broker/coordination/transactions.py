@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, KeysView
 from typing import Generic, NamedTuple, TypeVar
 
 from trimaran.node.replicated.state_machine import Producer
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, ProducerId
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -48,8 +48,8 @@ class PendingTransactions(Generic[K, V]):
         self.weight = self.key_weight = 0
         # The number of keys with records, by part.
         self.parts = Counter[Hashable]()
-        self._by_key: dict[K, dict[int, PendingRecord[K, V]]] = {}
-        self._keys: dict[int, dict[K, None]] = {}
+        self._by_key: dict[K, dict[ProducerId, PendingRecord[K, V]]] = {}
+        self._keys: dict[ProducerId, dict[K, None]] = {}
         # The keys that have records of open transactions.
         self.keys: KeysView[K] = self._by_key.keys()
 
@@ -63,11 +63,11 @@ class PendingTransactions(Generic[K, V]):
         """Whether an open transaction has a record of this key."""
         return key in self._by_key
 
-    def has(self, producer_id: int, key: K) -> bool:
+    def has(self, producer_id: ProducerId, key: K) -> bool:
         """Whether the producer's transaction has a record of this key."""
         return key in self._keys.get(producer_id, ())
 
-    def count_of(self, producer_id: int) -> int:
+    def count_of(self, producer_id: ProducerId) -> int:
         """Returns the number of keys with records in the producer's transaction."""
         return len(self._keys.get(producer_id, ()))
 
@@ -88,7 +88,7 @@ class PendingTransactions(Generic[K, V]):
         records[producer.id] = PendingRecord(offset, producer, key, value, weight, key_weight)
         self._keys.setdefault(producer.id, {})[key] = None
 
-    def supersede(self, key: K, offset: int) -> None:
+    def supersede(self, key: K, offset: Offset) -> None:
         """Drops older records of `key`, because a record at `offset` overrides them however their transactions end."""
         pending = self._by_key.get(key)
         if pending is None:
@@ -97,7 +97,7 @@ class PendingTransactions(Generic[K, V]):
             del self._keys[producer_id][key]
             self._remove(key, producer_id)
 
-    def end(self, producer_id: int, is_commit: bool) -> list[PendingRecord[K, V]]:
+    def end(self, producer_id: ProducerId, is_commit: bool) -> list[PendingRecord[K, V]]:
         """Ends the producer's transaction; returns the records that now count, in log order."""
         keys = self._keys.pop(producer_id, {})
         records = sorted(self._remove(key, producer_id) for key in keys)
@@ -108,7 +108,7 @@ class PendingTransactions(Generic[K, V]):
                 self.supersede(record.key, record.offset)
         return records
 
-    def _remove(self, key: K, producer_id: int) -> PendingRecord[K, V]:
+    def _remove(self, key: K, producer_id: ProducerId) -> PendingRecord[K, V]:
         pending = self._by_key[key]
         record = pending.pop(producer_id)
         self.weight -= record.weight

@@ -27,7 +27,7 @@ from trimaran.log.old_formats.down_conversion import OVERFLOW
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset
+from trimaran.wire.identity import NO_BROKER_EPOCH, NO_OFFSET, BrokerEpoch, BrokerId, Offset
 from trimaran.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -45,6 +45,7 @@ Source: TypeAlias = PartitionLeader | FollowerReads
 _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 _NO_DIVERGENCE = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
+_START = Offset(0)
 _NO_SNAPSHOT = SnapshotId()
 # librdkafka treats null records as a protocol error; Kafka and this broker therefore send an empty byte array instead.
 _NOTHING = b""
@@ -66,7 +67,7 @@ class FetchTerms:
     whole_messages: bool = True  # returns a first batch larger than the limit (KIP-74)
     committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # the code at an unknown end
     reads_followers: bool = False  # a consumer with KIP-392
-    prefer: Callable[[PartitionLeader, int], int] | None = None  # finds the replica to read
+    prefer: Callable[[PartitionLeader, Offset], BrokerId] | None = None  # finds the replica to read
     may_read: Callable[[str], bool] | None = None  # called at each read: permissions may change
     throttle: ReplicationThrottle | None = None  # None: nothing is throttled
 
@@ -466,7 +467,7 @@ class Fetch:
         return PartitionData(
             partition_index=slot.index,
             error_code=code,
-            high_watermark=-1,
+            high_watermark=NO_OFFSET,
             diverging_epoch=_NO_DIVERGENCE,
             current_leader=leader,
             snapshot_id=_NO_SNAPSHOT,
@@ -479,13 +480,13 @@ def _untouched(slot: Slot) -> Found:
     """Returns the result for an empty log that has not been created yet."""
     data = PartitionData(
         partition_index=slot.index,
-        high_watermark=0,
-        last_stable_offset=0,
-        log_start_offset=0,
+        high_watermark=_START,
+        last_stable_offset=_START,
+        log_start_offset=_START,
         diverging_epoch=_NO_DIVERGENCE,
         current_leader=_NO_LEADER,
         snapshot_id=_NO_SNAPSHOT,
         aborted_transactions=None,
         records=_NOTHING,
     )
-    return Found(data, 0, watermark=0, log_start_offset=0)
+    return Found(data, 0, watermark=_START, log_start_offset=_START)

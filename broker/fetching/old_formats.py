@@ -11,6 +11,7 @@ from trimaran.log.old_formats.message_sets import V0, V1
 from trimaran.log.segments.slices import LogSlice
 from trimaran.node.runtime.threads import HEAVY_SECONDS, run_computing
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import NO_OFFSET, Offset
 from trimaran.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 FIRST_FETCH_VERSION_OF_BATCHES = 4
@@ -45,17 +46,17 @@ async def down_converted(
 
 
 async def _down_convert(
-    data: PartitionData, piece: LogSlice, magic: int, offset: int, whom: int
+    data: PartitionData, piece: LogSlice, magic: int, offset: Offset, whom: int
 ) -> None:
     try:
         data.records = await run_computing(
             _read_down, piece, magic, offset, whom=whom, seconds=HEAVY_SECONDS
         )
     except KafkaError as error:
-        data.error_code, data.high_watermark, data.records = error.code, -1, b""
+        data.error_code, data.high_watermark, data.records = error.code, NO_OFFSET, b""
 
 
-def _read_down(piece: LogSlice, magic: int, offset: int) -> bytes:
+def _read_down(piece: LogSlice, magic: int, offset: Offset) -> bytes:
     try:
         stored = piece.read()
     except OSError as error:

@@ -12,7 +12,7 @@ from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.broker.partitions.isr import ReplicaProgress
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
-from trimaran.wire.identity import BrokerId
+from trimaran.wire.identity import BrokerId, Offset
 
 FROM_LEADER = BrokerId(-1)
 
@@ -25,14 +25,14 @@ class ClientMetadata(NamedTuple):
 
 
 ReplicaSelector: TypeAlias = Callable[
-    [PartitionLeader, int, ClientMetadata, ClusterImage, BrokerId], BrokerId
+    [PartitionLeader, Offset, ClientMetadata, ClusterImage, BrokerId], BrokerId
 ]
 """Returns the broker to read from, or FROM_LEADER, for a leader, offset, client, cluster and the id of this broker."""
 
 
 def rack_aware(
     leader: PartitionLeader,
-    offset: int,
+    offset: Offset,
     client: ClientMetadata,
     cluster: ClusterImage,
     node_id: BrokerId,
@@ -61,7 +61,7 @@ def rack_aware(
 
 
 def _serves(
-    broker: BrokerRegistration, progress: ReplicaProgress, offset: int, listener: str
+    broker: BrokerRegistration, progress: ReplicaProgress, offset: Offset, listener: str
 ) -> bool:
     has_offset = progress.log_start_offset <= offset <= progress.end_offset
     return has_offset and not broker.fenced and endpoint_of(broker, listener) is not None

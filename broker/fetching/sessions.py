@@ -17,13 +17,20 @@ from trimaran.broker.fetching.slots import Slot, key_of
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition, TopicPartition
+from trimaran.wire.identity import (
+    INITIAL_ACL_EPOCH,
+    AclEpoch,
+    SessionEpoch,
+    TopicIdPartition,
+    TopicPartition,
+)
 from trimaran.wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
 from trimaran.wire.transport.scheduling.effects import Handling
 
 NO_SESSION = 0
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
+INITIAL_EPOCH = SessionEpoch(0)
+FIRST_EPOCH = SessionEpoch(1)  # that of the request after a full one
+FINAL_EPOCH = SessionEpoch(-1)
 EPOCH_MAX = (1 << 31) - 1
 # As in Kafka, a session that was used within two minutes is not evicted for another of the same kind.
 EVICTION_IDLE_SECONDS = 120.0
@@ -34,9 +41,9 @@ PARTITIONS_MAX = 200_000
 NAME_BYTES_MAX = 255
 
 
-def next_epoch(epoch: int) -> int:
+def next_epoch(epoch: SessionEpoch) -> SessionEpoch:
     """Returns the epoch after this one: epochs count from 1 after the initial 0, and wrap to 1."""
-    return 1 if epoch >= EPOCH_MAX else epoch + 1
+    return FIRST_EPOCH if epoch >= EPOCH_MAX else epoch + 1
 
 
 @dataclass(slots=True)
@@ -60,11 +67,11 @@ class FetchSession:
     reader: FetchReader
     used_at: float
     room: SessionCapacity
-    epoch: int = next_epoch(INITIAL_EPOCH)
+    epoch: SessionEpoch = FIRST_EPOCH
     slots: dict[TopicPartition | TopicIdPartition, Slot] = field(default_factory=dict)
     current_fetch: Fetch | None = None
     # The authorizer's epoch when all partitions were last read.
-    acl_epoch: int = 0
+    acl_epoch: AclEpoch = INITIAL_ACL_EPOCH
     closed: bool = False
     # Partitions already counted in the room for updates in progress: an update is made in steps, while other sessions
     # may grow.
@@ -161,7 +168,7 @@ class FetchSession:
             self.current_fetch.release()
         self.current_fetch = fetch
 
-    def heed(self, acl_epoch: int) -> None:
+    def heed(self, acl_epoch: AclEpoch) -> None:
         """Makes the next fetch read all partitions if ACLs have changed since the previous one."""
         if acl_epoch != self.acl_epoch:
             self.acl_epoch = acl_epoch

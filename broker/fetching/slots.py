@@ -12,7 +12,7 @@ from trimaran.broker.partitions.watchers import Interest, Reader
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, Offset, TopicIdPartition, TopicPartition
 from trimaran.wire.messages.fetch import (
     FetchPartition,
     FetchTopic,
@@ -20,7 +20,7 @@ from trimaran.wire.messages.fetch import (
     PartitionData,
 )
 
-NOTHING_SENT = -1
+NOTHING_SENT = NO_OFFSET
 
 
 def key_of(topic: FetchTopic | ForgottenTopic, partition: int) -> TopicPartition | TopicIdPartition:
@@ -76,11 +76,11 @@ class Slot(Interest):
 
     def update(self, wanted: FetchPartition) -> None:
         """Sets the fields from a request."""
-        self.fetch_offset = Offset(wanted.fetch_offset)
+        self.fetch_offset = wanted.fetch_offset
         self.max_bytes = wanted.partition_max_bytes
         self.leader_epoch = wanted.current_leader_epoch
-        self.last_fetched_epoch = LeaderEpoch(wanted.last_fetched_epoch)
-        self.log_start_offset = Offset(wanted.log_start_offset)
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+        self.log_start_offset = wanted.log_start_offset
 
     def named_in(self, partitions: Partitions) -> TopicPartition:
         """Returns the partition with its topic name. Raises KafkaError UNKNOWN_TOPIC_ID."""
@@ -136,8 +136,8 @@ class Found:
     size: int
     urgent: bool = False
     again: bool = False  # the next request must read the slot again in any case
-    watermark: int = -1
-    log_start_offset: int = -1
+    watermark: Offset = NOTHING_SENT
+    log_start_offset: Offset = NOTHING_SENT
     leader: PartitionLeader | None = None  # the leader that the records were read from
     unlisted: Unlisted | None = None
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.identity import Offset
 
 _COUNT = struct.Struct(">i")
 
@@ -34,7 +35,7 @@ class Topics(Protocol):
         """An object that differs whenever any topic may have changed."""
 
     @property
-    def offset(self) -> int:
+    def offset(self) -> Offset:
         """The offset of this version in the metadata log."""
 
     def find(self, name: str) -> Topic | None: ...

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 # Clients of that time retry this code after commits and fetches; they do not retry COORDINATOR_NOT_AVAILABLE.
 UNAVAILABLE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -20,7 +20,7 @@ UNAVAILABLE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 class ZooKeeperOffsets(Protocol):
     """Reads and writes the offsets of old consumers. Both methods return soon, even if ZooKeeper does not respond."""
 
-    async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
         """Stores all offsets.
 
         Raises:
@@ -30,7 +30,7 @@ class ZooKeeperOffsets(Protocol):
 
     async def fetch(
         self, group: str, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, int | None]:
+    ) -> Mapping[TopicPartition, Offset | None]:
         """Returns the stored offsets; None for a value that is not a number.
 
         Raises:

@@ -17,6 +17,7 @@ from trimaran.node.replicated.pending import settled
 from trimaran.quorum.metadata.features import GROUP_VERSION
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -35,7 +36,7 @@ def _fail(
     return ConsumerGroupHeartbeatResponse(
         error_code=code,
         error_message=message or code.sentence,
-        member_epoch=0,
+        member_epoch=GroupEpoch(0),
         heartbeat_interval_ms=0,
     )
 

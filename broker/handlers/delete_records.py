@@ -20,7 +20,7 @@ from trimaran.broker.partitions.watermark_waits import (
     wait_for_flushes,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, Offset, TopicPartition
 from trimaran.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -87,7 +87,7 @@ def delete_records(
 
 
 def _flushed(
-    offsets: Mapping[TopicPartition, int], ctx: DataContext
+    offsets: Mapping[TopicPartition, Offset], ctx: DataContext
 ) -> Handling[Collection[TopicPartition]]:
     """Waits for the flushes of partitions that are to be deleted up to the watermark or beyond it. Returns the
     partitions whose flush is late.
@@ -103,7 +103,7 @@ def _flushed(
 
 def _refused(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(
-        partition_index=wanted.partition_index, low_watermark=-1, error_code=code
+        partition_index=wanted.partition_index, low_watermark=NO_OFFSET, error_code=code
     )
 
 

@@ -9,6 +9,7 @@ from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import NO_NODE
 from trimaran.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -58,7 +59,7 @@ def describe_cluster(
     alive = [broker.broker_id for broker in brokers if not broker.is_fenced]
     return DescribeClusterResponse(
         cluster_id=ctx.cluster_id,
-        controller_id=ctx.node_id if ctx.node_id in alive else min(alive, default=-1),
+        controller_id=ctx.node_id if ctx.node_id in alive else min(alive, default=NO_NODE),
         brokers=brokers,
         cluster_authorized_operations=(
             cluster_operations(ctx, call)

@@ -16,7 +16,7 @@ from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import NO_SEQUENCE, TopicPartition
+from trimaran.wire.identity import NO_SEQUENCE, ProducerId, TopicPartition
 from trimaran.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -110,7 +110,7 @@ def _producers(
     return starmap(_shown, list(partition.log.producers.entries()))
 
 
-def _shown(producer_id: int, entry: ProducerEntry) -> ProducerState:
+def _shown(producer_id: ProducerId, entry: ProducerEntry) -> ProducerState:
     return ProducerState(
         producer_id=producer_id,
         producer_epoch=entry.epoch,

@@ -42,7 +42,14 @@ from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, BrokerId
+from trimaran.wire.identity import (
+    INITIAL_ACL_EPOCH,
+    NO_BROKER_EPOCH,
+    AclEpoch,
+    BrokerEpoch,
+    BrokerId,
+    Offset,
+)
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -167,13 +174,13 @@ def _reading(ctx: DataContext, call: Call) -> Callable[[str], bool]:
     return lambda topic: may(ctx, call, Action(READ, TOPIC, topic))
 
 
-def _acl_epoch(ctx: DataContext) -> int:
-    return 0 if ctx.authorizer is None else ctx.authorizer.epoch
+def _acl_epoch(ctx: DataContext) -> AclEpoch:
+    return INITIAL_ACL_EPOCH if ctx.authorizer is None else ctx.authorizer.epoch
 
 
 def _preference(
     request: FetchRequest, ctx: DataContext, call: Call
-) -> Callable[[PartitionLeader, int], int]:
+) -> Callable[[PartitionLeader, Offset], BrokerId]:
     """Returns a function that selects the replica from which this consumer should read a partition."""
     selector = ctx.replica_selector
     assert selector is not None

@@ -16,6 +16,7 @@ from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from trimaran.quorum.serving.authorization import may_with
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -131,7 +132,7 @@ def _locate(key: str, kind: _Kind, ctx: GroupContext, listener: str) -> Coordina
 def _nowhere(key: str, code: ErrorCode, message: str = "") -> Coordinator:
     return Coordinator(
         key=key,
-        node_id=-1,
+        node_id=BrokerId(-1),
         host="",
         port=-1,
         error_code=code,

@@ -11,7 +11,7 @@ from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may, may_somewhere
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerEpoch, ProducerId
+from trimaran.wire.identity import NO_PRODUCER_EPOCH, ProducerEpoch, ProducerId
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.requests.access import cluster, transactional_ids
@@ -26,7 +26,7 @@ NONE = -1
 def _fail(
     _request: InitProducerIdRequest, code: ErrorCode, _message: str
 ) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_epoch=NONE)
+    return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
 
 
 @handles(

@@ -162,8 +162,8 @@ def _visible(
     wanted: ListOffsetsPartition,
     leader: PartitionLeader,
     reader: Requester,
-) -> list[int]:
-    visible = list[int](offsets[: max(0, wanted.max_num_offsets)])
+) -> list[Offset]:
+    visible = list(offsets[: max(0, wanted.max_num_offsets)])
     watermark = leader.high_watermark.offset
     if reader.is_client and visible and visible[0] > watermark:
         return [watermark, *(offset for offset in visible if offset < watermark)]

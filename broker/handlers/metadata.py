@@ -30,7 +30,7 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.buffers.response_size import ResponseTooLarge
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import BrokerId
+from trimaran.wire.identity import INITIAL_ACL_EPOCH, NO_NODE, AclEpoch, BrokerId
 from trimaran.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -47,7 +47,6 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
-NO_CONTROLLER = -1
 # Errors of topics that the client may not see; it learns no operations of them.
 _OF_UNSEEN = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -141,8 +140,8 @@ def _taking_room(call: Call, size: int) -> Handling[None]:
     yield None
 
 
-def _acls_epoch(ctx: AdminContext) -> int:
-    return 0 if ctx.authorizer is None else ctx.authorizer.epoch
+def _acls_epoch(ctx: AdminContext) -> AclEpoch:
+    return INITIAL_ACL_EPOCH if ctx.authorizer is None else ctx.authorizer.epoch
 
 
 def _is_kept(request: MetadataRequest) -> bool:
@@ -274,7 +273,7 @@ def _response(
     return MetadataResponse(
         brokers=brokers,
         cluster_id=ctx.cluster_id,
-        controller_id=ctx.node_id if ctx.node_id in alive else min(alive, default=NO_CONTROLLER),
+        controller_id=ctx.node_id if ctx.node_id in alive else min(alive, default=NO_NODE),
         topics=topics,
         cluster_authorized_operations=operations,
     )

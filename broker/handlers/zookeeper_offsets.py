@@ -12,7 +12,7 @@ from functools import partial
 from trimaran.broker.groups.offsets import check_partition
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import NO_OFFSET, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, Offset, TopicPartition
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -38,7 +38,7 @@ def committed_to_zookeeper(
     """Commits the offsets of a request whose partitions are known to exist."""
     assert ctx.zookeeper_offsets is not None
     codes: dict[TopicPartition, ErrorCode] = {}
-    offsets: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, Offset] = {}
     for topic in request.topics:
         for partition in topic.partitions:
             key = TopicPartition(topic.name, partition.partition_index)
@@ -88,7 +88,7 @@ def fetched_from_zookeeper(
                 known.append(key)
             yield None
         yield None
-    found: Mapping[TopicPartition, int | None] = {}
+    found: Mapping[TopicPartition, Offset | None] = {}
     try:
         found = yield Wait(partial(ctx.zookeeper_offsets.fetch, request.group_id, known))
     except KafkaError as error:
@@ -106,7 +106,7 @@ def fetched_from_zookeeper(
 
 def _fetched(
     key: TopicPartition,
-    found: Mapping[TopicPartition, int | None],
+    found: Mapping[TopicPartition, Offset | None],
     codes: Mapping[TopicPartition, ErrorCode],
 ) -> OffsetFetchResponsePartition:
     offset = found.get(key)

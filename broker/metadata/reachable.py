@@ -23,7 +23,7 @@ class Reachable:
     def __contains__(self, broker_id: BrokerId) -> bool:
         return broker_id in self._brokers
 
-    def leader(self, partition: PartitionImage) -> int:
+    def leader(self, partition: PartitionImage) -> BrokerId:
         """Returns the leader, or -1 if there is none or it cannot be reached."""
         return partition.leader if partition.leader in self._brokers else NO_LEADER
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from trimaran.quorum.metadata.image import TopicsImage
 from trimaran.wire.codec.declarations import EncodedArray
+from trimaran.wire.identity import AclEpoch
 from trimaran.wire.security.principal import ANONYMOUS, Principal
 
 # Cached principals (with hosts); one takes 8 bytes per topic, and shares the encoded topics.
@@ -40,12 +41,12 @@ class SeenTopics:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def find(self, asker: Asker, topics: TopicsImage, acls_epoch: int) -> EncodedArray | None:
+    def find(self, asker: Asker, topics: TopicsImage, acls_epoch: AclEpoch) -> EncodedArray | None:
         """Returns the cached topics for `asker`; callers must not change them."""
         return self._kept.get(asker) if self._is_of(topics, acls_epoch) else None
 
     def keep(
-        self, asker: Asker, topics: TopicsImage, acls_epoch: int, answer: EncodedArray
+        self, asker: Asker, topics: TopicsImage, acls_epoch: AclEpoch, answer: EncodedArray
     ) -> None:
         """Caches a response; drops the oldest one, and all responses for other topics or ACLs."""
         if not self._is_of(topics, acls_epoch):
@@ -55,5 +56,5 @@ class SeenTopics:
             del self._kept[next(iter(self._kept))]
         self._kept[asker] = answer
 
-    def _is_of(self, topics: TopicsImage, acls_epoch: int) -> bool:
+    def _is_of(self, topics: TopicsImage, acls_epoch: AclEpoch) -> bool:
         return self._topics is topics and self._acls_epoch == acls_epoch

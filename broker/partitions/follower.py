@@ -148,7 +148,7 @@ class PartitionFollower:
             return False
         return self.replica.saved_watermark < self.log.log_end_offset <= leader_log_start_offset
 
-    def take_watermark(self, high_watermark: int, leader_log_start_offset: Offset) -> None:
+    def take_watermark(self, high_watermark: Offset, leader_log_start_offset: Offset) -> None:
         """Applies the leader's high watermark and log start, as far as this log reaches; called after append and
         truncation.
 
@@ -216,7 +216,7 @@ class PartitionFollower:
         if not self.ready:
             self._services.commit.mark_dirty(self.log, self._flushed)
 
-    def _flushed(self, _offset: int) -> None:
+    def _flushed(self, _offset: Offset) -> None:
         """Reports that the log is ready; called by the group commit when more of the log is durable."""
         if not self.ended and self.on_ready is not None and self.ready:
             self.on_ready(self)

@@ -106,7 +106,7 @@ class InSyncReplicas:
         self,
         replica_id: BrokerId,
         progress: ReplicaProgress,
-        high_watermark: int,
+        high_watermark: Offset,
         start_offset: Offset,
     ) -> IsrChange | None:
         """Returns a change that adds `replica_id`, if it may join and no change is pending."""

@@ -141,7 +141,7 @@ def next_high_watermark(
 
 def may_join(
     progress: ReplicaProgress,
-    high_watermark: int,
+    high_watermark: Offset,
     epoch_start_offset: Offset,
     log_start_offset: Offset,
 ) -> bool:

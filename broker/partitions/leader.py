@@ -143,7 +143,7 @@ class PartitionLeader:
         else:
             self._watermarks.advance_high()
 
-    def _flushed(self, _offset: int) -> None:
+    def _flushed(self, _offset: Offset) -> None:
         """Advances the watermark; called by the group commit when more of the log is durable."""
         if not self.high_watermark.closed:
             self._watermarks.advance_high()
@@ -205,13 +205,15 @@ class PartitionLeader:
         """Whether the disk is behind, as in `Durability.is_behind`."""
         return self._services.commit.is_behind(self.log)
 
-    async def wait_flushed(self, offset: int) -> None:
+    async def wait_flushed(self, offset: Offset) -> None:
         """Waits as `GroupCommit.wait_flushed` does."""
         await self._commit.wait_flushed(self.log, Offset(offset))
 
     # -- followers
 
-    def check_not_outrun(self, replica_id: BrokerId, offset: Offset, last_epoch: int) -> None:
+    def check_not_outrun(
+        self, replica_id: BrokerId, offset: Offset, last_epoch: LeaderEpoch
+    ) -> None:
         """Checks a follower's fetch at `offset`, after a last record of `last_epoch`. If an in-sync follower has more
         of this epoch than the leader, this replica has lost records or has sent damaged ones: it must not make others
         truncate (P19).

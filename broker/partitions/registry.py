@@ -18,7 +18,7 @@ from trimaran.broker.partitions.services import Services
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import NO_LEADER_EPOCH, BrokerId, Offset, TopicPartition
+from trimaran.wire.identity import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class LeadershipListener(Protocol):
     def began(self, partition_index: int, leader: PartitionLeader) -> None:
         """Begins a leader epoch; not called while the log cannot be opened."""
 
-    def ended(self, partition_index: int, leader_epoch: int) -> None:
+    def ended(self, partition_index: int, leader_epoch: LeaderEpoch) -> None:
         """Ends a leader epoch after its watermark was closed. `began` may not have been called for it."""
 
 
@@ -52,7 +52,7 @@ class Partitions:
         self,
         services: Services,
         fetchers: FetcherManager,
-        saved_watermark: Callable[[TopicPartition], int],
+        saved_watermark: Callable[[TopicPartition], Offset],
     ) -> None:
         """`saved_watermark` returns the checkpointed high watermark of a partition, or 0."""
         self._services = services
@@ -109,7 +109,9 @@ class Partitions:
         topic = self._services.metadata.image.topics.by_name.get(key.topic)
         return None if topic is None else topic.partitions.get(key.partition)
 
-    def hosted(self, key: TopicPartition, current_leader_epoch: int = NO_LEADER_EPOCH) -> Partition:
+    def hosted(
+        self, key: TopicPartition, current_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    ) -> Partition:
         """Returns this broker's replica if the caller has its current leader epoch.
 
         Raises:
@@ -133,7 +135,7 @@ class Partitions:
         return partition
 
     def leader_of(
-        self, key: TopicPartition, current_leader_epoch: int = NO_LEADER_EPOCH
+        self, key: TopicPartition, current_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
     ) -> PartitionLeader:
         """Returns the leader epoch of the partition. Raises as `hosted` does, and NOT_LEADER_OR_FOLLOWER."""
         return self.hosted(key, current_leader_epoch).open_leader()
@@ -222,7 +224,7 @@ class Partitions:
                 return
             listener.began(partition.index, leader)
 
-    def _notify_ended(self, partition: Partition, led: bool, leader_epoch: int) -> None:
+    def _notify_ended(self, partition: Partition, led: bool, leader_epoch: LeaderEpoch) -> None:
         if not led:
             self._fetchers.unfollow(partition)
         elif listener := self._listeners.get(partition.topic):

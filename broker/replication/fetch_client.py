@@ -14,10 +14,12 @@ from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.backoff import exponential_seconds
 from trimaran.wire.identity import (
+    NO_BROKER_EPOCH,
     NO_LEADER_EPOCH,
     NO_OFFSET,
     BrokerEpoch,
     BrokerId,
+    LeaderEpoch,
     TopicIdPartition,
 )
 from trimaran.wire.messages.fetch import (
@@ -94,7 +96,7 @@ class FetchClient:
         self._followed: dict[TopicIdPartition, PartitionFetchState] = {}
         # The leader epochs and positions as sent, all with the broker epoch `_sent_broker_epoch`.
         self._known: dict[TopicIdPartition, tuple[int, FetchPosition]] = {}
-        self._sent_broker_epoch = -1
+        self._sent_broker_epoch = NO_BROKER_EPOCH
         self._changed: dict[TopicIdPartition, None] = {}
         self._to_forget: dict[TopicIdPartition, None] = {}
         self._delayed: dict[TopicIdPartition, float] = {}
@@ -290,7 +292,9 @@ class FetchClient:
         self._changed.clear()
         return list(topics.values())
 
-    def _wanted(self, index: int, leader_epoch: int, position: FetchPosition) -> FetchPartition:
+    def _wanted(
+        self, index: int, leader_epoch: LeaderEpoch, position: FetchPosition
+    ) -> FetchPartition:
         return FetchPartition(
             partition=index,
             current_leader_epoch=leader_epoch,

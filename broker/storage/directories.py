@@ -201,10 +201,10 @@ class LogDirectories:
         """Returns the directory with the configured path `path`."""
         return next((directory for directory in self.all if str(directory.path) == path), None)
 
-    def high_watermark(self, key: TopicPartition) -> int:
+    def high_watermark(self, key: TopicPartition) -> Offset:
         """Returns the checkpointed high watermark of the replica, or 0."""
         directory = self.holding(key)
-        return 0 if directory is None else directory.high_watermark(key)
+        return Offset(0) if directory is None else directory.high_watermark(key)
 
     def open_log(
         self,

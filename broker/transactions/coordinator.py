@@ -204,7 +204,7 @@ class TransactionCoordinator:
     def _deciding(
         self,
         transactional_id: str,
-        decide: Callable[[int], Decide[T]],
+        decide: Callable[[ProducerId], Decide[T]],
         needs_id: Callable[[Transaction | None], bool] | None = None,
         deadline: float | None = None,
     ) -> Handling[PendingResponse[T]]:

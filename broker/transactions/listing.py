@@ -17,6 +17,7 @@ from trimaran.broker.transactions.transaction import Transaction, TransactionSta
 from trimaran.node.runtime.steps import pieces
 from trimaran.node.runtime.threads import run_computing
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import ProducerEpoch, ProducerId
 from trimaran.wire.messages import describe_transactions as described
 from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
@@ -69,8 +70,8 @@ def not_described(transactional_id: str, code: ErrorCode) -> described.Transacti
         transaction_state="",
         transaction_timeout_ms=0,
         transaction_start_time_ms=0,
-        producer_id=0,
-        producer_epoch=0,
+        producer_id=ProducerId(0),
+        producer_epoch=ProducerEpoch(0),
         topics=[],
     )
 

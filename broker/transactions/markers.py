@@ -31,7 +31,7 @@ from trimaran.broker.transactions.transaction import Transaction, TransactionSta
 from trimaran.node.runtime.turns import run_handling
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import BrokerId, TopicPartition
+from trimaran.wire.identity import BrokerId, CoordinatorEpoch, TopicPartition
 from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -63,7 +63,7 @@ class _Marker(NamedTuple):
     """The marker of one transaction, for the partitions that one broker leads."""
 
     decided: Transaction
-    coordinator_epoch: int
+    coordinator_epoch: CoordinatorEpoch
     partitions: frozenset[TopicPartition]
 
 
@@ -106,10 +106,10 @@ class MarkerWriter:
                 await trio.sleep(retry.failed())
 
     async def _write_all(self, epoch: Epoch, transactional_id: str, decided: Transaction) -> None:
-        left = decided.partitions
+        left, coordinator_epoch = decided.partitions, CoordinatorEpoch(epoch.leader_epoch)
         retry = _backoff()
         while left := frozenset(filter(self._exists, left)):
-            written = await self._write_some(epoch.leader_epoch, decided, left)
+            written = await self._write_some(coordinator_epoch, decided, left)
             left -= written
             if not left:
                 return
@@ -127,7 +127,10 @@ class MarkerWriter:
         return has_partition(self._metadata.image, partition)
 
     async def _write_some(
-        self, coordinator_epoch: int, decided: Transaction, partitions: frozenset[TopicPartition]
+        self,
+        coordinator_epoch: CoordinatorEpoch,
+        decided: Transaction,
+        partitions: frozenset[TopicPartition],
     ) -> set[TopicPartition]:
         """Makes one attempt; returns the partitions that need no further one."""
         done: set[TopicPartition] = set()

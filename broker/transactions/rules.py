@@ -212,7 +212,7 @@ def end(
     *,
     is_commit: bool,
     client_version: int,
-    new_producer_id: int,
+    new_producer_id: ProducerId,
     now_ms: int,
 ) -> Transaction:
     """Returns the state after the producer ends its transaction: Prepare*, or the current state if the same end was
@@ -252,7 +252,7 @@ def _end_with_bump(
     producer: Producer,
     is_commit: bool,
     client_version: int,
-    new_producer_id: int,
+    new_producer_id: ProducerId,
     now_ms: int,
 ) -> Transaction:
     """Ends the transaction from version 2 on: the epoch identifies the current transaction or, in a retry, the previous

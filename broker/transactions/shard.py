@@ -24,7 +24,7 @@ from trimaran.broker.transactions.transaction import Transaction, TransactionSta
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerId, TopicPartition
+from trimaran.wire.identity import Offset, ProducerId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class TransactionCoordinatorShard:
         producer: Producer,
         is_commit: bool,
         client_version: int,
-        new_producer_id: int,
+        new_producer_id: ProducerId,
         at: Instant,
     ) -> Result[TransactionRecord, Transaction]:
         """Raises KafkaError as `rules.end` does."""
@@ -168,7 +168,7 @@ class TransactionCoordinatorShard:
 
     def replay(
         self,
-        _offset: int,
+        _offset: Offset,
         record: TransactionRecord,
         _producer: Producer | None = None,
     ) -> None:

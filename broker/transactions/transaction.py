@@ -84,7 +84,7 @@ class Transaction(NamedTuple):
     last_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     previous_producer_id: ProducerId = NO_PRODUCER_ID
     next_producer_id: ProducerId = NO_PRODUCER_ID
-    next_epoch: int = NO_PRODUCER_EPOCH
+    next_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     started_ms: int = NO_TIMESTAMP
     updated_ms: int = NO_TIMESTAMP
     client_version: int = 0

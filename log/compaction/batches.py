@@ -23,7 +23,7 @@ from trimaran.log.batches.records import rebuilt, records_bytes
 from trimaran.log.codecs.compression import compress
 from trimaran.log.compaction.offset_map import OffsetMap
 from trimaran.log.compaction.retention import Fate, Retention, RetentionDecision
-from trimaran.wire.identity import NO_TIMESTAMP
+from trimaran.wire.identity import NO_TIMESTAMP, Offset
 
 # The records decoded at once, each with 52 bytes of columns: a batch of twelve kilobytes may expand to millions of
 # records.
@@ -71,7 +71,7 @@ def clean_run(
     run: Run,
     verdicts: Sequence[RetentionDecision],
     offsets: OffsetMap,
-    latest_offset: int,
+    latest_offset: Offset,
     retention: Retention,
 ) -> Sequence[BatchView]:
     """Returns the batches of a run with the kept records; the run's own sequence if all are kept.

@@ -30,7 +30,7 @@ class Dirt(NamedTuple):
     segment up to `end_offset`.
     """
 
-    first_dirty_offset: int
+    first_dirty_offset: Offset
     end_offset: Offset
     clean_bytes: int
     dirty_bytes: int

@@ -92,7 +92,7 @@ class Round:
     files: Files
     config: LogConfig
     sources: Sequence[SourceSegment]  # from the log's first segment on
-    first_dirty_offset: int
+    first_dirty_offset: Offset
     retention: Retention
     aborted: Sequence[AbortedTransaction]
     offsets: OffsetMap

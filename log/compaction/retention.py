@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.compaction.transactions import CleanedTransactions
-from trimaran.wire.identity import Offset, ProducerId
+from trimaran.wire.identity import Offset, ProducerEpoch, ProducerId
 
 
 class Fate(IntEnum):
@@ -29,8 +29,8 @@ class Fate(IntEnum):
 class LastRecord(NamedTuple):
     """The state of a producer: the last offset of its newest data batch (-1: its epoch has none), and its epoch."""
 
-    data_offset: int
-    epoch: int
+    data_offset: Offset
+    epoch: ProducerEpoch
 
 
 class RetentionDecision(NamedTuple):

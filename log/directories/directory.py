@@ -156,9 +156,9 @@ class LogDirectory:
         """Whether the replica here is of the topic of that id. Raises KafkaError: its id is damaged or lost."""
         return self._topic_ids.is_of(key, topic_id)
 
-    def high_watermark(self, key: TopicPartition) -> int:
+    def high_watermark(self, key: TopicPartition) -> Offset:
         """Returns the checkpointed high watermark; 0 if unknown. After a crash it may exceed the log's end."""
-        return self.offsets.high_watermarks.get(key, 0)
+        return self.offsets.high_watermarks.get(key, Offset(0))
 
     def segment_files(self, key: TopicPartition) -> list[FileStatus]:
         """Returns the sizes and times of a partition's `.log` files, if it is here. Blocks. Raises OSError."""

@@ -29,6 +29,7 @@ from trimaran.log.disk.atomic_file import write_atomically
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_from_text, uuid_to_text
+from trimaran.wire.identity import NodeId
 
 FILE_NAME = "meta.properties"
 RESERVED_END = (100).to_bytes(16, "big")  # Kafka reserves lower ids for other uses
@@ -51,7 +52,7 @@ class MetaProperties:
     """
 
     cluster_id: str
-    node_id: int
+    node_id: NodeId
     directory_id: bytes
     version: int = 1
 
@@ -95,7 +96,7 @@ class MetaProperties:
             raise ValueError(f"it has no directory.id, but {min(others)!r}")
         return cls(
             cluster_id=cluster_id,
-            node_id=int(properties[_node_key(version)]),
+            node_id=NodeId(properties[_node_key(version)]),
             directory_id=NIL_UUID if directory_id is None else uuid_from_text(directory_id),
             version=version,
         )
@@ -120,7 +121,7 @@ class MetaProperties:
         checksum = b"#crc32c %08x\n" % crc32c.crc32c(text)
         write_atomically(directory / FILE_NAME, checksum + text, files)
 
-    def check(self, directory: Path, *, cluster_id: str | None, node_id: int | None) -> None:
+    def check(self, directory: Path, *, cluster_id: str | None, node_id: NodeId | None) -> None:
         """Raises MetaPropertiesError when the directory belongs to another cluster or node."""
         for name, ours, wanted in (
             ("cluster", self.cluster_id, cluster_id),

@@ -104,7 +104,7 @@ def read_offsets(
     return offsets
 
 
-def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+def format_offsets(offsets: Mapping[TopicPartition, Offset]) -> bytes:
     return format_checkpoint(
         f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())
     )

@@ -32,7 +32,7 @@ from trimaran.wire.transport.scheduling.alarm import Alarm
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 from trimaran.wire.transport.scheduling.slice_end import SliceEnd, slice_end
 
-OnFlushed = Callable[[int], object]
+OnFlushed = Callable[[Offset], object]
 
 # The number of workers. Six files of 1 MiB take 6 to 12 ms one after another, 3 ms with three threads, and hardly less
 # with six: the file system joins them into one commit of its journal.

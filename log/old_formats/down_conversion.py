@@ -29,7 +29,7 @@ OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
 """The head of a message that does not fit: a consumer that finds nothing else says that its fetch size is too small."""
 
 
-def down_convert(batches: Buffer, magic: int, first_offset: int) -> bytes:
+def down_convert(batches: Buffer, magic: int, first_offset: Offset) -> bytes:
     """Converts whole `batches` to a message set of format `magic`, cut off at their size; the first one is always
     included.
 
@@ -59,7 +59,7 @@ def down_convert(batches: Buffer, magic: int, first_offset: int) -> bytes:
     return bytes(out)
 
 
-def _converted(batch: BatchView, magic: int, first_offset: int) -> Buffer:
+def _converted(batch: BatchView, magic: int, first_offset: Offset) -> Buffer:
     if batch.magic <= magic:
         return batch.buffer
     compression = batch.compression
@@ -77,14 +77,14 @@ def _converted(batch: BatchView, magic: int, first_offset: int) -> Buffer:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     return build_message_set(
-        _records(columns, batch, first_offset if compression is Compression.NONE else 0),
+        _records(columns, batch, first_offset if compression is Compression.NONE else Offset(0)),
         magic=magic,
         compression=compression,
         append_time_ms=batch.max_timestamp if append_time else None,
     )
 
 
-def _records(columns: Columns, batch: BatchView, first_offset: int) -> Iterator[Record]:
+def _records(columns: Columns, batch: BatchView, first_offset: Offset) -> Iterator[Record]:
     """Yields the records at or above `first_offset`, without headers; raises CORRUPT_MESSAGE if offsets do not
     ascend.
     """

@@ -80,7 +80,7 @@ class LocalLog:
         return self._segments.size_bytes
 
     @property
-    def segment_base_offsets(self) -> Sequence[int]:
+    def segment_base_offsets(self) -> Sequence[Offset]:
         return tuple(self._segments.bases)
 
     @property

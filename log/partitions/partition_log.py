@@ -437,7 +437,7 @@ class PartitionLog(ReadableLog):
             self._flushing.touched = True  # the epochs also record the log's start
 
     def apply_retention(
-        self, now_ms: int, high_watermark: int, segments_max: int | None = None
+        self, now_ms: int, high_watermark: Offset, segments_max: int | None = None
     ) -> int:
         """Removes the oldest segments by time, size or the log's start, never above `high_watermark`.
 

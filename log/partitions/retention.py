@@ -23,7 +23,7 @@ class LogBounds(NamedTuple):
 
     start_offset: Offset
     end_offset: Offset
-    high_watermark: int
+    high_watermark: Offset
     size_bytes: int
 
 

@@ -67,9 +67,9 @@ class ProducerEntry:
         self.transaction_start = NO_TRANSACTION
 
     @property
-    def last_data_offset(self) -> int:
+    def last_data_offset(self) -> Offset:
         """Returns the offset of the newest data batch of this epoch; -1 if there is none."""
-        return self.batches[-1].last_offset if self.batches else -1
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def enter_epoch(self, epoch: ProducerEpoch) -> None:
         if self.epoch != epoch:

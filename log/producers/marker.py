@@ -11,7 +11,7 @@ from typing import NamedTuple
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import ProducerEpoch, ProducerId
+from trimaran.wire.identity import CoordinatorEpoch, ProducerEpoch, ProducerId
 from trimaran.wire.messages.control import ControlType, decode_control_key, encode_control_key
 
 CONTROL_BATCH_BYTES_MAX = 1024  # a marker takes under 100 bytes
@@ -23,7 +23,7 @@ class EndMarker(NamedTuple):
     """A transaction marker. `coordinator_epoch` is the leader epoch of the coordinator that wrote it."""
 
     is_commit: bool
-    coordinator_epoch: int
+    coordinator_epoch: CoordinatorEpoch
 
 
 def read_end_marker(batch: BatchView) -> EndMarker | None:

@@ -34,12 +34,7 @@ from trimaran.log.segments.recovery import list_snapshots
 from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from trimaran.log.steps import Steps
-from trimaran.wire.identity import (
-    CoordinatorEpoch,
-    Offset,
-    ProducerEpoch,
-    ProducerId,
-)
+from trimaran.wire.identity import CoordinatorEpoch, Offset, ProducerEpoch, ProducerId
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -121,7 +116,7 @@ def _entry(
     last_offset: Offset,
     offset_delta: int,
     timestamp: int,
-    coordinator_epoch: int,
+    coordinator_epoch: CoordinatorEpoch,
     transaction_start: Offset,
 ) -> tuple[ProducerId, ProducerEntry]:
     entry = ProducerEntry(epoch)

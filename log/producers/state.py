@@ -19,12 +19,7 @@ from trimaran.log.producers.transactions import OpenTransactions
 from trimaran.log.producers.verifications import Verifications
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import (
-    CoordinatorEpoch,
-    Offset,
-    ProducerEpoch,
-    ProducerId,
-)
+from trimaran.wire.identity import CoordinatorEpoch, Offset, ProducerEpoch, ProducerId
 
 PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their ids had expired
 # Producers that are checked to find an idle one. If all of these are in transactions, the bound is exceeded by one.
@@ -283,7 +278,7 @@ class ProducerState:
                 self._producers[producer_id] = entry
 
 
-def _fenced(producer_id: ProducerId, epoch: int, current: int) -> KafkaError:
+def _fenced(producer_id: ProducerId, epoch: ProducerEpoch, current: int) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"producer {producer_id} has epoch {current} here, not {epoch}",

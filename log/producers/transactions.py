@@ -47,7 +47,7 @@ class OpenTransactions:
                 return offset
         return None
 
-    def last_stable_offset(self, high_watermark: int) -> int:
+    def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Returns the last stable offset: everything below it is decided, and the decision is replicated."""
         ended = self._ended
         if not ended and not self._open:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerId
+from trimaran.wire.identity import ProducerEpoch, ProducerId
 
 # The most entries of one partition: 200 KiB. Beyond it the oldest is removed; the producer's next batch may then have
 # any sequence.
@@ -26,7 +26,7 @@ class Verification:
     its own epoch (`transaction.version` 2), so its first batch has sequence 0.
     """
 
-    epoch: int
+    epoch: ProducerEpoch
     lowest_sequence: int
     has_own_epoch: bool
 

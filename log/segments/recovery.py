@@ -99,7 +99,7 @@ def _drop_unfinished(directory: Path, names: set[str], files: Files) -> None:
             names.discard(name)
 
 
-def _swapped_base(name: str, suffix: str) -> int | None:
+def _swapped_base(name: str, suffix: str) -> Offset | None:
     """Returns the base offset in a name like `00000000000000000042.txnindex.swap`."""
     if not name.endswith(suffix):
         return None

@@ -27,7 +27,7 @@ from trimaran.log.segments.index import (
 from trimaran.log.segments.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
 from trimaran.log.segments.transaction_index import TransactionIndex
 from trimaran.log.steps import Steps, at_once
-from trimaran.wire.identity import NO_TIMESTAMP, Offset
+from trimaran.wire.identity import NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -68,11 +68,11 @@ class SegmentRoom(NamedTuple):
 
     config: LogConfig
     end: int
-    last_offset: int
+    last_offset: Offset
     newest_ms: int
 
 
-NO_ROOM = SegmentRoom(LogConfig(), -1, -1, -1)
+NO_ROOM = SegmentRoom(LogConfig(), -1, NO_OFFSET, NO_TIMESTAMP)
 
 
 def file_name(base_offset: Offset, suffix: str) -> str:
@@ -103,7 +103,7 @@ class Segment:
         self._log_file = NamedFile(self.path(LOG_SUFFIX), files)
         self.exists = not created  # on the disk
         self.removed = False  # from the log; readers keep their open files
-        self.last_epoch: int | None = None  # of the last batch
+        self.last_epoch: LeaderEpoch | None = None  # of the last batch
         self.max_is_known = created
         self._is_preallocated = False  # there are zeros after `size`
         self.room = NO_ROOM  # reset by every change except an append

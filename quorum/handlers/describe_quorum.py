@@ -10,6 +10,7 @@ from trimaran.quorum.raft_log.partition import PARTITION, TOPIC
 from trimaran.quorum.replica.status import QuorumStatus, ReplicaStatus
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_NODE, NO_OFFSET
 from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -84,9 +85,9 @@ def _partition(error: ErrorCode, index: int = PARTITION) -> DescribeQuorumRespon
         partition_index=index,
         error_code=error,
         error_message=None,
-        leader_id=-1,
-        leader_epoch=-1,
-        high_watermark=-1,
+        leader_id=NO_NODE,
+        leader_epoch=NO_LEADER_EPOCH,
+        high_watermark=NO_OFFSET,
         current_voters=[],
         observers=[],
     )

@@ -24,6 +24,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import INITIAL_ACL_EPOCH
 from trimaran.wire.security.acls import (
     CLUSTER_NAME,
     Operation,
@@ -249,7 +250,7 @@ class Authorizer:
         self._index = AclIndex()
         self._loaded = False
         self._kept: dict[tuple[Principal, str, Action, bool], Verdict] = {}
-        self.epoch = 0
+        self.epoch = INITIAL_ACL_EPOCH
 
     def complete_initial_load(self) -> None:
         """Marks the load as complete: the index has all ACLs that were committed when this node first learned of a

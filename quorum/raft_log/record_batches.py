@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.columns import decode_columns
+from trimaran.wire.identity import Offset
 from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record, unknown_record
 from trimaran.wire.schema import Message
 
@@ -25,7 +26,7 @@ def metadata_records(batch: BatchView) -> Iterator[Message | UnknownRecord]:
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
     """
     for offset, value in enumerate(metadata_values(batch), batch.base_offset):
-        yield read_metadata_record(value, offset)
+        yield read_metadata_record(value, Offset(offset))
 
 
 def unknown_records(batch: BatchView) -> Iterator[UnknownRecord]:
@@ -33,7 +34,7 @@ def unknown_records(batch: BatchView) -> Iterator[UnknownRecord]:
     `metadata_records`.
     """
     for offset, value in enumerate(metadata_values(batch), batch.base_offset):
-        found = unknown_record(value, offset)
+        found = unknown_record(value, Offset(offset))
         if found is not None:
             yield found
 

@@ -77,7 +77,7 @@ def _levels(batch: BatchView) -> Iterator[tuple[str, int, int]]:
         return
     for offset, value in enumerate(metadata_values(batch), batch.base_offset):
         if value[:2] == _FRAME[:2]:
-            record = read_metadata_record(value, offset)
+            record = read_metadata_record(value)
             # Kafka keeps kraft.version in control records, and ignores a FeatureLevelRecord with it.
             if isinstance(record, FeatureLevelRecord) and record.name != KRAFT_VERSION:
                 yield record.name, record.feature_level, offset

@@ -18,7 +18,7 @@ from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, NodeId, Offset
 class ReplicaStatus:
     """The state of one replica. Times are wall-clock milliseconds; times and the end offset are -1 if unknown."""
 
-    id: int
+    id: NodeId
     directory_id: bytes
     log_end_offset: Offset
     last_fetch_ms: int

@@ -15,7 +15,7 @@ from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.runtime import clock
 from trimaran.wire.client import destinations, response_checks
-from trimaran.wire.identity import NO_OFFSET, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, CoordinatorEpoch, ProducerId, TopicPartition
 from trimaran.wire.messages import describe_producers, describe_transactions, write_txn_markers
 from trimaran.wire.messages import list_transactions as messages_list_transactions
 
@@ -51,7 +51,7 @@ def list_transactions(
     """
     request = messages_list_transactions.ListTransactionsRequest(
         state_filters=state or [],
-        producer_id_filters=producer_id or [],
+        producer_id_filters=[ProducerId(id_) for id_ in producer_id or ()],
         duration_filter=-1 if open_longer_than_ms is None else open_longer_than_ms,
         transactional_id_pattern=pattern,
     )
@@ -201,7 +201,7 @@ def _producers(client: BlockingClient, partition: TopicPartition) -> list[Produc
     return producers
 
 
-def _owners(client: BlockingClient, producer_ids: set[int]) -> dict[int, str]:
+def _owners(client: BlockingClient, producer_ids: set[ProducerId]) -> dict[int, str]:
     """Returns the transactional ids by their present producer id."""
     if not producer_ids:
         return {}
@@ -287,7 +287,7 @@ def _write_abort(
                 name=partition.topic, partition_indexes=[partition.partition]
             )
         ],
-        coordinator_epoch=max(0, producer.coordinator_epoch),
+        coordinator_epoch=max(CoordinatorEpoch(0), producer.coordinator_epoch),
     )
     answer = client.call(
         destinations.LeaderNode(partition),

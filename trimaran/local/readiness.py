@@ -16,6 +16,7 @@ from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 POLL_SECONDS = 0.01
@@ -162,5 +163,5 @@ def _best_informed(
         else {}
     )
     running = [n for n in state.nodes if n.role == "broker" and n.state == "running"]
-    best = max(running, key=lambda n: fetched.get(n.id or -1, -1), default=None)
+    best = max(running, key=lambda n: fetched.get(NodeId(n.id or -1), -1), default=None)
     return best.address if best else None

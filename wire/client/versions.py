@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.codec.declarations import Versions
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages.api_versions import ApiVersionsResponse
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.schema import Message
@@ -46,7 +47,7 @@ class Negotiated:
     versions: Mapping[int, Versions]
     supported_features: Mapping[str, Versions]
     finalized_features: Mapping[str, int]
-    finalized_features_epoch: int
+    finalized_features_epoch: Offset
 
     @classmethod
     def from_response(cls, response: ApiVersionsResponse) -> Negotiated:

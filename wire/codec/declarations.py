@@ -22,12 +22,17 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.identity import (
     BrokerEpoch,
     BrokerId,
+    CoordinatorEpoch,
+    GroupEpoch,
     LeaderEpoch,
     NodeId,
     Offset,
     PartitionEpoch,
     Position,
+    ProducerEpoch,
     ProducerId,
+    SessionEpoch,
+    StateEpoch,
 )
 
 VERSION_END = 0x7FFF
@@ -52,6 +57,12 @@ int32_broker_id = Annotated[BrokerId, Wire("int32", "i", 0)]
 int32_node_id = Annotated[NodeId, Wire("int32", "i", 0)]
 int32_leader_epoch = Annotated[LeaderEpoch, Wire("int32", "i", 0)]
 int32_partition_epoch = Annotated[PartitionEpoch, Wire("int32", "i", 0)]
+int32_coordinator_epoch = Annotated[CoordinatorEpoch, Wire("int32", "i", 0)]
+int32_group_epoch = Annotated[GroupEpoch, Wire("int32", "i", 0)]
+int32_state_epoch = Annotated[StateEpoch, Wire("int32", "i", 0)]
+int32_session_epoch = Annotated[SessionEpoch, Wire("int32", "i", 0)]
+int32_producer_epoch = Annotated[ProducerEpoch, Wire("int32", "i", 0)]
+int16_producer_epoch = Annotated[ProducerEpoch, Wire("int16", "h", 0)]
 int64_broker_epoch = Annotated[BrokerEpoch, Wire("int64", "q", 0)]
 int64_offset = Annotated[Offset, Wire("int64", "q", 0)]
 int64_position = Annotated[Position, Wire("int64", "q", 0)]

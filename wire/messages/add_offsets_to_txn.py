@@ -3,15 +3,21 @@
 Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 TRANSACTION_ABORTABLE (KIP-890).
 """
 
-from trimaran.wire.codec.declarations import int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    int16,
+    int16_producer_epoch,
+    int32,
+    int64_producer_id,
+    string,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 @request(key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest(Message):
     transactional_id: string
-    producer_id: int64
-    producer_epoch: int16
+    producer_id: int64_producer_id
+    producer_epoch: int16_producer_epoch
     group_id: string
 
 

@@ -4,7 +4,16 @@ Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 several transactions and ch
 TRANSACTION_ABORTABLE. Clients use lower versions than 4.
 """
 
-from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int16,
+    int16_producer_epoch,
+    int32,
+    int64_producer_id,
+    string,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -15,8 +24,8 @@ class AddPartitionsToTxnTopic(Struct):
 
 class AddPartitionsToTxnTransaction(Struct):
     transactional_id: string
-    producer_id: int64
-    producer_epoch: int16
+    producer_id: int64_producer_id
+    producer_epoch: int16_producer_epoch
     verify_only: boolean = False
     topics: list[AddPartitionsToTxnTopic]
 
@@ -25,8 +34,8 @@ class AddPartitionsToTxnTransaction(Struct):
 class AddPartitionsToTxnRequest(Message):
     transactions: list[AddPartitionsToTxnTransaction] = field("4+", factory=list)
     v3_and_below_transactional_id: string = field("0-3", default="")
-    v3_and_below_producer_id: int64 = field("0-3", default=0)
-    v3_and_below_producer_epoch: int16 = field("0-3", default=0)
+    v3_and_below_producer_id: int64_producer_id = field("0-3", default=0)
+    v3_and_below_producer_epoch: int16_producer_epoch = field("0-3", default=0)
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = field("0-3", factory=list)
 
 

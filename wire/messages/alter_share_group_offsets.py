@@ -1,12 +1,12 @@
 """AlterShareGroupOffsets (91): sets the start offsets of a share group in partitions (KIP-932)."""
 
-from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import Struct, int16, int32, int64_offset, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):
     partition_index: int32
-    start_offset: int64
+    start_offset: int64_offset
 
 
 class AlterShareGroupOffsetsRequestTopic(Struct):

@@ -6,7 +6,16 @@ KIP-584); 4 features whose lowest version is 0 (KIP-1022); 5 the cluster and the
 expects (KIP-1242).
 """
 
-from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    int32_node_id,
+    int64_offset,
+    string,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -15,7 +24,7 @@ class ApiVersionsRequest(Message):
     client_software_name: string = field("3+", default="", ignorable=True)
     client_software_version: string = field("3+", default="", ignorable=True)
     cluster_id: string | None = field("5+", default=None, ignorable=True)
-    node_id: int32 = field("5+", default=-1, ignorable=True)
+    node_id: int32_node_id = field("5+", default=-1, ignorable=True)
 
 
 class ApiVersion(Struct):
@@ -42,6 +51,6 @@ class ApiVersionsResponse(Message):
     api_keys: list[ApiVersion]
     throttle_time_ms: int32 = field("1+", default=0, ignorable=True)
     supported_features: list[SupportedFeatureKey] = field("3+", factory=list, tag=0, ignorable=True)
-    finalized_features_epoch: int64 = field("3+", default=-1, tag=1, ignorable=True)
+    finalized_features_epoch: int64_offset = field("3+", default=-1, tag=1, ignorable=True)
     finalized_features: list[FinalizedFeatureKey] = field("3+", factory=list, tag=2, ignorable=True)
     zk_migration_ready: boolean = field("3+", default=False, tag=3, ignorable=True)

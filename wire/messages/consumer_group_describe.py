@@ -10,6 +10,7 @@ from trimaran.wire.codec.declarations import (
     int8,
     int16,
     int32,
+    int32_group_epoch,
     string,
     uuid,
 )
@@ -36,7 +37,7 @@ class Member(Struct):
     member_id: string
     instance_id: string | None = None
     rack_id: string | None = None
-    member_epoch: int32
+    member_epoch: int32_group_epoch
     client_id: string
     client_host: string
     subscribed_topic_names: list[string]
@@ -51,8 +52,8 @@ class DescribedGroup(Struct):
     error_message: string | None = None
     group_id: string
     group_state: string
-    group_epoch: int32
-    assignment_epoch: int32
+    group_epoch: int32_group_epoch
+    assignment_epoch: int32_group_epoch
     assignor_name: string
     members: list[Member]
     authorized_operations: int32 = -2147483648

@@ -3,7 +3,15 @@
 Versions: 1 subscription by a pattern that the broker evaluates; members choose their ids (KIP-1082).
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int32_group_epoch,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -16,7 +24,7 @@ class TopicPartitions(Struct):
 class ConsumerGroupHeartbeatRequest(Message):
     group_id: string
     member_id: string
-    member_epoch: int32
+    member_epoch: int32_group_epoch
     instance_id: string | None = None
     rack_id: string | None = None
     rebalance_timeout_ms: int32 = -1
@@ -36,6 +44,6 @@ class ConsumerGroupHeartbeatResponse(Message):
     error_code: int16 = 0
     error_message: string | None = None
     member_id: string | None = None
-    member_epoch: int32
+    member_epoch: int32_group_epoch
     heartbeat_interval_ms: int32
     assignment: Assignment | None = None

@@ -12,7 +12,8 @@ from trimaran.wire.codec.declarations import (
     Struct,
     field,
     int16,
-    int32,
+    int32_coordinator_epoch,
+    int32_node_id,
     int64,
     string,
     uint16,
@@ -29,18 +30,18 @@ class ControlRecordTypeSchema(Message):
 
 @message(versions="0")
 class EndTxnMarker(Message):
-    coordinator_epoch: int32
+    coordinator_epoch: int32_coordinator_epoch
 
 
 class LeaderChangeMessageVoter(Struct):
-    voter_id: int32
+    voter_id: int32_node_id
     voter_directory_id: uuid = field("1+", default=NIL_UUID)
 
 
 @message(versions="0-1", flexible="0+")
 class LeaderChangeMessage(Message):
     version: int16
-    leader_id: int32
+    leader_id: int32_node_id
     voters: list[LeaderChangeMessageVoter]
     granting_voters: list[LeaderChangeMessageVoter]
 
@@ -74,7 +75,7 @@ class KRaftVersionFeature(Struct):
 
 
 class VotersRecordVoter(Struct):
-    voter_id: int32
+    voter_id: int32_node_id
     voter_directory_id: uuid
     endpoints: list[Endpoint]
     kraft_version_feature: KRaftVersionFeature

@@ -4,14 +4,22 @@ Version 0 has a request header without client id.
 Versions: 2 broker epoch (KIP-380); 3 flexible. Removed in 4.0.
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int32_broker_id,
+    int64_broker_epoch,
+    string,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 @request(key=7, versions="0-3", flexible="3+")
 class ControlledShutdownRequest(Message):
-    broker_id: int32
-    broker_epoch: int64 = field("2+", default=-1, ignorable=True)
+    broker_id: int32_broker_id
+    broker_epoch: int64_broker_epoch = field("2+", default=-1, ignorable=True)
 
 
 class RemainingPartition(Struct):

@@ -3,13 +3,13 @@
 Versions: 2 flexible.
 """
 
-from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, int16, int32, int64_offset, string
 from trimaran.wire.schema import Message, request, response
 
 
 class DeleteRecordsPartition(Struct):
     partition_index: int32
-    offset: int64
+    offset: int64_offset
 
 
 class DeleteRecordsTopic(Struct):
@@ -25,7 +25,7 @@ class DeleteRecordsRequest(Message):
 
 class DeleteRecordsPartitionResult(Struct):
     partition_index: int32
-    low_watermark: int64
+    low_watermark: int64_offset
     error_code: int16 = 0
 
 

@@ -3,7 +3,17 @@
 Versions: 1 a choice of brokers or controllers (KIP-919); 2 fenced brokers (KIP-1073).
 """
 
-from trimaran.wire.codec.declarations import Struct, boolean, field, int8, int16, int32, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int32_node_id,
+    string,
+)
+from trimaran.wire.identity import NO_NODE
 from trimaran.wire.schema import Message, request, response
 
 
@@ -15,7 +25,7 @@ class DescribeClusterRequest(Message):
 
 
 class DescribeClusterBroker(Struct):
-    broker_id: int32
+    broker_id: int32_node_id
     host: string
     port: int32
     rack: string | None = None
@@ -29,6 +39,6 @@ class DescribeClusterResponse(Message):
     error_message: string | None = None
     endpoint_type: int8 = field("1+", default=1)
     cluster_id: string
-    controller_id: int32 = -1
+    controller_id: int32_node_id = NO_NODE
     brokers: list[DescribeClusterBroker]
     cluster_authorized_operations: int32 = -2147483648

@@ -1,6 +1,17 @@
 """DescribeProducers (61): the state of the producers that write to partitions (KIP-664)."""
 
-from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    int16,
+    int32,
+    int32_coordinator_epoch,
+    int32_producer_epoch,
+    int64,
+    int64_offset,
+    int64_producer_id,
+    string,
+)
+from trimaran.wire.identity import NO_OFFSET
 from trimaran.wire.schema import Message, request, response
 
 
@@ -15,12 +26,12 @@ class DescribeProducersRequest(Message):
 
 
 class ProducerState(Struct):
-    producer_id: int64
-    producer_epoch: int32
+    producer_id: int64_producer_id
+    producer_epoch: int32_producer_epoch
     last_sequence: int32 = -1
     last_timestamp: int64 = -1
-    coordinator_epoch: int32
-    current_txn_start_offset: int64 = -1
+    coordinator_epoch: int32_coordinator_epoch
+    current_txn_start_offset: int64_offset = NO_OFFSET
 
 
 class PartitionResponse(Struct):

@@ -10,7 +10,10 @@ from trimaran.wire.codec.declarations import (
     field,
     int16,
     int32,
+    int32_leader_epoch,
+    int32_node_id,
     int64,
+    int64_offset,
     string,
     uint16,
     uuid,
@@ -33,9 +36,9 @@ class DescribeQuorumRequest(Message):
 
 
 class ReplicaState(Struct):
-    replica_id: int32
+    replica_id: int32_node_id
     replica_directory_id: uuid = field("2+", default=NIL_UUID)
-    log_end_offset: int64
+    log_end_offset: int64_offset
     last_fetch_timestamp: int64 = field("1+", default=-1, ignorable=True)
     last_caught_up_timestamp: int64 = field("1+", default=-1, ignorable=True)
 
@@ -44,9 +47,9 @@ class DescribeQuorumResponsePartitionData(Struct):
     partition_index: int32
     error_code: int16 = 0
     error_message: string | None = field("2+", default="", ignorable=True)
-    leader_id: int32
-    leader_epoch: int32
-    high_watermark: int64
+    leader_id: int32_node_id
+    leader_epoch: int32_leader_epoch
+    high_watermark: int64_offset
     current_voters: list[ReplicaState]
     observers: list[ReplicaState]
 
@@ -63,7 +66,7 @@ class Listener(Struct):
 
 
 class Node(Struct):
-    node_id: int32
+    node_id: int32_node_id
     listeners: list[Listener]
 
 

@@ -3,7 +3,17 @@
 Versions: 1 their lag (KIP-1226).
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int64,
+    int64_offset,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -24,8 +34,8 @@ class DescribeShareGroupOffsetsRequest(Message):
 
 class DescribeShareGroupOffsetsResponsePartition(Struct):
     partition_index: int32
-    start_offset: int64
-    leader_epoch: int32
+    start_offset: int64_offset
+    leader_epoch: int32_leader_epoch
     lag: int64 = field("1+", default=-1, ignorable=True)
     error_code: int16 = 0
     error_message: string | None = None

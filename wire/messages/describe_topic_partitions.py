@@ -6,9 +6,11 @@ from trimaran.wire.codec.declarations import (
     int16,
     int32,
     int32_broker_id,
+    int32_leader_epoch,
     string,
     uuid,
 )
+from trimaran.wire.identity import NO_LEADER_EPOCH
 from trimaran.wire.schema import Message, request, response
 
 
@@ -31,12 +33,12 @@ class DescribeTopicPartitionsRequest(Message):
 class DescribeTopicPartitionsResponsePartition(Struct):
     error_code: int16 = 0
     partition_index: int32
-    leader_id: int32
-    leader_epoch: int32 = -1
-    replica_nodes: list[int32]
-    isr_nodes: list[int32]
-    eligible_leader_replicas: list[int32] | None = None
-    last_known_elr: list[int32] | None = None
+    leader_id: int32_broker_id
+    leader_epoch: int32_leader_epoch = NO_LEADER_EPOCH
+    replica_nodes: list[int32_broker_id]
+    isr_nodes: list[int32_broker_id]
+    eligible_leader_replicas: list[int32_broker_id] | None = None
+    last_known_elr: list[int32_broker_id] | None = None
     offline_replicas: list[int32_broker_id]
 
 

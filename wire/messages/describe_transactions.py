@@ -1,6 +1,14 @@
 """DescribeTransactions (65): the state of transactions by their ids (KIP-664)."""
 
-from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    int16,
+    int16_producer_epoch,
+    int32,
+    int64,
+    int64_producer_id,
+    string,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -20,8 +28,8 @@ class TransactionState(Struct):
     transaction_state: string
     transaction_timeout_ms: int32
     transaction_start_time_ms: int64
-    producer_id: int64
-    producer_epoch: int16
+    producer_id: int64_producer_id
+    producer_epoch: int16_producer_epoch
     topics: list[TopicData]
 
 

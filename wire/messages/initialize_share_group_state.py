@@ -2,14 +2,22 @@
 (KIP-932).
 """
 
-from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    int16,
+    int32,
+    int32_state_epoch,
+    int64_offset,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class PartitionData(Struct):
     partition: int32
-    state_epoch: int32
-    start_offset: int64
+    state_epoch: int32_state_epoch
+    start_offset: int64_offset
 
 
 class InitializeStateData(Struct):

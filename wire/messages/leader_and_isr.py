@@ -13,7 +13,11 @@ from trimaran.wire.codec.declarations import (
     int8,
     int16,
     int32,
-    int64,
+    int32_broker_id,
+    int32_leader_epoch,
+    int32_node_id,
+    int32_partition_epoch,
+    int64_broker_epoch,
     string,
     uuid,
 )
@@ -24,13 +28,13 @@ class LeaderAndIsrPartitionState(Struct):
     topic_name: string = field("0-1", default="", ignorable=True)
     partition_index: int32
     controller_epoch: int32
-    leader: int32
-    leader_epoch: int32
-    isr: list[int32]
-    partition_epoch: int32
-    replicas: list[int32]
-    adding_replicas: list[int32] = field("3+", factory=list, ignorable=True)
-    removing_replicas: list[int32] = field("3+", factory=list, ignorable=True)
+    leader: int32_broker_id
+    leader_epoch: int32_leader_epoch
+    isr: list[int32_broker_id]
+    partition_epoch: int32_partition_epoch
+    replicas: list[int32_broker_id]
+    adding_replicas: list[int32_broker_id] = field("3+", factory=list, ignorable=True)
+    removing_replicas: list[int32_broker_id] = field("3+", factory=list, ignorable=True)
     is_new: boolean = field("1+", default=False, ignorable=True)
     leader_recovery_state: int8 = field("6+", default=0)
 
@@ -42,17 +46,17 @@ class LeaderAndIsrTopicState(Struct):
 
 
 class LeaderAndIsrLiveLeader(Struct):
-    broker_id: int32
+    broker_id: int32_broker_id
     host_name: string
     port: int32
 
 
 @request(key=4, versions="0-7", flexible="4+")
 class LeaderAndIsrRequest(Message):
-    controller_id: int32
+    controller_id: int32_node_id
     is_kraft_controller: boolean = field("7+", default=False)
     controller_epoch: int32
-    broker_epoch: int64 = field("2+", default=-1, ignorable=True)
+    broker_epoch: int64_broker_epoch = field("2+", default=-1, ignorable=True)
     type: int8 = field("5+", default=0)
     ungrouped_partition_states: list[LeaderAndIsrPartitionState] = field("0-1", factory=list)
     topic_states: list[LeaderAndIsrTopicState] = field("2+", factory=list)

@@ -5,13 +5,24 @@ Versions: 0 returns a list of base offsets of segments; 2 adds isolation levels;
 11 the first offset not yet uploaded.
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int8,
+    int16,
+    int32,
+    int32_broker_id,
+    int32_leader_epoch,
+    int64,
+    int64_offset,
+    string,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class ListOffsetsPartition(Struct):
     partition_index: int32
-    current_leader_epoch: int32 = field("4+", default=-1, ignorable=True)
+    current_leader_epoch: int32_leader_epoch = field("4+", default=-1, ignorable=True)
     timestamp: int64
     max_num_offsets: int32 = field("0", default=1)
 
@@ -23,7 +34,7 @@ class ListOffsetsTopic(Struct):
 
 @request(key=2, versions="0-11", flexible="6+")
 class ListOffsetsRequest(Message):
-    replica_id: int32
+    replica_id: int32_broker_id
     isolation_level: int8 = field("2+", default=0)
     topics: list[ListOffsetsTopic]
     timeout_ms: int32 = field("10+", default=0, ignorable=True)
@@ -32,10 +43,10 @@ class ListOffsetsRequest(Message):
 class ListOffsetsPartitionResponse(Struct):
     partition_index: int32
     error_code: int16 = 0
-    old_style_offsets: list[int64] = field("0", factory=list)
+    old_style_offsets: list[int64_offset] = field("0", factory=list)
     timestamp: int64 = field("1+", default=-1)
-    offset: int64 = field("1+", default=-1)
-    leader_epoch: int32 = field("4+", default=-1)
+    offset: int64_offset = field("1+", default=-1)
+    leader_epoch: int32_leader_epoch = field("4+", default=-1)
 
 
 class ListOffsetsTopicResponse(Struct):

@@ -1,6 +1,6 @@
 """ListPartitionReassignments (46): lists ongoing moves of partitions (KIP-455)."""
 
-from trimaran.wire.codec.declarations import Struct, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, int16, int32, int32_broker_id, string
 from trimaran.wire.schema import Message, request, response
 
 
@@ -17,9 +17,9 @@ class ListPartitionReassignmentsRequest(Message):
 
 class OngoingPartitionReassignment(Struct):
     partition_index: int32
-    replicas: list[int32]
-    adding_replicas: list[int32]
-    removing_replicas: list[int32]
+    replicas: list[int32_broker_id]
+    adding_replicas: list[int32_broker_id]
+    removing_replicas: list[int32_broker_id]
 
 
 class OngoingTopicReassignment(Struct):

@@ -13,6 +13,8 @@ from trimaran.wire.codec.declarations import (
     int16,
     int32,
     int32_broker_id,
+    int32_leader_epoch,
+    int32_node_id,
     string,
     uuid,
 )
@@ -33,7 +35,7 @@ class MetadataRequest(Message):
 
 
 class MetadataResponseBroker(Struct):
-    node_id: int32
+    node_id: int32_broker_id
     host: string
     port: int32
     rack: string | None = field("1+", default=None, ignorable=True)
@@ -42,8 +44,8 @@ class MetadataResponseBroker(Struct):
 class MetadataResponsePartition(Struct):
     error_code: int16 = 0
     partition_index: int32
-    leader_id: int32
-    leader_epoch: int32 = field("7+", default=-1, ignorable=True)
+    leader_id: int32_broker_id
+    leader_epoch: int32_leader_epoch = field("7+", default=-1, ignorable=True)
     replica_nodes: list[int32_broker_id]
     isr_nodes: list[int32_broker_id]
     offline_replicas: list[int32_broker_id] = field("5+", factory=list, ignorable=True)
@@ -63,7 +65,7 @@ class MetadataResponse(Message):
     throttle_time_ms: int32 = field("3+", default=0, ignorable=True)
     brokers: list[MetadataResponseBroker]
     cluster_id: string | None = field("2+", default=None, ignorable=True)
-    controller_id: int32 = field("1+", default=-1, ignorable=True)
+    controller_id: int32_node_id = field("1+", default=-1, ignorable=True)
     topics: list[MetadataResponseTopic]
     cluster_authorized_operations: int32 = field("8-10", default=-2147483648)
     error_code: int16 = field("13+", default=0, ignorable=True)

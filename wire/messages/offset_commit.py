@@ -6,14 +6,24 @@ protocol (KIP-848); 10 names topics by id.
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int64,
+    int64_offset,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class OffsetCommitRequestPartition(Struct):
     partition_index: int32
-    committed_offset: int64
-    committed_leader_epoch: int32 = field("6+", default=-1, ignorable=True)
+    committed_offset: int64_offset
+    committed_leader_epoch: int32_leader_epoch = field("6+", default=-1, ignorable=True)
     commit_timestamp: int64 = field("1", default=-1)
     committed_metadata: string | None
 

@@ -12,10 +12,13 @@ from trimaran.wire.codec.declarations import (
     field,
     int16,
     int32,
-    int64,
+    int32_group_epoch,
+    int32_leader_epoch,
+    int64_offset,
     string,
     uuid,
 )
+from trimaran.wire.identity import NO_LEADER_EPOCH
 from trimaran.wire.schema import Message, request, response
 
 
@@ -33,7 +36,7 @@ class OffsetFetchRequestTopics(Struct):
 class OffsetFetchRequestGroup(Struct):
     group_id: string
     member_id: string | None = field("9+", default=None, ignorable=True)
-    member_epoch: int32 = field("9+", default=-1, ignorable=True)
+    member_epoch: int32_group_epoch = field("9+", default=-1, ignorable=True)
     topics: list[OffsetFetchRequestTopics] | None
 
 
@@ -47,8 +50,8 @@ class OffsetFetchRequest(Message):
 
 class OffsetFetchResponsePartition(Struct):
     partition_index: int32
-    committed_offset: int64
-    committed_leader_epoch: int32 = field("5-7", default=-1, ignorable=True)
+    committed_offset: int64_offset
+    committed_leader_epoch: int32_leader_epoch = field("5-7", default=-1, ignorable=True)
     metadata: string | None
     error_code: int16 = 0
 
@@ -60,8 +63,8 @@ class OffsetFetchResponseTopic(Struct):
 
 class OffsetFetchResponsePartitions(Struct):
     partition_index: int32
-    committed_offset: int64
-    committed_leader_epoch: int32 = -1
+    committed_offset: int64_offset
+    committed_leader_epoch: int32_leader_epoch = NO_LEADER_EPOCH
     metadata: string | None
     error_code: int16 = 0
 

@@ -3,14 +3,24 @@
 Versions: 1 returns the epoch found; 2 the caller's leader epoch (KIP-320); 3 its replica id; 4 flexible.
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int32_broker_id,
+    int32_leader_epoch,
+    int64_offset,
+    string,
+)
+from trimaran.wire.identity import NO_OFFSET
 from trimaran.wire.schema import Message, request, response
 
 
 class OffsetForLeaderPartition(Struct):
     partition: int32
-    current_leader_epoch: int32 = field("2+", default=-1, ignorable=True)
-    leader_epoch: int32
+    current_leader_epoch: int32_leader_epoch = field("2+", default=-1, ignorable=True)
+    leader_epoch: int32_leader_epoch
 
 
 class OffsetForLeaderTopic(Struct):
@@ -20,15 +30,15 @@ class OffsetForLeaderTopic(Struct):
 
 @request(key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest(Message):
-    replica_id: int32 = field("3+", default=-2, ignorable=True)
+    replica_id: int32_broker_id = field("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic]
 
 
 class EpochEndOffset(Struct):
     error_code: int16 = 0
     partition: int32
-    leader_epoch: int32 = field("1+", default=-1, ignorable=True)
-    end_offset: int64 = -1
+    leader_epoch: int32_leader_epoch = field("1+", default=-1, ignorable=True)
+    end_offset: int64_offset = NO_OFFSET
 
 
 class OffsetForLeaderTopicResult(Struct):

@@ -12,11 +12,15 @@ from trimaran.wire.codec.declarations import (
     field,
     int16,
     int32,
+    int32_broker_id,
+    int32_leader_epoch,
     int64,
+    int64_offset,
     record_batches,
     string,
     uuid,
 )
+from trimaran.wire.identity import NO_LEADER_EPOCH, BrokerId
 from trimaran.wire.schema import Message, request, response
 
 
@@ -45,16 +49,16 @@ class BatchIndexAndErrorMessage(Struct):
 
 
 class LeaderIdAndEpoch(Struct):
-    leader_id: int32 = -1
-    leader_epoch: int32 = -1
+    leader_id: int32_broker_id = BrokerId(-1)
+    leader_epoch: int32_leader_epoch = NO_LEADER_EPOCH
 
 
 class PartitionProduceResponse(Struct):
     index: int32
     error_code: int16 = 0
-    base_offset: int64
+    base_offset: int64_offset
     log_append_time_ms: int64 = field("2+", default=-1, ignorable=True)
-    log_start_offset: int64 = field("5+", default=-1, ignorable=True)
+    log_start_offset: int64_offset = field("5+", default=-1, ignorable=True)
     record_errors: list[BatchIndexAndErrorMessage] = field("8+", factory=list, ignorable=True)
     error_message: string | None = field("8+", default=None, ignorable=True)
     current_leader: LeaderIdAndEpoch = field("10+", factory=LeaderIdAndEpoch, tag=0)
@@ -67,7 +71,7 @@ class TopicProduceResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    node_id: int32
+    node_id: int32_broker_id
     host: string
     port: int32
     rack: string | None = None

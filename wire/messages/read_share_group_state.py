@@ -1,12 +1,22 @@
 """ReadShareGroupState (84): a partition leader reads the state of share partitions (KIP-932)."""
 
-from trimaran.wire.codec.declarations import Struct, int8, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    int8,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int32_state_epoch,
+    int64_offset,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class PartitionData(Struct):
     partition: int32
-    leader_epoch: int32
+    leader_epoch: int32_leader_epoch
 
 
 class ReadStateData(Struct):
@@ -21,8 +31,8 @@ class ReadShareGroupStateRequest(Message):
 
 
 class StateBatch(Struct):
-    first_offset: int64
-    last_offset: int64
+    first_offset: int64_offset
+    last_offset: int64_offset
     delivery_state: int8
     delivery_count: int16
 
@@ -31,8 +41,8 @@ class PartitionResult(Struct):
     partition: int32
     error_code: int16 = 0
     error_message: string | None = None
-    state_epoch: int32
-    start_offset: int64
+    state_epoch: int32_state_epoch
+    start_offset: int64_offset
     state_batches: list[StateBatch]
 
 

@@ -3,13 +3,23 @@
 Versions: 1 how many deliveries are complete (KIP-1226).
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int32_state_epoch,
+    int64_offset,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class PartitionData(Struct):
     partition: int32
-    leader_epoch: int32
+    leader_epoch: int32_leader_epoch
 
 
 class ReadStateSummaryData(Struct):
@@ -27,9 +37,9 @@ class PartitionResult(Struct):
     partition: int32
     error_code: int16 = 0
     error_message: string | None = None
-    state_epoch: int32
-    leader_epoch: int32
-    start_offset: int64
+    state_epoch: int32_state_epoch
+    leader_epoch: int32_leader_epoch
+    start_offset: int64_offset
     delivery_complete_count: int32 = field("1+", default=-1, ignorable=True)
 
 

@@ -10,7 +10,9 @@ from trimaran.wire.codec.declarations import (
     int8,
     int16,
     int32,
-    int64,
+    int32_broker_id,
+    int32_leader_epoch,
+    int64_offset,
     string,
     uuid,
 )
@@ -18,8 +20,8 @@ from trimaran.wire.schema import Message, request, response
 
 
 class AcknowledgementBatch(Struct):
-    first_offset: int64
-    last_offset: int64
+    first_offset: int64_offset
+    last_offset: int64_offset
     acknowledge_types: list[int8]
 
 
@@ -43,8 +45,8 @@ class ShareAcknowledgeRequest(Message):
 
 
 class LeaderIdAndEpoch(Struct):
-    leader_id: int32
-    leader_epoch: int32
+    leader_id: int32_broker_id
+    leader_epoch: int32_leader_epoch
 
 
 class PartitionData(Struct):
@@ -60,7 +62,7 @@ class ShareAcknowledgeTopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    node_id: int32
+    node_id: int32_broker_id
     host: string
     port: int32
     rack: string | None = None

@@ -3,7 +3,15 @@
 Versions: 0 was early access; 1 is the first stable one.
 """
 
-from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    int16,
+    int32,
+    int32_group_epoch,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -26,7 +34,7 @@ class Assignment(Struct):
 class Member(Struct):
     member_id: string
     rack_id: string | None = None
-    member_epoch: int32
+    member_epoch: int32_group_epoch
     client_id: string
     client_host: string
     subscribed_topic_names: list[string]
@@ -38,8 +46,8 @@ class DescribedGroup(Struct):
     error_message: string | None = None
     group_id: string
     group_state: string
-    group_epoch: int32
-    assignment_epoch: int32
+    group_epoch: int32_group_epoch
+    assignment_epoch: int32_group_epoch
     assignor_name: string
     members: list[Member]
     authorized_operations: int32 = -2147483648

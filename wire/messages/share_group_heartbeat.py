@@ -3,7 +3,7 @@
 Versions: 0 was early access; 1 is the first stable one.
 """
 
-from trimaran.wire.codec.declarations import Struct, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import Struct, int16, int32, int32_group_epoch, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 
@@ -11,7 +11,7 @@ from trimaran.wire.schema import Message, request, response
 class ShareGroupHeartbeatRequest(Message):
     group_id: string
     member_id: string
-    member_epoch: int32
+    member_epoch: int32_group_epoch
     rack_id: string | None = None
     subscribed_topic_names: list[string] | None = None
 
@@ -31,6 +31,6 @@ class ShareGroupHeartbeatResponse(Message):
     error_code: int16 = 0
     error_message: string | None = None
     member_id: string | None = None
-    member_epoch: int32
+    member_epoch: int32_group_epoch
     heartbeat_interval_ms: int32
     assignment: Assignment | None = None

@@ -4,7 +4,18 @@ Versions: 1 broker epoch, grouped by topic (KIP-380); 2 flexible; 3 leader epoch
 controller during migration (KIP-866). Removed in 4.0.
 """
 
-from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int32_node_id,
+    int64_broker_epoch,
+    string,
+)
+from trimaran.wire.identity import NO_LEADER_EPOCH
 from trimaran.wire.schema import Message, request, response
 
 
@@ -20,7 +31,7 @@ class StopReplicaTopicV1(Struct):
 
 class StopReplicaPartitionState(Struct):
     partition_index: int32
-    leader_epoch: int32 = -1
+    leader_epoch: int32_leader_epoch = NO_LEADER_EPOCH
     delete_partition: boolean
 
 
@@ -31,10 +42,10 @@ class StopReplicaTopicState(Struct):
 
 @request(key=5, versions="0-4", flexible="2+")
 class StopReplicaRequest(Message):
-    controller_id: int32
+    controller_id: int32_node_id
     is_kraft_controller: boolean = field("4+", default=False)
     controller_epoch: int32
-    broker_epoch: int64 = field("1+", default=-1, ignorable=True)
+    broker_epoch: int64_broker_epoch = field("1+", default=-1, ignorable=True)
     delete_partitions: boolean = field("0-2", default=False)
     ungrouped_partitions: list[StopReplicaPartitionV0] = field("0", factory=list)
     topics: list[StopReplicaTopicV1] = field("1-2", factory=list)

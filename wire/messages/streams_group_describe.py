@@ -10,7 +10,8 @@ from trimaran.wire.codec.declarations import (
     int8,
     int16,
     int32,
-    int64,
+    int32_group_epoch,
+    int64_offset,
     string,
     uint16,
 )
@@ -58,7 +59,7 @@ class Endpoint(Struct):
 class TaskOffset(Struct):
     subtopology_id: string
     partition: int32
-    offset: int64
+    offset: int64_offset
 
 
 class TaskIds(Struct):
@@ -74,7 +75,7 @@ class Assignment(Struct):
 
 class Member(Struct):
     member_id: string
-    member_epoch: int32
+    member_epoch: int32_group_epoch
     instance_id: string | None = None
     rack_id: string | None = None
     client_id: string
@@ -95,8 +96,8 @@ class DescribedGroup(Struct):
     error_message: string | None = None
     group_id: string
     group_state: string
-    group_epoch: int32
-    assignment_epoch: int32
+    group_epoch: int32_group_epoch
+    assignment_epoch: int32_group_epoch
     topology: Topology | None = None
     members: list[Member]
     authorized_operations: int32 = -2147483648

@@ -11,7 +11,9 @@ from trimaran.wire.codec.declarations import (
     int8,
     int16,
     int32,
+    int32_group_epoch,
     int64,
+    int64_offset,
     string,
     uint16,
 )
@@ -64,14 +66,14 @@ class Endpoint(Struct):
 class TaskOffset(Struct):
     subtopology_id: string
     partition: int32
-    offset: int64
+    offset: int64_offset
 
 
 @request(key=88, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatRequest(Message):
     group_id: string
     member_id: string
-    member_epoch: int32
+    member_epoch: int32_group_epoch
     endpoint_information_epoch: int32
     instance_id: string | None = None
     rack_id: string | None = None
@@ -110,7 +112,7 @@ class StreamsGroupHeartbeatResponse(Message):
     error_code: int16 = 0
     error_message: string | None = None
     member_id: string
-    member_epoch: int32
+    member_epoch: int32_group_epoch
     heartbeat_interval_ms: int32
     acceptable_recovery_lag_legacy: int32 = field("0", default=0)
     task_offset_interval_ms: int32

@@ -6,14 +6,25 @@ TRANSACTION_ABORTABLE; 5 also adds the group to the transaction (KIP-890); 6 top
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int16_producer_epoch,
+    int32,
+    int32_leader_epoch,
+    int64_offset,
+    int64_producer_id,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class TxnOffsetCommitRequestPartition(Struct):
     partition_index: int32
-    committed_offset: int64
-    committed_leader_epoch: int32 = field("2+", default=-1, ignorable=True)
+    committed_offset: int64_offset
+    committed_leader_epoch: int32_leader_epoch = field("2+", default=-1, ignorable=True)
     committed_metadata: string | None
 
 
@@ -27,8 +38,8 @@ class TxnOffsetCommitRequestTopic(Struct):
 class TxnOffsetCommitRequest(Message):
     transactional_id: string
     group_id: string
-    producer_id: int64
-    producer_epoch: int16
+    producer_id: int64_producer_id
+    producer_epoch: int16_producer_epoch
     generation_id_or_member_epoch: int32 = field("3+", default=-1)
     member_id: string = field("3+", default="")
     group_instance_id: string | None = field("3+", default=None)

@@ -13,7 +13,10 @@ from trimaran.wire.codec.declarations import (
     int8,
     int16,
     int32,
-    int64,
+    int32_broker_id,
+    int32_leader_epoch,
+    int32_node_id,
+    int64_broker_epoch,
     string,
     uuid,
 )
@@ -24,12 +27,12 @@ class UpdateMetadataPartitionState(Struct):
     topic_name: string = field("0-4", default="", ignorable=True)
     partition_index: int32
     controller_epoch: int32
-    leader: int32
-    leader_epoch: int32
-    isr: list[int32]
+    leader: int32_broker_id
+    leader_epoch: int32_leader_epoch
+    isr: list[int32_broker_id]
     zk_version: int32
-    replicas: list[int32]
-    offline_replicas: list[int32] = field("4+", factory=list, ignorable=True)
+    replicas: list[int32_broker_id]
+    offline_replicas: list[int32_broker_id] = field("4+", factory=list, ignorable=True)
 
 
 class UpdateMetadataTopicState(Struct):
@@ -55,11 +58,11 @@ class UpdateMetadataBroker(Struct):
 
 @request(key=6, versions="0-8", flexible="6+")
 class UpdateMetadataRequest(Message):
-    controller_id: int32
+    controller_id: int32_node_id
     is_kraft_controller: boolean = field("8+", default=False)
     type: int8 = field("8+", default=0, tag=0)
     controller_epoch: int32
-    broker_epoch: int64 = field("5+", default=-1, ignorable=True)
+    broker_epoch: int64_broker_epoch = field("5+", default=-1, ignorable=True)
     ungrouped_partition_states: list[UpdateMetadataPartitionState] = field("0-4", factory=list)
     topic_states: list[UpdateMetadataTopicState] = field("5+", factory=list)
     live_brokers: list[UpdateMetadataBroker]

@@ -3,22 +3,33 @@
 Versions: 1 how many deliveries are complete (KIP-1226).
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int8,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int32_state_epoch,
+    int64_offset,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class StateBatch(Struct):
-    first_offset: int64
-    last_offset: int64
+    first_offset: int64_offset
+    last_offset: int64_offset
     delivery_state: int8
     delivery_count: int16
 
 
 class PartitionData(Struct):
     partition: int32
-    state_epoch: int32
-    leader_epoch: int32
-    start_offset: int64
+    state_epoch: int32_state_epoch
+    leader_epoch: int32_leader_epoch
+    start_offset: int64_offset
     delivery_complete_count: int32 = field("1+", default=-1, ignorable=True)
     state_batches: list[StateBatch]
 

@@ -10,8 +10,10 @@ from trimaran.wire.codec.declarations import (
     field,
     int8,
     int16,
+    int16_producer_epoch,
     int32,
-    int64,
+    int32_coordinator_epoch,
+    int64_producer_id,
     string,
 )
 from trimaran.wire.schema import Message, request, response
@@ -23,11 +25,11 @@ class WritableTxnMarkerTopic(Struct):
 
 
 class WritableTxnMarker(Struct):
-    producer_id: int64
-    producer_epoch: int16
+    producer_id: int64_producer_id
+    producer_epoch: int16_producer_epoch
     transaction_result: boolean
     topics: list[WritableTxnMarkerTopic]
-    coordinator_epoch: int32
+    coordinator_epoch: int32_coordinator_epoch
     transaction_version: int8 = field("2+", default=0, ignorable=True)
 
 
@@ -47,7 +49,7 @@ class WritableTxnMarkerTopicResult(Struct):
 
 
 class WritableTxnMarkerResult(Struct):
-    producer_id: int64
+    producer_id: int64_producer_id
     topics: list[WritableTxnMarkerTopicResult]
 
 

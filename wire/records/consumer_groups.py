@@ -6,7 +6,17 @@ Type 4 is only read: Kafka 4.0 keeps a hash of the topics in type 3 instead. Typ
 pattern.
 """
 
-from trimaran.wire.codec.declarations import Struct, data, field, int8, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    data,
+    field,
+    int8,
+    int32,
+    int32_group_epoch,
+    int64,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, message
 
 
@@ -17,7 +27,7 @@ class ConsumerGroupMetadataKey(Message):
 
 @message(key=3, versions="0", flexible="0+")
 class ConsumerGroupMetadataValue(Message):
-    epoch: int32
+    epoch: int32_group_epoch
     metadata_hash: int64 = field(default=0, tag=0)
 
 
@@ -82,7 +92,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message):
 
 @message(key=6, versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
-    assignment_epoch: int32
+    assignment_epoch: int32_group_epoch
     assignment_timestamp: int64 = field(default=0, tag=0)
 
 
@@ -111,13 +121,13 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 class TopicPartitions(Struct):
     topic_id: uuid
     partitions: list[int32]
-    assignment_epochs: list[int32] | None = field(factory=list, tag=0)
+    assignment_epochs: list[int32_group_epoch] | None = field(factory=list, tag=0)
 
 
 @message(key=8, versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    member_epoch: int32
-    previous_member_epoch: int32
+    member_epoch: int32_group_epoch
+    previous_member_epoch: int32_group_epoch
     state: int8
     assigned_partitions: list[TopicPartitions]
     partitions_pending_revocation: list[TopicPartitions]

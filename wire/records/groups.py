@@ -12,7 +12,17 @@ from functools import cache
 from typing import TypeVar
 
 from trimaran.wire.buffers.primitives import NIL_UUID
-from trimaran.wire.codec.declarations import Struct, data, field, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    data,
+    field,
+    int32,
+    int32_leader_epoch,
+    int64,
+    int64_offset,
+    string,
+    uuid,
+)
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.schema import Message, message
 
@@ -26,7 +36,7 @@ class LegacyOffsetCommitKey(Message):
 
 @message(key=0, versions="0")
 class LegacyOffsetCommitValue(Message):
-    offset: int64
+    offset: int64_offset
     metadata: string
     commit_timestamp: int64
 
@@ -40,8 +50,8 @@ class OffsetCommitKey(Message):
 
 @message(key=1, versions="0-4", flexible="4+")
 class OffsetCommitValue(Message):
-    offset: int64
-    leader_epoch: int32 = field("3+", default=-1, ignorable=True)
+    offset: int64_offset
+    leader_epoch: int32_leader_epoch = field("3+", default=-1, ignorable=True)
     metadata: string
     commit_timestamp: int64
     expire_timestamp: int64 = field("1", default=-1, ignorable=True)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from trimaran.wire.buffers.primitives import read_uvarint, write_uvarint
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import NO_OFFSET, Offset
 from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from trimaran.wire.records.registry import METADATA_RECORDS
 from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord
@@ -46,7 +47,7 @@ class UnknownRecord(NamedTuple):
 
     type: int
     version: int
-    offset: int = -1
+    offset: Offset = NO_OFFSET
 
     @property
     def name(self) -> str:
@@ -98,7 +99,9 @@ def decode_metadata_record(view: bytes | memoryview) -> Message:
     return metadata_decoder(key, version)(view[pos:])
 
 
-def read_metadata_record(view: bytes | memoryview, offset: int = -1) -> Message | UnknownRecord:
+def read_metadata_record(
+    view: bytes | memoryview, offset: Offset = NO_OFFSET
+) -> Message | UnknownRecord:
     """Decodes like `decode_metadata_record`, but returns an UnknownRecord for an unknown type or version.
 
     Raises:
@@ -112,7 +115,7 @@ def read_metadata_record(view: bytes | memoryview, offset: int = -1) -> Message 
     return decode(view[pos:])
 
 
-def unknown_record(view: bytes | memoryview, offset: int = -1) -> UnknownRecord | None:
+def unknown_record(view: bytes | memoryview, offset: Offset = NO_OFFSET) -> UnknownRecord | None:
     """Returns the result of `read_metadata_record` for a record of a later Kafka, None for others; the body is not
     read.
 

@@ -10,7 +10,10 @@ from trimaran.wire.codec.declarations import (
     field,
     int8,
     int32,
+    int32_broker_id,
+    int32_leader_epoch,
     int64,
+    int64_offset,
     string,
     uuid,
 )
@@ -29,16 +32,16 @@ class RemoteLogSegmentIdEntry(Struct):
 
 
 class SegmentLeaderEpochEntry(Struct):
-    leader_epoch: int32
-    offset: int64
+    leader_epoch: int32_leader_epoch
+    offset: int64_offset
 
 
 @record(key=0, versions="0", flexible="0+")
 class RemoteLogSegmentMetadataRecord(Message):
     remote_log_segment_id: RemoteLogSegmentIdEntry
-    start_offset: int64
-    end_offset: int64
-    broker_id: int32
+    start_offset: int64_offset
+    end_offset: int64_offset
+    broker_id: int32_broker_id
     max_timestamp_ms: int64
     event_timestamp_ms: int64
     segment_leader_epochs: list[SegmentLeaderEpochEntry]
@@ -51,7 +54,7 @@ class RemoteLogSegmentMetadataRecord(Message):
 @record(key=1, versions="0", flexible="0+")
 class RemoteLogSegmentMetadataUpdateRecord(Message):
     remote_log_segment_id: RemoteLogSegmentIdEntry
-    broker_id: int32
+    broker_id: int32_broker_id
     event_timestamp_ms: int64
     custom_metadata: data | None = None
     remote_log_segment_state: int8
@@ -60,7 +63,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message):
 @record(key=2, versions="0", flexible="0+")
 class RemotePartitionDeleteMetadataRecord(Message):
     topic_id_partition: TopicIdPartitionEntry
-    broker_id: int32
+    broker_id: int32_broker_id
     event_timestamp_ms: int64
     remote_partition_delete_state: int8
 
@@ -68,9 +71,9 @@ class RemotePartitionDeleteMetadataRecord(Message):
 @record(key=3, versions="0", flexible="0+")
 class RemoteLogSegmentMetadataSnapshotRecord(Message):
     segment_id: uuid
-    start_offset: int64
-    end_offset: int64
-    broker_id: int32
+    start_offset: int64_offset
+    end_offset: int64_offset
+    broker_id: int32_broker_id
     max_timestamp_ms: int64
     event_timestamp_ms: int64
     segment_leader_epochs: list[SegmentLeaderEpochEntry]

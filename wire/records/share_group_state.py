@@ -3,7 +3,19 @@
 Keys and values are framed as those of `consumer_groups`. An update adds to the snapshot before it.
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int8,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int32_state_epoch,
+    int64,
+    int64_offset,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, message
 
 
@@ -15,8 +27,8 @@ class ShareSnapshotKey(Message):
 
 
 class StateBatch(Struct):
-    first_offset: int64
-    last_offset: int64
+    first_offset: int64_offset
+    last_offset: int64_offset
     delivery_state: int8
     delivery_count: int16
 
@@ -24,9 +36,9 @@ class StateBatch(Struct):
 @message(key=0, versions="0", flexible="0+")
 class ShareSnapshotValue(Message):
     snapshot_epoch: int32
-    state_epoch: int32
-    leader_epoch: int32
-    start_offset: int64
+    state_epoch: int32_state_epoch
+    leader_epoch: int32_leader_epoch
+    start_offset: int64_offset
     delivery_complete_count: int32 = field(default=-1, tag=0)
     create_timestamp: int64
     write_timestamp: int64
@@ -43,7 +55,7 @@ class ShareUpdateKey(Message):
 @message(key=1, versions="0", flexible="0+")
 class ShareUpdateValue(Message):
     snapshot_epoch: int32
-    leader_epoch: int32
-    start_offset: int64
+    leader_epoch: int32_leader_epoch
+    start_offset: int64_offset
     delivery_complete_count: int32 = field(default=-1, tag=0)
     state_batches: list[StateBatch]

@@ -3,7 +3,16 @@
 Keys and values are framed as those of `consumer_groups`. Type 9 belongs to the early access in 3.9.
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int8, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int8,
+    int32,
+    int32_group_epoch,
+    int64,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, message
 
 
@@ -50,7 +59,7 @@ class ShareGroupMetadataKey(Message):
 
 @message(key=11, versions="0", flexible="0+")
 class ShareGroupMetadataValue(Message):
-    epoch: int32
+    epoch: int32_group_epoch
     metadata_hash: int64
 
 
@@ -61,7 +70,7 @@ class ShareGroupTargetAssignmentMetadataKey(Message):
 
 @message(key=12, versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue(Message):
-    assignment_epoch: int32
+    assignment_epoch: int32_group_epoch
     assignment_timestamp: int64 = field(default=0, tag=0)
 
 
@@ -94,8 +103,8 @@ class TopicPartitions(Struct):
 
 @message(key=14, versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue(Message):
-    member_epoch: int32
-    previous_member_epoch: int32
+    member_epoch: int32_group_epoch
+    previous_member_epoch: int32_group_epoch
     state: int8
     assigned_partitions: list[TopicPartitions]
 

@@ -9,6 +9,7 @@ from trimaran.wire.codec.declarations import (
     int8,
     int16,
     int32,
+    int32_group_epoch,
     int64,
     string,
     uint16,
@@ -72,7 +73,7 @@ class StreamsGroupTargetAssignmentMetadataKey(Message):
 
 @message(key=20, versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMetadataValue(Message):
-    assignment_epoch: int32
+    assignment_epoch: int32_group_epoch
     assignment_timestamp: int64 = field(default=0, tag=0)
 
 
@@ -103,13 +104,13 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 class StreamsGroupCurrentMemberAssignmentValueTaskIds(Struct):
     subtopology_id: string
     partitions: list[int32]
-    assignment_epochs: list[int32] | None = field(factory=list, tag=0)
+    assignment_epochs: list[int32_group_epoch] | None = field(factory=list, tag=0)
 
 
 @message(key=22, versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    member_epoch: int32
-    previous_member_epoch: int32
+    member_epoch: int32_group_epoch
+    previous_member_epoch: int32_group_epoch
     state: int8
     active_tasks: list[StreamsGroupCurrentMemberAssignmentValueTaskIds]
     standby_tasks: list[StreamsGroupCurrentMemberAssignmentValueTaskIds]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import trio
 
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.zkcompat import events
 from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.zookeeper.errors import (
@@ -46,12 +46,12 @@ def offset_path(group: str, partition: TopicPartition) -> str:
     return f"/consumers/{group}/offsets/{partition.topic}/{partition.partition}"
 
 
-def decode_offset(data: bytes | None) -> int | None:
+def decode_offset(data: bytes | None) -> Offset | None:
     """Returns the offset; None if the data is not a number of 64 bits."""
     text = (data or b"").decode("ascii", "replace")
     if not text.removeprefix("-").isdecimal() or len(text) > 20:
         return None
-    offset = int(text)
+    offset = Offset(text)
     return offset if -(1 << 63) <= offset < 1 << 63 else None
 
 
@@ -74,7 +74,7 @@ class ConsumerOffsets:
     keeper: Keeper
     _turns: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(REQUESTS_MAX))
 
-    async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
         check_group(group)
         wanted = {offset_path(group, key): str(n).encode() for key, n in offsets.items()}
         async with self._turn():
@@ -83,7 +83,7 @@ class ConsumerOffsets:
 
     async def fetch(
         self, group: str, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, int | None]:
+    ) -> dict[TopicPartition, Offset | None]:
         check_group(group)
         paths = {offset_path(group, key): key for key in partitions}
         async with self._turn():

@@ -22,6 +22,7 @@ from trimaran.broker.groups.consumer.reconciliation import Reported
 from trimaran.broker.groups.consumer.records import member_tombstones, target_record
 from trimaran.broker.groups.limits import GROUP_BYTES_MAX
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 log = logging.getLogger(__name__)
@@ -153,7 +154,7 @@ def _replace_static(
     return member
 
 
-def _check_epoch(member: ConsumerMember, epoch: int, reported: Reported) -> None:
+def _check_epoch(member: ConsumerMember, epoch: GroupEpoch, reported: Reported) -> None:
     """Checks the member epoch. A member that missed its new epoch may still use the previous one, if it owns no
     partition outside of its assignment.
 

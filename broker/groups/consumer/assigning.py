@@ -37,6 +37,7 @@ from trimaran.broker.groups.consumer.operation import (
 )
 from trimaran.broker.groups.consumer.records import assignment_epoch_record, target_record
 from trimaran.broker.groups.topics import Topics
+from trimaran.wire.identity import GroupEpoch
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +150,7 @@ def _write(operation: ConsumerOperation, assignment: Assignment, member_ids: lis
 _NEVER = object()
 
 
-def _finish(operation: ConsumerOperation, epoch: int) -> None:
+def _finish(operation: ConsumerOperation, epoch: GroupEpoch) -> None:
     group = operation.group
     events.GROUP_TARGET_ASSIGNED.log(log, group=group.id, epoch=epoch, members=len(group.members))
     operation.write([assignment_epoch_record(group.id, epoch, operation.at.now_ms)])

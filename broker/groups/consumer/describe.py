@@ -13,6 +13,7 @@ from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember, Partitions
 from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.messages.consumer_group_describe import (
     Assignment,
     DescribedGroup,
@@ -60,8 +61,8 @@ def refused(group_id: str, code: ErrorCode, message: str | None = None) -> Descr
         error_message=message,
         group_id=group_id,
         group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
+        group_epoch=GroupEpoch(0),
+        assignment_epoch=GroupEpoch(0),
         assignor_name="",
         members=[],
     )

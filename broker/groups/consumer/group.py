@@ -18,6 +18,7 @@ from immutables import Map
 from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions, partitions_of
 from trimaran.broker.groups.memory import NAME_BYTES, PARTITION_BYTES
 from trimaran.node.text.memory import text_bytes
+from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -36,7 +37,7 @@ from trimaran.wire.records.consumer_groups import (
 )
 
 # The assignment epoch before the first target assignment.
-NO_ASSIGNMENT_EPOCH = -1
+NO_ASSIGNMENT_EPOCH = GroupEpoch(-1)
 
 
 class ConsumerGroupState(Enum):
@@ -64,7 +65,7 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
-        self.epoch = 0
+        self.epoch = GroupEpoch(0)
         self.metadata_hash = 0
         self.assignment_epoch = NO_ASSIGNMENT_EPOCH
         self.assignment_timestamp_ms = 0

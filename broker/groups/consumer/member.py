@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from trimaran.broker.groups.memory import MEMBER_BYTES, PARTITION_BYTES
 from trimaran.node.text.memory import text_bytes
+from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.records.consumer_groups import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -22,13 +23,13 @@ from trimaran.wire.records.consumer_groups import (
 Partitions = Mapping[bytes, frozenset[int]]
 """Partitions by topic id; no topic without partitions."""
 
-Owned = Mapping[bytes, Mapping[int, int]]
+Owned = Mapping[bytes, Mapping[int, GroupEpoch]]
 """Partitions by topic id, each with the member epoch in which it was assigned (KIP-1251)."""
 
 # Member epochs with a special meaning.
-JOINING_EPOCH = 0
-LEAVING_EPOCH = -1
-LEAVING_STATIC_EPOCH = -2
+JOINING_EPOCH = GroupEpoch(0)
+LEAVING_EPOCH = GroupEpoch(-1)
+LEAVING_STATIC_EPOCH = GroupEpoch(-2)
 
 
 class MemberState(IntEnum):
@@ -58,8 +59,8 @@ class ConsumerMember:
     regex: str = ""
     assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
-    epoch: int = 0
-    previous_epoch: int = 0
+    epoch: GroupEpoch = JOINING_EPOCH
+    previous_epoch: GroupEpoch = JOINING_EPOCH
     state: MemberState = MemberState.STABLE
     assigned: Owned = field(default_factory=dict)
     revoking: Owned = field(default_factory=dict)
@@ -93,7 +94,7 @@ class ConsumerMember:
         said = self.bytes + sum(text_bytes(text) for text in texts if text is not None)
         return MEMBER_BYTES + said + PARTITION_BYTES * owned
 
-    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+    def is_reconciled_to(self, assignment_epoch: GroupEpoch) -> bool:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     # -- records
@@ -157,11 +158,11 @@ def partitions_of(topics: Iterable[TopicPartition]) -> Partitions:
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
 
 
-def _owned(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
+def _owned(topics: Iterable[TopicPartitions], member_epoch: GroupEpoch) -> Owned:
     """Converts owned partitions from a record. Brokers before 4.3 write no assignment epochs; the member's epoch, the
     strictest value, is used instead.
     """
-    found: dict[bytes, Mapping[int, int]] = {}
+    found: dict[bytes, Mapping[int, GroupEpoch]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs or ()
         if len(epochs) != len(topic.partitions):

@@ -30,6 +30,7 @@ from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
@@ -78,7 +79,7 @@ def upgrade(
 
 def _upgraded(classic: ClassicGroup, topics: Topics, now_ms: int) -> Iterator[GroupRecord]:
     # Without a generation the epoch would be 0, which means a joining member.
-    group_id, epoch = classic.id, max(1, classic.generation)
+    group_id, epoch = classic.id, GroupEpoch(max(1, classic.generation))
     yield group_record(group_id, None)
     members = [_consumer_member(member, epoch, topics) for member in classic.members.values()]
     for member in members:
@@ -92,10 +93,10 @@ def _upgraded(classic: ClassicGroup, topics: Topics, now_ms: int) -> Iterator[Gr
         yield current_record(group_id, member)
 
 
-def _consumer_member(member: Member, epoch: int, topics: Topics) -> ConsumerMember:
+def _consumer_member(member: Member, epoch: GroupEpoch, topics: Topics) -> ConsumerMember:
     """Converts a member. Raises RemoteProtocolError if its subscription or assignment is malformed."""
     subscription = decode_subscription(member.protocols[0][1])
-    assigned: dict[bytes, dict[int, int]] = {}
+    assigned: dict[bytes, dict[int, GroupEpoch]] = {}
     if member.assignment:
         for assigned_topic in decode_assignment(member.assignment).assigned_partitions:
             topic = topics.find(assigned_topic.topic)

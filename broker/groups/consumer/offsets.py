@@ -10,7 +10,7 @@ from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import GroupEpoch, TopicIdPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
@@ -21,7 +21,7 @@ MEMBER_EPOCH_VERSION = 9
 def check_commit(
     group: ConsumerGroup,
     member_id: str,
-    epoch: int,
+    epoch: GroupEpoch,
     version: int,
     *,
     is_transactional: bool = False,
@@ -52,7 +52,7 @@ def check_commit(
     return _assigned_since(member, epoch, stale)
 
 
-def _assigned_since(member: ConsumerMember, epoch: int, stale: ErrorCode) -> CheckPartition:
+def _assigned_since(member: ConsumerMember, epoch: GroupEpoch, stale: ErrorCode) -> CheckPartition:
     def check(key: TopicIdPartition) -> ErrorCode:
         for owned in (member.assigned, member.revoking):
             since = owned.get(key.topic_id, {}).get(key.partition)
@@ -67,7 +67,8 @@ def check_commit_request(
     group: ConsumerGroup, request: OffsetCommitRequest, version: int
 ) -> CheckPartition:
     """Returns the check for an OffsetCommit. Raises as `check_commit` does."""
-    return check_commit(group, request.member_id, request.generation_id_or_member_epoch, version)
+    epoch = GroupEpoch(request.generation_id_or_member_epoch)
+    return check_commit(group, request.member_id, epoch, version)
 
 
 def check_transactional_commit(
@@ -77,7 +78,7 @@ def check_transactional_commit(
     return check_commit(
         group,
         request.member_id,
-        request.generation_id_or_member_epoch,
+        GroupEpoch(request.generation_id_or_member_epoch),
         MEMBER_EPOCH_VERSION,
         is_transactional=True,
         instance_id=request.group_instance_id,

@@ -25,6 +25,7 @@ from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.topics import Topics, metadata_hash
+from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 
 
@@ -41,7 +42,7 @@ class ConsumerTimer(StrEnum):
 class TargetWork:
     """The target of `epoch`: first computed, then written for some members at a time."""
 
-    epoch: int
+    epoch: GroupEpoch
     computing: Work[Assignment]
     assignment: Assignment | None = None
     unwritten: Iterator[str] | None = None
@@ -67,7 +68,7 @@ class GroupWork:
 
 
 # The epoch of a new group without an assignment; its first target has the next epoch, as in Kafka.
-FIRST_EPOCH = 1
+FIRST_EPOCH = GroupEpoch(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState, Owned, Partitions
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import GroupEpoch
 
 Reported = Mapping[bytes, frozenset[int]] | None
 """The partitions that a member reports as owned; None if the request omits them."""
@@ -25,7 +26,7 @@ Reported = Mapping[bytes, frozenset[int]] | None
 
 def reconcile(
     member: ConsumerMember,
-    target_epoch: int,
+    target_epoch: GroupEpoch,
     target: Partitions,
     owners: Mapping[bytes, Mapping[int, str]],
     reported: Reported,
@@ -66,7 +67,7 @@ class _Step:
     def __init__(
         self,
         member: ConsumerMember,
-        target_epoch: int,
+        target_epoch: GroupEpoch,
         target: Partitions,
         owners: Mapping[bytes, Mapping[int, str]],
         reported: Reported,
@@ -86,7 +87,7 @@ class _Step:
             for topic_id, partitions in revoked.items()
         )
 
-    def from_epoch(self, epoch: int) -> ConsumerMember:
+    def from_epoch(self, epoch: GroupEpoch) -> ConsumerMember:
         member = self._member
         kept, revoking = self._divide()
         if revoking and self.still_owns(revoking):
@@ -104,8 +105,8 @@ class _Step:
 
     def _divide(self) -> tuple[Owned, Owned]:
         """Returns the partitions that the member may keep, and those that it must revoke."""
-        kept: dict[bytes, Mapping[int, int]] = {}
-        revoking: dict[bytes, Mapping[int, int]] = {}
+        kept: dict[bytes, Mapping[int, GroupEpoch]] = {}
+        revoking: dict[bytes, Mapping[int, GroupEpoch]] = {}
         for topic_id, partitions in self._member.assigned.items():
             target = self._target.get(topic_id, frozenset())
             mine = {p: epoch for p, epoch in partitions.items() if p in target}
@@ -132,7 +133,7 @@ class _Step:
 
 
 def _moved(
-    member: ConsumerMember, epoch: int, state: MemberState, assigned: Owned, revoking: Owned
+    member: ConsumerMember, epoch: GroupEpoch, state: MemberState, assigned: Owned, revoking: Owned
 ) -> ConsumerMember:
     """Returns the moved member; its previous epoch only changes with its epoch."""
     previous = member.previous_epoch if epoch == member.epoch else member.epoch

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from trimaran.broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH, ConsumerGroup, ResolvedRegex
 from trimaran.broker.groups.consumer.member import ConsumerMember, Partitions
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -25,7 +26,7 @@ from trimaran.wire.records.consumer_groups import (
 )
 
 
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
+def epoch_record(group_id: str, epoch: GroupEpoch, metadata_hash: int) -> GroupRecord:
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return GroupRecord(ConsumerGroupMetadataKey(group_id=group_id), value)
 
@@ -49,7 +50,7 @@ def target_record(group_id: str, member_id: str, partitions: Partitions) -> Grou
     return GroupRecord(key, ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
 
 
-def assignment_epoch_record(group_id: str, epoch: int, now_ms: int) -> GroupRecord:
+def assignment_epoch_record(group_id: str, epoch: GroupEpoch, now_ms: int) -> GroupRecord:
     key = ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)
     value = ConsumerGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=now_ms

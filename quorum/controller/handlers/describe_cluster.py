@@ -8,6 +8,7 @@ from __future__ import annotations
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import NO_NODE
 from trimaran.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -47,7 +48,7 @@ def describe_cluster(
     return DescribeClusterResponse(
         endpoint_type=CONTROLLERS,
         cluster_id=ctx.cluster_id,
-        controller_id=-1 if leader_id is None else leader_id,
+        controller_id=NO_NODE if leader_id is None else leader_id,
         brokers=sorted(controllers, key=lambda controller: controller.broker_id),
         cluster_authorized_operations=(
             cluster_operations(ctx, call)

@@ -22,7 +22,14 @@ from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 from trimaran.wire.client.destinations import LeaderNode, NodeWithId
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.identity import NO_NODE, NodeId, Offset, TopicPartition
+from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_NODE,
+    BrokerId,
+    NodeId,
+    Offset,
+    TopicPartition,
+)
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -124,7 +131,7 @@ class BrokerOrigin:
                 ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
             )
         return ListOffsetsRequest(
-            replica_id=-1,
+            replica_id=BrokerId(-1),
             isolation_level=self._isolation,
             topics=[ListOffsetsTopic(name=name, partitions=ps) for name, ps in by_topic.items()],
         )
@@ -206,7 +213,7 @@ class _PartitionReader:
         self._client = client
         self._reading = reading
         self._offset = wanted.start_offset
-        self._epoch = -1  # the leader epoch of the batch before the offset, if known
+        self._epoch = NO_LEADER_EPOCH  # the leader epoch of the batch before the offset, if known
         self._log_start = Offset(0)  # the start of the log, if it has moved
 
     def batches(self) -> Iterator[Located]:
@@ -309,7 +316,7 @@ class _PartitionReader:
             "(retention or DeleteRecords) before they were read",
             fail=self._reading.fail_on_data_loss,
         )
-        self._offset, self._epoch, self._log_start = bounds.start, -1, bounds.start
+        self._offset, self._epoch, self._log_start = bounds.start, NO_LEADER_EPOCH, bounds.start
 
     def _wanted_of(self, partition: Any) -> Iterator[Located]:
         aborted = _Aborted(partition.aborted_transactions or ())

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import NodeId
+from trimaran.wire.identity import NO_OFFSET, NodeId, Offset
 from trimaran.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -34,7 +34,7 @@ class Features:
 
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     finalized: Mapping[str, int] = field(default_factory=dict)
-    finalized_epoch: int = -1
+    finalized_epoch: Offset = NO_OFFSET
 
 
 class NodeIdentity(NamedTuple):
