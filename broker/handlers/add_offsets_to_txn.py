@@ -12,7 +12,7 @@ from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.node.replicated.pending import settled
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -37,7 +37,7 @@ PRODUCER_FENCED_VERSION = 2
 def add_offsets_to_txn(
     request: AddOffsetsToTxnRequest, ctx: TransactionContext, call: Call
 ) -> Handling[AddOffsetsToTxnResponse]:
-    producer = Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
+    producer = Producer(request.producer_id, request.producer_epoch)
     try:
         if CONSUMER_OFFSETS not in ctx.metadata.image.topics.by_name:
             yield Blocking(partial(ctx.topic_creation.create, [CONSUMER_OFFSETS]))

@@ -19,7 +19,7 @@ from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import check_cluster, may, may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -90,8 +90,8 @@ def _of_client(
     others = E.OPERATION_NOT_ATTEMPTED  # all or none are added
     if not codes:
         producer = Producer(
-            ProducerId(request.v3_and_below_producer_id),
-            ProducerEpoch(request.v3_and_below_producer_epoch),
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
         )
         others = yield from _added(transactional_id, producer, partitions, ctx)
         if others is E.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:
@@ -172,9 +172,7 @@ def _decided(
 ) -> Codes | PendingResponse[Any]:
     """Returns the codes of the partitions, or the pending decision. Raises KafkaError with the code for all."""
     name, partitions = transaction.transactional_id, _partitions(transaction.topics)
-    producer = Producer(
-        ProducerId(transaction.producer_id), ProducerEpoch(transaction.producer_epoch)
-    )
+    producer = Producer(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         return _unknown_of(partitions, ctx) or ctx.transactions.verify_partitions(
             name, producer, partitions

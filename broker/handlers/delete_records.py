@@ -118,7 +118,7 @@ def _delete(
         if key.topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{key.topic} is internal")
         leader = ctx.partitions.leader_of(key)
-        offset = leader.delete_records_before(Offset(wanted.offset))
+        offset = leader.delete_records_before(wanted.offset)
     except KafkaError as error:
         result.error_code = error.code
     else:

@@ -11,7 +11,6 @@ from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerEpoch, ProducerId
 from trimaran.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import transactional_ids
@@ -35,7 +34,7 @@ def end_txn(
     try:
         decided = yield from ctx.transactions.ending(
             request.transactional_id,
-            Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)),
+            Producer(request.producer_id, request.producer_epoch),
             is_commit=request.committed,
             client_version=EPOCH_BUMP_VERSION if version >= BUMPING_VERSION else 0,
         )

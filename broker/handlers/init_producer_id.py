@@ -67,7 +67,7 @@ def _check_idempotent(request: InitProducerIdRequest, ctx: TransactionContext, c
 
 
 def _producer(request: InitProducerIdRequest, ctx: TransactionContext) -> Handling[Producer]:
-    known = Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
+    known = Producer(request.producer_id, request.producer_epoch)
     if (known.id == NONE) != (known.epoch == NONE):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "a producer id without its epoch, or an epoch alone"

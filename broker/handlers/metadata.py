@@ -30,7 +30,7 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.buffers.response_size import ResponseTooLarge
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import INITIAL_ACL_EPOCH, NO_NODE, AclEpoch, BrokerId
+from trimaran.wire.identity import INITIAL_ACL_EPOCH, NO_NODE, AclEpoch
 from trimaran.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -260,11 +260,7 @@ def _response(
     topics: EncodedArray,
 ) -> MetadataResponse:
     brokers = _brokers(ctx.metadata, image, call.connection.listener)
-    alive = {
-        shown.node_id
-        for shown in brokers
-        if not image.cluster.brokers[BrokerId(shown.node_id)].fenced
-    }
+    alive = {shown.node_id for shown in brokers if not image.cluster.brokers[shown.node_id].fenced}
     operations = (
         cluster_operations(ctx, call)
         if request.include_cluster_authorized_operations

@@ -9,7 +9,7 @@ from trimaran.broker.handlers.context import DataContext
 from trimaran.broker.partitions.opening import opening
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import LeaderEpoch, TopicPartition
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -82,5 +82,5 @@ def _end_offset(
         leader = ctx.partitions.leader_of(key, wanted.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(error_code=error.code, partition=wanted.partition)
-    epoch, end_offset = leader.log.end_offset_for_epoch(LeaderEpoch(wanted.leader_epoch))
+    epoch, end_offset = leader.log.end_offset_for_epoch(wanted.leader_epoch)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)

@@ -18,7 +18,7 @@ from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.image import TopicImage
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -155,7 +155,7 @@ def _decided(
     """
     version, producer = (
         call.header.api_version,
-        Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)),
+        Producer(request.producer_id, request.producer_epoch),
     )
     verified_from = ctx.groups.unverified_from(request.group_id, producer)
     if verified_from is not None:

@@ -16,7 +16,7 @@ from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import BrokerEpoch, BrokerId, LeaderEpoch, TopicIdPartition
+from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -112,7 +112,7 @@ def _deliver(
             owner, change = waiting
             if data.error_code == 0:
                 owner.isr_committed(
-                    change, tuple(data.isr), LeaderEpoch(data.leader_epoch), data.partition_epoch
+                    change, tuple(data.isr), data.leader_epoch, data.partition_epoch
                 )
             elif owner.isr_refused(change, data.error_code):
                 again.append(key)

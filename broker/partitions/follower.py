@@ -160,7 +160,7 @@ class PartitionFollower:
         replica, log = self.replica, self.log
         before = replica.saved_watermark
         watermark = max(before, high_watermark, log.log_start_offset)
-        replica.saved_watermark = Offset(min(watermark, log.log_end_offset))
+        replica.saved_watermark = min(watermark, log.log_end_offset)
         if replica.saved_watermark != before:
             replica.watchers.watermark_moved()  # consumers may read from this replica (KIP-392)
         if log.log_start_offset < leader_log_start_offset <= replica.saved_watermark:
@@ -192,7 +192,7 @@ class PartitionFollower:
             bases = self.log.segment_base_offsets
             if len(bases) - bisect_right(bases, offset) <= SEGMENTS_AT_ONCE:
                 return
-            self.truncate_to(Offset(bases[-SEGMENTS_AT_ONCE]))
+            self.truncate_to(bases[-SEGMENTS_AT_ONCE])
             yield
 
     def truncate_to(self, offset: Offset) -> None:

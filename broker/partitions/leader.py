@@ -157,8 +157,8 @@ class PartitionLeader:
         for view in views:
             if view.producer_id >= 0 and (duplicate := self.log.producers.validate(view)):
                 return AppendInfo(
-                    Offset(duplicate.base_offset),
-                    Offset(duplicate.last_offset),
+                    duplicate.base_offset,
+                    duplicate.last_offset,
                     -1,
                     self.log.log_start_offset,
                 )
@@ -207,7 +207,7 @@ class PartitionLeader:
 
     async def wait_flushed(self, offset: Offset) -> None:
         """Waits as `GroupCommit.wait_flushed` does."""
-        await self._commit.wait_flushed(self.log, Offset(offset))
+        await self._commit.wait_flushed(self.log, offset)
 
     # -- followers
 

@@ -189,7 +189,7 @@ class Partitions:
         if is_new:
             for directory in self._services.directories.all:
                 directory.offsets.expect(key)
-        partition = Partition(self._services, key, topic.id, state, Offset(saved), is_new=is_new)
+        partition = Partition(self._services, key, topic.id, state, saved, is_new=is_new)
         self._topics.setdefault(topic.name, {})[index] = partition
         self._begin(partition)
 

@@ -226,7 +226,7 @@ class Replica:
     def watermark_in_log(self) -> Offset:
         """The last known high watermark, limited to the offsets that the log still has after a crash or truncation."""
         log = self.log
-        return max(log.log_start_offset, min(Offset(self.saved_watermark), log.log_end_offset))
+        return max(log.log_start_offset, min(self.saved_watermark, log.log_end_offset))
 
     def forget_log(self) -> None:
         """Releases the log, which has moved or is gone; it is opened again on demand."""

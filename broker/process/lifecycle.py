@@ -175,7 +175,7 @@ class Lifecycle:
                     last = str(error)
                     continue
                 if code is ErrorCode.NONE and epoch >= 0:
-                    self.epoch = BrokerEpoch(epoch)
+                    self.epoch = epoch
                     node_id = self._identity.node_id
                     events.BROKER_REGISTERED.log(log, broker=node_id, epoch=epoch)
                     if self.state.value is BrokerState.STARTING:

@@ -319,7 +319,7 @@ class Fetcher:
                 follower.truncate_diverging(*_place_in(diverging))
                 _check_moved(follower, before)
             else:
-                log_start = Offset(data.log_start_offset)
+                log_start = data.log_start_offset
                 if follower.lies_below(log_start):
                     await self._drop_deleted(follower, log_start)
                 records = records_view(data.records)
@@ -450,7 +450,7 @@ def _partitions_of(response: FetchResponse) -> Iterator[tuple[TopicIdPartition, 
 
 
 def _place_in(diverging: EpochEndOffset) -> tuple[LeaderEpoch, Offset]:
-    return LeaderEpoch(diverging.epoch), Offset(diverging.end_offset)
+    return diverging.epoch, diverging.end_offset
 
 
 async def _prepare_cuts(cuts: Sequence[tuple[PartitionFollower, Offset]]) -> None:
@@ -483,7 +483,7 @@ def _offset_in(response: ListOffsetsResponse, replica: Replica) -> Offset:
                 if answer.error_code:
                     raise _LeaderError(ErrorCode.of(answer.error_code))
                 if answer.offset >= 0:
-                    return Offset(answer.offset)
+                    return answer.offset
     raise RemoteProtocolError("the leader's answer to ListOffsets names no offset")
 
 

@@ -151,7 +151,7 @@ class TransactionCoordinator:
                 transactional_id,
                 lambda new_id: (
                     lambda shard, at: shard.init_producer(
-                        transactional_id, told, timeout_ms, ProducerId(new_id), at
+                        transactional_id, told, timeout_ms, new_id, at
                     )
                 ),
                 lambda known: rules.needs_producer_id(known, told),

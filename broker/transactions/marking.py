@@ -21,7 +21,7 @@ from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -47,7 +47,7 @@ def the_same_for_all(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteT
     """Returns a response with the code for every partition of every marker."""
     results = [
         WritableTxnMarkerResult(
-            producer_id=ProducerId(marker.producer_id),
+            producer_id=marker.producer_id,
             topics=[
                 WritableTxnMarkerTopicResult(
                     name=topic.name,
@@ -114,17 +114,15 @@ class Marking:
     ) -> AppendInfo:
         end_marker = EndMarker(marker.transaction_result, marker.coordinator_epoch)
         if key.topic == CONSUMER_OFFSETS:
-            producer = Producer(
-                ProducerId(marker.producer_id), ProducerEpoch(marker.producer_epoch)
-            )
+            producer = Producer(marker.producer_id, marker.producer_epoch)
             return self.complete_offsets(
                 key.partition, producer, end_marker, marker.transaction_version
             )
         return append_end_marker(
             leader,
             end_marker,
-            producer_id=ProducerId(marker.producer_id),
-            producer_epoch=ProducerEpoch(marker.producer_epoch),
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
             transaction_version=marker.transaction_version,
             now_ms=self.now_ms(),
         )

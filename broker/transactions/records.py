@@ -19,7 +19,7 @@ from trimaran.broker.transactions.transaction import (
 )
 from trimaran.log.batches.records import NewRecord
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.records.transaction_log import (
     PartitionsSchema,
     TransactionLogKey,
@@ -109,8 +109,8 @@ def _transaction(value: TransactionLogValue) -> Transaction:
     if value.transaction_status not in _KNOWN_STATES:
         raise RemoteProtocolError(f"a transaction in the unknown state {value.transaction_status}")
     return Transaction(
-        producer_id=ProducerId(value.producer_id),
-        epoch=ProducerEpoch(value.producer_epoch),
+        producer_id=value.producer_id,
+        epoch=value.producer_epoch,
         timeout_ms=value.transaction_timeout_ms,
         state=TransactionState(value.transaction_status),
         partitions=frozenset(
@@ -118,8 +118,8 @@ def _transaction(value: TransactionLogValue) -> Transaction:
             for transaction_partition in value.transaction_partitions or ()
             for index in transaction_partition.partition_ids
         ),
-        previous_producer_id=ProducerId(value.previous_producer_id),
-        next_producer_id=ProducerId(value.next_producer_id),
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
         next_epoch=value.next_producer_epoch,
         started_ms=value.transaction_start_timestamp_ms,
         updated_ms=value.transaction_last_update_timestamp_ms,

@@ -268,7 +268,7 @@ def _end_with_bump(
         return prepared._replace(
             epoch=ProducerEpoch(transaction.epoch + 1),
             last_epoch=transaction.epoch,
-            next_producer_id=ProducerId(next_id),
+            next_producer_id=next_id,
         )
     # A transaction that was aborted in the last epoch was fenced: that epoch is not used any more.
     went_on = transaction.epoch < EPOCH_MAX and transaction.epoch - 1 == producer.epoch

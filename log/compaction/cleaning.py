@@ -183,9 +183,7 @@ class Round:
         base_offset = sources[0].base_offset
         for suffix in SEGMENT_SUFFIXES:
             self.files.unlink(self.directory / (file_name(base_offset, suffix) + CLEANED_SUFFIX))
-        cleaned = CleanedSegment(
-            self.directory, Offset(base_offset), self.files, size=0, created=True
-        )
+        cleaned = CleanedSegment(self.directory, base_offset, self.files, size=0, created=True)
         cleaned.create()
         if any(self._file_size(s.segment.path(TRANSACTION_INDEX_SUFFIX)) for s in sources):
             cleaned.transaction_index.file()  # even if empty: it replaces the old one

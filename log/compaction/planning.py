@@ -68,7 +68,7 @@ def plan_round(
         producer_id: LastRecord(entry.last_data_offset, entry.epoch)
         for producer_id, entry in log.producers.entries()
     }
-    aborted = log.aborted_transactions(Offset(log.segment_base_offsets[0]), Offset(dirt.end_offset))
+    aborted = log.aborted_transactions(log.segment_base_offsets[0], dirt.end_offset)
     sources = [
         SourceSegment(segment, segment.size, segment.base_offset, end)
         for segment, end in zip(sealed, ends, strict=True)

@@ -19,7 +19,6 @@ from trimaran.log.old_formats.message_sets import (
     iter_messages,
 )
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import Offset
 
 NO_TIMESTAMP_TYPE = -1
 
@@ -45,7 +44,7 @@ def opened(view: BatchView) -> BatchView:
     if not 0 <= first.offset <= view.base_offset:
         return view
     view.last_offset_delta = view.base_offset - first.offset
-    view.base_offset = Offset(first.offset)
+    view.base_offset = first.offset
     view.base_timestamp = first.timestamp_ms
     view.count = count
     return view

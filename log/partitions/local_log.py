@@ -191,7 +191,7 @@ class LocalLog:
                 raise
             at += 1
         end = segment.size
-        below = self.log_end_offset if at == len(segments.all) else Offset(segments.bases[at])
+        below = self.log_end_offset if at == len(segments.all) else segments.bases[at]
         if limit < below:
             below = limit
             position = segment.locate(limit, interval)

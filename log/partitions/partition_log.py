@@ -304,7 +304,7 @@ class PartitionLog(ReadableLog):
         if not must_know and self._producers.state is None:
             return high_watermark
         stable = self.producers.transactions.last_stable_offset(high_watermark)
-        return Offset(min(max(stable, self.log_start_offset), high_watermark))
+        return min(max(stable, self.log_start_offset), high_watermark)
 
     def aborted_transactions(self, start: Offset, end: Offset) -> Aborted:
         """Returns the result of `find_aborted`, without steps."""

@@ -90,9 +90,7 @@ class CandidateBatch(NamedTuple):
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{place}: {error}") from None
         except RemoteProtocolError as error:
             raise SegmentDamaged(f"{place}: {error}") from None
-        return found and TimestampOffset(
-            found.timestamp_ms, Offset(found.offset), self.header.leader_epoch
-        )
+        return found and TimestampOffset(found.timestamp_ms, found.offset, self.header.leader_epoch)
 
     def _find(self) -> FoundRecord | None:
         header, wanted = self.header, (self.timestamp_ms, self.start_offset)

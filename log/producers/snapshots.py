@@ -121,7 +121,7 @@ def _entry(
 ) -> tuple[ProducerId, ProducerEntry]:
     entry = ProducerEntry(epoch)
     entry.last_timestamp = timestamp
-    entry.coordinator_epoch = CoordinatorEpoch(coordinator_epoch)
+    entry.coordinator_epoch = coordinator_epoch
     entry.transaction_start = transaction_start
     if last_offset >= 0:
         first_sequence = (

@@ -19,7 +19,7 @@ from trimaran.log.producers.transactions import OpenTransactions
 from trimaran.log.producers.verifications import Verifications
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import CoordinatorEpoch, Offset, ProducerEpoch, ProducerId
+from trimaran.wire.identity import Offset, ProducerEpoch, ProducerId
 
 PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their ids had expired
 # Producers that are checked to find an idle one. If all of these are in transactions, the bound is exceeded by one.
@@ -226,7 +226,7 @@ class ProducerState:
 
     def _end_transaction(self, view: BatchView, marker: EndMarker) -> CompletedTransaction | None:
         entry = self._entered(view)
-        entry.coordinator_epoch = CoordinatorEpoch(marker.coordinator_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
         entry.marker_offset = view.last_offset
         first_offset, entry.transaction_start = entry.transaction_start, NO_TRANSACTION
         if first_offset == NO_TRANSACTION:

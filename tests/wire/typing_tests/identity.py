@@ -115,5 +115,5 @@ def numbers_for_none(
 
 def leaders(partitions: Partitions, broker: BrokerId) -> None:
     partitions.leader_of(TopicPartition("orders", 3))
-    partitions.leader_of("orders", 3)  # error: arg-type
+    partitions.leader_of("orders", 3)  # error: arg-type, arg-type
     partitions.find(broker)  # error: arg-type
