@@ -20,10 +20,10 @@ from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.partitions.suspect_checks import check_suspects
 from trimaran.broker.process.composition import Parts, compose
+from trimaran.broker.process.failed_directories import watch_directories
 from trimaran.broker.process.lifecycle import BrokerState
 from trimaran.broker.storage.unfinished_moves import finish_moves
 from trimaran.log.directories.directory import LogDirectory
-from trimaran.log.durability.health import StorageFailure
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.listening.listeners import close_all, limits_of
@@ -108,7 +108,7 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
     """Starts all parts. Returns None if `stop` was set before the broker served."""
     with trio.CancelScope() as starting:
         nursery.start_soon(_cancel_when, stop, starting)
-        nursery.start_soon(_watch_directories, parts)
+        nursery.start_soon(watch_directories, parts)
         nursery.start_soon(parts.storage.metadata_commit.run)
         for directory in parts.storage.commits:
             nursery.start_soon(parts.storage.commit, directory)
@@ -152,34 +152,6 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
 async def _cancel_when(stop: trio.Event, scope: trio.CancelScope) -> None:
     await stop.wait()
     scope.cancel()
-
-
-async def _watch_directories(parts: Parts) -> None:
-    """Handles failed directories: takes their replicas offline, and reports them to the controller, which elects other
-    leaders. Raises StorageFailure if the broker cannot continue.
-
-    If the controller has a replica in another directory, the failed directory is reported as its directory (Kafka
-    reports the replica as lost). The replica then comes back with the directory, even if a crash prevented its log from
-    becoming durable.
-    """
-    directories, ctx = parts.storage.directories, parts.families.context
-    while True:
-        for failed in await directories.wait_failed():
-            events.LOG_DIRECTORY_OFFLINE.log(log, directory=failed.path, error=failed.offline)
-            if directories.offline is not None:
-                raise StorageFailure(f"{failed.path} is offline: {failed.offline}")
-            lost = [
-                partition
-                for partition in ctx.partitions
-                if directories.holding(partition.topic_partition) is failed
-            ]
-            for partition in lost:
-                if partition.state.directory_of(ctx.node_id) != failed.directory_id:
-                    parts.families.data.assignments.assign(
-                        partition.topic_id_partition, failed.directory_id
-                    )
-            ctx.partitions.reopen(lost)
-            parts.lifecycle.report()
 
 
 async def _serve(

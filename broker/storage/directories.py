@@ -1,10 +1,8 @@
-"""The broker's log directories: the directory of each replica, the choice for new replicas, and failures (KIP-112,
-KIP-858).
+"""The broker's log directories: the directory of each replica, and the choice for new replicas (KIP-112, KIP-858).
 
-Source: `LogManager` and `ReplicaManager.handleLogDirFailure` of Kafka. If a partition's directory has a topic id other
+Source: `LogManager` of Kafka. If a partition's directory has a topic id other
 than the image's, it is renamed before a new one is created, so that no data of one topic is served as another's (P14).
-A failing directory takes its replicas offline and the broker continues, unless it has the metadata log or is the last
-one.
+A directory that fails is handled in `broker/process/failed_directories.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ from trimaran.wire.identity import (
     TopicIdPartition,
     TopicPartition,
 )
-from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
@@ -66,15 +63,10 @@ class LogDirectories:
         self.preferred: dict[TopicPartition, LogDirectory] = {}
         self.on_placed: OnPlaced = lambda *_: None
         self.cordoned: Callable[[], Collection[Path]] = tuple
-        self._known_failed: set[bytes] = set()
         self._out_of_service = OutOfService()
         # Replicas whose logs threads check, and those among them that are deleted as soon as the check ends.
         self._checks: dict[TopicPartition, trio.Event] = {}
         self._deleted_in_check: dict[TopicPartition, LogDirectory] = {}
-        self._news = AutoResetEvent()
-        self._loop: trio.lowlevel.TrioToken | None = None  # the loop of `wait_failed`
-        for directory in [*self.all, self.metadata]:
-            directory.health.watch(self._on_failure)
 
     # -- state
 
@@ -111,27 +103,6 @@ class LogDirectories:
     def cordoned_ids(self) -> list[bytes]:
         cordoned = self.cordoned()
         return [directory.directory_id for directory in self.all if directory.path in cordoned]
-
-    async def wait_failed(self) -> list[LogDirectory]:
-        """Waits until directories go offline, and returns those that did since the last call. One task calls this."""
-        self._loop = trio.lowlevel.current_trio_token()
-        while True:
-            failed = [
-                directory
-                for directory in dict.fromkeys([*self.all, self.metadata])
-                if directory.offline is not None
-                and directory.directory_id not in self._known_failed
-            ]
-            self._known_failed.update(directory.directory_id for directory in failed)
-            if failed:
-                return failed
-            await self._news.wait()
-
-    def _on_failure(self) -> None:
-        """Wakes `wait_failed`; called by the thread that met the failure."""
-        if self._loop is not None:
-            with suppress(trio.RunFinishedError):
-                self._loop.run_sync_soon(self._news.set, idempotent=True)
 
     # -- finding
 
@@ -427,7 +398,7 @@ class LogDirectories:
 
     @contextmanager
     def noting_failure(self, what: str) -> Iterator[None]:
-        """Logs a disk error and continues: `wait_failed` reports directories that have gone offline."""
+        """Logs a disk error and continues; a directory that went offline is handled by `watch_directories`."""
         try:
             yield
         except KafkaError as error:

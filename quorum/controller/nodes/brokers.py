@@ -17,6 +17,11 @@ from itertools import islice
 
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.nodes.directories import (
+    changes_of_cordons,
+    changes_of_offline_directories,
+    names_directories,
+)
 from trimaran.quorum.controller.nodes.leases import Lease
 from trimaran.quorum.controller.partitions.broker_changes import (
     changes_after_loss,
@@ -26,6 +31,7 @@ from trimaran.quorum.controller.partitions.broker_changes import (
     check_broker_epoch,
     in_steps,
     leads_any,
+    taken_out,
 )
 from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP
 from trimaran.quorum.controller.partitions.state import ControllerState
@@ -201,11 +207,6 @@ def _may_have_lost(
     return state.has_eligible_leaders and not clean
 
 
-def _names_directories(image: MetadataImage) -> bool:
-    """Returns whether records can name directories; below that metadata.version brokers do not report them."""
-    return image.features.metadata_version >= versions.DIRECTORY_ASSIGNMENT
-
-
 def _registration_record(
     request: BrokerRegistrationRequest, broker_epoch: BrokerEpoch, image: MetadataImage
 ) -> RegisterBrokerRecord:
@@ -231,12 +232,12 @@ def _registration_record(
             for feature in request.features
         ],
         rack=request.rack,
-        log_dirs=list(request.log_dirs) if _names_directories(image) else [],
+        log_dirs=list(request.log_dirs) if names_directories(image) else [],
     )
 
 
 def _check_directories(request: BrokerRegistrationRequest, image: MetadataImage) -> None:
-    if not _names_directories(image):
+    if not names_directories(image):
         return
     directories = request.log_dirs
     why = None
@@ -327,8 +328,8 @@ def heartbeat(
         case _:
             following = _next_in_shutdown(state, lease, lowest_active_offset)
     lost: list[Message] = []
-    if _names_directories(state.image):
-        lost = yield from _lost_directories(request, broker, state)
+    if names_directories(state.image):
+        lost = yield from changes_of_offline_directories(request, broker, state)
     if lost and following is BrokerControlState.UNFENCED:
         following = present  # unfenced at its next heartbeat, with these directories recorded
     records: list[Message] = []
@@ -336,7 +337,7 @@ def heartbeat(
         records += yield from _transition(following, broker, state)
     records += lost
     if state.image.features.metadata_version >= versions.CORDONED_LOG_DIRS:
-        records += _cordoned_directories(request, broker)
+        records += changes_of_cordons(request, broker)
     return Result(records, HeartbeatResult(caught_up, following), atomic=False)
 
 
@@ -413,17 +414,6 @@ def fence_broker(
     return [*changes, _change(broker, fenced=FENCE)]
 
 
-def taken_out(
-    state: ControllerState,
-    broker_id: BrokerId,
-    directory: bytes | None = None,
-    keys: Iterable[TopicIdPartition] | None = None,
-) -> Steps[list[Message]]:
-    """Returns `changes_without` in steps, for all partitions with the broker in their ISR if `keys` is None."""
-    concerned = state.index.in_sync(broker_id) if keys is None else keys
-    return in_steps(concerned, lambda some: changes_without(state, broker_id, directory, some))
-
-
 def _change(
     broker: BrokerRegistration, *, fenced: int = 0, in_controlled_shutdown: int = 0
 ) -> BrokerRegistrationChangeRecord:
@@ -433,39 +423,6 @@ def _change(
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
     )
-
-
-def _lost_directories(
-    request: BrokerHeartbeatRequest, broker: BrokerRegistration, state: ControllerState
-) -> Steps[list[Message]]:
-    offline = set(request.offline_log_dirs) & set(broker.directories)
-    if not offline:
-        return []
-    records: list[Message] = []
-    for directory in sorted(offline):
-        records += yield from taken_out(state, broker.id, directory)
-    left = [
-        each_directory for each_directory in broker.directories if each_directory not in offline
-    ]
-    record = BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
-    )
-    return [*records, record]
-
-
-def _cordoned_directories(
-    request: BrokerHeartbeatRequest, broker: BrokerRegistration
-) -> list[Message]:
-    if request.cordoned_log_dirs is None:
-        return []
-    wanted, known = set(request.cordoned_log_dirs), broker.cordoned_directories
-    cordoned = [directory for directory in broker.directories if directory in wanted]
-    if known is not None and set(cordoned) == set(known):
-        return []
-    record = BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned
-    )
-    return [record]
 
 
 # --- removal

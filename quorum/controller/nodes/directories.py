@@ -1,18 +1,24 @@
-"""Assignment of replicas to log directories, as reported by brokers (KIP-858).
+"""The controller's decisions about log directories of brokers: failed and cordoned ones, and the directories of
+replicas (KIP-858, KIP-1066).
 
-Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replica in a directory that is not online
-(lost or not registered) leaves the ISR and the leadership.
+A heartbeat names the directories that have failed (`broker/process/failed_directories.py`). A replica in a directory
+that is not online (failed or not registered) leaves the ISR, and another replica is elected leader.
+Source: `handleAssignReplicasToDirs` and `handleDirectoriesOffline` of Kafka's `ReplicationControlManager`.
 """
 
 from __future__ import annotations
 
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
-from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch, election_of
+from trimaran.quorum.controller.partitions.broker_changes import (
+    check_broker_epoch,
+    election_of,
+    taken_out,
+)
 from trimaran.quorum.controller.partitions.changes import change_partition
 from trimaran.quorum.controller.partitions.state import ControllerState, PartitionRef
 from trimaran.quorum.metadata import versions
-from trimaran.quorum.metadata.image import BrokerRegistration, PartitionImage
+from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage, PartitionImage
 from trimaran.quorum.metadata.topics_delta import merge_change
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import BrokerId, TopicIdPartition
@@ -23,8 +29,50 @@ from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponsePartitionData,
     AssignReplicasToDirsResponseTopicData,
 )
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord
 from trimaran.wire.records.topics import PartitionChangeRecord
 from trimaran.wire.schema import Message
+
+
+def names_directories(image: MetadataImage) -> bool:
+    """Returns whether records can name directories; below that metadata.version brokers do not report them."""
+    return image.features.metadata_version >= versions.DIRECTORY_ASSIGNMENT
+
+
+def changes_of_offline_directories(
+    request: BrokerHeartbeatRequest, broker: BrokerRegistration, state: ControllerState
+) -> Steps[list[Message]]:
+    """Takes the replicas in failed directories out of ISR and leadership, and elects other leaders; then removes the
+    directories from the broker's registration.
+    """
+    offline = set(request.offline_log_dirs) & set(broker.directories)
+    if not offline:
+        return []
+    records: list[Message] = []
+    for directory in sorted(offline):
+        records += yield from taken_out(state, broker.id, directory)
+    online = [directory for directory in broker.directories if directory not in offline]
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online
+    )
+    return [*records, record]
+
+
+def changes_of_cordons(
+    request: BrokerHeartbeatRequest, broker: BrokerRegistration
+) -> list[Message]:
+    """Returns the change of the directories that take no new replicas, if there is one."""
+    if request.cordoned_log_dirs is None:
+        return []
+    wanted, known = set(request.cordoned_log_dirs), broker.cordoned_directories
+    cordoned = [directory for directory in broker.directories if directory in wanted]
+    if known is not None and set(cordoned) == set(known):
+        return []
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned
+    )
+    return [record]
 
 
 def assign_replicas(
@@ -36,7 +84,7 @@ def assign_replicas(
     Raises:
         KafkaError: STALE_BROKER_EPOCH; UNSUPPORTED_VERSION if the cluster's metadata.version has no directories.
     """
-    if state.image.features.metadata_version < versions.DIRECTORY_ASSIGNMENT:
+    if not names_directories(state.image):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
         )

@@ -41,7 +41,9 @@ def changes_without(
     directory: bytes | None = None,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
-    """Removes a broker from all ISRs and leaderships, or only from those of its replicas in one directory."""
+    """Removes a broker from all ISRs and leaderships, or only from those of its replicas in one directory; elects other
+    leaders.
+    """
     records: list[Message] = []
     alone_stays = not state.has_eligible_leaders
     for ref in state.partition_refs(state.index.in_sync(broker_id) if keys is None else keys):
@@ -54,6 +56,17 @@ def changes_without(
         if record is not None:
             records.append(record)
     return records
+
+
+def taken_out(
+    state: ControllerState,
+    broker_id: BrokerId,
+    directory: bytes | None = None,
+    keys: Iterable[TopicIdPartition] | None = None,
+) -> Steps[list[Message]]:
+    """Returns `changes_without` in steps, for all partitions with the broker in their ISR if `keys` is None."""
+    concerned = state.index.in_sync(broker_id) if keys is None else keys
+    return in_steps(concerned, lambda some: changes_without(state, broker_id, directory, some))
 
 
 def changes_after_loss(

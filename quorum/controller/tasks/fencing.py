@@ -15,7 +15,8 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum import events
 from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.nodes.brokers import ProcessedPartitions, fence_broker, taken_out
+from trimaran.quorum.controller.nodes.brokers import ProcessedPartitions, fence_broker
+from trimaran.quorum.controller.partitions.broker_changes import taken_out
 from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP
 from trimaran.quorum.controller.tasks.turns import WRITE_AGAIN_SECONDS, list_partitions, perform
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage

@@ -15,6 +15,7 @@ from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.produce import _fail_all, produce
 from trimaran.broker.partitions.isr import FetchClock
 from trimaran.broker.partitions.watermark_waits import FLUSH_SECONDS_MAX
+from trimaran.broker.process.failed_directories import FailedDirectories
 from trimaran.log.batches.batch import TimestampType
 from trimaran.log.batches.records import NewRecord, RecordHeader, build_batch
 from trimaran.log.codecs.compression import Compression
@@ -438,7 +439,7 @@ async def test_disk_error_is_reported_and_ends_appends(harness, monkeypatch):
     monkeypatch.undo()
     assert (await ask(harness, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     with trio.fail_after(5):
-        [failed] = await harness.directories.wait_failed()
+        [failed] = await FailedDirectories(harness.directories).wait()
     assert "Input/output" in failed.offline
 
 

@@ -285,30 +285,6 @@ def test_cordoned_directories_are_reported_by_id(disks):
     assert directories.cordoned_ids() == [id_of("c")]
 
 
-async def test_each_failure_is_reported_once(disks, autojump_clock):
-    directories = disks.start()
-    told = []
-
-    async def watch():
-        while True:
-            told.append([name_of(item) for item in await directories.wait_failed()])
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch)
-        await trio.sleep(1)
-        assert told == []
-        await trio.to_thread.run_sync(fail, directories, "b")
-        await trio.sleep(1)
-        assert told == [["b"]]
-        fail(directories, "b")
-        await trio.sleep(1)
-        fail(directories, "a")
-        fail(directories, "c")
-        await trio.sleep(1)
-        assert told == [["b"], ["a", "c"]]
-        nursery.cancel_scope.cancel()
-
-
 @pytest.mark.parametrize(
     ("names", "assigned", "is_told"),
     [

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from tests.broker.storage.directories import TOPIC_ID, Disks, id_of
+from trimaran.broker.process.failed_directories import FailedDirectories
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.durability.health import DirectoryHealth
@@ -229,7 +230,7 @@ async def test_failing_metadata_directory_is_reported():
     directories = LogDirectories(three([]), metadata=apart)
     apart.health.fail("gone")
     with trio.fail_after(1):
-        assert await directories.wait_failed() == [apart]
+        assert await FailedDirectories(directories).wait() == [apart]
     assert directories.offline == "m: gone"
 
 

@@ -29,6 +29,7 @@ from trimaran.broker.metadata.topic_settings import TopicSettingsSource
 from trimaran.broker.partitions.alter_partitions import AlterPartitions
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.suspect_checks import check_suspects
+from trimaran.broker.process.failed_directories import FailedDirectories
 from trimaran.broker.process.families import Cluster, families, fetchers_of
 from trimaran.broker.process.ports import Ports
 from trimaran.broker.storage.directories import LogDirectories
@@ -411,7 +412,7 @@ class SimBroker:
 
     async def _watch_disk(self) -> None:
         """Ends the broker when its only directory fails. The machine is restarted, after which the disk works again."""
-        await self.directories.wait_failed()
+        await FailedDirectories(self.directories).wait()
         self.world.say(self.id, "ends, as its disk has failed")
         self.world.happened["disk failed"] += 1
         self.end(power_cut=True)

@@ -35,8 +35,9 @@ from tests.simulation.partitions.disk_faults import (
     small_files,
 )
 from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
+from trimaran.broker.process.failed_directories import watch_directories
 from trimaran.broker.process.lifecycle import BrokerIdentity, BrokerState, Lifecycle, LifecycleTimes
-from trimaran.broker.process.server import _recover_logs, _watch_directories
+from trimaran.broker.process.server import _recover_logs
 from trimaran.broker.storage.broker_storage import open_storage
 from trimaran.broker.storage.unfinished_moves import finish_moves
 from trimaran.log.directories.directory import LogDirectory
@@ -347,7 +348,7 @@ class StoringBroker(SimBroker):
     async def _watch_disk(self) -> None:
         """Ends the broker when all directories have failed. The machine is restarted."""
         try:
-            await _watch_directories(self._parts)
+            await watch_directories(self._parts)
         except StorageFailure:
             self.world.say(self.id, "ends, as its disks have failed")
             self.world.happened["disk failed"] += 1

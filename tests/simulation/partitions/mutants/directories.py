@@ -10,6 +10,7 @@ from tests.simulation.here import patched_here
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.moves import LOST, any_log_is_made
 from trimaran.broker.background.directory_assignments import DirectoryAssignments
+from trimaran.broker.process.failed_directories import FailedDirectories
 from trimaran.broker.storage.broker_storage import Storage
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.directories import directory as directory_module
@@ -66,7 +67,7 @@ def _failures_are_not_noticed() -> Patch:
 
     return both(
         mock.patch.object(Storage, "commit", commit),
-        mock.patch.object(LogDirectories, "_on_failure", return_value=None),
+        mock.patch.object(FailedDirectories, "_wake", return_value=None),
         mock.patch.object(LogDirectories, "offline_ids", return_value=[]),
     )
 
