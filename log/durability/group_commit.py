@@ -1,5 +1,10 @@
 """Group commit: one fdatasync of a log makes durable everything that was appended before it began.
 
+The leader and the follower call `mark_dirty` after each append. `on_flushed` tells them how far the log is durable; with
+that the high watermark moves, and a Produce with acks=all is answered (`broker/producing/await_replicas.py`). The
+log says which files must be synced (`flush.py`), and `syncing.py` has the kernel or a thread sync them. A failed fsync
+takes the directory offline (`health.py`).
+
 At the first append to a clean log, the kernel begins the flush when the slice of requests ends
 (`wire/transport/scheduling/slice_end.py`), if only the file must be synced. All other dirty logs of a directory are
 flushed by a few workers. Each takes a share of the logs that no other worker has. It prepares the flush of each log on
@@ -54,7 +59,8 @@ UNFLUSHED_BYTES_MAX = 1 << 20
 class FlushableLog(Protocol):
     """The part of `trimaran.log.partitions.partition_log.PartitionLog` that durability needs.
 
-    `health` is the same object for all logs of a directory.
+    `health` is the same object for all logs of a directory. `prepare_flush` and `finish_flush` are
+    `Flushing.prepare` and `Flushing.finish` (`log/durability/flush.py`) with the segments of the log.
     """
 
     health: DirectoryHealth

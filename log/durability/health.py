@@ -1,5 +1,7 @@
 """The health of a log directory, which is usable or offline: one object shared by everything inside it.
 
+See `broker/process/failed_directories.py` for all that follows from a failure.
+
 A `guard` surrounds the calls on files. An append, a read and the start of a flush call `fail` themselves: a guard costs
 too much there.
 

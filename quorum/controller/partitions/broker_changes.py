@@ -41,8 +41,9 @@ def changes_without(
     directory: bytes | None = None,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
-    """Removes a broker from all ISRs and leaderships, or only from those of its replicas in one directory; elects other
-    leaders.
+    """Removes a broker from all ISRs and leaderships, or only from those of its replicas in one directory.
+
+    Other leaders are elected.
     """
     records: list[Message] = []
     alone_stays = not state.has_eligible_leaders
