@@ -1,8 +1,8 @@
 """Group commit: one fdatasync of a log makes durable everything that was appended before it began.
 
-The leader and the follower call `mark_dirty` after each append. `on_flushed` tells them how far the log is durable; with
-that the high watermark moves, and a Produce with acks=all is answered (`broker/producing/await_replicas.py`). The
-log says which files must be synced (`flush.py`), and `syncing.py` has the kernel or a thread sync them. A failed fsync
+The leader and the follower call `mark_dirty` after each append; `on_flushed` is given how far the log is durable. With
+that the high watermark moves, and a Produce with acks=all is answered (`broker/producing/await_replicas.py`). The log
+says which files must be synced (`flush.py`), and `syncing.py` has the kernel or a thread sync them. A failed fsync
 takes the directory offline (`health.py`).
 
 At the first append to a clean log, the kernel begins the flush when the slice of requests ends
