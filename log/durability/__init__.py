@@ -1,3 +1,3 @@
-"""Durability: when a log is synced (`group_commit.py`, the file to read first), which files must be synced (`flush.py`),
-by the kernel or by threads (`syncing.py`), and the failure of a log directory (`health.py`).
+"""Durability: when a log is synced (`group_commit.py`, read it first), which files must be synced (`flush.py`), by the
+kernel or by threads (`syncing.py`), and the failure of a log directory (`health.py`).
 """
