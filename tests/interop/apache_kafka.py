@@ -1,6 +1,5 @@
-"""Launches a real Apache Kafka on this machine: the reference of the interop tests and the peer of the benchmarks.
-
-Jars come from Maven Central by `mvn`, into a cache outside the repository. Servers listen on 127.0.0.1 only.
+"""Runs a real Apache Kafka on this machine, as the reference of the interop tests and the peer of the benchmarks. `mvn`
+fetches the jars from Maven Central into a cache outside the repository. Servers listen on 127.0.0.1 only.
 """
 
 from __future__ import annotations
@@ -55,17 +54,17 @@ JVM = [
 ]  # as Kafka's scripts pass
 # For tools and nodes of tests, which end before a compiler's work pays.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-READY_SECONDS_MAX = 240.0  # a JVM needs ten on an idle machine
+READY_SECONDS_MAX = 240.0  # a JVM needs ten seconds on an idle machine
 
 
 def why_not() -> str | None:
-    """Why no Apache Kafka can run here; None when it can."""
+    """Returns the reason why no Apache Kafka can run here; None if it can."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     return f"needs {' and '.join(missing)} on the PATH" if missing else None
 
 
 def artifacts(version: str) -> tuple[tuple[str, str, str], ...]:
-    # 4.4's shell was not published.
+    # The shell of 4.4 was not published.
     shell = (("org.apache.kafka", "kafka-shell", version),) if "2.8" <= version < "4.4" else ()
     return (
         ("org.apache.kafka", "kafka_2.13", version),
@@ -81,12 +80,14 @@ def class_path(version: str = VERSION) -> str:
 
 
 def libraries(version: str = VERSION) -> Path:
-    """The folder with the jars of a version; fetched once."""
+    """Returns the folder with the jars of a version, which are fetched once."""
     return fetched(f"kafka-{version}", artifacts(version))
 
 
 def fetched(name: str, wanted: tuple[tuple[str, str, str], ...]) -> Path:
-    """The folder with these artifacts (group, name, version) and all that they need; fetched once under this name."""
+    """Returns the folder with these artifacts (group, name, version) and their dependencies, which are fetched once
+    under this name.
+    """
     folder = CACHE / name
     complete = folder / "complete"
     if not complete.exists() or complete.read_text() != repr(wanted):
@@ -116,7 +117,7 @@ def java(
     version: str = VERSION,
     jvm: tuple[str, ...] = (),
 ) -> list[str]:
-    """The command line of a Java program of Kafka's."""
+    """Returns the command line of a Java program of Kafka."""
     options = [f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}", f"-Xmx{heap}", *jvm]
     return ["java", *options, "-cp", class_path(version), main, *arguments]
 
@@ -129,7 +130,7 @@ def tool(
     check: bool = True,
     version: str = VERSION,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs one of Kafka's own command-line tools to its end."""
+    """Runs one of Kafka's own command-line tools until it exits."""
     done = subprocess.run(
         java(TOOLS[name], *arguments, version=version, jvm=SHORT_LIVED),
         input=stdin,
@@ -167,7 +168,7 @@ class ApacheKafka:
     brokers: list[Node]
     settings: dict[str, str] = field(default_factory=dict)
     heap: str = "1g"
-    jvm: tuple[str, ...] = ()  # further options of each node's
+    jvm: tuple[str, ...] = ()  # further JVM options of each node
     version: str = VERSION
 
     @property
@@ -294,7 +295,7 @@ def plan(
     brokers: int = 1,
     settings: Mapping[str, str] | None = None,
 ) -> ApacheKafka:
-    """A cluster with ids as our local clusters have them; `controllers=0` makes combined nodes."""
+    """Returns a cluster with the node ids of our local clusters; with `controllers=0` the nodes are combined."""
     taken: set[int] = set()
 
     def node(number: int, roles: str) -> Node:
@@ -319,7 +320,9 @@ def running(
     heap: str = "1g",
     version: str = VERSION,
 ) -> Iterator[ApacheKafka]:
-    """A formatted, started and ready cluster, a heap of this size at most each; stopped on exit."""
+    """Formats and starts a cluster with at most this heap for each node; yields it once it is ready, and stops it on
+    exit.
+    """
     kafka = plan(directory, controllers=controllers, brokers=brokers, settings=settings)
     kafka.heap, kafka.version = heap, version
     kafka.format()

@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items):
 
 
 def trimaran(*words, data=None, check=True, stdin=None):
-    """Runs a command of ours as a user does."""
+    """Runs one of our commands as a user does."""
     command = [sys.executable, "-m", "trimaran", *words, *(["--data", str(data)] if data else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
     assert not check or done.returncode == 0, done.stdout + done.stderr
@@ -27,7 +27,7 @@ def trimaran(*words, data=None, check=True, stdin=None):
 
 
 class Ours:
-    """A local cluster of ours, by its commands."""
+    """A local cluster of ours, controlled by its commands."""
 
     def __init__(self, data, state):
         self.data, self.state = data, state

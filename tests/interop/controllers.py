@@ -1,4 +1,4 @@
-"""A cluster of which each node is ours or Apache Kafka's: controllers of one dynamic quorum (KIP-853), and brokers."""
+"""A cluster in which each node is ours or Apache Kafka's: controllers of one dynamic quorum (KIP-853), and brokers."""
 
 import contextlib
 import json
@@ -19,20 +19,20 @@ from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
-# An idle controller writes a record every half second; an election of Kafka's takes two seconds, and a JVM five to
-# start, a minute on a machine that is busy.
+# An idle controller writes a record every half second; an election in Kafka takes two seconds, and the start of a JVM
+# five, or a minute on a busy machine.
 SECONDS_MAX = 180.0
-# For Kafka's own formatting: off is what it turns on at its newest metadata.version and we do not serve.
+# Kafka's formatting disables the features that it would enable by default and that we do not serve.
 WITHOUT_FEATURES = tuple(f"--feature={name}=0" for name in ("share.version", "streams.version"))
 METADATA_QUORUM = describe_quorum_request()
 
 
 @dataclass
 class Controllers:
-    """Nodes by id, each "ours" or "kafka", with a properties file that both can read: `kinds` are the controllers',
-    `brokers` the brokers', `settings` further lines of their files, `of_brokers` further lines of brokers' files. In
-    these `{id}` and `{address}` are the node's own, and None is for nothing. With a `protocol` brokers have a listener
-    CLIENTS of it beside the plain one.
+    """Nodes by id, each "ours" or "kafka", with a properties file that both can read. `kinds` are the kinds of the
+    controllers, `brokers` those of the brokers. `settings` are further lines of all files, `of_brokers` further lines
+    of brokers' files; in these `{id}` and `{address}` are those of the node, and None omits a line. With a `protocol`
+    brokers also have a listener CLIENTS with that protocol.
     """
 
     root: Path
@@ -123,7 +123,7 @@ class Controllers:
             self.processes[i] = subprocess.Popen(command, stdout=log, stderr=log)
 
     def start_brokers(self):
-        """Formats and starts all brokers; done when each lists all of them."""
+        """Formats and starts all brokers; returns when each lists all of them."""
         for i in self.brokers:
             self.format(i, *(() if self.brokers[i] == "kafka" else ("--no-initial-controllers",)))
             self.start(i)
@@ -139,7 +139,7 @@ class Controllers:
         process.wait(60)
 
     def stop(self):
-        """Brokers first: they leave by way of a controller."""
+        """Stops the brokers first, because their shutdown needs a controller."""
         for i in sorted(self.processes, key=lambda i: i in self.kinds):
             self.kill(i, signal.SIGTERM)
 
@@ -150,7 +150,7 @@ class Controllers:
         ).stdout
 
     def status(self):
-        """Returns the leader's response; None while there is none."""
+        """Returns the leader's response; None without a leader."""
         bootstrap = self.bootstrap(*self.running_controllers)
         done = trimaran("quorum", "status", "-B", bootstrap, "-o", "json", check=False)
         return json.loads(done.stdout) if done.returncode == 0 else None

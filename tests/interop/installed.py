@@ -1,11 +1,10 @@
-"""The first steps of a new user with an installed trimaran, in an empty directory. Run by the Python of that
-environment; it needs
-pytest there, and nothing of a checkout:
+"""The first steps of a new user with an installed trimaran, in an empty directory. Runs with the Python of that
+environment, which needs pytest but nothing of a checkout:
 
     python installed.py [--compiled | --interpreted] [--full]
 
-`--full` takes the steps of the demo besides: ZooKeeper and mirror, a leader killed, Spark, and the console's pages.
-Ends with an AssertionError or CalledProcessError if something is wrong.
+`--full` adds the steps of the demo: ZooKeeper and mirror, a killed leader, Spark, and the console's pages. Raises
+AssertionError or CalledProcessError after a failure.
 """
 
 import importlib
@@ -25,7 +24,8 @@ OF_EXTRAS = {"confluent_kafka", "pytest", "pyspark", "pyarrow", "kazoo", "jwt", 
 PAGES = "/ /quorum /brokers /brokers/11 /groups /events /metadata /metadata/diff /configs /charts /access /analyses"
 OF_TOPICS = "/topics /topics/orders /topics/orders/0 /topics/orders/messages /zookeeper"
 OF_BROWSERS = "/static/console.css /static/console.js /static/icon.svg /plotly.min.js"
-NOT_COMPILED = "cython"  # of `trimaran.wire.codec.native`, which cannot be imported then
+# the file of `trimaran.wire.codec.native`, which cannot be imported in this case
+NOT_COMPILED = "cython"
 PYTEST = """
 import subprocess, sys
 
@@ -49,7 +49,7 @@ def trimaran(*words, stdin=None):
 
 
 def check_what_is_installed(compiled):
-    """Every module comes from the environment; the compilable ones are compiled, or not, as expected."""
+    """Checks that every module comes from the environment, and that compilable ones are compiled as expected."""
     files = distribution("trimaran").files
     modules = [
         f for f in files if f.suffix == ".py" and f.parts[1:2] not in {("spark",), ("zkcompat",)}
@@ -92,7 +92,7 @@ def check_cluster(*options):
 
 
 def check_console():
-    """Every page, and what browsers fetch besides."""
+    """Checks every page, and the other files that browsers fetch."""
     command = [Path(sys.executable).parent / "trimaran", "console", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as console:
         try:

@@ -1,4 +1,4 @@
-"""Java programs of ours (`java/*.java`) on Kafka's own libraries: compiled against the jars of a version, then run."""
+"""Our Java programs (`java/*.java`) on Kafka's own libraries: compiled with the jars of a version, then run."""
 
 import contextlib
 import shutil
@@ -12,13 +12,13 @@ SOURCES = Path(__file__).parent / "java"
 APPLICATIONS = tuple(
     ("org.apache.kafka", name, apache_kafka.VERSION) for name in ("kafka-streams", "connect-file")
 )
-# As small as they come: several engineers' clusters share a machine.
+# The smallest possible heaps, because several clusters share a machine.
 OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.log.org=warn")
 STOP_SECONDS_MAX = 60
 
 
 def class_path(version=apache_kafka.VERSION):
-    """Kafka's libraries of a version; with Streams and the file connectors those of 4.3."""
+    """Returns the class path with Kafka's libraries of a version; for 4.3 with Streams and the file connectors."""
     if version != apache_kafka.VERSION:
         return f"{old_clients.libraries(version)}/*"
     folder = apache_kafka.fetched(f"kafka-applications-{version}", APPLICATIONS)
@@ -26,7 +26,7 @@ def class_path(version=apache_kafka.VERSION):
 
 
 def compiled(name, folder, version=apache_kafka.VERSION):
-    """The class path with `java/NAME.java`, compiled into the folder."""
+    """Compiles `java/NAME.java` into the folder; returns the class path with it."""
     path = class_path(version)
     if not (folder / f"{name}.class").exists():
         command = ["javac", "-nowarn", "-d", folder, "-cp", path, SOURCES / f"{name}.java"]
@@ -41,7 +41,7 @@ def command(path, main, *arguments, heap="256m", version=apache_kafka.VERSION):
 
 @contextlib.contextmanager
 def running(line, log):
-    """A program that is ended with SIGTERM at the end of the block; its output is appended to the file `log`."""
+    """Runs a program until the end of the block, which sends SIGTERM; appends its output to the file `log`."""
     with Path(log).open("ab") as output:
         process = subprocess.Popen(line, stdout=output, stderr=output, start_new_session=True)
     try:
@@ -56,5 +56,5 @@ def running(line, log):
 
 
 def why_not():
-    """Why nothing can be compiled here; None when it can."""
+    """Returns the reason why nothing can be compiled here; None if it can."""
     return None if shutil.which("javac") else "needs javac on the PATH"

@@ -1,19 +1,18 @@
-"""Kill -9 of one node after another of a cluster, while something runs on it."""
+"""SIGKILL for one node of a cluster after another, during a run on the cluster."""
 
 import random
 import threading
 import time
 
-# `python -m tests.interop.suites` takes it from here; the option --minutes of pytest sets it.
+# Used by `python -m tests.interop.suites`, and set by pytest's option --minutes.
 MINUTES = "TRIMARAN_SUITE_MINUTES"
 EVERY_SECONDS = 20.0
 RESTART_AFTER_SECONDS = 1.0
 
 
 class Kills:
-    """A block during which a broker and the active controller die in turn and are started again a second later.
-
-    `count` is by role. An error of a kill is raised at the end of the block, or by `stop`.
+    """A block during which a broker and the active controller are killed in turn, and started again a second later.
+    `count` has the number by role. An error in a kill is raised at the end of the block, or by `stop`.
     """
 
     def __init__(self, cluster, seed=1):
@@ -32,7 +31,7 @@ class Kills:
         self.stop()
 
     def stop(self):
-        """Waits until all nodes are up, with no further kills."""
+        """Ends the kills; waits until all nodes are up."""
         self._stop.set()
         self._thread.join()
         if self._error is not None:
@@ -59,5 +58,5 @@ class Kills:
 
 
 def seconds_of(minutes):
-    """The duration of a run, long enough for a death in each role."""
+    """Returns the duration of a run, which is long enough for a kill in each role."""
     return max(60.0 * minutes, 2.5 * EVERY_SECONDS)

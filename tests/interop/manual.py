@@ -1,4 +1,4 @@
-"""Pages of the manual, read as a user follows them: files to write and commands to type, in order."""
+"""The steps of a page of the manual, as a user follows them: files to write and commands to type, in order."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Command:
 
 @dataclass(frozen=True)
 class PropertiesFile:
-    """`name` is in its first line, a comment."""
+    """A properties file; `name` is in its first line, a comment."""
 
     name: str
     text: str
 
 
 def steps(page: str, heading: str, places: Mapping[str, str]) -> Iterator[Command | PropertiesFile]:
-    """Those below one heading, up to the next; `places` are the reader's own for addresses and directories."""
+    """Returns the steps below one heading, up to the next; `places` replace the page's addresses and directories."""
     _, *found = re.split(
         rf"^##+ {re.escape(heading)}$", (DOCS / page).read_text(), flags=re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""Jars from Maven Central by `mvn`, in a cache outside the repository."""
+"""Jars that `mvn` fetches from Maven Central into a cache outside the repository."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from tests.interop.apache_kafka import CACHE, POM
 
 
 def libraries(name: str, artifacts: Sequence[str], without_groups: Sequence[str] = ()) -> Path:
-    """The folder with the artifacts (`group:name:version`) and what they need; fetched once.
-
-    Args:
-        name: of the folder, with the version in it: it is not fetched again when artifacts change.
-        without_groups: groups whose artifacts are left out.
+    """Returns the folder with the artifacts (`group:name:version`) and their dependencies, which are fetched once.
+    Args: name: name of the folder. It contains the version, because changed artifacts are not fetched again.
+    without_groups: groups of artifacts to omit.
     """
     folder = CACHE / name
     complete = folder / "complete"

@@ -1,13 +1,11 @@
-"""A quorum of our controllers and of Apache Kafka's whose leaders are killed, of either kind, under a stream of topic
-creations.
-
-Run: `python -m tests.interop.mixed_quorum [--kills 20] [--ours 2|1] [DIRECTORY]`. That many leaders of each kind are
-killed with kill -9 and started again. Before a kill the successor is chosen: the third voter, unless it is of the kind
-that is to lead next, is frozen until the successor has committed records that it lacks, so it cannot win. Meanwhile,
+"""A quorum of our controllers and Apache Kafka's: leaders of either kind are killed during a stream of topic creations.
+Run: `python -m tests.interop.mixed_quorum [--kills 20] [--ours 2|1] [DIRECTORY]`. This many leaders of each kind are
+killed with SIGKILL and started again. Before a kill the kind of the successor is chosen: a third voter of the other
+kind is frozen until the successor has committed records that the third voter lacks, so that it cannot win. Meanwhile,
 one of our brokers keeps requesting new topics.
 
 Afterwards every topic that was acknowledged is in the metadata of each controller, the three logs are equal byte by
-byte up to the high watermark, and `trimaran metadata verify` finds nothing.
+byte up to the high watermark, and `trimaran metadata verify` finds no difference.
 """
 
 import argparse
@@ -32,11 +30,11 @@ from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsReq
 BROKER = 11
 CREATE_SECONDS = 5.0
 AHEAD = 3  # topics that the successor has and the frozen voter lacks
-LAG_MAX = 5  # records: the stream goes on
+LAG_MAX = 5  # the number of further records to wait for
 
 
 class Outcome(NamedTuple):
-    """`kills` counts kills by kind; `bytes_compared` of each log."""
+    """The outcome; `kills` has the number by kind, `bytes_compared` that of each log."""
 
     kills: dict[str, int]
     acknowledged: int
@@ -80,7 +78,8 @@ class Creations:
             ):
                 while not self._closed:
                     number += (
-                        1  # each name is used once: the outcome of an unanswered request is unknown
+                        # each name is used only once, because the outcome of an unanswered request is unknown
+                        1
                     )
                     self._create(connection, f"topic-{number}")
 
@@ -94,12 +93,12 @@ class Creations:
 
 
 def until(condition, what):
-    """With the patience that JVMs need."""
+    """Waits for a condition, with a timeout for slow JVMs."""
     return processes.until(condition, what, SECONDS_MAX)
 
 
 def caught_up(cluster):
-    """The quorum when every voter runs and follows, else None."""
+    """Returns the quorum if every voter is running and follows, otherwise None."""
     found = cluster.quorum()
     if found is None or len(cluster.running_controllers) < len(cluster.kinds):
         return None
@@ -108,7 +107,7 @@ def caught_up(cluster):
 
 
 def kill_leader(cluster, creations, leader, heir_kind):
-    """Kills by kill -9; if possible, so that a voter of `heir_kind` becomes leader."""
+    """Kills the leader with SIGKILL, if possible so that a voter of `heir_kind` becomes the leader."""
     others = [i for i in cluster.kinds if i != leader]
     frozen = [i for i in others if cluster.kinds[i] != heir_kind]
     if len(frozen) == len(others):

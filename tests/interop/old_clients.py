@@ -1,4 +1,6 @@
-"""Console clients of Kafka 0.8 to 3.9, as users ran them; jars by Maven, into the same cache as `apache_kafka`."""
+"""Console clients of Kafka 0.8 to 3.9, as users ran them; Maven fetches the jars into the same cache as for
+`apache_kafka`.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ SCALA = {
     "3.9.1": "2.13",
 }
 VERSIONS = tuple(SCALA)
-# Classes by which kafka-acls writes to ZooKeeper itself.
+# Classes with which kafka-acls writes to ZooKeeper directly.
 AUTHORIZERS = {
     "1.1.1": "kafka.security.auth.SimpleAclAuthorizer",
     "2.8.2": "kafka.security.authorizer.AclAuthorizer",
 }
-# Reporting tools that ZooKeeper 3.4 names and no repository has any more, and loggers of which one is enough.
+# Reporting tools that ZooKeeper 3.4 depends on but no repository has, and redundant loggers.
 EXCLUDED = (
     ("com.sun.jmx", "jmxri"),
     ("com.sun.jdmk", "jmxtools"),
@@ -30,7 +32,7 @@ EXCLUDED = (
     ("org.slf4j", "slf4j-log4j12"),
     ("org.slf4j", "slf4j-reload4j"),
 )
-# Old releases reach into what later JDKs have closed.
+# Old releases use internals that later JDKs no longer open.
 OPENED = [
     f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.lang", "java.nio", "sun.nio.ch")
 ]
@@ -44,7 +46,7 @@ def number(version: str) -> tuple[int, ...]:
 
 
 def libraries(version: str) -> Path:
-    """The folder with the jars of a version, fetched once."""
+    """Returns the folder with the jars of a version, which are fetched once."""
     folder = CACHE / f"old-clients-{version}"
     complete = folder / "complete"
     if not complete.exists():
@@ -61,7 +63,7 @@ def _dependencies(version: str) -> str:
     if number(version) >= (3,):
         wanted.append(("org.apache.kafka", "kafka-tools", version))
     if number(version) < (2,):
-        wanted.append(("javax.xml.bind", "jaxb-api", "2.3.1"))  # gone from Java 11
+        wanted.append(("javax.xml.bind", "jaxb-api", "2.3.1"))  # removed in Java 11
     wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
     without = "".join(
         f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>"
@@ -75,14 +77,14 @@ def _dependencies(version: str) -> str:
 
 
 def command(version: str, main: str, *arguments: str) -> list[str]:
-    """How the program is started."""
+    """Returns the command line of the program."""
     opened = OPENED if number(version) < (3,) else []
     options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *opened]
     return ["java", *options, "-cp", f"{libraries(version)}/*", main, *arguments]
 
 
 def run(version: str, main: str, *arguments: str, stdin: str | None = None) -> str:
-    """Returns the output of the program; raises AssertionError with its complaints when it fails."""
+    """Returns the output of the program; raises AssertionError with its error output if it fails."""
     done = subprocess.run(
         command(version, main, *arguments),
         input=stdin,
@@ -103,7 +105,7 @@ def acls(version: str, zookeeper: str, *arguments: str) -> str:
 
 
 def produce(version: str, bootstrap: str, topic: str, codec: str, lines: str, *more: str) -> None:
-    """Sends `lines` of `key:value`."""
+    """Produces `lines` of `key:value`."""
     server = "--bootstrap-server" if number(version) >= (2, 5) else "--broker-list"
     compression = [] if codec == "none" else ["--compression-codec", codec]
     if number(version) >= (2, 5):
@@ -116,7 +118,7 @@ def produce(version: str, bootstrap: str, topic: str, codec: str, lines: str, *m
 def consume(
     version: str, bootstrap: str, zookeeper: str, topic: str, count: int, *more: str
 ) -> list[str]:
-    """The first `count` lines of `key:value`; Kafka 0.8 knows its brokers by ZooKeeper only."""
+    """Returns the first `count` lines of `key:value`; Kafka 0.8 finds its brokers only through ZooKeeper."""
     if number(version) < (0, 9):
         server = ["--zookeeper", zookeeper]
     else:

@@ -1,8 +1,6 @@
 """The output of Kafka's own decoders (`kafka-dump-log --offsets-decoder`, `--transaction-log-decoder`), as the columns
-that our levels have; what a version does not print is not in the rows.
-
-Kafka 3.9 prints JSON of the schemas' names for groups and offsets, 4.x for transactions, too; earlier versions words of
-their own.
+of our levels; fields that a version does not print are missing in the rows. Kafka 3.9 prints JSON with the schemas'
+names for groups and offsets, and 4.x for transactions, too; earlier versions print other texts.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ CONSUMER_EVENTS = {
 
 
 def printed(version: str, directory: Path, decoder: str) -> Iterator[tuple[int, str, str]]:
-    """Offset, key and value of the records in a partition's directory, in the words of the version."""
+    """Yields offset, key and value of the records in a partition's directory, as printed by the version."""
     is_new = number(version) >= (4,)
     main = "org.apache.kafka.tools.DumpLogSegments" if is_new else "kafka.tools.DumpLogSegments"
     files = ",".join(map(str, sorted(directory.glob("*.log"))))
@@ -41,7 +39,7 @@ def printed(version: str, directory: Path, decoder: str) -> Iterator[tuple[int, 
 
 
 def offsets(version: str, directory: Path) -> list[Row]:
-    """Commits, by `offset`."""
+    """Returns offset commits, by record offset."""
     rows = []
     for offset, key, value in printed(version, directory, "--offsets-decoder"):
         if key.startswith("offset_commit::"):
@@ -77,12 +75,12 @@ def _commit(key: Row, value: Row | None) -> Row:
 
 
 def _json(text: str) -> Row | None:
-    """The data of a value, None of a tombstone."""
+    """Returns the data of a value; None for a tombstone."""
     return json.loads(text)["data"] if text.startswith("{") else None
 
 
 def groups(version: str, directory: Path) -> list[Row]:
-    """Generations and records of consumer groups; `members` maps member ids to their printed fields."""
+    """Returns generations and records of consumer groups; `members` maps member ids to their printed fields."""
     rows = []
     for offset, key, value in printed(version, directory, "--offsets-decoder"):
         if key.startswith("group_metadata::"):
@@ -160,7 +158,7 @@ def _consumer(kind: str, key: Row, value: Row | None) -> Row:
 
 
 def transactions(version: str, directory: Path) -> list[Row]:
-    """States of transactional ids."""
+    """Returns the states of transactional ids."""
     rows = []
     for offset, key, value in printed(version, directory, "--transaction-log-decoder"):
         row = _transaction(key, value) if key.startswith("{") else _old_transaction(key, value)

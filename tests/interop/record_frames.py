@@ -1,12 +1,10 @@
-"""A TCP proxy that writes down what a real client and a real broker say to each other, for
-tests/wire/testdata/captured.
+"""A TCP proxy that records the frames between a real client and a real broker, for tests/wire/testdata/captured.
 
     python -m tests.interop.record_frames --listen 29501 --upstream 127.0.0.1:29001 --client java --version 1.1.1 \\
         --broker "Apache Kafka 3.9.1" FILE
 
-The broker must advertise the proxy's address. On SIGTERM or SIGINT a few telling frames of each API, version and
-direction are written, as the lines that `trimaran wire decode` reads, with `client`, `client_version` and `broker`
-beside.
+The broker must advertise the proxy's address. On SIGTERM or SIGINT it writes a few frames of each API, version and
+direction, as lines for `trimaran wire decode`, with `client`, `client_version` and `broker`.
 """
 
 import argparse
@@ -20,7 +18,7 @@ import threading
 from collections import defaultdict
 from pathlib import Path
 
-FRAME_BYTES_MAX = 2500  # of frames that are kept: a test needs no more of one than its fields
+FRAME_BYTES_MAX = 2500  # the maximum size of recorded frames; tests need only the fields
 
 
 class Recorder:
@@ -35,7 +33,7 @@ class Recorder:
             self._seen[key, version, direction].add(frame)
 
     def lines(self, **origin: str) -> list[str]:
-        """The shortest and the longest frame of each kind, sorted."""
+        """Returns the shortest and the longest frame of each kind, sorted."""
         made = []
         for (key, version, direction), frames in sorted(self._seen.items()):
             fitting = sorted(
@@ -49,7 +47,7 @@ class Recorder:
 
 
 def receive(sock: socket.socket) -> bytes | None:
-    """The next frame without its length; None at the end of the stream."""
+    """Returns the next frame without its length; None at the end of the stream."""
     head = receive_exactly(sock, 4)
     return None if head is None else receive_exactly(sock, struct.unpack(">i", head)[0])
 
@@ -65,7 +63,7 @@ def receive_exactly(sock: socket.socket, size: int) -> bytes | None:
 
 
 class Connection:
-    """One client's connection: a thread a direction; responses are matched by their correlation ids."""
+    """One client's connection, with a thread for each direction; responses are matched by correlation id."""
 
     def __init__(
         self, client: socket.socket, upstream: tuple[str, int], recorder: Recorder

@@ -1,4 +1,4 @@
-"""A node whose controller has a listener for each way to log in, from one file: ours or Apache Kafka 4.3."""
+"""A node of ours or of Apache Kafka 4.3, with the same file, and a controller listener for each kind of login."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STARTED = {"ours": "[KafkaServer id=1] started", "kafka": "Kafka Server started"
 
 
 def pkcs8(pem: str) -> str:
-    """The form of a key that Java reads."""
+    """Returns a key in the format that Java reads."""
     key = serialization.load_pem_private_key(pem.encode(), None)
     form = serialization.PrivateFormat.PKCS8
     plain = serialization.NoEncryption()
@@ -63,7 +63,7 @@ def pkcs8(pem: str) -> str:
 
 
 class SecuredControllers(LoginNode):
-    """`kind` is "ours" or "kafka"; clients' files are those of a `LoginNode`."""
+    """The node; `kind` is "ours" or "kafka". The clients' files are those of a `LoginNode`."""
 
     def __init__(self, kind: str, directory: Path, ports) -> None:
         super().__init__(directory, ports)
@@ -71,7 +71,7 @@ class SecuredControllers(LoginNode):
         self.present(self.certificates.server)
 
     def present(self, pair: tuple[str, str]) -> None:
-        """Has the node show this certificate from its next start on."""
+        """Sets the certificate that the node uses from its next start on."""
         key, chain = pair
         (self.dir / "server.pem").write_text(pkcs8(key) + chain)
 

@@ -1,10 +1,10 @@
-"""Spark's own Kafka connector and our source in a Spark of their own: how many rows each has that the other lacks.
-
-A program, as the connector's jars must be on the class path when the JVM starts:
+"""Compares Spark's own Kafka connector and our source: the number of rows that each has and the other lacks. It is a
+program, because the connector's jars must be on the class path when the JVM starts:
 
     python -m tests.interop.spark_connector BOOTSTRAP TOPIC [DIRECTORY] < cases.json
 
-It reads a JSON list of cases, each the options of both and further ones of ours, and prints a JSON object a line.
+It reads a JSON list of cases, each with the options of both sources and further options of ours, and prints a JSON
+object per line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERSION = "4.2.0"
 
 
 def jars() -> list[str]:
-    """The connector and what it needs that Spark does not bring along."""
+    """Returns the jars of the connector and of the dependencies that Spark lacks."""
     artifact = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{VERSION}"
     brought = ("org.apache.hadoop", "org.scala-lang", "org.slf4j")
     folder = maven.libraries(f"spark-connector-{VERSION}", (artifact,), brought)

@@ -1,6 +1,5 @@
-"""A user's job, which knows nothing of this checkout: `spark_job.py MASTER DIRECTORY`.
-
-Without MASTER, `spark-submit` has set it. Prints a JSON object: what it counted, and where executors found our code.
+"""A user's job without access to this checkout: `spark_job.py MASTER DIRECTORY`. An empty MASTER means that
+`spark-submit` sets it. Prints a JSON object with its counts, and the places in which executors found our code.
 """
 
 import json
@@ -10,7 +9,7 @@ import trimaran.spark as ts
 
 
 def found_by_executors(context):
-    """(environment, our file) of every Python worker that a task ran in."""
+    """Returns (environment, our file) of every Python worker that ran a task."""
 
     def places(_):
         import trimaran.wire

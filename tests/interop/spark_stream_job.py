@@ -1,7 +1,7 @@
 """A stream from our source into files, which the test kills: `spark_stream_job.py BOOTSTRAP FOLDER follow|drain`.
 
-`follow` runs forever and prints a line for each micro-batch. `drain` reads what is left, and prints what the files
-hold: of each partition the rows, the distinct offsets, the first and the last.
+`follow` runs forever and prints a line for each micro-batch. `drain` reads the remaining records, and prints the
+content of the files: the rows, distinct offsets, first and last offset of each partition.
 """
 
 import json

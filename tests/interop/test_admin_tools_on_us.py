@@ -1,5 +1,5 @@
-"""Apache Kafka 4.3's own tools administer a cluster of ours that has an authorizer; their output is what they say to
-Apache Kafka.
+"""Apache Kafka 4.3's own tools administer a cluster of ours with an authorizer; their output is the same as with Apache
+Kafka.
 """
 
 import json

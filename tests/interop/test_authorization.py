@@ -1,8 +1,8 @@
 """Authorization: Apache Kafka's StandardAuthorizer and ours get the same thousands of requests.
 
-Each set of ACLs is drawn from a seed, and with it a version and a content of each request, for each of three users and
-from one of two addresses. The answers must be the same, error code by error code, item by item. The order of items and
-the words may differ, which no client uses: they are only reported.
+Each set of ACLs is drawn from a seed, as are the version and the content of each request, for each of three users and
+from one of two addresses. The responses must be equal, error code by error code and item by item. The order of items
+and the texts may differ, because no client uses them; such differences are only reported.
 """
 
 import os
@@ -33,7 +33,7 @@ USERS = ("alice", "bob", "carol", "root")
 
 @pytest.fixture(scope="module", params=[False, True], ids=["denied", "everyone"])
 def peers(request, tmp_path_factory):
-    """By `allow.everyone.if.no.acl.found`."""
+    """Starts the peers for each value of `allow.everyone.if.no.acl.found`."""
     directory = tmp_path_factory.mktemp("authorization")
     with two_peers(directory, everyone=request.param) as found:
         yield found
@@ -49,7 +49,7 @@ def worlds(peers):
 
 
 def versions(peers, listener, name):
-    """Those that both serve."""
+    """Returns the versions that both serve."""
     ranges = [peer.connection(listener, "root").versions.get(BY_NAME[name].KEY) for peer in peers]
     if None in ranges:
         return range(0)
@@ -57,7 +57,7 @@ def versions(peers, listener, name):
     return range(max(LOWEST.get(name, 0), *lows), min(high for _, high in ranges) + 1)
 
 
-# Responses that may differ though both refuse, and why.
+# Responses that may differ although both refuse, with the reason.
 NAMED = {
     ("CLIENTS", "DescribeUserScramCredentials", 0): "Kafka adds a result without a name",
     ("ADMINS", "Fetch", 12): "below version 13 Kafka tells it of each partition, too",
@@ -65,18 +65,18 @@ NAMED = {
 
 
 def is_named(question, theirs, ours):
-    """Whether this difference is one of those, and both are refusals of the cluster."""
+    """Whether this difference is listed, and both sides refuse the whole request."""
     refusal = ("error_code", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return question[1:4] in NAMED and refusal in theirs and refusal in ours
 
 
 def tokens_of(peer):
-    """How many the broker knows: those that were made a moment ago may be missing."""
+    """Returns the number of tokens that the broker knows; new ones may be missing at first."""
     return len(ask(peer, "DescribeDelegationToken", 1, {"owners": None}).tokens)
 
 
 def asked_of_all(peers, worlds, rng, number):
-    """The questions of one set, and where the answers differ."""
+    """Sends the requests of one set of ACLs; returns the differences of the responses."""
     for listener, builders in LISTENERS.items():
         for name in builders:
             if name == "DescribeDelegationToken":

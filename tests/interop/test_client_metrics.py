@@ -1,4 +1,4 @@
-"""Clients of Apache Kafka 4.3 and librdkafka push their metrics to our brokers (KIP-714); what they say is scraped."""
+"""Clients of Apache Kafka 4.3 and librdkafka push their metrics to our brokers (KIP-714); a scrape returns them."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def cluster(tmp_path_factory):
 
 
 def samples(cluster):
-    """(name, labels as text, value) of what clients have pushed."""
+    """Returns (name, labels as text, value) of the metrics that clients have pushed."""
     (broker,) = [node for node in cluster.state.nodes if node.role == "broker"]
     with urllib.request.urlopen(f"http://{broker.metrics}/metrics", timeout=30) as response:
         lines = response.read().decode().splitlines()
@@ -42,14 +42,16 @@ def samples(cluster):
 
 
 def of(cluster, client_id, name):
-    """The values that this client has for a name."""
+    """Returns the values of a client's metric."""
     mine = f'client_id="{client_id}"'
     return [value for found, labels, value in samples(cluster) if found == name and mine in labels]
 
 
 @pytest.mark.client("Java", "metrics", version=apache_kafka.VERSION)
 def test_a_java_producer_pushes(cluster):
-    """While it runs: a last push at its end is left out where nothing is in flight then (Kafka's Sender.run)."""
+    """The metrics are checked while the producer is running, because it skips its last push if nothing is in flight
+    (Kafka's Sender.run).
+    """
     server = ("--bootstrap-server", cluster.bootstrap, "--topic", "t")
     tool = apache_kafka.TOOLS["console-producer"]
     command = apache_kafka.java(tool, *server, "--command-property", "client.id=java-shop")

@@ -39,7 +39,7 @@ PATHS = (
 
 @pytest.fixture(scope="module", params=["ours", "kafka"])
 def asked(request):
-    """The console in front of a cluster with a topic, a group, and hostile names in both."""
+    """Starts the console for a cluster with a topic, a group, and hostile names in both."""
     cluster = request.getfixturevalue(request.param)
     controllers = cluster.controllers if request.param == "ours" else cluster.controller_bootstrap
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -67,14 +67,14 @@ def asked(request):
 
 @pytest.fixture(scope="module", params=["ours", "kafka"])
 def writer(request):
-    """A console that may change its cluster, and the addresses of that."""
+    """Starts a console that may change its cluster; yields its address and those of the cluster."""
     bootstrap = request.getfixturevalue(request.param).bootstrap
     with console_before(ConsoleCluster(bootstrap), allow_writes=True) as browser:
         yield browser, bootstrap
 
 
 def test_allowed_changes_take_effect(writer):
-    """Create a topic, set a config and take it back, elect leaders, reset offsets, delete."""
+    """The changes create a topic, set and unset a config, elect leaders, reset offsets, and delete the topic."""
     browser, bootstrap = writer
     token = re.search(r'name="token" value="([^"]+)"', browser.get("/topics").body)[1]
 
@@ -105,7 +105,7 @@ def test_allowed_changes_take_effect(writer):
 
 
 def _consume_ten(bootstrap, topic):
-    """By a group that has left afterwards."""
+    """Consumes ten records with a group; its member leaves afterwards."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(10):
         producer.produce(topic, f"{number}", partition=number % 2)
@@ -153,7 +153,7 @@ def test_pages_are_shown_and_foreign_scripts_blocked(asked, tmp_path):
         title = re.search(r"<title>(.*?)</title>", done.stdout)[1]
         assert title.endswith("– trimaran")
         assert "<main" in done.stdout
-        # Our script has run, and no other tried to.
+        # Our script has run, and no other script tried to run.
         assert (
             re.search(r'<button id="live"[^>]*hidden', done.stdout) is None
             or 'data-live="0"' in done.stdout

@@ -1,5 +1,5 @@
-"""Groups of KIP-848: the Java consumers of 4.3 and 3.9 and Kafka's tools with our brokers and with Kafka's, and what
-Kafka's coordinator has written.
+"""Groups of KIP-848: the Java consumers of 4.3 and 3.9 and Kafka's tools with our brokers and with Kafka's, and the
+records of Kafka's coordinator.
 """
 
 import contextlib
@@ -19,9 +19,9 @@ from trimaran.broker.groups.registry import serde_of
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 
 PARTITIONS = 4
-# KIP-848 was a preview in 3.9: its first version of the heartbeat, with member ids from the broker.
+# KIP-848 was a preview in 3.9, with version 0 of the heartbeat and member ids from the broker.
 VERSIONS = [apache_kafka.VERSION, "3.9.1"]
-# A coordinator begins: Java's clients wait for it; librdkafka asks four times who it is, and then no more.
+# Waits for a coordinator. Java's clients wait by themselves, but librdkafka gives up after four requests.
 BEGINNING = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
@@ -58,7 +58,7 @@ def produce(bootstrap, topic, count):
 
 @contextlib.contextmanager
 def java_member(version, bootstrap, group, topic, protocol):
-    """Apache Kafka's own consumer, by its verifiable one: a line of JSON for each thing that happens to it."""
+    """Starts Apache Kafka's verifiable consumer, which prints a line of JSON for each event."""
     command = java_programs.command(
         java_programs.class_path(version),
         apache_kafka.TOOLS["verifiable-consumer"],
@@ -74,13 +74,13 @@ def java_member(version, bootstrap, group, topic, protocol):
 
 
 def records_of(*outputs):
-    """Partition and offset of every record that verifiable consumers reported."""
+    """Returns partition and offset of every record that verifiable consumers reported."""
     lines = [json.loads(line) for text in outputs for line in text.splitlines()]
     return [(line["partition"], line["offset"]) for line in lines if line["name"] == "record_data"]
 
 
 def described(bootstrap, group):
-    """Type, state and number of members; a new client asks for them, which is cheaper than a JVM each time."""
+    """Returns type, state and number of members; a new Python client is cheaper than a JVM for each call."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     asked = admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)
     try:
@@ -93,7 +93,7 @@ def described(bootstrap, group):
 
 
 def committed(bootstrap, group, topic):
-    """Returns the sum over all partitions."""
+    """Returns the sum of committed offsets over all partitions."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     found = consumer.committed(places, timeout=30)
@@ -160,7 +160,7 @@ def test_live_group_of_java_consumers_moves_and_returns(bootstrap, version):
 
 
 def loaded(directory):
-    """The shards of `__consumer_offsets` in a directory, as a coordinator of ours loads them."""
+    """Returns the shards of `__consumer_offsets` in a directory, as our coordinator loads them."""
     for path in sorted(directory.glob("__consumer_offsets-*/00000000000000000000.log")):
         loader = CoordinatorLoader(serde_of())
         loader.feed(path.read_bytes())

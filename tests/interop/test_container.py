@@ -1,7 +1,7 @@
-"""The image that `Containerfile` makes: built by buildah, its node run as the image says, in its root, by its user.
-Needs root, or a machine where buildah may do without, and the packages `buildah` and `debootstrap`.
-
-The base is what `TRIMARAN_BASE_IMAGE` names; else a Debian with Python is made, as a registry may be out of reach.
+"""The image of `Containerfile`: built by buildah, with a node that runs as the image specifies, in its root and as its
+user. Needs root, or a machine where buildah works without, and the packages `buildah` and `debootstrap`.
+`TRIMARAN_BASE_IMAGE` names the base image; otherwise a Debian with Python is built, because a registry may be out of
+reach.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ FROM_HERE = ("/etc/pip.conf", "/etc/ssl/certs")
 
 
 class Buildah:
-    """With a storage of its own."""
+    """buildah with a separate storage."""
 
     def __init__(self, path):
         self._words = ["buildah", "--storage-driver", "vfs"]
@@ -53,7 +53,7 @@ def buildah(tmp_path_factory):
 
 
 def make_base(buildah, path):
-    """A Debian with Python only."""
+    """Builds a Debian with Python only."""
     packages = "python3,python3-venv,ca-certificates"
     command = ["debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", path]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -86,7 +86,7 @@ def test_the_image_says_how_it_is_run(image):
 
 @pytest.mark.parametrize("variables", ["none", "many"])
 def test_its_node_serves_and_stops_cleanly(buildah, image, variables):
-    """Without a variable it is at 9092, which must be free here."""
+    """By default it listens on 9092, which must be free here."""
     environ, bootstrap = {}, "localhost:9092"
     if variables == "many":
         with reserve() as one, reserve() as two, reserve() as three:
@@ -133,7 +133,9 @@ def test_its_node_serves_and_stops_cleanly(buildah, image, variables):
 
 @contextlib.contextmanager
 def node_of(command):
-    """Ends with the block; what runs inside would outlive the one who started it, but not their group."""
+    """Runs a node until the end of the block, which ends its whole process group, because processes inside would
+    outlive their parent.
+    """
     popen = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     with popen as run:
         try:
@@ -144,7 +146,7 @@ def node_of(command):
 
 
 def nodes_below(pid):
-    """Processes that run the image's program, among the descendants of one. Any thread may have made them."""
+    """Returns the descendants of a process that run the image's program; any thread may have started them."""
     found = []
     tasks = Path(f"/proc/{pid}/task").iterdir()
     for child in " ".join((task / "children").read_text() for task in tasks).split():

@@ -1,5 +1,5 @@
-"""A controller's directory goes from Apache Kafka 3.9 and 4.3 to us and back, and from us to them: the quorum goes on
-where it was.
+"""A controller's directory goes from Apache Kafka 3.9 and 4.3 to us and back, and from us to them: the quorum continues
+from its previous state.
 """
 
 import json
@@ -20,7 +20,7 @@ LEVELS = {"3.9.1": 21, "4.3.0": 30}
 
 
 def topics_at(bootstrap, wanted):
-    """Until the server, which has just begun, lists all that is wanted."""
+    """Waits until the server, which has just started, lists all the topics; returns them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + 60
     while True:
@@ -43,7 +43,7 @@ def state(node):
 
 
 def take_turns(node, *turns):
-    """Each finds what those before it have made, and makes a topic."""
+    """Starts each server in turn: it must have the topics of its predecessors, and creates one."""
     known, epochs, level = {}, 0, None
     for number, turn in enumerate(turns):
         with node.running() if turn == "kafka" else Us(node) as bootstrap:
@@ -59,7 +59,7 @@ def take_turns(node, *turns):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_kafkas_directory_works_here_and_back_there(version, tmp_path):
-    # A broker of ours cannot register where Kafka has finalized features that it does not serve.
+    # Our broker cannot register if Kafka has finalized features that we do not serve.
     off = WITHOUT_FEATURES if version == "4.3.0" else ()
     node = OneNode(version, tmp_path, *off)
     assert take_turns(node, "kafka", "ours", "kafka", "ours") == LEVELS[version]

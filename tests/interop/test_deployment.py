@@ -1,6 +1,6 @@
-"""What `trimaran generate systemd|compose|k8s` prints is valid, and its nodes form a cluster: each is run as the file
-says, with its environment and command, under the name that the file gives it. Needs root for that: names are those of
-a /etc/hosts that only these processes see.
+"""The output of `trimaran generate systemd|compose|k8s` is valid, and its nodes form a cluster: each runs with the
+environment, command and host name from the file. This needs root, because the names are in an /etc/hosts that only
+these processes see.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from tests.cluster.processes import trimaran, until
 from tests.interop.test_package import Environment
 
 VALIDATOR = "kubernetes-validate==1.37.0"
-# Prints every document of a YAML file as a line of JSON. With --kubernetes each is compared with its kind's schema.
+# Prints every document of a YAML file as a line of JSON. With --kubernetes each is validated by its kind's schema.
 READ = """
 import json, sys, yaml
 for document in yaml.safe_load_all(open(sys.argv[1])):
@@ -49,7 +49,7 @@ def documents(tmp_path_factory):
 
 
 class Nodes:
-    """Processes, each with its name in a /etc/hosts of their own."""
+    """Processes with a separate /etc/hosts, which has their names."""
 
     def __init__(self, path, names):
         self.path = path
@@ -60,7 +60,7 @@ class Nodes:
         self.running = []
 
     def inside(self, *words):
-        """A command that sees those names."""
+        """Returns a command line that runs with these names."""
         mount = f"mount --bind {self.hosts} /etc/hosts"
         return ["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh", *map(str, words)]
 
@@ -73,7 +73,7 @@ class Nodes:
         self.running.append(started)
 
     def check_cluster(self, bootstrap):
-        """All brokers serve."""
+        """Waits until all brokers serve."""
 
         def run(*words, stdin=None):
             command = self.inside(sys.executable, "-m", "trimaran", *words, "-b", bootstrap)
@@ -85,7 +85,7 @@ class Nodes:
         assert run("consume", "t", "-e").stdout == "hello\n"
 
     def stop(self):
-        """Brokers first: they ask the controllers for their leave."""
+        """Stops the brokers first, because their shutdown needs the controllers."""
         for process in reversed(self.running):
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0

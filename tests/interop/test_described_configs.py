@@ -1,8 +1,7 @@
-"""DescribeConfigs of every resource: Apache Kafka 4.3's answer and ours, field by field, words letter by letter.
-
-Kafka's tools fold the case of what they print, so the answers are compared as they come from the wire. Allowed
-differences are listed here: configs and loggers that only one of the two has, values that are specific to a node, the
-documentation texts, and configs that are read-only here (`ONLY_READ`).
+"""DescribeConfigs of every resource: Apache Kafka 4.3's response and ours, field by field, with equal texts. Kafka's
+tools change the case of their output, so the decoded responses are compared. Allowed differences are listed here:
+configs and loggers that only one of the two has, values that are specific to a node, the documentation texts, and
+configs that are read-only here (`ONLY_READ`).
 """
 
 import pytest
@@ -152,7 +151,7 @@ def describe(peer, kind, name, version, keys=None):
 
 
 def all_are_known(peer):
-    """Brokers learn of alterations a moment later."""
+    """Waits until all brokers know the alterations, which they learn asynchronously."""
     return all(
         name
         in {
@@ -166,7 +165,7 @@ def all_are_known(peer):
 
 
 def told(peer, kind, name, version):
-    """An answer by the names of its configs, with every field; words that are of this node are made the same."""
+    """Returns the fields of a response by config name; texts that depend on the node are replaced."""
     answer = describe(peer, kind, name, version)
     return (answer.error_code, answer.error_message), {
         config.name: fields(peer, kind, config)
@@ -194,7 +193,7 @@ def fields(peer, kind, config):
 
 
 def neutral(peer, text):
-    """Without the addresses and directories of the node."""
+    """Returns the text without the addresses and directories of the node."""
     for name, port in peer.ports.items():
         text = text and text.replace(f":{port}", f":{name}")
     return text and text.replace(str(peer.dir), "DIR")
@@ -216,7 +215,7 @@ def test_all_that_is_told(peers, kind, name, version):
 
 @pytest.mark.parametrize("version", range(1, 5))
 def test_loggers(peers, version):
-    """Their names and levels are of the language."""
+    """The names and levels of loggers depend on the programming language."""
     theirs, ours = (describe(peer, LOGGER, "1", version) for peer in peers)
     assert (ours.error_code, ours.error_message) == (theirs.error_code, theirs.error_message)
     kinds = [
@@ -304,7 +303,7 @@ def try_alteration(peer, kind, name, key, value):
     return alter(peer, kind, name, key, value, validate_only=True)
 
 
-# Values that a table of keys might judge differently from Kafka's.
+# Values for which our table of keys might differ from Kafka's.
 VALUES = [
     *("-5", "-2", "-1", "0", "1", "7", "30000", "100000", "2147483648", "9223372036854775808"),
     *("x", "", " 7 ", "1.5", ".5", "NaN", "TRUE", "yes", "a,b", "a,,b", "delete,delete", "*"),
@@ -323,11 +322,11 @@ VALUES = [
 ]
 
 
-# Kafka refuses an empty part of a list, ours leave it out.
+# Kafka refuses an empty element of a list; we omit it.
 LISTS_WITHOUT_EMPTY_PARTS = {("metrics", "a,,b")}
-# A broker-level alteration while eligible leader replicas are enabled: both refuse all values, by other codes.
+# A broker-level alteration while eligible leader replicas are enabled: both refuse all values, with different codes.
 ELSEWHERE = {"min.insync.replicas"}
-# Values for all brokers, which Kafka ignores if this broker has its own.
+# Values for all brokers, which Kafka ignores if this broker has its own value.
 OVERRIDDEN = {("log.retention.ms", "0")}
 
 
@@ -344,7 +343,7 @@ def test_the_same_values_may_be_set(peers, kind, name):
 
 @pytest.mark.parametrize("name", ["1", ""])
 def test_broker_values_that_kafka_accepts_are_accepted(peers, name):
-    """Kafka refuses more, since it must start threads and load classes there and then."""
+    """Kafka refuses more values, because it must start threads and load classes immediately."""
     found = {}
     for key in set(keys_of(BROKER)) - ONLY_READ - ELSEWHERE:
         for value in VALUES:

@@ -1,5 +1,5 @@
-"""Dynamic quorums (KIP-853) with Apache Kafka 4.3: its tools change our voters, either opens the other's directories,
-both vote together.
+"""Dynamic quorums (KIP-853) with Apache Kafka 4.3: its tools change our voters, each side opens the other's
+directories, and both vote together.
 """
 
 import re
@@ -35,7 +35,7 @@ def test_kafkas_tool_adds_and_removes_our_controllers(tmp_path):
 @pytest.mark.parametrize(("first", "then"), [("kafka", "ours"), ("ours", "kafka")])
 def test_either_goes_on_with_the_others_directory(tmp_path, first, then):
     with controllers(tmp_path, {1: first}) as quorum:
-        # formatted by ours: Kafka's own formatting turns features on that we do not serve
+        # our tool formats it, because Kafka's own formatting enables features that we do not serve
         quorum.format(1, "--standalone", by="ours")
         quorum.start(1)
         before = quorum.until(lambda s: s is not None and s["high_watermark"] > 5)
@@ -76,7 +76,7 @@ def test_formats_of_both_differ_in_times_only(tmp_path):
 
 @pytest.mark.parametrize("kinds", [("ours", "ours", "kafka"), ("ours", "kafka", "kafka")])
 def test_we_vote_together(tmp_path, kinds):
-    """Each leader is killed in turn; whichever node follows, committed records are in every log, byte by byte."""
+    """Each leader is killed in turn. Committed records must be in every log, byte by byte, whichever node succeeds."""
     with controllers(tmp_path, dict(enumerate(kinds, 1))) as quorum:
         for i in quorum.kinds:
             quorum.format(i, "--initial-controllers", quorum.initial, by="ours")

@@ -1,6 +1,5 @@
-"""An editor's language server in a checkout: it finds what an import names, and the file is the one of the folder.
-
-Takes basedpyright (pyright with its Node) of the package index, 60 MB; no editor is needed.
+"""An editor's language server in a checkout finds the definitions of imported names, in the files of the rooms. Needs
+basedpyright (pyright with its Node) of the package index, 60 MB, but no editor.
 """
 
 import json
@@ -26,7 +25,7 @@ ASKED = [
 
 
 class LanguageServer:
-    """JSON-RPC over stdin and stdout, as editors do."""
+    """A language server, used by JSON-RPC over stdin and stdout as by an editor."""
 
     def __init__(self, program, root):
         self.process = subprocess.Popen(
@@ -66,14 +65,14 @@ class LanguageServer:
             message = self._receive()
             if (
                 "method" in message and "id" in message
-            ):  # it asks for settings; all have their defaults
+            ):  # it requests settings, which all have their defaults
                 items = message.get("params", {}).get("items", [])
                 self._send(id=message["id"], result=[None for _ in items])
             elif message.get("id") == self.numbers:
                 return message["result"]
 
     def definition(self, path, word):
-        """The files that define the last use of a word in a file."""
+        """Returns the files that define the last use of a word in a file."""
         text = path.read_text()
         before = text[: text.rindex(word)]
         at = {"line": before.count("\n"), "character": len(before.rpartition("\n")[2])}

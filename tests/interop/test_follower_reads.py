@@ -1,4 +1,4 @@
-"""Consumers that say their rack read from the replica there (KIP-392): librdkafka's, Java's and franz-go's."""
+"""Consumers with a configured rack read from the replica there (KIP-392): librdkafka, Java and franz-go."""
 
 import json
 import re
@@ -21,7 +21,7 @@ SECONDS = 60
 
 @pytest.fixture(scope="module")
 def racks(tmp_path_factory):
-    """Three brokers in a rack each, and a topic led by the first of them."""
+    """Starts three brokers, each in its own rack, and a topic led by the first of them."""
     with cluster("ours", tmp_path_factory.mktemp("racks")) as found:
         apache_kafka.tool(
             "topics", "--bootstrap-server", found.bootstrap(*BROKERS), "--create", "--topic", TOPIC,
@@ -39,7 +39,7 @@ def produce(racks, count):
 
 
 def assert_near(given):
-    """The leader said where to read; whatever else came, came from there."""
+    """Asserts that the near replica served records after the leader redirected the consumer, and the far one none."""
     assert given.get(NEAR, 0) > 0, given
     assert not given.get(FAR), given
 
@@ -72,7 +72,7 @@ def fetching_from(statistics):
 
 
 def received(broker):
-    """Returns the number of its fetches; that of the far one is 0."""
+    """Returns the number of fetches to a broker, which is 0 for the far one."""
     return broker["req"].get("Fetch", 0)
 
 
@@ -104,7 +104,7 @@ def test_franz_go(racks):
 
 
 def test_reading_survives_death_and_return_of_near_broker(racks):
-    """The consumer falls back to the leader, and is sent to its rack again."""
+    """The consumer falls back to the leader, which later redirects it to its rack again."""
     settings = {
         "bootstrap.servers": racks.bootstrap(*BROKERS),
         "client.rack": RACK,

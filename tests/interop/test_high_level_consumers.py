@@ -1,5 +1,5 @@
-"""High-level consumers of Kafka 0.8.2 and 0.9: they know the cluster by ZooKeeper alone, share partitions by znodes,
-and keep offsets there, in Kafka, or in both.
+"""High-level consumers of Kafka 0.8.2 and 0.9: they find the cluster only through ZooKeeper, share partitions by
+znodes, and store offsets in ZooKeeper, in Kafka, or in both.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ from tests.interop import old_clients
 VERSIONS = ("0.8.2.2", "0.9.0.1")
 MAIN = "kafka.tools.ConsoleConsumer"
 PARTITIONS = 4
-# A JVM starts in seconds on a busy machine, and a group meets a few times.
+# A JVM takes seconds to start on a busy machine, and a group rebalances a few times.
 SECONDS = 90.0
 
 
 class Consumer:
-    """One member of a group, its lines in a file."""
+    """One member of a group, which writes its lines into a file."""
 
     def __init__(self, ours, version, topic, folder, name, *more, **settings):
         properties = folder / f"{name}.properties"
@@ -54,7 +54,7 @@ class Consumer:
 
 @contextlib.contextmanager
 def group(ours, version, topic, folder):
-    """Starts members, and ends what is left of them."""
+    """Starts members, and ends the remaining ones on exit."""
     members = []
 
     def start(name, *more, **settings):
@@ -77,28 +77,28 @@ def below(ours, path):
 
 
 def owners(ours, topic):
-    """Which member owns each partition."""
+    """Returns the member that owns each partition."""
     root = f"/consumers/{topic}/owners/{topic}/"
     found = below(ours, f"/consumers/{topic}/owners")
     return {int(p.removeprefix(root)): t for p, t in found.items() if p.startswith(root)}
 
 
 def owned_by(ours, topic, *names):
-    """True when every partition is owned, and each of these members owns some."""
+    """Whether every partition is owned, and each of these members owns some."""
     found = owners(ours, topic)
     shares = [{p for p, who in found.items() if f"{topic}_{name}-" in who} for name in names]
     return len(found) == PARTITIONS and all(shares) and sum(map(len, shares)) == PARTITIONS
 
 
 def offsets(ours, topic):
-    """The sum of a group's offsets in ZooKeeper."""
+    """Returns the sum of a group's offsets in ZooKeeper."""
     root = f"/consumers/{topic}/offsets/{topic}/"
     found = below(ours, f"/consumers/{topic}/offsets")
     return sum(int(text) for path, text in found.items() if path.startswith(root))
 
 
 def in_kafka(ours, topic):
-    """The sum of a group's offsets in Kafka; 0 while there is no such group."""
+    """Returns the sum of a group's offsets in Kafka; 0 if there is no such group."""
     found = ours.run("groups", "describe", topic, "-o", "json", check=False)
     if found.returncode:
         return 0
@@ -106,7 +106,7 @@ def in_kafka(ours, topic):
 
 
 def produce(ours, topic, first, count):
-    """Keyed lines, so that every partition gets some."""
+    """Produces lines with keys, so that every partition gets some."""
     lines = [f"line-{number}" for number in range(first, first + count)]
     ours.run("produce", topic, "-k", ":", stdin="".join(f"{line}:{line}\n" for line in lines))
     return lines

@@ -1,4 +1,4 @@
-"""Transactions of Kafka's own Java clients, 0.11 to 4.3, on our brokers and, as far as it serves them, on Kafka 4.3."""
+"""Transactions of Kafka's own Java clients, 0.11 to 4.3, on our brokers and, for supported clients, on Kafka 4.3."""
 
 import subprocess
 
@@ -14,7 +14,7 @@ SECONDS_MAX = 180
 
 
 def check_transactions(version, bootstrap, folder):
-    """Creates the program's topics and runs it; each of its steps must be right."""
+    """Creates the program's topics and runs it; each of its steps must succeed."""
     path = java_programs.compiled("Transactions", folder, version)
     prefix = f"java-{version}"
     topics = [f"{prefix}-{name}" for name in ("output", "input")]

@@ -1,4 +1,4 @@
-"""Metrics of an Apache Kafka by the JMX exporter, with our rules: charts of the console, and `trimaran metrics`."""
+"""Metrics of Apache Kafka from the JMX exporter with our rules: charts of the console, and `trimaran metrics`."""
 
 import socket
 import urllib.request
@@ -35,7 +35,7 @@ CHARTS = {"Bytes in", "Bytes out", "Messages in", "Produce latency, p99", "Metad
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory):
-    """A Kafka with the exporter, and its address."""
+    """Starts a Kafka with the exporter; yields it, and the exporter's address."""
     directory = tmp_path_factory.mktemp("jmx")
     rules = directory / "rules.yml"
     rules.write_text(trimaran("generate", "jmx-exporter").stdout)
@@ -55,7 +55,7 @@ def watched(tmp_path_factory):
 
 
 def work(bootstrap):
-    """Something of all that is charted."""
+    """Produces data for every chart."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(100):
         producer.produce("t", f"{number}")
@@ -72,7 +72,7 @@ def test_rules_give_kafkas_metrics_the_names_of_ours(watched, monkeypatch):
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
     work(kafka.bootstrap)
-    # It asks a node that takes two seconds to answer every forty.
+    # A node that takes two seconds to respond is scraped every forty seconds.
     monkeypatch.setattr(samples, "PAUSE_PER_SECOND", 1.0)
     cluster = ConsoleCluster(
         kafka.bootstrap, kafka.controller_bootstrap, metrics=lambda: {"broker-1": address}

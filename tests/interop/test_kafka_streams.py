@@ -10,7 +10,7 @@ CALL_SECONDS = 60
 
 
 def test_kip_1071_protocol_is_refused_with_a_message(ours, tmp_path):
-    """`group.protocol=streams` is not served: the application ends and says why."""
+    """`group.protocol=streams` is not served: the application ends with the reason."""
     if reason := java_programs.why_not():
         pytest.skip(reason)
     ours.run("topics", "create", "lines", "-p", "3", "-r", "3")

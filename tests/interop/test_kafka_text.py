@@ -1,6 +1,5 @@
-"""`-o kafka` is the text of Apache Kafka 4.3's own tool, byte for byte, of Apache Kafka and of us.
-
-If the tool's order is that of a hash table, lines are compared as a set; times are left out.
+"""`-o kafka` prints the text of Apache Kafka 4.3's own tool, byte for byte, for Apache Kafka and for our cluster. Lines
+are compared as a set if the tool's order is that of a hash table; times are omitted.
 """
 
 import json
@@ -20,7 +19,7 @@ CALL_SECONDS = 60
 
 @pytest.fixture(scope="module", params=["kafka", "ours"])
 def cluster(request):
-    """With a topic, records in it, a group with a member, a finished transaction and ACLs nowhere."""
+    """Starts a cluster without ACLs, with a topic and records, a group with a member, and a finished transaction."""
     cluster = request.getfixturevalue(request.param)
     server = ("-b", cluster.bootstrap)
     trimaran(
@@ -88,12 +87,12 @@ def test_groups(cluster):
 
 
 def without_times(text):
-    """A time in milliseconds, and the column behind it: for how long since."""
+    """Replaces a time in milliseconds, and the column after it, which is the time since then."""
     return re.sub(r"\d{13}( *\t)\d+ *\t", r"TIME\1AGO\t", text)
 
 
 def test_quorum(cluster):
-    """The progress of replicas changes between two calls; columns, ids and directories do not."""
+    """The progress of replicas changes between two calls; columns, ids and directories are constant."""
     told = text_of_tool(cluster, "metadata-quorum", "describe", "--replication", controllers=True)
     ours = ours_of(cluster, "quorum", "replication", controllers=True)
     assert [_fixed(line) for line in ours.splitlines()] == [_fixed(o) for o in told.splitlines()]
@@ -104,7 +103,7 @@ def test_quorum(cluster):
 
 
 def _fixed(line):
-    """Without how far and since when; widths of columns stay."""
+    """Returns the text without progress and times, with the same column widths."""
     cells = line.split("\t")
     return [cell if index in (0, 1, 6) else len(cell) for index, cell in enumerate(cells)][:3]
 

@@ -109,7 +109,7 @@ def test_jvm_producer_and_group_exchange_records(ours):
     assert sorted(text.split("\n")[:-1]) == sorted(lines)
     described = tool("consumer-groups", *server, "--describe", "--group", "jvm-group")
     rows = [line.split() for line in described.splitlines() if line.startswith("jvm-group")]
-    # A partition whose position the consumer did not need to learn, as all 500 lay in others, has no commit and no row.
+    # A partition without any of the 500 records that the consumer read may have no commit, and therefore no row.
     assert sum(int(row[3]) for row in rows) == 500, described
     assert {row[5] for row in rows} == {"0"}, described
 
@@ -181,7 +181,7 @@ def test_dump_log_decodes_our_committed_offsets(ours):
 
 
 def test_a_directory_that_we_formatted_boots_apache_kafka(tmp_path):
-    """The same properties file and the same directory: first formatted by us, then served by Apache Kafka."""
+    """We format a directory with a properties file; Apache Kafka then serves it with the same file."""
     from tests.interop.conftest import trimaran
 
     plan = apache_kafka.plan(tmp_path, controllers=0, brokers=1)
@@ -212,7 +212,7 @@ def test_dump_log_decodes_our_snapshots(tmp_path):
         trimaran("topics", "create", "in-a-snapshot", "-p", "3", data=tmp_path)
         directory = tmp_path / "controller-1" / "__cluster_metadata-0"
         deadline = time.monotonic() + 20
-        first = "0" * 20  # of formatting, the voters only
+        first = "0" * 20  # the snapshot of formatting, with the voters only
         while not (found := [f for f in directory.glob("*.checkpoint") if first not in f.name]):
             assert time.monotonic() < deadline, "no snapshot was written"
     finally:
@@ -224,7 +224,9 @@ def test_dump_log_decodes_our_snapshots(tmp_path):
 
 
 def test_same_file_and_directory_serve_both_in_turn(tmp_path):
-    """Formatted by Kafka, served by us, served by Kafka: the same properties file, the same bytes."""
+    """Kafka formats the directory, then we serve it, then Kafka, all with the same properties file, and with the same
+    bytes.
+    """
     plan = apache_kafka.plan(tmp_path, controllers=0, brokers=1)
     plan.write_properties(plan.brokers[0])
     plan.format()

@@ -1,7 +1,6 @@
-"""Our observers in front of Apache Kafka 4.4; its metadata log has a record that they do not know.
-
-`kafka-cluster unregister-controller` writes it, of type 29. Each observer goes on, and reports the record wherever it
-could have changed the output.
+"""Our observers of Apache Kafka 4.4, with a record in the metadata log that they do not know: `kafka-cluster
+unregister-controller` writes a record of type 29. Each observer continues, and reports the record in every output that
+it could have changed.
 """
 
 import json
@@ -40,7 +39,7 @@ PAGES = (
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory):
-    """A topic, the record, and a topic behind it."""
+    """Starts a cluster whose log has a topic, the unknown record, and another topic."""
     directory = tmp_path_factory.mktemp("kafka-4.4")
     with apache_kafka.running(
         directory, controllers=CONTROLLERS, brokers=1, heap="512m", version=VERSION

@@ -1,4 +1,4 @@
-"""Several log directories, served by us and by Apache Kafka in turn; its `kafka-log-dirs` describes both."""
+"""Several log directories, served by us and by Apache Kafka in turn; Kafka's `kafka-log-dirs` describes both."""
 
 import json
 import subprocess
@@ -27,8 +27,8 @@ VALUES = sorted(f"value {number}" for number in range(400))
 
 
 def log_dirs(bootstrap):
-    """Partitions of `t` by the last letter of their directory, as the tool prints them; copies on their way are not
-    there yet.
+    """Returns the partitions of `t` by the last letter of their directory, as the tool prints them; future replicas are
+    omitted.
     """
     arguments = ("--bootstrap-server", bootstrap, "--describe", "--topic-list", "t")
     command = apache_kafka.java(LOG_DIRS, *arguments)
@@ -52,7 +52,7 @@ def read(bootstrap):
 
 
 def planned(tmp_path):
-    """One node with two directories, formatted."""
+    """Formats one node with two directories; returns it."""
     plan = apache_kafka.plan(tmp_path, controllers=0, brokers=1)
     plan.settings["log.dirs"] = f"{tmp_path}/a,{tmp_path}/b"
     node = plan.brokers[0]
@@ -66,7 +66,7 @@ def planned(tmp_path):
 
 @contextmanager
 def us(plan):
-    """The node, served by us."""
+    """Serves the node by ours."""
     file = str(plan.file(plan.brokers[0]))
     running = subprocess.Popen([sys.executable, "-m", "trimaran", "server", "start", "-c", file])
     try:
@@ -101,7 +101,7 @@ def test_kafka_and_we_serve_the_same_two_directories(tmp_path):
 
 
 def test_throttled_move_between_directories_keeps_its_rate(tmp_path):
-    """By Kafka's tool, which also takes the throttle back."""
+    """Kafka's tool moves the replicas, and also removes the throttle."""
     plan = planned(tmp_path)
     with us(plan):
         server = ("--bootstrap-server", plan.bootstrap)

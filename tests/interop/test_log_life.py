@@ -1,5 +1,5 @@
-"""Compaction, transactions and producer state: Apache Kafka's tools read our files, and we say of its directories what
-it says.
+"""Compaction, transactions and producer state: Apache Kafka's tools read our files, and we read its directories as it
+does.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def append(log, data):
 
 
 def written(directory):
-    """Every kind of batch: compressed, thinned out, emptied, with a horizon, of aborted and committed transactions."""
+    """Writes every kind of batch: compressed, compacted, emptied, with a delete horizon, of aborted and committed
+    transactions.
+    """
     log = open_log(directory, CONFIG)
     codecs = list(Compression)
     for number in range(400):
@@ -127,7 +129,7 @@ def test_kafka_reads_what_compaction_leaves(tmp_path):
 
 @pytest.fixture(scope="module")
 def kafka_with_transactions(tmp_path_factory):
-    """A broker with a compacted topic of many transactions, its cleaner off; one is left open."""
+    """Starts a broker with its cleaner disabled and a compacted topic of many transactions, one of which stays open."""
     directory = tmp_path_factory.mktemp("kafka")
     settings = {"log.cleaner.enable": "false", "log.cleaner.backoff.ms": "100"}
     with apache_kafka.running(directory, controllers=0, settings=settings) as running:
@@ -197,7 +199,7 @@ def naive_aborts(log):
 
 
 def test_kafkas_transactions_and_compaction_are_read_alike(kafka_with_transactions, tmp_path):
-    """Its snapshot, transaction index and last stable offset; then both compact the same log."""
+    """Compares producer snapshot, transaction index and last stable offset; then both compact the same log."""
     kafka = kafka_with_transactions
     kafka.stop()
     source = partition_directory(kafka)
@@ -236,14 +238,15 @@ def facts(state):
             entry.coordinator_epoch,
             entry.last_timestamp,
             entry.transaction_start,
-            entry.batches[-1][:4] if entry.batches else None,  # a snapshot has no time of it
+            # a snapshot does not contain its time
+            entry.batches[-1][:4] if entry.batches else None,
         )
         for producer, entry in state.entries()
     }
 
 
 def contents(log, limit):
-    """Shapes of the batches and all records, what times of the rounds say left out."""
+    """Returns the headers of batches and all records, without fields that depend on the time of the round."""
     return [
         (
             view.base_offset,

@@ -1,6 +1,5 @@
-"""Each way to log in × each client: the record that it sends is the record that it reads.
-
-Clients of Java are those of Kafka 4.3, 3.9 and 2.8; of Python librdkafka's, aiokafka and kafka-python; of Go franz-go.
+"""Each kind of login with each client, which reads the record that it sent. The Java clients are those of Kafka 4.3,
+3.9 and 2.8; the Python clients are confluent-kafka, aiokafka and kafka-python; the Go client is franz-go.
 """
 
 import asyncio  # noqa: TID251 - aiokafka is made for it
@@ -27,7 +26,7 @@ SECONDS = 30
 JAVA = ("4.3.0", "3.9.1", "2.8.2")
 PASSWORDS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 WAYS = [*PASSWORDS, "token", "OAUTHBEARER", "unsecured", "mTLS"]
-# Tokens of an identity provider are since Kafka 3.1, from a file too.
+# Kafka supports tokens of an identity provider, and from a file, since 3.1.
 NOT_IN = {("2.8.2", "OAUTHBEARER")}
 
 
@@ -45,7 +44,7 @@ def topic_of(node, *words):
 
 
 def run_java(node, version, main, *words, stdin=None, check=True):
-    """Runs a program of that version with the allowed files and addresses of tokens."""
+    """Runs a Java program of that version with the allowed token files and URLs."""
     old = version in old_clients.SCALA
     make = partial(old_clients.command, version) if old else apache_kafka.java
     java, *arguments = make(main, *words)
@@ -106,7 +105,7 @@ def test_java_is_told_that_its_password_is_wrong(node, version, way):
 @pytest.mark.client("Java", "logins", version=apache_kafka.VERSION)
 @pytest.mark.parametrize("way", PASSWORDS)
 def test_java_logs_in_again_while_it_produces(node, way, tmp_path):
-    """Sessions of two seconds, records for seven (KIP-368)."""
+    """Sessions last two seconds, and the producer sends for seven (KIP-368)."""
     topic = topic_of(node, "again", way)
     words = ("--bootstrap-server", node.at("SHORT"), "--topic", topic, "--max-messages", "70")
     config = ("--throughput", "10", "--command-config", str(node.file_of(way)))
@@ -315,7 +314,7 @@ listener.name.logins.scram-sha-512.sasl.jaas.config={module} required;
 
 @pytest.mark.parametrize("formatted_by", ["ours", "kafka"])
 def test_the_first_users_are_the_same_whoever_formats(tmp_path, formatted_by):
-    """Kafka serves directories that we formatted, and the other way round."""
+    """Kafka serves directories that we formatted, and vice versa."""
     file = tmp_path / "server.properties"
     with FreePorts() as ports:
         numbers = {name: next(ports) for name in ("controller", "plain", "logins")}

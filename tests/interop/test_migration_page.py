@@ -1,5 +1,6 @@
-"""docs/migration.md, followed step by step: a cluster in ZooKeeper mode becomes one of KRaft by Apache Kafka 3.9, and
-the mirror takes over the tree that was left, without one needless write. And a tree that Kafka's user has secured.
+"""docs/migration.md, followed step by step: Apache Kafka 3.9 migrates a cluster from ZooKeeper mode to KRaft, and the
+mirror takes over the remaining tree without any needless write. A second test does this for a tree that Kafka's user
+has secured.
 """
 
 import json
@@ -26,13 +27,13 @@ PAGE = "migration.md"
 VERSION = "3.9.1"
 BROKER = 11
 SECONDS = 180.0
-# Further data of the test cluster: ACLs, and nothing that happens by itself.
+# Further settings of the test cluster: ACLs, and no automatic changes.
 SETTINGS = {"super.users": "User:ANONYMOUS", "auto.leader.rebalance.enable": "false"}
 AUTHORIZER = "authorizer.class.name"
 OF_ZOOKEEPER = {**SETTINGS, AUTHORIZER: "kafka.security.authorizer.AclAuthorizer"}
 OF_KRAFT = {**SETTINGS, AUTHORIZER: "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-# Writes of the mirror that the page lists; besides, it makes what is missing, deletes what the quorum has no more
-# (Kafka's dual-write fails where the last quota of a client goes), and tells of that in notes.
+# The mirror's writes that the page lists. In addition, it creates missing znodes, deletes those that the quorum no
+# longer has (Kafka's dual-write mode fails to remove a client's last quota), and writes change notifications for them.
 NOTE = re.compile(r"/config/changes/config_change_\d{10}")
 MEANT = re.compile(r"/controller|/controller_epoch|/migration|/trimaran(/.*)?|/brokers/ids/\d+")
 NOT_HERE = {"restart", "delete_records"}
@@ -40,7 +41,7 @@ MIGRATED = "Completed migration of metadata from ZooKeeper to KRaft"
 
 
 def read(connect):
-    """Each znode's data, its last transaction, and whether it is ephemeral."""
+    """Returns each znode's data, its last transaction, and whether it is ephemeral."""
 
     async def main():
         async with open_keeper(keeper_config(connect, {})) as keeper:
@@ -55,7 +56,7 @@ def read(connect):
 
 
 def administer(bootstrap, seed):
-    """Actions of the differential run that a single broker can take."""
+    """Applies actions of the differential run that are possible with a single broker."""
     with administrator(bootstrap) as client:
         for action in Generator(seed, (BROKER,)).actions(60):
             if action["op"] not in NOT_HERE:
@@ -68,7 +69,7 @@ def background(folder, name, command):
 
 
 class Reader:
-    """Runs the commands of the page, in a folder of its own."""
+    """A reader who runs the commands of the page, in a separate folder."""
 
     def __init__(self, folder, places):
         self.folder, self.places = folder, places
@@ -111,7 +112,7 @@ class Reader:
 
 
 class Migrating(Reader):
-    """With one broker, which is administered before the migration and while Kafka writes both."""
+    """The migration of one broker, which is administered before the migration and during the dual-write phase."""
 
     def __init__(self, folder, places, cluster, zookeeper):
         super().__init__(folder, places)
@@ -236,7 +237,7 @@ def test_mirror_takes_tree_over_without_needless_writes(migrating):
     )
     assert f"/brokers/ids/{BROKER}" in written
     assert f"/brokers/ids/{BROKER}" in migrating.planned
-    # It is very little that Kafka has left as it should not be.
+    # Kafka leaves very few wrong znodes.
     assert len(migrating.wrong) < len(before) / 20, migrating.wrong
     users = [path for path in after if path.startswith("/config/users/")]
     assert any(b"SCRAM" in (after[path][0] or b"") for path in users)
@@ -250,13 +251,13 @@ PROVIDER = {"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticati
 
 
 class Securing(Reader):
-    """Looks at what others may do after each step."""
+    """A reader who checks the rights of other clients after each step."""
 
     def __init__(self, folder, places):
         super().__init__(folder, places)
         self.options = ""
         self.verify = []
-        self.open = []  # how many znodes others may write, after each run of Kafka's tool
+        self.open = []  # the number of znodes that others may write, after each run of Kafka's tool
 
     def typed(self, program, words):
         if program == "export":

@@ -1,5 +1,5 @@
-"""The mirror between a quorum and a ZooKeeper that are both secured: controllers of ours and of Apache Kafka 4.3, by
-each way to log in; ZooKeeper by TLS and DIGEST-MD5 at once. The error of an untrusted peer names the key to check.
+"""The mirror between a secured quorum and a secured ZooKeeper: our controllers and those of Apache Kafka 4.3, with each
+kind of login, and ZooKeeper with both TLS and DIGEST-MD5. The error for an untrusted peer names the key to check.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ SECRETS = ("secret", "of-the-mirror", "wr0ng", "of-the-store")
 
 
 class SecuredZooKeeper:
-    """`connect` is its address for TLS; `certificates` are those of its own authority."""
+    """A ZooKeeper with TLS; `connect` is its TLS address, and `certificates` are from its own authority."""
 
     def __init__(self, folder, pair=None):
         folder.mkdir()
@@ -49,7 +49,7 @@ class SecuredZooKeeper:
         self.connect = f"localhost:{port}"
 
     def properties(self, password="of-the-mirror", trust=None):
-        """Returns the mirror's settings for it."""
+        """Returns the mirror's settings for this ZooKeeper."""
         login = f'{MODULE} username="mirror" password="{password}";'
         return {
             "zookeeper.ssl.client.enable": "true",
@@ -76,7 +76,7 @@ def node(request, tmp_path_factory):
 
 
 def zk(command, node, way, zookeeper, folder, *, client=None, properties=None):
-    """The words of a command that talks to both."""
+    """Returns the arguments of a command that connects to both."""
     settings = {**(client or node.properties(way)), **(properties or zookeeper.properties())}
     file = folder / "mirror.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -86,7 +86,7 @@ def zk(command, node, way, zookeeper, folder, *, client=None, properties=None):
 
 @contextlib.contextmanager
 def mirror(folder, words):
-    """A running mirror, and its log."""
+    """Runs a mirror; yields it, and its log."""
     log = folder / "mirror.log"
     command = [sys.executable, "-m", "trimaran", *words, "--state", str(folder / "state")]
     with log.open("wb") as err:
@@ -110,10 +110,10 @@ def test_both_sides_are_secured(node, way, zookeeper, tmp_path):
         path = f"/brokers/topics/{topic}/partitions/0/state"
         get = ["zk", "get", path, *verify[4:]]
         until(lambda: trimaran(*get, check=False).returncode == 0, "it is shown", SECONDS)
-        # Only the mirror reads credentials; the rights of others are as in Kafka.
+        # Only the mirror may read credentials; other rights are as in Kafka.
         assert "SCRAM-SHA-512" in trimaran("zk", "get", "/config/users/alice", *verify[4:]).stdout
         until(lambda: trimaran(*verify, check=False).returncode == 0, "it is in step", SECONDS)
-        # The leader is found on the listener that was named.
+        # The leader is found on the configured listener.
         assert "did not decide" not in log.read_text()
 
 
@@ -143,7 +143,7 @@ def test_a_listener_of_another_kind_is_told(node, zookeeper, tmp_path):
     done = trimaran(*words, check=False)
     assert done.returncode == 3
     assert "does security.protocol in the file of -c fit that listener?" in done.stderr
-    assert done.stderr.count("dropped") <= 12  # tried again less and less often
+    assert done.stderr.count("dropped") <= 12  # retried at growing intervals
 
 
 def test_a_wrong_password_of_zookeeper_is_told(node, zookeeper, tmp_path):

@@ -1,5 +1,5 @@
-"""Brokers of ours and of Apache Kafka 4.3 in one cluster, under controllers of either: they replicate for each other
-and take partitions over.
+"""Our brokers and those of Apache Kafka 4.3 in one cluster, under controllers of either kind: they replicate from each
+other and take over each other's partitions.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from tests.librdkafka import AdminClient, Consumer, Producer
 from trimaran.log.inspection.reader import scan_batches
 
 OURS, KAFKAS = 11, 12
-# Two partitions, one led by either; `first` and `last` are of records before and after each leader has gone.
+# Two partitions, one led by each kind; `first` and `last` are records from before and after the end of each leader.
 ASSIGNMENT = f"{OURS}:{KAFKAS},{KAFKAS}:{OURS}"
 RECORDS = 300
 
@@ -47,14 +47,14 @@ def consume(bootstrap, count):
 
 
 def partitions(bootstrap):
-    """(leader, ISR) by partition."""
+    """Returns (leader, ISR) by partition."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     described = admin.list_topics("mixed", timeout=10).topics["mixed"].partitions
     return {index: (value.leader, set(value.isrs)) for index, value in described.items()}
 
 
 def log_of(cluster, broker, partition):
-    """Everything but the leader's own time of the batches, which followers take over as it is: so all bytes."""
+    """Returns all bytes of the log; they must be equal, because followers copy batches unchanged."""
     path = cluster.directory(broker) / f"mixed-{partition}" / f"{0:020d}.log"
     return b"".join(bytes(batch.buffer) for _, batch in scan_batches(path))
 

@@ -1,8 +1,7 @@
-"""Exactly-once on brokers of both kinds under a controller of Apache Kafka's, while coordinators die by SIGKILL.
-
-Java clients copy a topic in transactions, in a group of each protocol. Each broker that dies leads the partitions of
-`__consumer_offsets` and `__transaction_state`, and its successor is of the other kind: so each loads, in turn, what the
-other has written. A few deaths by default; twenty with `./dev interop --minutes 10`.
+"""Exactly-once on brokers of both kinds under a controller of Apache Kafka, while coordinators are killed with SIGKILL.
+Java clients copy a topic in transactions, with a group of each protocol. Each killed broker leads the partitions of
+`__consumer_offsets` and `__transaction_state`, and its successor is of the other kind, so that each kind loads the
+records of the other. There are a few kills by default, and twenty with `./dev interop --minutes 10`.
 """
 
 import subprocess
@@ -21,7 +20,7 @@ from tests.librdkafka import AdminClient, Consumer, Producer
 ODD, SECOND, THIRD = 11, 12, 13
 BROKERS = {ODD, SECOND, THIRD}
 PARTITIONS = 3
-# Few, so that loading all of them again and again is quick.
+# There are few records, so that loading all of them repeatedly is quick.
 INTERNAL = {"__consumer_offsets": 3, "__transaction_state": 3}
 SETTINGS = {
     "offsets.topic.replication.factor": 3,
@@ -38,7 +37,7 @@ CALL_SECONDS = 60
 
 
 class Source:
-    """Numbered values, each acknowledged by all replicas in sync."""
+    """A source of numbered values, each acknowledged by all in-sync replicas."""
 
     def __init__(self, bootstrap):
         self.sent, self.acked = [], set()
@@ -67,7 +66,9 @@ class Source:
 
 
 def create_topics(bootstrap):
-    """Led by the odd one out if it lives, else by the second; partitions of users by each of the three."""
+    """Creates the topics. Internal ones are led by the only broker of its kind, if there is one, otherwise by the
+    second broker; each of the three brokers leads a user's partition.
+    """
     server = ("--bootstrap-server", bootstrap, "--create", "--config", "min.insync.replicas=2")
     for topic, count in INTERNAL.items():
         assigned = ",".join([f"{ODD}:{SECOND}:{THIRD}"] * count)
@@ -79,7 +80,7 @@ def create_topics(bootstrap):
 
 
 def partitions(bootstrap):
-    """Leaders of the internal topics, and whether all partitions have all replicas in sync."""
+    """Returns the leaders of the internal topics, and whether all replicas of all partitions are in sync."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = admin.list_topics(timeout=CALL_SECONDS).topics
     leaders = {
@@ -94,8 +95,8 @@ def partitions(bootstrap):
 
 
 def kill_coordinators(cluster, count, source):
-    """Kills the leader of both internal topics `times` times, its successor of the other kind; returns how often each
-    kind took over from each. Every fifth time another broker dies, which leads users' partitions only.
+    """Kills the leader of both internal topics `times` times, each time with a successor of the other kind; returns the
+    number of takeovers by kind. Every fifth kill is of another broker, which leads only users' partitions.
     """
     takeovers = Counter()
     for number in range(count):
@@ -116,7 +117,7 @@ def kill_coordinators(cluster, count, source):
 
 
 def read_committed(bootstrap, topic, is_whole):
-    """Returns the records of a topic by place, with those of two more seconds after it is whole."""
+    """Returns the records of a topic by partition and offset; reads for two more seconds after it is complete."""
     settings = {"group.id": "judge", "isolation.level": "read_committed"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])

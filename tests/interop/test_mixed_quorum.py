@@ -1,5 +1,5 @@
-"""Our controllers and Apache Kafka 4.3's in one quorum: a leader of each kind is killed. Twenty of each: `python -m
-tests.interop.mixed_quorum`.
+"""Our controllers and Apache Kafka 4.3's in one quorum: a leader of each kind is killed. `python -m
+tests.interop.mixed_quorum` kills twenty of each.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Apache Kafka's tools move partitions and elect leaders of ours (KIP-455, KIP-460)."""
+"""Apache Kafka's tools move partitions and elect leaders in our cluster (KIP-455, KIP-460)."""
 
 import json
 import re
@@ -14,7 +14,7 @@ def tool(name, *arguments, **options):
 
 
 def describe(ours, topic):
-    """(leader, replicas, ISR) by partition."""
+    """Returns (leader, replicas, ISR) by partition."""
     text = tool("topics", "--bootstrap-server", ours.bootstrap, "--describe", "--topic", topic)
     rows = re.findall(r"Partition: (\d+)\s+Leader: (\S+)\s+Replicas: (\S+)\s+Isr: (\S+)", text)
     return {
@@ -77,7 +77,7 @@ def test_nothing_to_cancel_and_nothing_to_list(ours, topic, tmp_path):
 
 
 def test_the_preferred_leader_is_elected(ours, topic, tmp_path):
-    """Another order of replicas names another preferred leader, and moves nothing."""
+    """A different order of replicas changes the preferred leader, but moves no data."""
     reassign(ours, plan(tmp_path / "plan.json", (0, [12, 11])), "--execute")
     assert describe(ours, topic)[0] == (11, "12,11", {"11", "12"})
     election = ("--bootstrap-server", ours.bootstrap, "--topic", topic, "--partition", "0")

@@ -1,5 +1,5 @@
-"""docs/moving.md, followed step by step: a cluster of Apache Kafka 4.3 becomes one of ours node by node, while clients
-write and a group reads; and a broker goes back.
+"""docs/moving.md, followed step by step: a cluster of Apache Kafka 4.3 becomes one of ours, node by node, while clients
+write and a group reads; then a broker moves back.
 """
 
 import json
@@ -17,8 +17,8 @@ from tests.librdkafka import AdminClient, Consumer, Producer
 
 PAGE = "moving.md"
 TOPIC, PARTITIONS = "orders", 4
-RECORDS = 40  # at each step
-SECONDS = 180.0  # a JVM starts within a minute on a machine that is busy
+RECORDS = 40  # records written at each step
+SECONDS = 180.0  # a JVM starts within a minute on a busy machine
 
 
 class Clients:
@@ -43,7 +43,7 @@ class Clients:
         self.failed = []
 
     def write_and_read(self):
-        """Checks that records written since are read once, in the order of their partition."""
+        """Checks that newly written records are read once, in the order of their partition."""
         new = range(self.written, self.written + RECORDS)
         for number in new:
             self.producer.produce(
@@ -141,7 +141,7 @@ class Moving:
         return json.loads(status.stdout)["leader_id"]
 
     def close(self):
-        """Brokers first: they need a controller for their shutdown."""
+        """Stops the brokers first, because their shutdown needs a controller."""
         for _, process in sorted(self.ours.items(), reverse=True):
             process.terminate()
             try:

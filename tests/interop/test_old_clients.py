@@ -1,4 +1,4 @@
-"""Java clients of Kafka 0.8.2 to 3.9, unmodified, on our brokers: what each of them sends, all of them read."""
+"""Unmodified Java clients of Kafka 0.8.2 to 3.9 on our brokers: all of them read the records that each sends."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def lines_of(version, codec):
 
 @pytest.fixture(scope="module")
 def produced(ours):
-    """All lines, sent by every version with every codec into one partition."""
+    """Sends lines with every version and every codec into one partition; returns all lines."""
     ours.run("topics", "create", TOPIC, "--partitions", "1")
     expected = []
     for version in old_clients.VERSIONS:

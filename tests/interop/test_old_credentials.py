@@ -1,5 +1,5 @@
-"""Users whom `kafka-configs --zookeeper` of Kafka 1.1 and 2.8 makes, changes and removes log in to our brokers, by
-clients of others and by ours: the mirror inside the controller stores what the tool wrote.
+"""Users that `kafka-configs --zookeeper` of Kafka 1.1 and 2.8 creates and changes can log in to our brokers with
+third-party clients and ours, until the tool removes them: the mirror inside the controller stores the tool's writes.
 """
 
 import json
@@ -22,7 +22,7 @@ MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory):
-    """One that knows the mirror's user."""
+    """Starts a ZooKeeper with the mirror's user."""
     folder = tmp_path_factory.mktemp("zookeeper")
     (folder / "server.jaas").write_text(f'Server {{ {MODULE} user_mirror="of-the-mirror"; }};\n')
     login = f'{MODULE} username="mirror" password="of-the-mirror";'
@@ -107,7 +107,7 @@ def by_librdkafka(node, mechanism, user, password):
 
 
 def stored(node, user):
-    """The mechanisms by which a user may log in."""
+    """Returns the mechanisms with which a user can log in."""
     rows = json.loads(trimaran("users", "list", "-b", node.at("INTERNAL"), "-o", "json").stdout)
     return {row["mechanism"] for row in rows if row["user"] == user}
 
@@ -115,7 +115,7 @@ def stored(node, user):
 @pytest.mark.client("Java", "users in ZooKeeper")
 @pytest.mark.parametrize("version", ["1.1.1", "2.8.2"])
 def test_users_are_made_changed_and_removed(node, zookeeper, version):
-    """Few logins fail: a broker answers an address later and later where many do."""
+    """Only few logins fail, because a broker delays responses to an address with many failures."""
     user = f"carol-{version}"
     first, second = MECHANISMS
     trimaran("topics", "create", "hello", "-p", "1", "-b", node.at("INTERNAL"), check=False)
@@ -128,7 +128,7 @@ def test_users_are_made_changed_and_removed(node, zookeeper, version):
         assert by_our_command(node, mechanism, user, "first")
         assert by_kafka_python(node, mechanism, user, "first")
         assert by_librdkafka(node, mechanism, user, "first")
-    # No other user sees it from then on.
+    # From then on no other user can see it.
     with pytest.raises(AssertionError, match="NoAuth"):
         configs(version, zookeeper, user, "--delete-config", first, as_mirror=False)
 

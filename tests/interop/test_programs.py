@@ -1,4 +1,4 @@
-"""Programs that pages name, run small: those that need Apache Kafka, or more than two seconds."""
+"""Small runs of programs that pages name: those that need Apache Kafka, or more than two seconds."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""A real Prometheus scrapes a 3 + 3 cluster by our configuration: every panel has data, every alert is a rule that it
-understands, and those about a dead broker fire. Needs Debian's package `prometheus`.
+"""A real Prometheus scrapes a 3 + 3 cluster with our configuration: every panel has data, every alert is a valid rule,
+and the alerts about a dead broker fire. Needs Debian's package `prometheus`.
 """
 
 import json
@@ -15,7 +15,7 @@ from tests.cluster.processes import LocalCluster, trimaran, until
 from trimaran.metrics.dashboard import PANELS
 from trimaran.node.runtime.ports import reserve
 
-# So that a minute of the alert is some seconds of the test.
+# A minute of the alerts takes some seconds in the test.
 SECONDS = 1
 
 
@@ -51,7 +51,7 @@ def prometheus(cluster, path):
 
 
 def ask(url, what, **parameters):
-    """None while it does not answer."""
+    """Returns the result of a query; None if Prometheus does not respond."""
     query = urllib.parse.urlencode(parameters)
     try:
         with urllib.request.urlopen(f"{url}/{what}?{query}", timeout=10) as response:
@@ -78,7 +78,7 @@ def test_panels_have_data_and_dead_broker_alerts(cluster, tmp_path):
         for panel in PANELS:
             for query, _ in panel.queries:
                 until(lambda q=query: ask(url, "query", query=q)["result"], f"data of {query}", 60)
-        assert firing(url) <= {"LoopBusy"}  # a start is work
+        assert firing(url) <= {"LoopBusy"}  # a start uses CPU
         cluster.kill("broker-11")
         dead = {"UnderReplicatedPartitions", "NodeUnreachable"}
         until(lambda: firing(url) >= dead, "alerts of the dead broker", 60)

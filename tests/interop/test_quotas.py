@@ -1,4 +1,4 @@
-"""The same changes of topics under `controller_mutation_rate`, asked of us and of Apache Kafka 4.3: equal answers."""
+"""The same changes of topics under `controller_mutation_rate` get equal responses from us and from Apache Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
 
-# A token every ten seconds: what one request takes shows in the throttle time, and how long we take does not.
+# There is a token every ten seconds, so that the throttle time shows the cost of a request, but not our speed.
 RATE = 0.1
 ROUNDED_MS = 10_000
 
@@ -87,7 +87,7 @@ def limited(bootstrap: str, rate: float) -> Iterator[None]:
     numbers = itertools.count()
 
     def is_known() -> bool:
-        with Client(bootstrap) as client:  # the one before is muted, or will be
+        with Client(bootstrap) as client:  # the previous connection is muted, or will be
             name = f"quota-probe-{next(numbers)}"
             probe = creation((name, 50), validate_only=True)
             return bool(told(client.ask(probe, 7, "probe"))[1])
@@ -110,7 +110,7 @@ def answers(bootstrap: str, request: Message, version: int, client_id: str) -> l
     )
     found = []
     for step, of in steps:
-        with Client(bootstrap) as client:  # the one before is muted
+        with Client(bootstrap) as client:  # the previous connection is muted
             found.append(told(client.ask(step, of, client_id)))
     return found
 
@@ -146,7 +146,7 @@ def test_changes_above_rate_are_answered_as_kafka(ours, kafka):
 
 @pytest.mark.parametrize("which", ["ours", "kafka"])
 def test_throttled_connection_is_not_read_meanwhile(which, request):
-    """Sends the request on the throttled connection."""
+    """The second request is sent on the throttled connection."""
     bootstrap = request.getfixturevalue(which).bootstrap
     with limited(bootstrap, 1), Client(bootstrap) as client:
         client.ask(creation(("quota-muted", 15)), 7, "muted")

@@ -1,4 +1,6 @@
-"""Apache Kafka's tool throttles a reassignment of ours (KIP-73): it takes as long as the rate says, then is free."""
+"""Apache Kafka's tool throttles a reassignment in our cluster (KIP-73): it takes as long as the rate implies, and the
+throttle is then removed.
+"""
 
 import json
 import threading
@@ -12,14 +14,14 @@ from tests.interop import apache_kafka
 TOPIC = "throttled"
 RECORDS, RECORD_BYTES = 60_000, 1000
 RATE = 4_000_000
-# A window's worth comes before the first wait, and a fetch may exceed it.
+# The bytes of one window arrive before the first pause, and a fetch may exceed them.
 RATE_MAX = RATE * 1.3
-# The tool takes seconds before it sets the throttle; the machine may be busy.
+# The tool takes some seconds to set the throttle, and the machine may be busy.
 RATE_MIN = RATE * 0.6
 
 
 class Growth(threading.Thread):
-    """Looks at how much a directory has of a topic, until it is stopped."""
+    """Measures the size of a topic in a directory until it is stopped."""
 
     def __init__(self, directory, topic):
         super().__init__()
@@ -38,7 +40,7 @@ class Growth(threading.Thread):
         self.join()
 
     def rate(self):
-        """Bytes a second from the first to the last that came."""
+        """Returns the bytes per second from the first growth to the last."""
         end = self._seen[-1][1]
         began = max(at for at, size in self._seen if size == 0)
         ended = min(at for at, size in self._seen if size == end)
@@ -70,7 +72,7 @@ def reassign(ours, plan, *options):
 
 
 def throttles(ours):
-    """All that is set of throttles on the topic and on brokers."""
+    """Returns all throttle configs of the topic and the brokers."""
     server = ("--bootstrap-server", ours.bootstrap, "--describe")
     text = tool("configs", *server, "--entity-type", "topics", "--entity-name", TOPIC)
     text += tool("configs", *server, "--entity-type", "brokers", "--entity-name", "11")

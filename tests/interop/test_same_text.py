@@ -1,4 +1,4 @@
-"""Kafka 4.3's verifiable and console clients say on our brokers what they say on Apache Kafka's."""
+"""Kafka 4.3's verifiable and console clients print the same on our brokers as on Apache Kafka's."""
 
 import json
 
@@ -6,7 +6,7 @@ from tests.interop import apache_kafka
 
 
 def events(text):
-    """Names and fields of the lines of a verifiable client."""
+    """Returns names and fields of the lines of a verifiable client."""
     lines = [json.loads(line) for line in text.splitlines()]
     return sorted((line["name"], sorted(line.keys() - {"timestamp"})) for line in lines)
 

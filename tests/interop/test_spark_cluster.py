@@ -1,6 +1,5 @@
-"""Our sources on a standalone Spark: a master and two workers, each worker with an environment of its own.
-
-The environments have our wheel and what it needs; nothing here sees the checkout.
+"""Our sources on a standalone Spark: a master and two workers, each worker with a separate environment. The
+environments have our wheel and its dependencies, and no access to the checkout.
 """
 
 import json
@@ -35,7 +34,7 @@ def run(*command, **options):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built of a copy: setuptools writes beside its sources."""
+    """Builds the wheel from a copy, because setuptools writes next to the sources."""
     folder = tmp_path_factory.mktemp("wheel")
     left_out = shutil.ignore_patterns(".venv", ".git", "build", "*.so", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, folder / "source", ignore=left_out)
@@ -48,7 +47,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environments(tmp_path_factory, wheel):
-    """Two, as of two machines."""
+    """Creates two environments, as on two machines."""
     made = []
     for name in ("one", "two"):
         environment = tmp_path_factory.mktemp("environments") / name
@@ -79,7 +78,7 @@ def home_of(environment):
 
 
 def environ_of(environment):
-    """The PATH of a machine with this environment and no other Python; `python3` is what executors start."""
+    """Returns the environment variables of a machine with only this Python environment; executors start `python3`."""
     path = f"{environment}/bin{os.pathsep}{os.environ['PATH']}"
     kept = {key: os.environ[key] for key in ("HOME", "JAVA_HOME", "LANG") if key in os.environ}
     return {
@@ -92,7 +91,7 @@ def environ_of(environment):
 
 @contextmanager
 def daemon(environment, folder, main, *words):
-    """The master or a worker, in a folder of its own."""
+    """Runs the master or a worker, in a separate folder."""
     folder.mkdir()
     command = [home_of(environment) / "bin" / "spark-class", f"{DEPLOY}.{main}", *words]
     with (folder / "log").open("w") as log:
@@ -108,7 +107,7 @@ def daemon(environment, folder, main, *words):
 
 @contextmanager
 def cluster(environments, root):
-    """Its address, once both workers are there."""
+    """Starts a cluster; yields its address once both workers are registered."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -146,7 +145,7 @@ def test_a_session_on_a_cluster(environments, data, tmp_path):
 
 
 def test_spark_submit_with_our_code_as_a_file(environments, wheel, data, tmp_path):
-    """Executors that have what we need (pip install of our dependencies), and not us."""
+    """The executors have our dependencies, but not our package."""
     for environment in environments:
         run(environment / "bin" / "python", "-m", "pip", "uninstall", "-q", "-y", "trimaran")
     sent = tmp_path / "trimaran.zip"

@@ -1,5 +1,5 @@
-"""Our source gives the rows of Spark's own Kafka connector, option by option: on Apache Kafka with aborts, and on
-ours.
+"""Our source returns the rows of Spark's own Kafka connector for each option, on Apache Kafka and on our cluster, with
+aborted transactions.
 """
 
 import json
@@ -53,7 +53,7 @@ COMMITTED_CASES = {
 
 def fill(bootstrap):
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    # The records are of long ago: retention would take them while we look.
+    # The records have old timestamps, so retention would delete them during the test.
     config = {"segment.bytes": str(1 << 20), "retention.ms": "-1"}
     topic = NewTopic(TOPIC, PARTITIONS, 2, config=config)
     admin.create_topics([topic])[TOPIC].result(60)
@@ -77,14 +77,14 @@ def fill(bootstrap):
 
 
 def commit_and_abort(bootstrap):
-    """Transactions that end in turn, two of them at a time, and one that stays open."""
+    """Writes pairs of interleaved transactions, and one that stays open."""
     producers = []
     for name in ("a", "b", "open"):
         producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "transactional.id": f"connector-{name}",
-                "transaction.timeout.ms": 900_000,  # one stays open while all is compared
+                "transaction.timeout.ms": 900_000,  # one stays open during the comparison
             }
         )
         producer.init_transactions(60)
@@ -142,7 +142,7 @@ def test_on_apache_kafka(kafka):
     rows = {item["case"]: item["rows"] for item in found}
     assert (
         rows["committed"] < rows["all"] - 12
-    )  # markers aside, aborted and undecided ones are left out
+    )  # besides markers, aborted and undecided records are omitted
     undecided.abort_transaction()
 
 
@@ -153,7 +153,7 @@ def test_on_ours(ours, cases):
 
 
 def test_offsets_are_known_to_be_those_of_kafka(kafka):
-    """The ends that were compared are the cluster's: else two empty frames would be equal."""
+    """The compared end offsets are those of the cluster; otherwise two empty frames would be equal."""
     from tests.librdkafka import Consumer
 
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "none"})

@@ -1,5 +1,5 @@
-"""The metadata tables of Spark beside Apache Kafka's own words of the same cluster: its Admin API, its tools, its
-decoder of the metadata log.
+"""The metadata tables of Spark compared with Apache Kafka's own description of the same cluster: by its Admin API, its
+tools, and its decoder of the metadata log.
 """
 
 import json
@@ -48,7 +48,7 @@ def done(futures):
 
 
 def change_everything(admin, bootstrap):
-    """Topics that came, grew and went, configs, ACLs, SCRAM credentials, quotas, a broker's config."""
+    """Creates, grows and deletes topics, and sets configs, ACLs, SCRAM credentials, quotas, and a broker's config."""
     done(
         admin.create_topics(
             [NewTopic(f"topic-{i}", 1 + i, 1 + i % 2, config=TOPIC_CONFIGS) for i in range(9)]
@@ -97,7 +97,7 @@ def change_everything(admin, bootstrap):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """The stopped cluster, and what Kafka said of it before: `{kind: …}`."""
+    """Stops the cluster; yields it, and Kafka's earlier descriptions as `{kind: …}`."""
     folder = tmp_path_factory.mktemp("image")
     with apache_kafka.running(folder, brokers=2, settings=SETTINGS) as kafka:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
@@ -106,7 +106,7 @@ def told(tmp_path_factory):
 
 
 def url_safe(topic_id):
-    """As Kafka writes ids; librdkafka has the other alphabet."""
+    """Returns an id in Kafka's form; librdkafka uses the other alphabet of base64."""
     return str(topic_id).replace("+", "-").replace("/", "_")
 
 
@@ -244,7 +244,7 @@ def test_features_and_quorum(told, image):
 
 
 def test_records_are_those_that_kafkas_decoder_prints(told, spark):
-    """Order, types, versions and names: `payload` is JSON in other words, so names are compared."""
+    """Order, types, versions and names are compared; of `payload`, which is JSON of another form, only the names."""
     kafka, _ = told
     directory = kafka.controllers[0].directory
     log = directory / "__cluster_metadata-0" / "00000000000000000000.log"

@@ -1,5 +1,6 @@
-"""Apache Kafka 2.8, 3.9 and 4.3 as Spark reads their directories and them while they run: the records that Kafka's own
-consumer was given at both isolation levels, and what Kafka's own decoders print of groups, offsets and transactions.
+"""Spark reads the directories and the running nodes of Apache Kafka 2.8, 3.9 and 4.3: it returns the records that
+Kafka's own consumer gets at both isolation levels, and the groups, offsets and transactions that Kafka's own decoders
+print.
 """
 
 import base64
@@ -26,11 +27,11 @@ LEVELS = ("read_uncommitted", "read_committed")
 PROGRAM = Path(__file__).with_name("Drain.java")
 GROUP_RECORDS = 40
 COMMIT_EVERY = 10
-FETCH_BYTES = 100  # less than any batch has: each must come nevertheless
+FETCH_BYTES = 100  # less than the size of any batch; each must be returned nevertheless
 
 
 def drained(version, bootstrap, level):
-    """The lines of Kafka's own consumer of that version."""
+    """Returns the output lines of that version's own consumer."""
     command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Xmx256m"]
     done = subprocess.run(
         [*command, "-cp", f"{libraries(version)}/*", str(PROGRAM), bootstrap, level],
@@ -63,7 +64,7 @@ def commit_in_a_group(bootstrap, protocol):
 
 
 def fetched(bootstrap, level):
-    """The lines of our readers from the running node, in answers of a batch each."""
+    """Returns the lines of our readers from the running node, with one batch per response."""
     options = LogOptions.parse(
         {
             "kafka.bootstrap.servers": bootstrap,
@@ -83,7 +84,7 @@ def fetched(bootstrap, level):
 
 
 def record_of(row):
-    """As a row of Spark's."""
+    """Returns a line as a Spark row."""
     headers = [SimpleNamespace(**header) for header in row["headers"] or ()]
     ms = round(row["timestamp"].timestamp() * 1000) if row["timestamp"] else -1
     return SimpleNamespace(**{**row, "headers": headers, "ms": ms})
@@ -91,9 +92,9 @@ def record_of(row):
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def ran(request, tmp_path_factory):
-    """Version, log directory of a stopped node, and by level what the consumer and we had from it before.
-
-    Plain, compacted and transactional topics with aborts and one open transaction, of each codec and format.
+    """Runs a node with plain, compacted and transactional topics of each codec and format, with aborts and one open
+    transaction, then stops it. Yields the version, the log directory, and by isolation level the records that the
+    consumer and our readers got.
     """
     version = request.param
     node = OneNode(version, tmp_path_factory.mktemp(f"kafka-{version}"))
@@ -132,7 +133,7 @@ def line(row):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_running_node_gives_same_records_as_consumer(ran, level):
-    """Messages of v0 and v1 in wrappers, batches larger than an answer may be."""
+    """There are messages of v0 and v1 in wrappers, and batches larger than the limit of a response."""
     _, _, given, live = ran
     assert live[level] == given[level]
 
@@ -157,7 +158,7 @@ def test_levels_differ(stopped):
 
 
 def level_rows(spark, directory, level):
-    """As dicts with times in ms and lists sorted."""
+    """Returns the rows of a level as dicts, with times in ms and sorted lists."""
     source = spark.read.format("kafka_log").options(level=level, end="log_end")
     frame = source.load(str(directory))
     for column, kind in frame.dtypes:
@@ -174,7 +175,7 @@ def level_rows(spark, directory, level):
 
 
 def assert_rows(ours, theirs):
-    """Each of theirs is one of ours, in what it tells; there are no others."""
+    """Asserts that Kafka's rows equal ours in the fields that Kafka prints, and that there are no others."""
     by_offset = {row["offset"]: row for row in ours}
     assert sorted(by_offset) == [row["offset"] for row in theirs]
     for row in theirs:

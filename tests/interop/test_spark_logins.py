@@ -1,4 +1,4 @@
-"""Spark reads secured clusters, ours and Apache Kafka's: each way to log in, as a batch of records."""
+"""Spark reads secured clusters, ours and Apache Kafka's, with each kind of login."""
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 SECONDS = 30
 COUNT = 500
 WAYS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "token", "OAUTHBEARER", "mTLS"]
-# Logins that Apache Kafka can offer without an identity provider and without delegation tokens.
+# Logins of Apache Kafka that need neither an identity provider nor delegation tokens.
 OF_KAFKA = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "mTLS"]
 MODULE = "org.apache.kafka.common.security"
 JAAS = {
@@ -33,7 +33,7 @@ def ports():
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory, ports):
-    """The directory of our node; it also has the files of clients."""
+    """Starts our node; yields its directory, which also has the clients' files."""
     with LoginNode(tmp_path_factory.mktemp("logins"), ports).running() as node:
         trimaran("topics", "create", "orders", "-p", "1", "-r", "1", "-b", node.at("INTERNAL"))
         produce(confluent(node, "PLAIN"))
@@ -42,7 +42,7 @@ def node(tmp_path_factory, ports):
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory, ports, node):
-    """Apache Kafka with the same certificates and users."""
+    """Starts Apache Kafka with the same certificates and users."""
     places = {name: f"127.0.0.1:{next(ports)}" for name in ("LOGINS", "TLS")}
     cluster = apache_kafka.plan(tmp_path_factory.mktemp("kafka"))
     [broker], [controller] = cluster.brokers, cluster.controllers
@@ -60,7 +60,7 @@ def kafka(tmp_path_factory, ports, node):
         }
     )
     cluster.format()
-    file = cluster.file(broker)  # the controller has no such listeners
+    file = cluster.file(broker)  # only brokers have these listeners
     listeners = ",".join(f"{name}://{place}" for name, place in places.items())
     file.write_text(
         file.read_text().replace("listeners=PLAINTEXT", f"listeners={listeners},PLAINTEXT")
@@ -79,7 +79,7 @@ def kafka(tmp_path_factory, ports, node):
 
 
 def as_java_reads_it(node):
-    """Key and chain of the server; Java takes private keys in PKCS #8 only."""
+    """Returns key and chain of the server; Java accepts private keys only in PKCS #8."""
     key, chain = node.certificates.server
     private = serialization.load_pem_private_key(key.encode(), None)
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
@@ -105,7 +105,7 @@ def spark():
 
 
 def options_of(node, way, password="secret"):
-    """Returns the options of Kafka's clients, without the name of a class that gets tokens."""
+    """Returns the options of Kafka's clients, without the class of a token callback handler."""
     properties = node.properties(way, password)
     properties.pop("sasl.login.callback.handler.class", None)
     return {f"kafka.{name}": value for name, value in properties.items()}

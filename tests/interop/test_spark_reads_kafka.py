@@ -1,4 +1,4 @@
-"""Our Spark sources over the directories of a running Apache Kafka give what its consumers are given."""
+"""Our Spark sources over the directories of a running Apache Kafka return the same records as its consumers."""
 
 import pytest
 from confluent_kafka import TopicPartition

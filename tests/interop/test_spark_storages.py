@@ -1,7 +1,6 @@
-"""Node directories in a bucket of a real server of s3 (moto's) and in a small HDFS of Hadoop's own, read by Spark
-through drivers of fsspec.
-
-Servers and drivers are installed for the test alone: that of s3 asks for an older python-dateutil than we pin.
+"""Node directories in a bucket of a real S3 server (moto) and in a small HDFS of Hadoop, read by Spark through fsspec
+drivers. Servers and drivers are installed only for the test, because the S3 server needs an older python-dateutil than
+we pin.
 """
 
 import json
@@ -62,7 +61,7 @@ print(json.dumps(told))
 
 
 def environ_with(installed, target):
-    """The environment of programs that find these packages before those of the checkout."""
+    """Returns environment variables with which programs find these packages before those of the checkout."""
     install = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check")
     subprocess.run([*install, "--target", str(target), *installed], check=True, timeout=300)
     return {**os.environ, "PYTHONPATH": f"{target}{os.pathsep}{ROOT}"}
@@ -83,7 +82,7 @@ def data(tmp_path_factory):
 
 @contextmanager
 def s3(environ, log):
-    """The address of a server."""
+    """Starts an S3 server; yields its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -100,7 +99,7 @@ def s3(environ, log):
 
 @contextmanager
 def hdfs(data, folder):
-    """The address of a cluster with two data nodes that has the data in `/kafka`."""
+    """Starts a cluster of two data nodes with the data in `/kafka`; yields its address."""
     class_path = f"{maven.libraries(f'hadoop-{HADOOP}', HADOOP_JARS)}/*"
     command = ["java", "-Xmx512m", "-cp", class_path, str(PROGRAM), folder / "dfs", data, "/kafka"]
     with (folder / "log").open("w") as log:

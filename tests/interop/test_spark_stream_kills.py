@@ -1,4 +1,4 @@
-"""A stream over running brokers whose driver is killed twenty times, and brokers meanwhile: every offset once."""
+"""A stream from brokers reads every offset once, although its driver is killed twenty times, and brokers, too."""
 
 import json
 import os
@@ -20,13 +20,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 JOB = Path(__file__).with_name("spark_stream_job.py")
 KILLS = 20
 PARTITIONS = 3
-# Micro-batches that a driver may end before it is killed.
+# The number of micro-batches that a driver completes before it is killed.
 BATCHES_MAX = 3
 SECONDS = 120
 
 
 class Writing(threading.Thread):
-    """Writes until the event is set; the value of a record names its place."""
+    """Writes until the event is set; a record's value contains its partition and offset."""
 
     def __init__(self, bootstrap):
         super().__init__()
@@ -62,7 +62,7 @@ def start(bootstrap, folder, how):
 
 
 def kill_after(process, batches):
-    """Kills the driver and its JVM by kill -9, after the given number of micro-batches."""
+    """Kills the driver and its JVM with SIGKILL, after the given number of micro-batches."""
     for _ in range(batches):
         assert process.stdout.readline(), "the query ended by itself"
     os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,6 @@
-"""The suites of others on us: what passes on Apache Kafka 4.3 in the same set-up passes here (`results/` has its runs).
-
-They take an hour together; `TRIMARAN_SUITE_TESTS="0081 0103"` runs some tests of a suite. Variants run by their names
-only: `./dev interop -k librdkafka-sasl`; `python -m tests.interop.suites librdkafka-sasl kafka` says what Kafka does.
+"""Third-party suites on our cluster: tests that pass on Apache Kafka 4.3 in the same set-up pass here (`results/` has
+its runs). They take an hour together; `TRIMARAN_SUITE_TESTS="0081 0103"` runs some tests of a suite. Variants run only
+by name: `./dev interop -k librdkafka-sasl`; `python -m tests.interop.suites librdkafka-sasl kafka` runs one on Kafka.
 """
 
 import os
@@ -28,7 +27,7 @@ def test_and_in_other_circumstances(suite, tmp_path, request):
 
 
 def missed(suite, work):
-    """Returns the tests of a suite that pass on Kafka, fail on ours, and are not known to."""
+    """Returns the tests of a suite that pass on Kafka, fail on our cluster, and are not listed as gaps."""
     if why := why_not(suite):
         pytest.skip(why)
     if not any("kafka" in states for states in results.load(suite.NAME).values()):

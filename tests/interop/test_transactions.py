@@ -1,4 +1,6 @@
-"""Transactions of Kafka 4.3's Java producer and tools against us; coordinators of both kinds take over from another."""
+"""Transactions of Kafka 4.3's Java producer and tools on our brokers; coordinators of both kinds take over from each
+other.
+"""
 
 import re
 from contextlib import closing
@@ -22,7 +24,7 @@ def tool(name, *arguments):
 
 @pytest.mark.client("Java", "transactions", version=apache_kafka.VERSION)
 def test_javas_transactional_producer_and_kafkas_tools(ours):
-    """It follows transaction.version 2: partitions are added by us, and every end bumps the epoch."""
+    """The producer uses transaction.version 2: our brokers add partitions, and every end bumps the epoch."""
     server = ("--bootstrap-server", ours.bootstrap)
     tool("topics", *server, "--create", "--topic", "jvm-tx", "--partitions", "2")
     tool(
@@ -61,7 +63,7 @@ def coordinator(bootstrap):
 
 
 def committed(bootstrap, count):
-    """Values that a read_committed reader finds."""
+    """Returns the values that a read_committed reader finds."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "r",
@@ -80,7 +82,7 @@ def committed(bootstrap, count):
 
 @pytest.mark.parametrize("controller", ["ours"])
 def test_coordinators_of_both_kinds_replace_each_other(tmp_path, controller):
-    """Each finds a transaction that is open with the other's records, and ends it as its producer says."""
+    """Each finds an open transaction with the other's records, and ends it as its producer requests."""
     with controllers(tmp_path, {1: controller}, {OURS: "ours", KAFKAS: "kafka"}) as cluster:
         cluster.format(1, "--standalone", *(WITHOUT_FEATURES if controller == "kafka" else ()))
         cluster.start(1)
@@ -91,7 +93,7 @@ def test_coordinators_of_both_kinds_replace_each_other(tmp_path, controller):
         assigned = f"{OURS}:{KAFKAS}"
         tool("topics", *server, "--topic", "tx", "--replica-assignment", assigned)
         state = ("--topic", "__transaction_state", "--config", "cleanup.policy=compact")
-        # As many as the brokers' files say, or Kafka's coordinator loads none.
+        # The number must be that of the brokers' files; otherwise Kafka's coordinator loads no partition.
         tool("topics", *server, *state, "--replica-assignment", ",".join([assigned] * 50))
         until(lambda: coordinator(bootstrap) == (OURS, both), "our coordinator")
         expected = []

@@ -136,7 +136,7 @@ def test_our_quotas_are_kafkas(kafka):
 
 
 def test_mirror_keeps_a_zookeeper_for_kafka(kafka, tmp_path):
-    """Topics made, altered and deleted by Kafka's tools are in ZooKeeper, znode for znode."""
+    """Changes of topics by Kafka's tools are mirrored in ZooKeeper, znode by znode."""
     server = ("--bootstrap-server", kafka.bootstrap)
     zookeeper = start_zookeeper(tmp_path / "zookeeper")
     command = [sys.executable, "-m", "trimaran", "zk", "mirror", "-B", kafka.controller_bootstrap]
@@ -194,7 +194,7 @@ def test_mirror_keeps_a_zookeeper_for_kafka(kafka, tmp_path):
 
 
 def test_our_tree_is_that_of_kafkas_metadata_shell(kafka, tmp_path):
-    """Paths and texts, byte for byte, over a copy of the controller's log."""
+    """Paths and texts are equal, byte for byte, for a copy of the controller's log."""
     trimaran("topics", "create", "in-the-tree", "-p", "2", "-r", "2", "-b", kafka.bootstrap)
     copied = tmp_path / "log"
     shutil.copytree(kafka.controllers[0].directory / "__cluster_metadata-0", copied)
@@ -203,13 +203,15 @@ def test_our_tree_is_that_of_kafkas_metadata_shell(kafka, tmp_path):
     said = []
 
     def is_said(ours, *command):
-        """Kafka's shell answers once it has applied anything (`waitUntilCaughtUp`): asked again it may know more."""
+        """Whether Kafka's shell prints the text. It responds once it has applied any record (`waitUntilCaughtUp`), so a
+        repeated command may print more.
+        """
         lines = apache_kafka.tool("metadata-shell", "--snapshot", log, *command).stdout
         said[:] = [line for line in lines.split("\n") if line]
         return said == ours
 
     def expect(ours, *command):
-        with contextlib.suppress(AssertionError):  # the next one tells more
+        with contextlib.suppress(AssertionError):  # the next command may print more
             until(lambda: is_said(ours, *command), "its shell says the same", seconds=60)
         assert ours == said
 
@@ -224,7 +226,7 @@ def test_our_tree_is_that_of_kafkas_metadata_shell(kafka, tmp_path):
 
 
 def test_our_readings_of_kafkas_quorum_agree(kafka):
-    """From the running quorum and from its directory; and the leaders are listed."""
+    """The state is read from the running quorum and from its directory, with the list of leaders."""
     live = json.loads(trimaran("metadata", "image", "-B", kafka.controller_bootstrap).stdout)
     directory = str(kafka.controllers[0].directory)
     at = ("--at", str(live["offset"]))

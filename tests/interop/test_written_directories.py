@@ -1,5 +1,5 @@
-"""Directories that we wrote: Kafka 3.9 and 4.3 print of them what we do, start on them, serve the same and write on
-(transactions too); then we go on.
+"""Directories that we wrote: the tools of Kafka 3.9 and 4.3 print the same as ours. Kafka then starts on them, serves
+the same records, and writes more (with transactions); then we continue.
 """
 
 import json
@@ -22,7 +22,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Us:
-    """A node of ours on a directory that Kafka's own tool formatted, with Kafka's own properties file."""
+    """Our node on a directory that Kafka's own tool formatted, with Kafka's own properties file."""
 
     def __init__(self, node):
         self.node = node
@@ -64,7 +64,7 @@ def write_transactions(bootstrap, first):
 
 
 def read(bootstrap, topic):
-    """(offset, timestamp, key, value) of what is committed, by librdkafka."""
+    """Returns (offset, timestamp, key, value) of the committed records, read by librdkafka."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
     consumer = Consumer({**settings, "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -85,8 +85,7 @@ def text(data):
 
 
 def differences(version, directory):
-    """Files for which Kafka's DumpLogSegments prints something other than what we read; and the number of files
-    compared."""
+    """Returns the files for which Kafka's DumpLogSegments differs from our reading, and the number of all files."""
     rows = printed(version, directory)
     files = dict.fromkeys(row["file"] for row in rows if row["kind"] == "batch")
     found = []

@@ -1,5 +1,5 @@
-"""Tools of Kafka 0.8.2, 1.1 and 2.8 with `--zookeeper`, unmodified, in front of our cluster: they read what the mirror
-shows, and what they write is obeyed.
+"""Unmodified tools of Kafka 0.8.2, 1.1 and 2.8 with `--zookeeper` administer our cluster: they read the mirror's
+znodes, and their writes are carried out.
 """
 
 import json
@@ -18,7 +18,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @pytest.fixture(scope="module")
 def obeying(tmp_path_factory):
-    """Three controllers, three brokers, a ZooKeeper and a mirror that obeys."""
+    """Starts three controllers, three brokers, a ZooKeeper, and a mirror that carries out old tools' writes."""
     data = tmp_path_factory.mktemp("obeying")
     options = (
         "trimaran.zk.legacy.admin.enable=true",
@@ -40,7 +40,7 @@ def topics_tool(ours, version, *arguments):
 
 
 def described(ours, topic):
-    """Partitions of a topic as the brokers report them; none if the topic does not exist."""
+    """Returns the partitions of a topic as the brokers report them; none if the topic does not exist."""
     found = ours.run("topics", "describe", topic, "-o", "json", check=False)
     if found.returncode:
         return {}
@@ -53,7 +53,7 @@ def configs(ours, kind, name):
 
 
 def znode(ours, path):
-    """The text of a znode, None if it is not there."""
+    """Returns the text of a znode; None if it does not exist."""
     found = ours.run("zk", "get", path, "-o", "json", check=False)
     return json.loads(found.stdout)["text"] if found.returncode == 0 else None
 
@@ -146,7 +146,7 @@ def test_quotas_and_what_cannot_be_obeyed(obeying, version):
 
 @pytest.fixture(scope="module")
 def storing(tmp_path_factory):
-    """Controllers with the mirror inside, which may store credentials."""
+    """Starts controllers with the mirror inside, which may store credentials."""
     data = tmp_path_factory.mktemp("storing")
     server = start_zookeeper(data / "zookeeper")
     options = (
@@ -240,7 +240,7 @@ def test_partitions_move_and_get_their_preferred_leaders(obeying, version, tmp_p
 
 
 def test_the_offset_checker(obeying):
-    """Returns the lag, by the tool of 0.8.2, of a group whose offsets are in ZooKeeper."""
+    """The tool of 0.8.2 prints the lag of a group with offsets in ZooKeeper."""
     topic = "checked"
     obeying.run("topics", "create", topic, "-p", "1", "-r", "2")
     obeying.run("produce", topic, stdin="".join(f"line {number}\n" for number in range(7)))
@@ -255,7 +255,9 @@ def test_the_offset_checker(obeying):
     group = ("--group", "checkers", "--topic", topic)
 
     def checked():
-        """Its coordinator may still be loading, and the tool asks once."""
+        """Returns the tool's row, which is incomplete while the coordinator is loading, because the tool does not
+        retry.
+        """
         printed = tool(obeying, "0.8.2.2", "kafka.tools.ConsumerOffsetChecker", *group)
         (line,) = [
             each_line.split()

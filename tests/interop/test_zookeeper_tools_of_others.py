@@ -1,4 +1,4 @@
-"""Tools of others that read and write ZooKeeper, unmodified from the package index, in front of our cluster: Yelp's
+"""Third-party tools that read and write ZooKeeper, unmodified from the package index, administer our cluster: Yelp's
 kafka-utils, LinkedIn's kafka-tools, pykafka.
 """
 
@@ -17,10 +17,10 @@ from tests.interop.conftest import Ours, trimaran
 from tests.interop.test_deployment import Environment
 
 UTILS = "kafka-utils==4.1.0"
-# It says neither that it needs six nor what it made of it.
+# kafka-tools does not declare its dependency on six.
 TOOLS = ("kafka-tools==0.1.9", "six==1.17.0")
 PYKAFKA = "pykafka==2.8.0"
-# The scripts of Kafka that kafka-tools calls.
+# Kafka's scripts that kafka-tools calls.
 SCRIPTS = {
     "kafka-reassign-partitions.sh": "kafka.admin.ReassignPartitionsCommand",
     "kafka-preferred-replica-election.sh": "kafka.admin.PreferredReplicaLeaderElectionCommand",
@@ -48,7 +48,7 @@ print(json.dumps([sorted(client.brokers), found]))
 
 @pytest.fixture(scope="module")
 def obeying(tmp_path_factory):
-    """Three controllers, three brokers, a ZooKeeper and a mirror that obeys."""
+    """Starts three controllers, three brokers, a ZooKeeper, and a mirror that carries out old tools' writes."""
     data = tmp_path_factory.mktemp("obeying")
     option = ("--override", "trimaran.zk.legacy.admin.enable=true")
     state = json.loads(trimaran("up", "-d", "--zk", "-o", "json", *option, data=data).stdout)
@@ -58,7 +58,7 @@ def obeying(tmp_path_factory):
 
 @pytest.fixture
 def installed(tmp_path):
-    """Makes a virtual environment with these packages."""
+    """Creates a virtual environment with these packages; returns it."""
 
     def install(*packages):
         environment = Environment(tmp_path / "venv")
@@ -87,7 +87,7 @@ def replicas(ours, topic):
 
 
 def shown(ours, topic):
-    """The assignment in ZooKeeper."""
+    """Returns the assignment in ZooKeeper."""
     found = ours.run("zk", "get", f"/brokers/topics/{topic}", "-o", "json", check=False)
     if found.returncode:
         return {}

@@ -1,5 +1,5 @@
-"""Tools of Kafka 0.8.2 to 2.8 with `--zookeeper` in front of Apache Kafka 4.3: none of them speaks its protocol, the
-mirror does.
+"""Tools of Kafka 0.8.2 to 2.8 with `--zookeeper` administer Apache Kafka 4.3 through the mirror, because none of them
+speaks its protocol.
 """
 
 import json
@@ -25,7 +25,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory):
-    """One that keeps ACLs."""
+    """Starts an Apache Kafka with an authorizer."""
     with apache_kafka.running(
         tmp_path_factory.mktemp("kafka"), brokers=2, settings=SETTINGS
     ) as cluster:
@@ -34,7 +34,7 @@ def kafka(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def zookeeper(kafka, tmp_path_factory):
-    """A ZooKeeper with a mirror that obeys, in front of Apache Kafka."""
+    """Starts a ZooKeeper and a mirror of Apache Kafka that carries out the tools' writes."""
     folder = tmp_path_factory.mktemp("obeying")
     server = start_zookeeper(folder / "zookeeper")
     settings = folder / "mirror.properties"
@@ -58,7 +58,7 @@ def topics_tool(zookeeper, version, *arguments):
 
 
 def set_config(zookeeper, version, topic, config):
-    if version == "0.8.2.2":  # kafka-configs came with 0.9
+    if version == "0.8.2.2":  # kafka-configs was introduced in 0.9
         topics_tool(zookeeper, version, "--alter", "--topic", topic, "--config", config)
         return
     entity = ("--entity-type", "topics", "--entity-name", topic)
@@ -71,7 +71,7 @@ def is_there(zookeeper, path):
 
 
 def described(kafka, topic):
-    """As Kafka reports it; none if it does not exist."""
+    """Returns the topic as Kafka reports it; none if it does not exist."""
     found = trimaran("topics", "describe", topic, "-o", "json", "-b", kafka.bootstrap, check=False)
     if found.returncode:
         return {}

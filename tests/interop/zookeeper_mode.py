@@ -1,4 +1,6 @@
-"""Apache Kafka in ZooKeeper mode, as it ran before KRaft; jars by Maven, into the same cache as `old_clients`."""
+"""Apache Kafka in ZooKeeper mode, as it ran before KRaft; Maven fetches the jars into the same cache as for
+`old_clients`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ NO_SETTINGS: Mapping[str, str] = {}
 
 @dataclass
 class ZooKeeperMode:
-    """Brokers by id, on 127.0.0.1; `java_options` go to each JVM."""
+    """A cluster with brokers by id, on 127.0.0.1; `java_options` go to each JVM."""
 
     version: str
     directory: Path
@@ -79,7 +81,7 @@ def running(
     settings: Mapping[str, str] = NO_SETTINGS,
     java_options: Sequence[str] = (),
 ) -> Iterator[ZooKeeperMode]:
-    """A started and ready cluster; stopped on exit."""
+    """Starts a cluster; yields it once it is ready, and stops it on exit."""
     with contextlib.ExitStack() as held:
         ports = {broker: port_of(held.enter_context(reserve())) for broker in brokers}
     directory.mkdir(parents=True, exist_ok=True)

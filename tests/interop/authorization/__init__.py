@@ -1,1 +1,1 @@
-"""Responses of Apache Kafka and of ours to the same requests, of many principals under many sets of ACLs."""
+"""Comparisons of Apache Kafka's responses and ours to the same requests, for many principals and sets of ACLs."""

@@ -1,4 +1,4 @@
-"""The parts that two responses must have in common: error codes, the items shown, and the allowed operations."""
+"""The parts of two responses that must be equal: error codes, listed items, and authorized operations."""
 
 from trimaran.wire.codec.declarations import Struct
 
@@ -30,7 +30,7 @@ TOLD = {
     "transactional_id",
     "user",
 }
-# The first of these that an item has.
+# The fields that name an item; the first one that it has counts.
 NAMES = (
     "name",
     "topic",
@@ -42,9 +42,9 @@ NAMES = (
     "key",
 )
 TEXTS = {"error_message", "topic_error_message"}
-# Only whether there are any: their content has nothing to do with access.
+# Only their presence is compared, because their content is unrelated to access.
 COUNTED = {"active_producers", "configs", "values"}
-# They depend on the node, not on the client.
+# These depend on the node, not on the client.
 LEFT_OUT = {
     "aborted_transactions",
     "brokers",
@@ -57,7 +57,7 @@ LEFT_OUT = {
 
 
 def comparable(answer, names):
-    """The answer as nested tuples, lists in order; `names` of topic ids."""
+    """Returns the response as nested tuples, with sorted lists; `names` maps topic ids to names."""
     if answer is None:
         return "closed"
     return _of_struct(answer, names)
@@ -82,7 +82,7 @@ def _of_struct(struct, names):
 
 
 def orders(answer, path=()):
-    """The lists of items that have names, by their path: those names in the order of the answer."""
+    """Returns the names in each list of named items, by path, in the order of the response."""
     if answer is None:
         return
     for field in answer.__fields__:
@@ -117,7 +117,7 @@ def _name_of(item):
 
 
 def differences(left, right, path=()):
-    """Where two comparable answers differ: a path, and both sides."""
+    """Yields the differences of two comparable responses: the path, and both values."""
     if left == right:
         return
     if isinstance(left, str) or isinstance(right, str) or len(left) != len(right):

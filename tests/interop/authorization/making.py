@@ -1,4 +1,4 @@
-"""Requests of nested dicts: what is not given has its default, or the zero of its type."""
+"""Builds requests from nested dicts; missing fields have their defaults, or the zero of their types."""
 
 from typing import get_args, get_type_hints
 
@@ -14,7 +14,9 @@ def _structs(hint):
 
 
 def make(kind, values, version):
-    """Returns a `kind` of `values`, with a dict for each struct, and without fields that `version` lacks."""
+    """Returns a message of class `kind` from `values`, with a dict for each struct, and without fields that `version`
+    lacks.
+    """
     hints = get_type_hints(kind, include_extras=True)
     fields = {field.name: field for field in kind.__fields__}
     assert values.keys() <= fields.keys(), (kind, values.keys() - fields.keys())

@@ -1,7 +1,6 @@
-"""One node of Apache Kafka and one of ours with the same configuration, and connections that speak raw frames.
-
-Clients log in by PLAIN, on a listener of the broker and on one of the controller. The nodes themselves are ANONYMOUS, a
-super user like `root`.
+"""One node of Apache Kafka and one of ours with the same configuration, and connections for raw frames. Clients log in
+by PLAIN, on a listener of the broker and on one of the controller. The nodes themselves are ANONYMOUS, which is a super
+user, as is `root`.
 """
 
 import contextlib
@@ -52,11 +51,11 @@ allow.everyone.if.no.acl.found={everyone}
 
 
 class Closed(Exception):
-    """The node ended the connection instead of an answer."""
+    """Raised if the node closed the connection instead of responding."""
 
 
 class Connection:
-    """Frames to one listener as one user, from an address of this machine."""
+    """A connection to one listener as one user, from an address of this machine."""
 
     def __init__(self, port, user, host="127.0.0.1"):
         self._socket = socket.create_connection(
@@ -107,7 +106,7 @@ class Peer:
 
     @contextlib.contextmanager
     def running(self, *, everyone, more=""):
-        """`more`: further lines of its properties."""
+        """Runs the node; `more` are further lines of its properties file."""
         file, log = self.dir / "server.properties", self.dir / "node.log"
         users = " ".join(f'user_{name}="{name}"' for name in USERS)
         values = {"plain": PLAIN_MODULE, "users": users, "everyone": str(everyone).lower()}
@@ -145,7 +144,7 @@ class Peer:
         return self._open[key]
 
     def ask(self, listener, user, host, request, version):
-        """The answer; None for a connection that was closed instead."""
+        """Returns the response; None if the connection was closed instead."""
         try:
             return self.connection(listener, user, host).call(request, version)
         except Closed:
@@ -158,7 +157,7 @@ class Peer:
 
 @contextlib.contextmanager
 def two_peers(directory, *, everyone, more=""):
-    """Apache Kafka's node and ours, started together."""
+    """Starts Apache Kafka's node and ours together; yields both."""
     with contextlib.ExitStack() as stack, FreePorts() as ports:
         found = []
         for name in ("kafka", "ours"):
@@ -171,7 +170,7 @@ def two_peers(directory, *, everyone, more=""):
 
 
 def eventually(what, ask):
-    """Asks until the answer is true: nodes learn of changes a moment later."""
+    """Repeats the query until its result is true, because nodes learn of changes asynchronously."""
     deadline = time.monotonic() + SECONDS
     while not (found := ask()):
         assert time.monotonic() < deadline, what

@@ -1,7 +1,5 @@
-"""A request of every API that both nodes serve, with names drawn at random; none leaves a trace that later ones notice.
-
-If an API cannot only look, the request names things that cannot be changed: members, producers and brokers that do not
-exist.
+"""A request of every API that both nodes serve, with random names; no request has effects on later ones. Requests of
+APIs that change data name things that cannot be changed, such as members, producers and brokers that do not exist.
 """
 
 import random
@@ -23,7 +21,7 @@ TOPIC, GROUP, BROKER, LOGGER, METRICS = 2, 32, 4, 8, 16
 
 
 class World:
-    """Draws names; `ids` are those of the topics on one node."""
+    """A source of random names; `ids` are the topic ids of one node."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -53,7 +51,7 @@ class World:
 
 
 def _partitions(names, field="partitions", key="name", **of_partition):
-    """Each topic with its partition 0, a struct of these values."""
+    """Returns each topic with its partition 0, which has these values."""
     return [{key: name, field: [of_partition]} for name in names]
 
 
@@ -191,7 +189,7 @@ def create_partitions(w, _version):
 
 
 def delete_topics(w, version):
-    """Existing things are named twice (an id beside its name), so that no allowed user deletes them."""
+    """Builds a request that names existing topics twice (by id and name), so that no authorized user deletes them."""
     if version < 6:
         return {"topic_names": w.rng.sample((NOWHERE, "no-1", "no-2"), 2), "timeout_ms": 5000}
     names = w.topics()
@@ -228,7 +226,7 @@ def acl_filter(w):
 
 
 def raft(key="topic_name", **partition):
-    """To another cluster's controllers, in versions that can say so."""
+    """Builds requests for another cluster's controllers, in versions with a cluster id."""
     topics = [{key: "__cluster_metadata", "partitions": [partition]}]
     return lambda _w, _version: {"cluster_id": "another", "topics": topics}
 
@@ -427,12 +425,12 @@ CONTROLLERS = {name: BROKERS[name] for name in _BY_CLIENTS} | {
     "UpdateRaftVoter": plain(cluster_id="another", voter_id=9),
     "Envelope": plain(request_data=b"", request_principal=b"", client_host_address=b"\x7f\0\0\1"),
 }
-# Advertised for the sake of old clients, and not served.
+# These are advertised for old clients, but not served.
 LOWEST = {"Produce": 3}
 LISTENERS = {"CLIENTS": BROKERS, "ADMINS": CONTROLLERS}
 
 
 def request_of(name, builders, version, world, seed):
-    """The same draws for each node: only ids of topics are its own."""
+    """Returns the same random request for each node, except for topic ids."""
     world.rng = random.Random(seed)
     return make(BY_NAME[name], builders[name](world, version), version)

@@ -41,7 +41,7 @@ HOSTS = ("127.0.0.1", "127.0.0.2")
 
 
 def drawn_acls(rng):
-    """Up to twelve ACLs; one in four denies."""
+    """Returns up to twelve random ACLs, one in four of which denies."""
     found = set()
     for _ in range(rng.randint(0, 12)):
         kind = rng.choice(KINDS)
@@ -73,12 +73,12 @@ EVERYTHING = {
 
 
 def ask(peer, name, version, values, listener="CLIENTS"):
-    """As root."""
+    """Sends the request as root; returns the response."""
     return peer.root(make(BY_NAME[name], values, version), version, listener)
 
 
 def set_acls(peer, acls):
-    """Just these, known to the broker and the controller."""
+    """Replaces all ACLs; waits until the broker and the controller know the new ones."""
     if present(peer, "CLIENTS") or present(peer, "ADMINS"):
         ask(peer, "DeleteAcls", 3, {"filters": [EVERYTHING]})
     creations = [
@@ -124,7 +124,9 @@ def present(peer, listener):
 
 
 def populate(peer):
-    """Topics, groups with offsets, transactions, a group with a member of KIP-848; returns topic ids by name."""
+    """Creates topics, groups with offsets, transactions, and a group with a member of KIP-848; returns topic ids by
+    name.
+    """
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in TOPICS]
     answer = ask(peer, "CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
     assert {topic.error_code for topic in answer.topics} == {0}

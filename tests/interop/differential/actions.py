@@ -1,6 +1,6 @@
-"""Administrative actions by a seed: the same list for every cluster, each as a mapping that `Admin.java` understands.
-
-The generator keeps a model of what it made, so that most actions find something to change. Some are to be refused.
+"""Random administrative actions by seed: the same list for every cluster, each as a mapping that `Admin.java`
+understands. The generator keeps a model of the resulting state, so that most actions find something to change. Some
+actions must be refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 Action = dict[str, Any]
 # Names that ZooKeeper mode had to encode, and one that looks like its name for the default.
 NAMES = ("alice", "CN=bob, OU=a/b", "ü ñ 日本", "a+b*c~d%25", "<default>", "..", 'semi;colon="q"')
-IPS = ("10.0.0.1", "192.168.7.9", "172.16.0.3")  # 2.8 takes no IPv6: it looks the encoded name up
+# 2.8 accepts no IPv6 addresses: it resolves the encoded name
+IPS = ("10.0.0.1", "192.168.7.9", "172.16.0.3")
 RATES = ("producer_byte_rate", "consumer_byte_rate")
 FRACTIONS = ("request_percentage", "controller_mutation_rate")
 TOPIC_CONFIGS = {
@@ -47,7 +48,7 @@ ACL_RESOURCES = {
 
 @dataclass
 class Generator:
-    """`brokers` are the ids that replicas may have."""
+    """Generates actions; `brokers` are the possible replicas."""
 
     seed: int
     brokers: tuple[int, ...]
@@ -62,7 +63,9 @@ class Generator:
         self.random = random.Random(self.seed)
 
     def actions(self, count: int) -> Iterator[Action]:
-        """Broker restarts are `{"op": "restart", "broker": …}`, and the driver of the clusters does them."""
+        """Returns the actions; a broker restart is `{"op": "restart", "broker": …}`, which the driver of the clusters
+        performs.
+        """
         kinds: dict[Callable[[], Action], int] = {
             self._create_topic: 22,
             self._delete_topic: 8,
@@ -93,7 +96,7 @@ class Generator:
         return self.random.choice(sorted(self.topics))
 
     def _create_topic(self) -> Action:
-        """Some get the name of one that was deleted."""
+        """Creates a topic, sometimes with the name of a deleted one."""
         self.made += 1
         name = f"topic-{self.random.randint(1, self.made)}"
         if name in self.topics:
@@ -198,7 +201,7 @@ class Generator:
         return {"op": "remove_acl", **self.acls.pop(self.random.randrange(len(self.acls)))}
 
     def _add_scram(self) -> Action:
-        """The salt is given, so that the derived keys can be compared."""
+        """Adds a credential with a given salt, so that the derived keys can be compared."""
         user = self.random.choice(NAMES)
         mechanism = self.random.choice(("SCRAM-SHA-256", "SCRAM-SHA-512"))
         if (user, mechanism) not in self.scram:
@@ -242,7 +245,7 @@ class Generator:
         return {"op": "restart", "broker": self.random.choice(self.brokers)}
 
     def _refused(self) -> Action:
-        """Actions that every cluster refuses."""
+        """Returns an action that every cluster refuses."""
         name = self._topic()
         copies = [self.brokers[:1]]
         nobody = {"op": "quotas", "entity": {"user": "nobody"}, "delete": []}

@@ -1,4 +1,4 @@
-"""Kafka's own Admin client in a process of its own, which receives one action at a time (`Admin.java`)."""
+"""Kafka's own Admin client in a separate process, which receives one action at a time (`Admin.java`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCE = Path(__file__).with_name("Admin.java")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The name of the exception that an action raised, empty if it succeeded."""
+    """The outcome of an action: the name of its exception, which is empty after success."""
 
     error: str
     message: str = field(compare=False)

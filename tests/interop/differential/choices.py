@@ -10,13 +10,15 @@ from tests.interop.differential.actions import Action
 from tests.interop.differential.trees import Difference
 
 EMPTY_CONFIG = '{"version":1,"config":{}}'
-# ZooKeeper has no znode of this name: ZooKeeper mode fails, KRaft has the entity, and the mirror does not show it.
+# ZooKeeper cannot have a znode of this name: ZooKeeper mode fails, KRaft has the entity, and the mirror omits it.
 NO_NAME = ".."
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Differences of one kind at paths of one form. `fields`: no other members may differ; `theirs` is Kafka's text."""
+    """Differences of one kind at paths of one form. If `fields` is set, no other members may differ; `theirs` is
+    Kafka's text.
+    """
 
     kind: str
     path: str
@@ -33,28 +35,28 @@ class Choice:
 
 
 CHOICES = (
-    # Values that differ between any two clusters.
+    # These values differ between any two clusters.
     Choice("content", r"/brokers/ids/\d+", {"endpoints", "port", "timestamp"}),
     Choice("content", r"/cluster/id", {"id"}),
     Choice("content", r"/brokers/topics/[^/]+", {"topic_id"}),
-    # Epochs are KRaft's, and so is how many changes one step of an administrator takes.
+    # Epochs are those of KRaft, as is the number of changes that one administrative action takes.
     Choice("content", r"/brokers/topics/[^/]+/partitions/\d+/state", {"controller_epoch", "leader_epoch"}),
     Choice("order", r"/brokers/topics/[^/]+/partitions/\d+/state"),
-    # The claim is the mirror's, in the form of Kafka 3.9.
+    # The claim of the controllership is the mirror's, in the format of Kafka 3.9.
     Choice("content", r"/controller", {"version", "brokerid", "timestamp", "kraftControllerEpoch"}),
     Choice("content", r"/controller_epoch", {""}),
     Choice("extra", r"/migration|/trimaran(/.*)?"),
-    # Brokers of ZooKeeper mode took a block of producer ids each at their start.
+    # In ZooKeeper mode each broker took a block of producer ids at its start.
     Choice("content", r"/latest_producer_id_block", {"", "version", "broker", "block_start", "block_end"}),
-    # Znodes that Kafka 3 added or wrote in another form.
+    # Kafka 3 added these znodes, or changed their format.
     Choice("extra", r"/delegation_token(/tokens|/token_changes)?"),
     Choice("content", r"/feature", {"version"}),
     Choice("order", r"/kafka-acl/.*|/kafka-acl-extended/prefixed/.*"),
-    # A config without keys means what none means: KRaft does not keep it, ZooKeeper mode did.
+    # A config without keys is equivalent to none: KRaft does not keep it, whereas ZooKeeper mode did.
     Choice("missing", r"/config/(brokers|users|clients|ips)/.*", theirs=EMPTY_CONFIG),
     Choice("content", r"/config/users/[^/]+", {"", "version"}, theirs=EMPTY_CONFIG),
     Choice("missing", r"/config/users/[^/]+(/clients)?", theirs=""),
-    # KIP-966: the quorum keeps it for all brokers from its first start on.
+    # KIP-966: the quorum has this value for all brokers from its first start on.
     Choice("content", r"/config/brokers/<default>", {"config min.insync.replicas"}),
     Choice("extra", r"/config/brokers/<default>"),
 )  # fmt: skip
@@ -65,5 +67,5 @@ def is_meant(found: Difference) -> bool:
 
 
 def has_no_znode(action: Action) -> bool:
-    """True for an entity that cannot stand in ZooKeeper: ZooKeeper mode failed with UNKNOWN_SERVER_ERROR."""
+    """Whether the entity cannot have a znode, for which ZooKeeper mode failed with UNKNOWN_SERVER_ERROR."""
     return NO_NAME in action.get("entity", {}).values() or action.get("user") == NO_NAME

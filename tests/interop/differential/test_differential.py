@@ -29,7 +29,7 @@ MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule required"
 LOGIN = f'{MODULE} username="kafka" password="kafka-secret";'
 JAAS = f'Server {{ {MODULE} user_kafka="kafka-secret"; }};\nClient {{ {LOGIN} }};\n'
 PROVIDER = {"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
-# Secured by ACLs, and with everything mirrored that can be.
+# The mirror sets ACLs, and mirrors everything that it can.
 PROPERTIES = {
     "zookeeper.set.acl": "true",
     "trimaran.zk.sasl.jaas.config": LOGIN,
@@ -48,7 +48,7 @@ OF_KRAFT = {
 
 
 class Quorum:
-    """A KRaft cluster: its addresses, and how a broker restarts."""
+    """A KRaft cluster: its addresses, and a function that restarts a broker."""
 
     def __init__(self, bootstrap, controllers, restart):
         self.bootstrap, self.controllers, self.restart = bootstrap, controllers, restart
@@ -100,7 +100,7 @@ def mirror(folder, quorum, connect):
 
 @pytest.fixture
 def secured(tmp_path):
-    """A ZooKeeper that knows one user, and how Kafka's JVMs are that user."""
+    """Starts a ZooKeeper with one user; yields it, and the JVM options with which Kafka logs in as that user."""
     (tmp_path / "jaas.conf").write_text(JAAS)
     option = f"-Djava.security.auth.login.config={tmp_path / 'jaas.conf'}"
     server = start_zookeeper(tmp_path / "zookeeper", settings=PROVIDER, jvm_options=(option,))
@@ -109,7 +109,7 @@ def secured(tmp_path):
 
 
 class Clusters:
-    """The two, with an Admin client each."""
+    """Both clusters, with an Admin client each."""
 
     def __init__(self, kafka, quorum, connect, clients):
         self.kafka, self.quorum, self.connect = kafka, quorum, connect
@@ -139,7 +139,9 @@ class Clusters:
             client.act({"op": "settled"})
 
     def _wait_deleted(self, topic):
-        """ZooKeeper mode answers before it has deleted everything, and refuses a new topic of that name meanwhile."""
+        """Waits for a deletion in ZooKeeper mode, which responds before it has deleted everything, and refuses a new
+        topic of that name meanwhile.
+        """
         path = f"/brokers/topics/{topic}"
         until(lambda: path not in self.trees()[0], f"{path} is deleted", SECONDS)
 
@@ -149,7 +151,7 @@ class Clusters:
 
 
 def assert_same(clusters):
-    """As soon as the mirror has followed."""
+    """Asserts that the trees are equal once the mirror has caught up."""
     left = []
 
     def same():
@@ -162,7 +164,9 @@ def assert_same(clusters):
 
 
 def assert_told(clusters):
-    """Each entity with a note in ZooKeeper mode has one, unless its change had no effect: it has no configs then."""
+    """Asserts that each entity with a change notification in ZooKeeper mode has one in the mirror, unless its change
+    had no effect, so that it has no configs.
+    """
     theirs, ours = clusters.trees()
     told = trees.notes(ours)
     for root, texts in trees.notes(theirs).items():

@@ -1,4 +1,6 @@
-"""Two trees compared znode by znode: paths, data as JSON, ACLs; notes as the sequence of their content."""
+"""A comparison of two trees znode by znode: paths, data as JSON, ACLs; change notifications are compared as the
+sequence of their content.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,8 @@ Tree = Mapping[str, Node]
 
 @dataclass(frozen=True)
 class Difference:
-    """`kind` is missing, extra, content, order, ephemeral or acl; the first text is Kafka's.
-
-    `fields` are the members of a JSON object that differ; those of its configs have a name each.
+    """A difference; `kind` is missing, extra, content, order, ephemeral or acl; the first text is Kafka's. `fields` are
+    the differing members of a JSON object, with each config separately.
     """
 
     kind: str
@@ -46,7 +47,7 @@ class Difference:
 
 
 def read(connect: str, properties: Mapping[str, str]) -> Tree:
-    """Everything below the chroot, but what ZooKeeper keeps for itself."""
+    """Returns everything below the chroot, except for ZooKeeper's own znodes."""
 
     async def main() -> Tree:
         async with open_keeper(keeper_config(connect, properties)) as keeper:
@@ -63,7 +64,7 @@ def read(connect: str, properties: Mapping[str, str]) -> Tree:
 
 
 def compare(theirs: Tree, ours: Tree) -> Iterator[Difference]:
-    """Everything but notes."""
+    """Returns the differences, except for those of change notifications."""
     for path in sorted(theirs.keys() | ours.keys()):
         if is_note(path):
             continue
@@ -77,7 +78,7 @@ def compare(theirs: Tree, ours: Tree) -> Iterator[Difference]:
 
 
 def notes(tree: Tree) -> dict[str, list[str]]:
-    """Returns the notes in order, by their root."""
+    """Returns the change notifications in order, by their root."""
     told: dict[str, list[str]] = {root: [] for root in NOTE_ROOTS}
     for path in sorted(filter(is_note, tree)):
         told[path.rpartition("/")[0]].append(tree[path].data.decode())
@@ -85,7 +86,7 @@ def notes(tree: Tree) -> dict[str, list[str]]:
 
 
 def configs_of(tree: Tree, note: str) -> dict[str, Any]:
-    """The configs of the entity that a note refers to."""
+    """Returns the configs of the entity that a change notification refers to."""
     node = tree.get(f"/config/{json.loads(note)['entity_path']}")
     found: dict[str, Any] = (
         json.loads(node.data)["config"] if node is not None and node.data else {}
@@ -113,7 +114,7 @@ def _compare(path: str, one: Node, other: Node) -> Iterator[Difference]:
 
 
 def _members(text: str) -> dict[str, Any]:
-    """Returns the values of the data by name; "" is the name of what is no object."""
+    """Returns the values of the data by name; a value that is not in an object has the name ""."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -121,7 +122,7 @@ def _members(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         return {"": value}
     config = value.pop("config", {})
-    for name in {"acls", "isr"} & value.keys():  # sets, in no order
+    for name in {"acls", "isr"} & value.keys():  # compared as sets
         value[name] = sorted(json.dumps(item, sort_keys=True) for item in value[name])
     return value | {f"config {key}": each_value for key, each_value in config.items()}
 

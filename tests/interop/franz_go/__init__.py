@@ -1,4 +1,4 @@
-"""franz-go, the client of Go; its programs are built once into the cache, if there is a Go compiler."""
+"""franz-go, a Go client; its programs are built once into the cache, if there is a Go compiler."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from tests.interop.apache_kafka import CACHE
 
 SOURCES = Path(__file__).parent
-VERSION = "1.22.2"  # as go.mod has it
+VERSION = "1.22.2"  # the version in go.mod
 SECONDS_MAX = 300
 
 
 def why_not() -> str | None:
-    """Why it cannot be built here; None when it can."""
+    """Returns the reason why it cannot be built here; None if it can."""
     return None if shutil.which("go") else "needs go on the PATH"
 
 
 def program(name: str, package: str) -> Path:
-    """A program built from a `main.go`, with its arguments in the head."""
+    """Returns the program built from a `main.go`; its first lines describe the arguments."""
     built = CACHE / "franz-go" / name
     built.parent.mkdir(parents=True, exist_ok=True)
     command = ["go", "build", "-o", str(built), package]
@@ -36,11 +36,11 @@ def _run(built: Path, *arguments: str) -> str:
 
 
 def there_and_back(*arguments: str) -> str:
-    """Returns the records that it sent and read; raises AssertionError with its complaints when it fails."""
+    """Returns the records that it sent and read; raises AssertionError with its error output if it fails."""
     return _run(program("there-and-back", "."), *arguments)
 
 
 def read_in_rack(bootstrap: str, topic: str, rack: str, count: int) -> dict[int, int]:
-    """How many records it got from each broker, at least `count` in all; raises like `there_and_back`."""
+    """Returns the number of records from each broker, at least `count` in total; raises like `there_and_back`."""
     lines = _run(program("rack", "./rack"), bootstrap, topic, rack, str(count)).splitlines()
     return {int(broker): int(given) for broker, given in map(str.split, lines)}

@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def report(version: str, outcomes: list[messages.Outcome]) -> int:
-    """Prints one line a family and one a failure."""
+    """Prints one line for each family and for each failure."""
     total, agreed = Counter(o.family for o in outcomes), Counter()
     for outcome in outcomes:
         agreed[outcome.family] += outcome.failure is None

@@ -1,8 +1,8 @@
 """Our messages in the JSON of Kafka's generated `…JsonConverter` classes.
 
-Names are camelCase with irregular capitals (`lastKnownELR`), so they are looked up among those of the class. Bytes are
-base64, UUIDs Kafka's text; a tagged field is always passed to Kafka, and returned if it is not the default. Records
-come back as their size alone: their bytes are compared in the encoded message.
+Names are camelCase with irregular capitals (`lastKnownELR`), so they are looked up in the class. Bytes are base64,
+UUIDs Kafka's text; a tagged field is always passed to Kafka, and returned if it is not the default. Records are
+returned only as their size, because their bytes are compared in the encoded message.
 """
 
 import base64
@@ -16,7 +16,7 @@ from trimaran.wire.codec.plan import Shape
 
 Names = Mapping[str, str]
 
-# Fields that have other names in later versions of Kafka: what travels did not change.
+# Fields that have other names in later versions of Kafka; the encoding did not change.
 RENAMED = {
     "candidateEpoch": "replicaEpoch",
     "candidateId": "replicaId",
@@ -27,7 +27,7 @@ RENAMED = {
 
 
 def names_of(fields: Sequence[str]) -> Names:
-    """Kafka's names by their lower-case form without underscores, which is the same for our names."""
+    """Returns Kafka's names by their lower-case form without underscores, which is the same for our names."""
     later = {RENAMED[name].lower(): name for name in fields if name in RENAMED}
     return later | {name.lower(): name for name in fields}
 

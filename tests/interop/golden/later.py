@@ -1,4 +1,4 @@
-"""A declaration as a later Kafka could have it: every structure with one more tagged field, which no version of today
+"""A declaration as in a possible later Kafka: every structure has one more tagged field, which no current version
 knows.
 """
 
@@ -15,7 +15,7 @@ EXTRA_VALUE = b"from a later version" * 10
 
 
 def of_later(message: Struct) -> Struct:
-    """The same message with the extra field set in every structure (but those left out as defaults)."""
+    """Returns the same message with the extra field set in every structure, except for those omitted as defaults."""
     return _convert(message, EXTRA_VALUE)
 
 

@@ -1,8 +1,7 @@
-"""Every message that Apache Kafka generates, in every version, between its codec and ours.
-
-A pair is one class in one version. Its samples are written by us and by Kafka from the same JSON: the bytes must be
-equal, and each side must read the other's. In flexible versions both sides also write tagged fields that the
-other does not know, in every structure, and must skip them.
+"""Compares the codecs for every message that Apache Kafka generates, in every version. A pair is one class in one
+version. We and Kafka encode its samples from the same JSON: the bytes must be equal, and each side must read the
+other's. In flexible versions each side also writes tagged fields that the other one does not know, in every structure,
+and must skip unknown ones.
 """
 
 import base64
@@ -27,7 +26,7 @@ from trimaran.wire.schema import Message
 OURS = {cls.__name__: cls for cls in MESSAGES}
 PROTOCOL = "org.apache.kafka.common.message."
 
-# Generated classes whose bytes trimaran never meets, by how their name begins.
+# Prefixes of generated classes that trimaran never encodes or decodes.
 LEFT_OUT = {
     "QuorumStateData": "the JSON file quorum-state, never bytes",
     "RequestHeaderData": "compared for each API",
@@ -35,12 +34,12 @@ LEFT_OUT = {
 }
 
 
-# Records that 3.9 had in an early access, which never promised to read them again.
+# Records of an early-access feature in 3.9, without a promise of compatibility.
 EARLY_ACCESS = frozenset({"ShareGroupMetadataValue v0"})
 
 
 class Pair(NamedTuple):
-    """One class of Kafka's in one of its versions; `cls` is None where we have no such class or version."""
+    """One of Kafka's classes in one version; `cls` is None if we lack the class or version."""
 
     family: str
     name: str
@@ -54,7 +53,7 @@ class Pair(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of a pair; `failure` is None when all samples agree."""
+    """The result of a pair; `failure` is None if all samples agree."""
 
     family: str
     label: str
@@ -74,7 +73,7 @@ def family_of(name: str) -> str:
 
 
 def pairs(listing: dict) -> Iterator[Pair]:
-    """All pairs of a Kafka; versions that it offers only if configured to do not count."""
+    """Returns all pairs of a Kafka version, without message versions that need a special configuration."""
     stable = {api["key"]: api["high"] for api in listing["apis"]}
     for found in listing["messages"]:
         name = found["class"]
@@ -92,7 +91,7 @@ def pairs(listing: dict) -> Iterator[Pair]:
 
 
 def ours_of(found: dict) -> type[Message] | None:
-    """By its api key, as ListClientMetricsResources has another name today, or by its name."""
+    """Returns our class by API key, because ListClientMetricsResources was renamed, or by name."""
     match family_of(found["class"]):
         case "requests":
             return REQUESTS.get(found["key"])
@@ -103,7 +102,7 @@ def ours_of(found: dict) -> type[Message] | None:
 
 
 def our_version(cls: type[Message] | None, simple: str, version: int) -> int:
-    """Before 4.0 a coordinator's key had its type as its version; the bytes are the same."""
+    """Returns our version: before 4.0 a coordinator's key had its type as its version, with the same bytes."""
     is_key = simple.endswith("Key") and cls is not None
     return 0 if is_key and version not in cls.VERSIONS else version
 
@@ -124,7 +123,7 @@ def check(oracle: Oracle, pair: Pair, count: int) -> Outcome:
 
 
 def known(pair: Pair, value: Any) -> Any:
-    """Returns the message without tags of versions later than the given one."""
+    """Returns the message without tagged fields that are newer than the given version."""
     if isinstance(value, list):
         return [known(pair, item) for item in value]
     if not isinstance(value, Struct):
@@ -178,7 +177,7 @@ CORRELATION_IDS = (0, 1, -1, 2**31 - 1, -(2**31))
 
 
 def check_headers(oracle: Oracle, api: dict) -> Iterator[Outcome]:
-    """The headers of requests and responses of one API: which version goes where, and their bytes."""
+    """Compares the headers of requests and responses of one API: their versions and bytes."""
     key = api["key"]
     for version, (request, response) in enumerate(api["headers"], api["low"]):
         for table, header, check_one in (
@@ -196,7 +195,7 @@ def request_header_difference(oracle, cls, version: int, header_version: int) ->
     body = random_message(cls, version, 0)
     cases = list(zip(CLIENT_IDS, CORRELATION_IDS, strict=True))
     questions = []
-    if header_version == 0:  # it has no client id
+    if header_version == 0:  # the header has no client id
         cases = [(None, number) for _, number in cases]
     for client_id, number in cases:
         ours = bytes(encode_request(body, version, number, client_id))
@@ -259,7 +258,7 @@ def text_of(data: bytes) -> str:
 
 
 def check_all(oracle: Oracle, count: int) -> Iterator[Outcome]:
-    """Every message and header of one Apache Kafka, `count` samples of each message."""
+    """Compares every message and header of one Apache Kafka version, with `count` samples of each message."""
     (listing,) = oracle.ask([{"op": "list"}])
     for pair in pairs(listing):
         if oracle.version >= "4" or str(pair) not in EARLY_ACCESS:

@@ -1,4 +1,6 @@
-"""Apache Kafka's own codec in a process of its own, asked a line at a time (see `Oracle.java` for its answers)."""
+"""Apache Kafka's own codec in a separate process, which receives one line per question (see `Oracle.java` for the
+answers).
+"""
 
 import contextlib
 import json
@@ -15,14 +17,14 @@ SOURCE = Path(__file__).with_name("Oracle.java")
 
 
 class Oracle:
-    """A running oracle; answers come in the order of questions."""
+    """A running oracle, which answers questions in order."""
 
     def __init__(self, version: str, process: subprocess.Popen[str]) -> None:
         self.version = version
         self._process = process
 
     def ask(self, questions: Sequence[dict]) -> list[dict]:
-        """All answers; the questions are written beside, so that neither pipe fills up."""
+        """Returns all answers; a thread writes the questions, so that neither pipe fills up."""
         writer = threading.Thread(target=self._write, args=(questions,))
         writer.start()
         answers = [json.loads(self._process.stdout.readline()) for _ in questions]
@@ -37,9 +39,9 @@ class Oracle:
 
 @contextlib.contextmanager
 def running(version: str) -> Iterator[Oracle]:
-    """The codec of one version of Apache Kafka; its jars are fetched by Maven when they are not there yet."""
+    """Starts the codec of one version of Apache Kafka; Maven fetches missing jars."""
     jars = sorted(str(jar) for jar in apache_kafka.libraries(version).glob("*.jar"))
-    jars = [jar for jar in jars if "slf4j-reload4j" not in jar]  # one logger is enough
+    jars = [jar for jar in jars if "slf4j-reload4j" not in jar]  # a second logger is not needed
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / SOURCE.name
         source.write_text(source_for(version))
@@ -56,6 +58,6 @@ def running(version: str) -> Iterator[Oracle]:
 
 
 def source_for(version: str) -> str:
-    """Record classes moved to a package `internal` after Kafka 4.0."""
+    """Returns the source for this version: record classes moved to a package `internal` after Kafka 4.0."""
     text = SOURCE.read_text()
     return text.replace(".record.internal.", ".record.") if version < "4" else text

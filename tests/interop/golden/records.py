@@ -1,7 +1,6 @@
-"""Record batches and message sets between Apache Kafka's `MemoryRecords` and ours: each builds, each reads the other's.
-
-A pair is one format with one compression and one kind of batch. Uncompressed, both must write the same bytes.
-Compacted batches have gaps in their offsets and, in v2, a delete horizon; those of v2 Kafka alone builds here.
+"""Compares record batches and message sets of Apache Kafka's `MemoryRecords` and ours: each side builds them, and reads
+those of the other. A pair is one format with one compression and one kind of batch. Uncompressed bytes must be equal.
+Compacted batches have gaps in their offsets and, in v2, a delete horizon; only Kafka builds those of v2 here.
 """
 
 import base64
@@ -48,7 +47,7 @@ CODECS = {
     1: (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4),
     2: tuple(Compression),
 }
-# Values of the last sample: a compressed block of its own is larger than any codec's (64 KB in lz4, 32 KB in snappy).
+# Values of the last sample, which exceed the block size of every codec (64 KB in lz4, 32 KB in snappy).
 LARGE_BYTES = 100_000
 
 
@@ -74,7 +73,7 @@ class Batch(NamedTuple):
 
     @property
     def expected(self) -> list[dict]:
-        """The records as any reader must see them."""
+        """Returns the records as any reader must see them."""
         shown = []
         for record in self.records:
             stamp = NO_TIMESTAMP if self.magic == 0 else self.append_time_ms or record.timestamp_ms
@@ -105,7 +104,7 @@ class Batch(NamedTuple):
         return self.kind in ("transactional", "control")
 
     def build(self) -> bytes | None:
-        """Our bytes; None for what only the cleaner makes."""
+        """Returns our bytes; None for a batch that only the cleaner creates."""
         if self.delete_horizon_ms != NO_TIMESTAMP:
             return None
         if self.magic < 2:
@@ -184,7 +183,7 @@ def random_headers(rng: Random) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def control(rng: Random) -> tuple[bytes, bytes]:
-    """One of the control records that Kafka's own builder accepts."""
+    """Returns one of the control records that Kafka's own builder accepts."""
     voter = LeaderChangeMessageVoter(voter_id=3)
     kind, value = rng.choice(
         (
@@ -218,7 +217,7 @@ def check_records(oracle: Oracle, count: int) -> Iterator[Outcome]:
 
 
 def check_down_conversion(oracle: Oracle, count: int) -> Iterator[Outcome]:
-    """Batches of v2 for consumers that know message sets alone, as the brokers before 4.0 sent them."""
+    """Checks v2 batches as converted for consumers that know only message sets, as in brokers before 4.0."""
     for magic in (0, 1):
         for compression in CODECS[magic]:
             for kind in ("create time", "append time", "idempotent", "transactional"):
@@ -343,7 +342,7 @@ def header_json(view: BatchView) -> dict:
 
 
 def kafkas_reading(batch: Batch, data: bytes, found: list[dict]) -> str | None:
-    """Returns the differences that Kafka finds in a batch that we built. An uncompressed message is a batch to it."""
+    """Returns the differences that Kafka finds in our batch. For Kafka, an uncompressed message is a batch."""
     records = [record for item in found for record in item["records"]]
     if records != batch.expected:
         return repr(records)

@@ -1,4 +1,4 @@
-"""`python -m tests.interop.suites SUITE ours|kafka [TEST …]`: runs it, stores and prints its output."""
+"""`python -m tests.interop.suites SUITE ours|kafka [TEST …]`: runs a suite, stores its results, and prints them."""
 
 import sys
 import tempfile

@@ -1,7 +1,7 @@
 """aiokafka's own tests.
 
-Its sdist leaves them out, so they are those of a checkout: `--sources FOLDER` with `aiokafka`. They start a container;
-`for_aiokafka/` has fixtures that take a broker in its place, with listeners plain, with TLS and with logins.
+The sdist does not contain them, so they come from a checkout: `--sources FOLDER` with `aiokafka`. They start a
+container; `for_aiokafka/` has fixtures that use a broker instead, with listeners for plaintext, TLS and logins.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ OF_OURS = Path(__file__).parent / "for_aiokafka" / "fixtures.py"
 BROKER = 0
 PROTOCOLS = {"PLAIN": "PLAINTEXT", "TLS": "SSL", "LOGINS": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
 USERS = {"admin": "admin", "test": "test", "test2": "test2"}
-# As its docker/scripts/start-kafka.sh has them.
+# The settings in its docker/scripts/start-kafka.sh.
 SETTINGS = {**listeners.OF_ALL, "num.partitions": "2"}
 RUN_SECONDS_MAX = 2400
-# Parameters that it draws again in each run, after the number of the case.
+# Parameters that are random in each run, after the number of the case.
 DRAWN = re.compile(r"(_with_random_subscriptions_and_changes\[\d+)-\d+-\d+\]")
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names. Output stays in `work`."""
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are parts of names. Output stays in `work`."""
     python = python_tests.environment(CACHE / f"aiokafka-{VERSION}", *PACKAGES)
     folder = _copy(work)
     ports = listeners.free(PROTOCOLS, (BROKER,))

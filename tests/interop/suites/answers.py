@@ -1,4 +1,4 @@
-"""The output of programs about a cluster: that for Apache Kafka is in `answers/`, that for ours is compared with it."""
+"""The output of programs about a cluster: `answers/` has the output for Apache Kafka, with which ours is compared."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ MASKS = (
     (r"^\d+(?= +(classic|modern|idle|missing|writer)\b)", "BROKER"),
     (r"^(\d+)\*", r"\1"),
     (r'(?<="broker":)\d+', "BROKER"),
-    # librdkafka tries again.
+    # Warnings of librdkafka, which then retries.
     (r"^%4\|.*", ""),
     (r"-{2,}", "--"),
 )
-# Rules that a program makes shut out all others, also the brokers.
+# ACLs that a program creates exclude all other clients, including the brokers.
 SETTINGS = {"super.users": "User:ANONYMOUS"}
 Said = Mapping[str, list[str]]
 
 
 @dataclass(frozen=True)
 class Program:
-    """A suite of one program of the PATH; `ask` returns its output by question, for the chosen questions."""
+    """A suite of one program on the PATH; `ask` returns its output by question, for the chosen questions."""
 
     NAME: str
     VERSION: str
@@ -76,12 +76,12 @@ class Program:
 
 @contextlib.contextmanager
 def groups(bootstrap: str) -> Iterator[None]:
-    """A topic that `classic`, a static member, and `modern` (KIP-848) have read; `idle` has an offset of one partition.
-
-    The members stay in their groups. The transactional id `writer` is known, without a transaction.
+    """Creates a topic, and three groups: `classic` (with a static member) and `modern` (KIP-848) have read the topic,
+    and `idle` has an offset in one partition. The members stay in their groups until the end of the block. The
+    transactional id `writer` exists, without a transaction.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    # Makes the topic of transactions, without which a coordinator is not found at first.
+    # Creates the transactions topic, without which the first lookup of a coordinator fails.
     Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer"}).init_transactions(60)
     topic = NewTopic(TOPIC, len(REPLICAS), replica_assignment=REPLICAS)
     for created in admin.create_topics([topic]).values():
@@ -126,7 +126,7 @@ def _commit_one(bootstrap: str) -> None:
 
 
 def masked(lines: Iterable[str], nodes: Controllers, work: Path) -> list[str]:
-    """Lines without what differs from one cluster to the next, in the order of their text."""
+    """Returns the sorted lines, without values that differ from one cluster to the next."""
     found = []
     for line in lines:
         for i, port in nodes.ports.items():

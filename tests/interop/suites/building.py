@@ -10,7 +10,7 @@ BUILD_SECONDS_MAX = 1800
 
 
 def command(*words: str, folder: Path, environ: Mapping[str, str] | None = None) -> str:
-    """Runs it in `folder` and returns its output; fails with the end of its output if it does."""
+    """Runs a command in `folder` and returns its output; raises AssertionError with the output's end if it fails."""
     done = subprocess.run(
         words,
         cwd=folder,

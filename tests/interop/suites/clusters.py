@@ -1,4 +1,4 @@
-"""The cluster that a suite of others runs against: of ours or of Apache Kafka, from the same properties files."""
+"""The cluster on which a third-party suite runs: ours or Apache Kafka's, from the same properties files."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ from tests.interop.controllers import controllers
 KINDS = ("ours", "kafka")
 CONTROLLER, BROKERS = 100, (11, 12, 13)
 COPIES = "3"
-# Configs that the suites' own scripts set on their clusters: librdkafka's by trivup, franz-go's in its workflow.
+# Configs that the suites' own scripts set on their clusters: librdkafka's with trivup, franz-go's in its workflow.
 SETTINGS = {
     "allow.everyone.if.no.acl.found": "true",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -21,14 +21,14 @@ SETTINGS = {
     "transaction.state.log.min.isr": "2",
     "transaction.state.log.replication.factor": COPIES,
 }
-# Only Kafka's brokers know these.
+# Configs that only Kafka's brokers know.
 KAFKAS = {
     "group.coordinator.rebalance.protocols": "classic,consumer,share",
     "group.share.min.record.lock.duration.ms": "1000",
     "share.coordinator.state.topic.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": COPIES,
 }
-# Clusters of one broker get these.
+# Configs for clusters of one broker.
 ALONE = {
     "default.replication.factor": "1",
     "offsets.topic.replication.factor": "1",
@@ -45,9 +45,8 @@ KAFKA_ALONE = {
 def cluster(
     kind, root, settings=None, protocol="", *, brokers=BROKERS, of_brokers=None, formatting=()
 ):
-    """One controller and brokers of a kind, each in a rack of its own; gives what `controllers` gives.
-
-    `of_brokers` are settings in the files of brokers only, `formatting` more options of the controller's format.
+    """Starts one controller and brokers of a kind, each in its own rack; yields the `Controllers`. `of_brokers` are
+    settings in the brokers' files only, `formatting` further options for formatting the controller.
     """
     of_kind = KAFKAS if kind == "kafka" else {}
     alone = {}

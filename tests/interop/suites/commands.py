@@ -1,4 +1,4 @@
-"""kcl, kafkactl and kcat: the output of each of their commands."""
+"""The output of each command of kcl, kafkactl and kcat."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ printf 'lost\\n' | -P -t orders -p 9 -X message.timeout.ms=10000
 
 @dataclass(frozen=True)
 class Commands:
-    """A program with its lines, and with how it gets the brokers' addresses: as a word of each, or in its file."""
+    """A program with its command lines; the brokers' addresses are either an argument of each, or in its file."""
 
     program: str
     lines: str
@@ -204,8 +204,8 @@ class Commands:
         environ = {
             **os.environ,
             "KCL_NO_CONFIG_FILE": "1",
-            "HOME": str(work),  # no settings of the user's
-            "BROKERS": bootstrap.replace(",", " "),  # as kafkactl takes it
+            "HOME": str(work),  # without the user's settings
+            "BROKERS": bootstrap.replace(",", " "),  # the format of kafkactl
         }
         words = (self.program, *((self.brokers, bootstrap) if self.brokers else ()))
         said: dict[str, list[str]] = {}

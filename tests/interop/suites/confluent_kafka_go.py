@@ -1,4 +1,4 @@
-"""The integration tests of confluent-kafka-go, as its Go module carries them, with either protocol of groups."""
+"""The integration tests in the Go module of confluent-kafka-go, with each group protocol."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ USER, PASSWORD = "testuser", "testpass"
 SETTINGS = {
     "connections.max.reauth.ms": "10000",
     "sasl.enabled.mechanisms": "PLAIN",
-    # Its ACLs of the cluster would shut the brokers out, which are anonymous here.
+    # The ACLs that it creates on the cluster would exclude the brokers, which are anonymous here.
     "super.users": "User:ANONYMOUS",
 }
 USERS = {
     "listener.name.clients.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_{USER}="{PASSWORD}";'
 }
 SUITE = "TestIntegration"
-# The others use no broker.
+# The other tests use no broker.
 TESTS = (SUITE, "TestTransactionalProducer", "TestTransactionalSendOffsets")
-# The number that the tests of throughput send; the suite's default is two million.
+# The number of messages in throughput tests; the suite's default is two million.
 RECORDS = 50_000
 RUN_SECONDS_MAX = 900
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """The states by protocol and name of each test; `only` are names of tests of the suite, without the protocol."""
+    """Returns the states by protocol and test name; `only` are names of tests without the protocol."""
     nodes = work / "nodes"
     nodes.mkdir()
     chosen = ("-testify.m", f"^({'|'.join(only)})$") if only else ()
@@ -60,7 +60,7 @@ def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
 
 
 def _configure(nodes: Controllers) -> None:
-    """Its tests read a file that lies beside them."""
+    """Writes the configuration file that the tests read from their folder."""
     settings = {
         "Brokers": nodes.bootstrap(*BROKERS),
         "BrokersSasl": nodes.client_bootstrap(*BROKERS),

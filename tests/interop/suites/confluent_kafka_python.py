@@ -1,7 +1,7 @@
 """The integration tests of confluent-kafka for Python.
 
-Its sdist leaves them out, so they are those of a checkout: `--sources FOLDER` with `confluent-kafka-python`. Instead of
-a cluster with logins, they use a listener of the running broker.
+The sdist does not contain them, so they come from a checkout: `--sources FOLDER` with `confluent-kafka-python`. Instead
+of a cluster with logins, they use a listener of the running broker.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RUN_SECONDS_MAX = 1800
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names. Output stays in `work`."""
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are parts of names. Output stays in `work`."""
     python = python_tests.environment(CACHE / f"confluent-kafka-python-{VERSION}", *PACKAGES)
     folder = _copy(work)
     ports = listeners.free(PROTOCOLS, (BROKER,))

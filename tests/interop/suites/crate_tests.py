@@ -1,4 +1,4 @@
-"""The integration tests that a crate carries: fetched, built once in the cache, run, and their outcomes read."""
+"""The integration tests in a crate: fetches them, builds them once in the cache, runs them, and parses the outcomes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pathlib import Path
 from tests.interop.apache_kafka import CACHE
 from tests.interop.suites.building import BUILD_SECONDS_MAX, command
 
-# It includes librdkafka; compiling its C takes minutes.
-# They wait for most of their time.
+# The build includes librdkafka; its C code takes minutes to compile. Most tests spend their time waiting.
 AT_ONCE = 4
 _OUTCOME = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)", re.MULTILINE)
 _STATES = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}
@@ -32,9 +31,8 @@ path = "empty.rs"
 
 @dataclass(frozen=True)
 class Crate:
-    """A crate whose tests are built with features.
-
-    `newer` are versions of what it needs, by name, instead of those that it was published with: those do not compile.
+    """A crate with tests, built with these features. `newer` has versions of dependencies by name, in place of
+    published ones that do not compile.
     """
 
     name: str
@@ -43,7 +41,7 @@ class Crate:
     newer: Mapping[str, str] = field(default_factory=dict)
 
     def folder(self) -> Path:
-        """Its source, with the tests built by the versions that it was published with."""
+        """Returns the folder with the source, in which the tests are built with the crate's own lock file."""
         base = CACHE / f"{self.name}-{self.version}"
         source, complete = base / "source", base / "complete"
         if not complete.exists():
@@ -60,10 +58,10 @@ class Crate:
         (base / "Cargo.toml").write_text(MANIFEST.format(name=self.name, version=self.version))
         command("cargo", "vendor", "-q", "crates", folder=base)
         (base / "crates" / self.name).rename(source)
-        # The others were for a resolver that knows nothing of the crate's own lock.
+        # The other crates were resolved without the crate's own lock file.
         shutil.rmtree(base / "crates")
         (base / "Cargo.toml").unlink()
-        # Any compiler that is here will do.
+        # Any installed compiler is acceptable.
         (source / "rust-toolchain.toml").unlink(missing_ok=True)
         for name, version in self.newer.items():
             command("cargo", "update", "-p", name, "--precise", version, folder=source)
@@ -89,7 +87,7 @@ class Crate:
         seconds_max: int,
         only: Iterable[str] = (),
     ) -> dict[str, str]:
-        """The states of tests, named by file and function; `only` are parts of their names. Output stays in `work`."""
+        """Returns the states of tests by file and function; `only` are parts of names. Output stays in `work`."""
         source = self.folder()
         found: dict[str, str] = {}
         for file in sorted((source / "tests").glob("*.rs")):

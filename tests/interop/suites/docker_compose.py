@@ -1,6 +1,5 @@
-"""A `docker` for tests that call `docker compose` about the brokers of their cluster: `kafka-1` is broker 1 of ours.
-
-`stop` and `start` end and start the broker's process, `logs` prints its file.
+"""A replacement of `docker` for tests that call `docker compose` for the brokers of their cluster: `kafka-1` is our
+broker 1. `stop` and `start` stop and start the broker's process, and `logs` prints its log file.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ with urllib.request.urlopen(f"{address}/{{verb}}/{{service}}") as answer:
 
 @contextlib.contextmanager
 def serving(nodes: Controllers, folder: Path) -> Iterator[Path]:
-    """Puts the program into `folder`, which is for the PATH, and carries out what it asks."""
+    """Writes the program into `folder`, which must be on the PATH, and carries out its commands."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""The tests of franz-go's client kgo, as its Go module carries them."""
+"""The tests of franz-go's client kgo, from its Go module."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ VERSION = "1.22.2"
 NEEDS = ("go",)
 PACKAGE = Package(NAME, "github.com/twmb/franz-go", VERSION, "pkg/kgo")
 RUN_SECONDS_MAX = 1500
-# For a test that moves many; 500,000 is what its authors take on machines that do nothing else.
+# The number of records of one test; its authors use 500,000 on dedicated machines.
 RECORDS = 50_000
-# Not served, so skipped by the tests themselves; some of that name need no broker.
+# The tests themselves skip these features, which are not served; some tests with these names need no broker.
 APART = r"Share"
 
 
 def run(
     bootstrap: str, work: Path, only: Iterable[str] = (), *, records: int = RECORDS
 ) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are names. Their output stays in `work`."""
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are names. The output stays in `work`."""
     environ = {
         **os.environ,
         "KGO_LOG_LEVEL": "none",

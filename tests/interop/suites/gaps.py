@@ -1,11 +1,11 @@
-"""Tests of others that failed on us or on Apache Kafka, each with its reason; by suite."""
+"""Third-party tests that failed on our cluster or on Apache Kafka, by suite, each with its reason."""
 
 import json
 from pathlib import Path
 
 
 def of_file(suite: str) -> dict[str, str]:
-    """The reasons of a suite with many: `reasons/SUITE.json` has, by reason and file, the names of tests."""
+    """Returns the reasons of a suite with many gaps: `reasons/SUITE.json` has the names of tests by reason and file."""
     text = (Path(__file__).parent / "reasons" / f"{suite}.json").read_text()
     return {
         f"{file}::{name}": reason
@@ -15,7 +15,7 @@ def of_file(suite: str) -> dict[str, str]:
     }
 
 
-# Those that Kafka passes and we do not.
+# Tests that Kafka passes and we do not.
 SHARE = "every part passes by itself but those about share groups"
 NOT_SERVED = "share groups and the protocol of Kafka Streams are not served"
 ON_KAFKA_ALONE = "lists what was set on Kafka alone, about share groups"
@@ -76,10 +76,10 @@ GAPS: dict[str, dict[str, str]] = {
         "29 config describe 11 -t broker": "what differs is argued in `tests/node/config/test_described.py`",
     },
 }
-# Those that fail on Kafka too, or on Kafka alone.
+# Tests that fail on both, or only on Kafka.
 BUSY_CLIENT = "a wait of the client ran out; the machine was busy"
 BUSY = "measures milliseconds; the machine was busy"
-# On Kafka and here a controller's answer comes before each broker has applied the change.
+# On Kafka and here, a controller responds before each broker has applied the change.
 EARLY = "reads what the broker has not yet heard of from the controller; passes now and then"
 LOADING = "gave up before the coordinator of groups had loaded"
 PART = "one of its parts"
@@ -213,7 +213,7 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         "TestFuncAdminListConsumerGroupOffsets": LOADING,
     },
 }
-# Tests of a suite that do not count, and why.
+# Tests of a suite that do not count.
 APART = {
     "burrow": "nothing",
     "confluent-kafka-go": "what needs no broker",

@@ -1,4 +1,4 @@
-"""The tests that a Go module carries: fetched, built once into the cache, run, and their outcomes read."""
+"""The tests in a Go module: fetches them, builds them once into the cache, runs them, and parses the outcomes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Package:
     tags: str = ""
 
     def folder(self) -> Path:
-        """The package's own folder, where its tests must run; `kafka.test` is the built program in it."""
+        """Returns the package's own folder, in which its tests must run; it contains the built program `kafka.test`."""
         base = CACHE / f"{self.name}-{self.version}"
         source, complete = base / "source", base / "complete"
         if not complete.exists():
@@ -46,7 +46,7 @@ class Package:
         command("go", "mod", "init", "suite", folder=base)
         command("go", "mod", "download", f"{self.module}@v{self.version}", folder=base)
         modules = command("go", "env", "GOMODCACHE", folder=base).strip()
-        # Modules whose names have capitals are kept with "!" before each.
+        # The module cache escapes each capital letter with "!".
         kept = re.sub("[A-Z]", lambda capital: f"!{capital[0].lower()}", self.module)
         shutil.copytree(f"{modules}/{kept}@v{self.version}", source)
         for path in (source, *source.rglob("*")):
@@ -61,7 +61,7 @@ class Package:
         only: Iterable[str] = (),
         options: Sequence[str] = (),
     ) -> dict[str, str]:
-        """The states by the names of tests and of their parts; `only` are names of tests."""
+        """Returns the states by the names of tests and of subtests; `only` are names of tests."""
         folder = self.folder()
         chosen = [f"-test.run=^({'|'.join(only)})$"] if only else []
         with log.open("wb") as output:
@@ -75,12 +75,12 @@ class Package:
 
 
 def outcomes(text: str) -> dict[str, str]:
-    """The states by name, of what `go test -v` printed."""
-    # Tests that began and have no outcome were under way when the run crashed or its time was over.
+    """Returns the states by name from the output of `go test -v`."""
+    # Tests without an outcome were running when the run crashed or timed out.
     found = dict.fromkeys(_STARTED.findall(text), "failed")
     return found | {name: _STATES[outcome] for outcome, name in _OUTCOME.findall(text)}
 
 
 def whole(states: Mapping[str, str]) -> dict[str, str]:
-    """Those of tests, without their parts."""
+    """Returns the states of tests, without those of subtests."""
     return {name: state for name, state in states.items() if "/" not in name}

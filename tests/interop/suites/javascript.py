@@ -1,4 +1,4 @@
-"""Parts of all suites in JavaScript: packages of npm in a folder, and jest with its output."""
+"""Shared parts of the suites in JavaScript: npm packages in a folder, and jest with its output."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from pathlib import Path
 
 from tests.interop.suites.building import command
 
-# Files of tests; they wait for most of their time, and have topics and groups of their own.
+# The number of parallel test files, which spend most of their time waiting, and have their own topics and groups.
 AT_ONCE = 6
 
 
 def install(folder: Path, *packages: str) -> None:
-    """Puts packages, each with its version, into `folder/node_modules`; runs no scripts of theirs."""
+    """Installs packages, each with its version, into `folder/node_modules`, without running their scripts."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text('{"name": "suite", "version": "1.0.0", "private": true}')
     command("npm", "install", "--silent", "--ignore-scripts", *packages, folder=folder)
 
 
 def headers() -> dict[str, str]:
-    """The environment in which addons are compiled with the headers beside `node`; without them they are fetched."""
+    """Returns the environment in which addons are compiled with the headers next to `node`; without these they would be
+    fetched.
+    """
     prefix = Path(shutil.which("node") or "").resolve().parents[1]
     beside = (prefix / "include" / "node" / "node.h").exists()
     return {**os.environ, **({"npm_config_nodedir": str(prefix)} if beside else {})}
 
 
 def be_patient(folder: Path, times: int) -> None:
-    """Multiplies the time that tests of jest have; their authors gave it for a machine that does nothing else."""
+    """Multiplies the timeouts of jest tests, which their authors chose for a dedicated machine."""
     for file in folder.rglob("*.spec.js"):
         text = re.sub(
             r"(?m)(\bjest\.setTimeout\(|^ *\}, ?|^ +)(\d{4,6})(?=\)?;?$)",
@@ -50,9 +52,8 @@ def jest(
     only: Iterable[str],
     seconds_max: float,
 ) -> dict[str, str]:
-    """The states of the tests that jest finds in `folder`, by file and name; `only` are parts of names.
-
-    Its output stays in `work`.
+    """Returns the states of the tests that jest finds in `folder`, by file and name; `only` are parts of names. The
+    output stays in `work`.
     """
     report = work / "report.json"
     chosen = ["--testNamePattern", "|".join(only)] if only else []
@@ -68,7 +69,7 @@ def _states(report: dict, folder: Path, chosen: bool) -> dict[str, str]:
     found: dict[str, str] = {}
     for file in report["testResults"]:
         name = Path(file["name"]).relative_to(folder.resolve())
-        if not file["assertionResults"]:  # it could not be loaded
+        if not file["assertionResults"]:  # the file could not be loaded
             found[str(name)] = "failed"
         for assertion_result in file["assertionResults"]:
             state = (

@@ -1,6 +1,5 @@
-"""The tests of segmentio/kafka-go, as its Go module carries them: of the packages that need a broker.
-
-They name broker 1, `localhost:9092` and, with SASL, `localhost:9093`.
+"""The tests in the Go module of segmentio/kafka-go, for the packages that need a broker. The tests name broker 1,
+`localhost:9092` and, with SASL, `localhost:9093`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ STARTS_NODES = True
 PACKAGE = Package(NAME, "github.com/segmentio/kafka-go", VERSION)
 PATHS = (".", "sasl", "topics")
 BROKER = 1
-# As its docker-compose-400.yml has them.
+# The settings in its docker-compose-400.yml.
 SETTINGS = {
     "broker.rack": None,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -49,18 +48,19 @@ USERS = tuple(
     f"--add-scram=SCRAM-SHA-{bits}=[name=adminscram{bits},password=admin-secret-{bits}]"
     for bits in (256, 512)
 )
-# Their helper calls a function that it does not set, so the whole program crashes.
+# The helper of these tests calls an unset function, which crashes the whole program.
 CRASHING = (
     "^TestReaderConsumerGroup$/^(consumer_group_commits_on_close"
     "|verify_offset_committed(_when_using_interval_committer)?)$"
 )
-# Their own pipelines leave out what treats a topic as a connection of Go's; it never passed on Kafka 2.3 or newer.
+# The project's own pipelines skip the tests that treat a topic as a Go connection, which never passed on Kafka 2.3 or
+# newer.
 ENVIRON = {"KAFKA_SKIP_NETTEST": "1", "KAFKA_VERSION": KAFKA_VERSION}
 RUN_SECONDS_MAX = 1500
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test and part; `only` are names of tests."""
+    """Returns `passed`, `failed` or `skipped` by the name of each test and subtest; `only` are names of tests."""
     nodes = work / "nodes"
     nodes.mkdir()
     states: dict[str, str] = {}

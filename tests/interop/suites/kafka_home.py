@@ -1,4 +1,4 @@
-"""A directory that looks like an unpacked Apache Kafka: its `bin/kafka-*.sh` run Kafka's own tools by their jars."""
+"""A directory like an unpacked Apache Kafka: its `bin/kafka-*.sh` run Kafka's own tools from their jars."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ exec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLo
 
 
 def write(folder: Path) -> Path:
-    """Makes `folder` with the scripts and jars, and returns it."""
+    """Creates `folder` with the scripts and jars; returns it."""
     scripts = folder / "bin"
     scripts.mkdir(parents=True, exist_ok=True)
     (folder / "libs").symlink_to(libraries(), target_is_directory=True)
     mains = {f"kafka-{name}": main for name, main in TOOLS.items()} | {"kafka-run-class": ""}
     for name, main in mains.items():
         script = scripts / f"{name}.sh"
-        # Servers are started by that one, and their logs waited for.
+        # That script starts servers, and callers wait for lines in their logs.
         level = "error" if main else "info"
         script.write_text(SCRIPT.format(classes=class_path(), main=main, level=level))
         script.chmod(0o755)

@@ -1,6 +1,5 @@
-"""The tests of @confluentinc/kafka-javascript's promises API.
-
-Its npm package leaves them out, so they are those of a checkout: `--sources FOLDER` with `confluent-kafka-javascript`.
+"""The tests of @confluentinc/kafka-javascript's promises API. The npm package does not contain them, so they come from
+a checkout: `--sources FOLDER` with `confluent-kafka-javascript`.
 """
 
 from __future__ import annotations
@@ -15,31 +14,31 @@ from tests.interop.suites import javascript, sources
 from tests.interop.suites.building import command
 
 NAME = "kafka-javascript"
-# Versions before it seek one message too low when they give their cache up, and deliver that one twice: of "does not
-# hold up polling for non-message events" 3 of 4 failed on ours with 1.10.0, 2 of 4 on Kafka; with 1.10.1 one of 13, on
-# Kafka.
+# Earlier versions seek one message too low when they discard their cache, and deliver this message twice: with 1.10.0
+# the test "does not hold up polling for non-message events" failed in 3 of 4 runs on ours and 2 of 4 on Kafka; with
+# 1.10.1 in one of 13, on Kafka.
 VERSION = "1.10.1"
 NEEDS = ("node", "npm", "npx", "make", "g++", "python3")
 SOURCES = "confluent-kafka-javascript"
 PACKAGES = (f"@confluentinc/kafka-javascript@{VERSION}", "jest@29.7.0")
-# Otherwise it fetches OpenSSL and others from where they are made.
+# Otherwise the build fetches the sources of OpenSSL and other libraries.
 BUILD = {"CKJS_LINKING": "dynamic"}
 PATIENCE = 6
 RUN_SECONDS_MAX = 2400
 
 
 def library() -> Path:
-    """The package with its binding to librdkafka, built once."""
+    """Returns the package with its binding to librdkafka, which is built once."""
     folder = CACHE / f"kafka-javascript-{VERSION}"
     package = folder / "node_modules" / "@confluentinc" / "kafka-javascript"
     complete = folder / "complete"
     if not complete.exists():
         shutil.rmtree(folder, ignore_errors=True)
         javascript.install(folder, *PACKAGES)
-        for script in ("configure", "lds-gen.py"):  # npm packs no modes
+        for script in ("configure", "lds-gen.py"):  # npm packages lack file modes
             (package / "deps" / "librdkafka" / script).chmod(0o755)
         environ = {**javascript.headers(), **BUILD}
-        # gyp's rules want to see what this writes before they begin.
+        # gyp's rules need the files that this writes.
         command("bash", "configure", folder=package, environ=environ)
         install = ("npx", "--no-install", "node-pre-gyp", "install", "--build-from-source")
         command(*install, folder=package, environ=environ)
@@ -50,8 +49,8 @@ def library() -> Path:
 def run(
     bootstrap: str, work: Path, only: Iterable[str] = (), *, protocol: str = "classic"
 ) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names. `protocol` is that of
-    consumers' groups. Output stays in `work`.
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are parts of names. `protocol` is that of consumer
+    groups. Output stays in `work`.
     """
     package = library()
     checkout = sources.folder(SOURCES)

@@ -1,7 +1,6 @@
-"""kafka-python's own integration tests, as its sdist carries them.
-
-The sdist leaves out what starts servers: `for_kafka_python/` has files of ours in those places. The fixtures start a
-server for each module, with SASL and TLS where a test wants that; ours or Apache Kafka by what `bin/` runs.
+"""kafka-python's own integration tests, from its sdist. The sdist lacks the files that start servers;
+`for_kafka_python/` replaces them. The fixtures start a server for each module, with SASL and TLS if a test needs them;
+the scripts in `bin/` run either ours or Apache Kafka.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ PINNED = (
 )
 OF_OURS = Path(__file__).parent / "for_kafka_python"
 RUN_SECONDS_MAX = 1800
-# How a server of ours is formatted and started where the fixtures run Kafka's scripts.
+# Scripts that format and start our server in place of Kafka's.
 STORAGE = """#!/bin/sh
 exec {python} -m trimaran storage "$@" --override sasl.enabled.mechanisms=PLAIN
 """
@@ -45,7 +44,7 @@ exec {python} -m trimaran server start -c "$2"
 
 
 def source() -> Path:
-    """The unpacked sdist beside an environment to run it in; fetched once."""
+    """Returns the folder of the unpacked sdist and of its environment, which are fetched once."""
     folder = CACHE / f"kafka-python-{VERSION}"
     complete = folder / "complete"
     found = folder / f"kafka_python-{VERSION}"
@@ -58,7 +57,7 @@ def source() -> Path:
         command(*pip, "download", *no_wheel, folder=folder)
         (archive,) = folder.glob("*.tar.gz")
         command("tar", "xf", str(archive), folder=folder)
-        (found / "test" / "__init__.py").touch()  # else it would be Python's own `test`
+        (found / "test" / "__init__.py").touch()  # otherwise Python's own `test` would be imported
         complete.touch()
     resources = found / "servers" / "resources" / "default"
     resources.mkdir(parents=True, exist_ok=True)
@@ -69,7 +68,7 @@ def source() -> Path:
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are names. Their output stays in `work`."""
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are names. The output stays in `work`."""
     home = kafka_home.write(work / "kafka")
     if kind == "ours":
         for name, script in (("kafka-storage", STORAGE), ("kafka-run-class", RUN_CLASS)):

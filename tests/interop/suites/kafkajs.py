@@ -1,7 +1,6 @@
-"""The tests of KafkaJS that need a broker.
-
-Its npm package leaves them out, so they are those of a checkout: `--sources FOLDER` with `kafkajs`. They name ports of
-three brokers, each plain, with TLS, and with SASL over TLS; a copy of them names ours.
+"""The tests of KafkaJS that need a broker. The npm package does not contain them, so they come from a checkout:
+`--sources FOLDER` with `kafkajs`. They name ports of three brokers, each with plaintext, TLS, and SASL over TLS; these
+are replaced in a copy.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ PACKAGES = (
 )
 BROKERS = (0, 1, 2)
 PROTOCOLS = {"PLAIN": "PLAINTEXT", "TLS": "SSL", "LOGINS": "SASL_SSL"}
-# Values that the tests name: the ports of broker 0, and how far apart brokers are.
+# Values in the tests: the ports of broker 0, and the distance of the ports between brokers.
 NAMED, STEP = {"PLAIN": 9092, "TLS": 9093, "LOGINS": 9094}, 3
 USERS = {"test": "testtest", "bob": "bobbob", "alice": "alicealice"}
 SCRAM = tuple(
     f"SCRAM-SHA-{bits}=[name=testscram,password=testtestscram={bits}]" for bits in (256, 512)
 )
-# As its docker-compose.2_4.yml has them.
+# The settings in its docker-compose.2_4.yml.
 SETTINGS = {
     **listeners.OF_ALL,
-    # With a rack for each broker placement is uneven by chance, there and here; a test wants three leaders on each.
+    # With one rack per broker, placement may be uneven, on Kafka as on ours; a test expects three leaders on each.
     "broker.rack": None,
     "default.replication.factor": "2",
     "group.initial.rebalance.delay.ms": "0",
     "num.partitions": "2",
 }
-# Tests that need a broker; the rest is about the client alone.
+# Tests that need a broker; the others test only the client.
 FOLDERS = ("admin", "broker", "cluster", "consumer", "network", "producer", "index.spec")
 CONFIG = """module.exports = {
   moduleNameMapper: { testHelpers: '<rootDir>/testHelpers/index.js' },
@@ -69,7 +68,7 @@ RUN_SECONDS_MAX = 2400
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names. Output stays in `work`."""
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are parts of names. Output stays in `work`."""
     modules = _modules()
     ports = listeners.free(PROTOCOLS, BROKERS)
     folder = _copy(work, modules, ports)
@@ -93,7 +92,7 @@ def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
 
 
 def _modules() -> Path:
-    """The packages that the tests take, fetched once."""
+    """Returns the folder of the packages that the tests need, which are fetched once."""
     folder = CACHE / f"kafkajs-{VERSION}"
     complete = folder / "complete"
     if not complete.exists():

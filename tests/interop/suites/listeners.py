@@ -1,4 +1,4 @@
-"""Brokers with a listener for each way to come: plain, with TLS, with logins."""
+"""Brokers with a listener for each protocol: plaintext, TLS, logins."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from trimaran.node.security.plain import PLAIN_MODULE
 from trimaran.node.security.scram import SCRAM_MODULE
 
 HOST = "127.0.0.1"
-# Brokers are anonymous to each other, on B, and so are clients that do not log in; the first ACL of the cluster would
-# shut them out. Controllers judge what brokers pass on.
+# Brokers are anonymous to each other, on B, as are clients that do not log in; the cluster's first ACL would exclude
+# them. Controllers authorize forwarded requests by their original principals.
 OF_ALL = {"super.users": "User:ANONYMOUS;User:admin"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass(frozen=True)
 class Listeners:
-    """`protocols` by the names of listeners; a broker's port is its id behind the listener's prefix."""
+    """Listeners, with `protocols` by name; a broker's port is the listener's prefix followed by the broker's id."""
 
     protocols: Mapping[str, str]
     prefixes: Mapping[str, int]
@@ -32,7 +32,7 @@ class Listeners:
         return int(f"{self.prefixes[name]}{broker}")
 
     def settings(self, folder: Path, users: Mapping[str, str]) -> dict[str, object]:
-        """Returns the properties of brokers; keys are in `folder`. `users`: passwords of PLAIN by names."""
+        """Returns the brokers' properties; writes keys into `folder`. `users` has PLAIN passwords by name."""
         names = [f"{name}://{HOST}:{prefix}{{id}}" for name, prefix in self.prefixes.items()]
         protocols = {"CONTROLLER": "PLAINTEXT", "B": "PLAINTEXT", **self.protocols}
         found: dict[str, object] = {
@@ -72,7 +72,7 @@ def _keys(folder: Path) -> dict[str, object]:
 
 
 def free(protocols: Mapping[str, str], brokers: Iterable[int]) -> Listeners:
-    """With ports that nothing has, below those that the system gives to clients."""
+    """Returns listeners with unused ports, below the system's ephemeral range."""
     with contextlib.ExitStack() as taken:
         return Listeners(protocols, {name: _prefix(taken, brokers) for name in protocols})
 

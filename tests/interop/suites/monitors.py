@@ -1,4 +1,4 @@
-"""Burrow, kafka_exporter and kminion: their answers about topics and groups, by HTTP."""
+"""The HTTP responses of Burrow, kafka_exporter and kminion about topics and groups."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ minion:
 exporter: {{namespace: kminion, host: 127.0.0.1, port: {port}}}
 logger: {{level: warn}}
 """
-# Metrics that are compared: those about our topic, groups and nodes, and that probes arrive, without what is measured
-# in time. kafka_exporter adds up lags while it still asks for them, so not all sums are in each answer.
+# The compared metrics are those about our topic, groups and nodes, and the arrival of probes, without durations.
+# kafka_exporter adds up lags while it is still requesting them, so a response may lack some sums.
 EXPORTED = r'^kafka_(brokers|consumergroup(?!_lag_sum)\w*\{|topic\w*\{.*topic="orders")'
 MINION = (
     r'^kminion_kafka_(cluster_info|broker_info|consumer_group_.*group_id="(classic|modern|idle)"'
@@ -74,15 +74,15 @@ MINION = (
 PROBES = r"^(kminion_end_to_end_\w+_(?:commits|produced|received)_total)\{.*\} (\d+)$"
 PROBED = r"(?=.*messages_received_total\{[^}]*\} [1-9])(?=.*offset_commits_total\{coordinator_id[^}]*\} [1-9])"
 NODE = r'((?:cluster_version|controller_id|coordinator_id|is_controller)=")[^"]*'
-# `maxlag` names any one of those with the same lag.
+# `maxlag` names any partition with the highest lag.
 OF_THE_MOMENT = {"complete", "end", "maxlag", "request", "start", "timestamp"}
 LAG = "/v3/kafka/local/consumer/{group}/lag"
 
 
 @dataclass(frozen=True)
 class Server:
-    """A program that answers by HTTP; `started` gives its command, `paths` what to ask, each with when it is ready, and
-    `told` what of an answer counts.
+    """A program with an HTTP server; `command` returns its command line, `paths` maps each path to a pattern of a
+    complete response, and `told` returns the compared part of a response.
     """
 
     command: Callable[[Controllers, Path, int], list[str]]
@@ -113,7 +113,7 @@ def _running(command: list[str], work: Path) -> Iterator[subprocess.Popen[bytes]
 
 
 def _answer(process: subprocess.Popen[bytes], url: str, ready: str) -> str:
-    """The answer in which a pattern is, or the last before the time was over."""
+    """Returns the first response that matches the pattern, or the last one before the timeout."""
     deadline, text = time.monotonic() + SECONDS_MAX, ""
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -121,7 +121,7 @@ def _answer(process: subprocess.Popen[bytes], url: str, ready: str) -> str:
                 text = answer.read().decode()
         except urllib.error.HTTPError as refused:
             text = refused.read().decode()
-        except OSError:  # it has not started
+        except OSError:  # the server has not started
             text = ""
         if re.search(ready, text, re.MULTILINE | re.DOTALL):
             return text
@@ -165,7 +165,7 @@ def _exported(text: str) -> list[str]:
 def _told_by_minion(text: str) -> list[str]:
     lines = [re.sub(NODE, r"\1BROKER", n) for n in text.splitlines() if re.search(MINION, n)]
     counted = [(name, count != "0") for name, count in re.findall(PROBES, text, re.MULTILINE)]
-    # Which of its partitions were probed first differs.
+    # The first probed partition differs between runs.
     return [*lines, *sorted({name for name, some in counted if some})]
 
 

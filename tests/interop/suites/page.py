@@ -1,4 +1,4 @@
-"""The last section of `docs/compatibility.md`, made of `results/`."""
+"""The last section of `docs/compatibility.md`, generated from `results/`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.interop.suites.variants import VARIANTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 NAME_MAX = 60
-NAMED_MAX = 5  # tests of a suite that differ for one reason
+NAMED_MAX = 5  # the maximum of listed tests with the same reason
 HEADING = "## Tests of others, and clients\n"
 INTRODUCTION = """
 This section is written from what the runs said (`tests/interop/suites/results/`).
@@ -38,7 +38,7 @@ CLIENTS = """
 
 
 def section() -> str:
-    """From its heading to the end of the page."""
+    """Returns the section from its heading to the end of the page."""
     return HEADING + INTRODUCTION + _suites() + _gaps() + CLIENTS + _matrix()
 
 
@@ -87,14 +87,14 @@ def _gaps() -> str:
 
 
 def _tests(names: list[str]) -> list[str]:
-    """Each of a few tests alike; of many the first, and how many others there are."""
+    """Returns each of a few tests with the same reason; for many, the first and the number of others."""
     if len(names) <= NAMED_MAX:
         return [_code(name) for name in names]
     return [f"{_code(names[0])} and {len(names) - 1} others"]
 
 
 def _code(name: str) -> str:
-    """A test's name, cut to what a cell may have."""
+    """Returns a test's name, truncated to the width of a cell."""
     name = name.replace("|", r"\|")
     return f"`{name}`" if len(name) <= NAME_MAX else f"`{name[:NAME_MAX]}…`"
 

@@ -1,7 +1,6 @@
-"""The tests of @platformatic/kafka.
-
-Its npm package leaves them out, so they are those of a checkout: `--sources FOLDER` with `platformatic-kafka`. They
-name ports of a cluster, of a single broker and of one with logins; in a copy all of these are one cluster.
+"""The tests of @platformatic/kafka. The npm package does not contain them, so they come from a checkout: `--sources
+FOLDER` with `platformatic-kafka`. They name ports of a cluster, of a single broker and of one with logins, which are
+all replaced by those of one cluster in a copy.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ NEEDS = ("node", "npm")
 STARTS_NODES = True
 SOURCES = "platformatic-kafka"
 PACKAGES = (
-    # Runs TypeScript, which older ones do not.
+    # This version runs TypeScript, unlike older ones.
     "node-linux-{machine}@22.22.0",
     "@node-rs/crc32@1.10.6",
     "@platformatic/dynamic-buffer@0.3.1",
@@ -48,7 +47,7 @@ MACHINES = {"x86_64": "x64", "aarch64": "arm64"}
 BROKERS = (1, 2, 3)
 PROTOCOLS = {"PLAIN": "PLAINTEXT", "LOGINS": "SASL_PLAINTEXT"}
 USERS = {"admin": "admin"}
-# As its docker-compose.yml has them.
+# The settings in its docker-compose.yml.
 SETTINGS = {
     **listeners.OF_ALL,
     "allow.everyone.if.no.acl.found": "false",
@@ -63,18 +62,18 @@ OF_BROKERS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "sasl.enabled.mechanisms": ",".join(listeners.MECHANISMS),
 }
-# The tokens of its tests have no signature, which Kafka accepts by default, and we never do.
+# The tokens of these tests have no signature, which Kafka accepts by default and we never accept.
 UNSIGNED_TOKENS = {
     "listener.name.logins.oauthbearer.sasl.jaas.config": f"{OAUTHBEARER_MODULE} required;",
     "sasl.enabled.mechanisms": ",".join((*listeners.MECHANISMS, "OAUTHBEARER")),
 }
-# These need Kerberos or a schema registry; the others of `test` about one of its parts need no broker.
+# These tests need Kerberos or a schema registry.
 APART = ("sasl-gssapi", "confluent-schema-registry")
 RUN_SECONDS_MAX = 2400
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names. Output stays in `work`."""
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are parts of names. Output stays in `work`."""
     modules = _modules()
     ports = listeners.free(PROTOCOLS, BROKERS)
     folder = _copy(work, modules, ports)
@@ -104,7 +103,7 @@ def _run(
         subprocess.run(
             [node, "--test", *options, *chosen, *files],
             cwd=folder,
-            env={**os.environ, "KAFKA_VERSION": "8.2.0"},  # of Confluent; Kafka 4.2
+            env={**os.environ, "KAFKA_VERSION": "8.2.0"},  # Confluent's version, for Kafka 4.2
             stdout=output,
             stderr=log,
             check=False,
@@ -127,7 +126,7 @@ def _states(report: Path, folder: Path) -> dict[str, str]:
 
 
 def _modules() -> Path:
-    """The packages that the tests take, fetched once."""
+    """Returns the folder of the packages that the tests need, which are fetched once."""
     folder = CACHE / f"platformatic-kafka-{VERSION}"
     complete = folder / "complete"
     if not complete.exists():

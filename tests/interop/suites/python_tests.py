@@ -1,4 +1,4 @@
-"""Parts of all suites in Python: an environment with pinned packages, and pytest with its output."""
+"""Shared parts of the suites in Python: an environment with pinned packages, and pytest with its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.interop.suites.building import command
 
 
 def environment(folder: Path, *packages: str) -> Path:
-    """The interpreter of an environment in `folder` with these packages, each with its version; made once."""
+    """Returns the interpreter of an environment in `folder` with these packages, each with its version; it is created
+    once.
+    """
     python = folder / "venv" / "bin" / "python"
     complete = folder / "complete"
     if not complete.exists():
@@ -33,7 +35,9 @@ def pytest(
     only: Iterable[str],
     seconds_max: float,
 ) -> dict[str, str]:
-    """The states of the tests that pytest finds in `folder`; `only` are parts of names. Its output stays in `work`."""
+    """Returns the states of the tests that pytest finds in `folder`; `only` are parts of names. The output stays in
+    `work`.
+    """
     report = work / "report.xml"
     chosen = ["-k", " or ".join(only)] if only else []
     words = ["-p", "no:cacheprovider", "-q", f"--junitxml={report}", *options, *chosen]
@@ -46,7 +50,7 @@ def pytest(
 
 
 def states(report: Path) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by file and name of each test."""
+    """Returns `passed`, `failed` or `skipped` by file and name of each test."""
     found = {}
     for case in ET.parse(report).iter("testcase"):
         outcomes = {part.tag for part in case}

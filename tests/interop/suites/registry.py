@@ -1,10 +1,7 @@
-"""The suites of others, in the order of docs/compatibility.md.
-
-A suite is a module or an object with:
-
-- `NAME`, `VERSION`, and `NEEDS`: the programs that it takes from the PATH.
-- `run(bootstrap, work, only)`: the states of its tests by name, `passed`, `failed` or `skipped`.
-  `bootstrap` names brokers, `work` is an empty folder for its output, `only` chooses tests by their names.
+"""The third-party suites, in the order of docs/compatibility.md. A suite is a module or an object with: - `NAME`,
+`VERSION`, and `NEEDS`: the programs that it needs on the PATH. - `run(bootstrap, work, only)`: returns the states of
+its tests by name, `passed`, `failed` or `skipped`. `bootstrap` names brokers, `work` is an empty folder for its output,
+`only` chooses tests by their names.
 - `STARTS_NODES`, if that is true: its `run(kind, work, only)` starts the nodes itself, "ours" or "kafka".
 - `SOURCES`, if no package index carries its tests: a folder below the one that `--sources` names.
 """

@@ -1,4 +1,4 @@
-"""Results of the suites, kept in `results/`, a file for each: the state of each test on either kind of cluster."""
+"""Results of the suites in `results/`, with a file for each suite: the state of each test on each kind of cluster."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "results"
 CLIENTS = FOLDER / "clients.json"
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-Suite = dict[str, dict[str, str]]  # of each test: its state by the kind of cluster
+Suite = dict[str, dict[str, str]]  # by test: its state by kind of cluster
 
 
 def load(suite: str) -> Suite:
-    """By test, of a suite; empty when it never ran."""
+    """Returns a suite's results by test, which are empty if it never ran."""
     file = FOLDER / f"{suite}.json"
     return json.loads(file.read_text()) if file.exists() else {}
 
 
 def keep(suite: str, kind: str, found: dict[str, str]) -> None:
-    """Puts the states of tests that ran on one kind over those that were there."""
+    """Stores the states of tests that ran on one kind, in place of earlier ones."""
     kept = load(suite)
     for name, state in found.items():
         kept.setdefault(name, {})[kind] = state
@@ -36,7 +36,7 @@ def below_kafka(suite: str, found: dict[str, str]) -> dict[str, str]:
 
 
 def clients() -> dict[str, dict[str, dict[str, dict[str, str]]]]:
-    """The states of our own tests with clients, by client, its version, what it does, and test."""
+    """Returns the states of our own tests with clients, by client, its version, action, and test."""
     return json.loads(CLIENTS.read_text()) if CLIENTS.exists() else {}
 
 

@@ -1,4 +1,4 @@
-"""The integration tests of rskafka, as its crate carries them."""
+"""The integration tests in the crate of rskafka."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ NAME = "rskafka"
 VERSION = "0.6.0"
 NEEDS = ("cargo", "cmake", "g++")
 STARTS_NODES = True
-# The one of its lock has a pointer that newer compilers refuse.
+# The locked version has a pointer that newer compilers refuse.
 CRATE = Crate(NAME, VERSION, ("full",), {"rsasl": "2.3.1"})
-# As its docker-compose-kafka.yml has them.
+# The settings in its docker-compose-kafka.yml.
 SETTINGS = {"auto.create.topics.enable": "false", "sasl.enabled.mechanisms": "PLAIN"}
 USER = {
     "listener.name.clients.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_admin="admin-secret";'
 }
-# These return at once, without a proxy or Java's client inside the process.
+# These tests return at once, because they need a proxy, or Java's client inside the process.
 APART = r"socks5|java"
 RUN_SECONDS_MAX = 900
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names."""
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are parts of names."""
     nodes = work / "nodes"
     nodes.mkdir()
     with cluster(kind, nodes, SETTINGS, "SASL_PLAINTEXT", of_brokers=USER) as found:

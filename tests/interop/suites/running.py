@@ -17,7 +17,7 @@ def why_not(suite):
 
 
 def run(suite, kind, work, only=()):
-    """The states of its tests, by name; logs of clients and nodes stay in `work`."""
+    """Runs a suite; returns the states of its tests by name. Logs of clients and nodes stay in `work`."""
     if getattr(suite, "STARTS_NODES", False):
         return suite.run(kind, work, only)
     nodes = work / "nodes"

@@ -1,4 +1,4 @@
-"""The integration tests of rust-rdkafka, as its crate carries them."""
+"""The integration tests in the crate of rust-rdkafka."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION = "0.39.0"
 NEEDS = ("cargo", "make", "g++")
 STARTS_NODES = True
 CRATE = Crate("rdkafka", VERSION)
-# As its docker-compose.yaml has them: one broker; the tests know its number.
+# The settings in its docker-compose.yaml: one broker, with the id that the tests contain.
 BROKER = 0
 SETTINGS = {
     "default.replication.factor": "1",
@@ -28,7 +28,7 @@ RUN_SECONDS_MAX = 900
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names."""
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are parts of names."""
     nodes = work / "nodes"
     nodes.mkdir()
     with cluster(kind, nodes, SETTINGS, brokers=(BROKER,)) as found:

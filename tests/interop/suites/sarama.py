@@ -1,7 +1,6 @@
-"""The functional tests of sarama, as its Go module carries them.
-
-They reach brokers 1 to 5 by ports that they name, through toxiproxy, which breaks connections; it is a Go module, too.
-Some stop a broker, or read its log, by `docker compose`. Tests that run Kafka's tools in a container skip themselves.
+"""The functional tests in the Go module of sarama. They reach brokers 1 to 5 at fixed ports, through toxiproxy, which
+breaks connections; it is a Go module, too. Some tests stop a broker, or read its log, by `docker compose`. Tests that
+run Kafka's tools in a container skip themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ STARTS_NODES = True
 PACKAGE = Package(NAME, "github.com/IBM/sarama", VERSION, tags="functional")
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"
 BROKERS = (1, 2, 3, 4, 5)
-# As its docker-compose.yml has them.
+# The settings in its docker-compose.yml.
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "broker.rack": "{id}",
@@ -41,13 +40,13 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.replication.factor": "2",
 }
-# Clients' addresses lead through the proxy.
+# The advertised addresses are those of the proxy.
 ADVERTISED = {"advertised.listeners": "B://{address},CLIENTS://127.0.0.1:2909{id}"}
 RUN_SECONDS_MAX = 1800
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are names. Their output stays in `work`."""
+    """Returns `passed`, `failed` or `skipped` by test name; `only` are names. The output stays in `work`."""
     nodes = work / "nodes"
     nodes.mkdir()
     programs = work / "bin"
@@ -70,7 +69,7 @@ def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
 
 
 def _names() -> list[str]:
-    """The functional tests; the others need no broker."""
+    """Returns the functional tests; the others need no broker."""
     files = PACKAGE.folder().glob("functional_*test.go")
     return [
         n
@@ -81,7 +80,7 @@ def _names() -> list[str]:
 
 @contextlib.contextmanager
 def _toxiproxy(work: Path, nodes: Controllers) -> Iterator[str]:
-    """Gives the address of its API, with a proxy for each broker."""
+    """Runs toxiproxy with a proxy for each broker; yields the address of its API."""
     folder = CACHE / "toxiproxy"
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "server").exists():

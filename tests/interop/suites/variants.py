@@ -1,4 +1,4 @@
-"""The suites of others in other circumstances: another cluster, other options of the tests."""
+"""Third-party suites with a different cluster, or with other options of the tests."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ sasl.mechanisms=PLAIN
 sasl.username={user}
 sasl.password={password}
 """
-# 0142 waits for one more login than this.
+# Test 0142 waits until connections log in again after this time.
 REAUTH_MS = 10_000
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A suite under a name of its own, with what is set on the cluster, and options of its `run`. With a `protocol`
-    the brokers have a listener of it, and `secure(folder)` makes keys there and gives more settings.
-
-    `title` is what the page calls it.
+    """A suite under another name, with settings of the cluster, and options of its `run`. With a `protocol` the brokers
+    have a listener with it, and `secure(folder)` creates keys in the folder and returns more settings. `title` is its
+    name on the page.
     """
 
     NAME: str
@@ -86,8 +85,8 @@ def _plain_over_tls(folder: Path) -> dict[str, object]:
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.clients.plain.sasl.jaas.config": user,
         "connections.max.reauth.ms": REAUTH_MS,
-        # Brokers are anonymous to each other, on the plain listener: 0081 gives the cluster its first rule, which
-        # refuses all other users.
+        # Brokers are anonymous to each other, on the plaintext listener; test 0081 creates the cluster's first ACL,
+        # which excludes all other users.
         "super.users": "User:ANONYMOUS",
     }
 

@@ -1,8 +1,7 @@
-"""Apache's own applications on Kafka's transactions, each beside faults: what passes on Kafka must pass on ours.
-
-MirrorMaker 2 both ways, Kafka Streams with exactly_once_v2, Kafka Connect with an exactly-once source (KIP-618), and
-Flink's connector with two-phase commits. A test of the suite is one claim of one application (`claims.py`). Where nodes
-die, they do for a minute; `--minutes 10` makes it longer.
+"""Apache's own applications of Kafka's transactions under faults: a claim that holds on Kafka must hold on our cluster.
+The applications are MirrorMaker 2 in both directions, Kafka Streams with exactly_once_v2, Kafka Connect with an
+exactly-once source (KIP-618), and Flink's connector with two-phase commits. A test of the suite is one claim of one
+application (`claims.py`). Nodes are killed for a minute, or longer with `--minutes 10`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ APPLICATIONS: dict[str, Callable[[str, Path, Claims], None]] = {
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed` or `failed` by "APPLICATION: CLAIM"; `only` are applications. All logs stay in `work`."""
+    """Returns `passed` or `failed` by "APPLICATION: CLAIM"; `only` are applications. All logs stay in `work`."""
     states = {}
     for name in only or APPLICATIONS:
         folder = work / name

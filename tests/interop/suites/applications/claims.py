@@ -1,4 +1,4 @@
-"""Claims about an application's run, one test of the suite each."""
+"""Claims about an application's run; each is one test of the suite."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ SHOWN_MAX = 2000  # characters of a value in the log
 
 
 class Claims:
-    """A block that runs an application: `states` are by "APPLICATION: CLAIM". An error of the block makes the claim
-    `runs to its end` fail, and goes to the log as each claim that fails.
+    """A block that runs an application; `states` are by "APPLICATION: CLAIM". An error in the block makes the claim
+    `runs to its end` fail. The log has the error, and each failed claim.
     """
 
     def __init__(self, application: str, log: Path) -> None:

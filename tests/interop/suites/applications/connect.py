@@ -1,8 +1,8 @@
 """Kafka Connect with exactly-once sources (KIP-618) while nodes and its workers die.
 
-A file is read into a topic, and the topic into another file, by two distributed workers. Half way the worker of the
-source is frozen until the other has its task, and wakes up as a zombie: it is fenced. Then the worker of the task dies
-by SIGKILL. A broker and the active controller are killed with SIGKILL in turn, throughout the run.
+Two distributed workers copy a file into a topic, and the topic into another file. Halfway, the worker of the source is
+frozen until the other worker has its task; it then resumes as a zombie and is fenced. Then the worker of the task is
+killed with SIGKILL. A broker and the active controller are killed with SIGKILL in turn, throughout the run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.interop.suites.applications.claims import Claims
 from tests.interop.suites.applications.nodes import cluster, seconds
 
 LINES_PER_SECOND = 40
-# A dead worker is missed after its session; what it left open is aborted when its successor is fenced in.
+# A dead worker is noticed after its session; its open transaction is aborted when the successor's producer fences it.
 ARRIVE_SECONDS_MAX = 240.0
 START_SECONDS_MAX = 300.0
 FROZEN_SECONDS = 20.0  # longer than the session of a worker, ten seconds
@@ -42,9 +42,9 @@ SOURCE = {
     "topic.creation.default.retention.ms": "-1",
 }
 SINK = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": "copied"}
-# Which of these errors it gets depends on the zombie's first request.
+# The zombie's first request determines which of these errors it gets.
 REFUSALS = ("ProducerFencedException", "InvalidProducerEpochException")
-# Configs that Connect sets for its topics, and the connector for its own.
+# Configs that Connect sets for its topics, and the connector for its topic.
 COMPACTED = {"cleanup.policy": "compact"}
 TOPICS = {
     "connect-config": COMPACTED,
@@ -100,7 +100,9 @@ class Worker:
             self._process = None
 
     def configure(self, name: str, config: dict[str, str]) -> None:
-        """Creates or changes a connector, once the worker takes it: it answers 404 or 409 while it joins its group."""
+        """Creates or changes a connector once the worker accepts it; it responds with 404 or 409 while it is joining
+        its group.
+        """
         until(
             lambda: self.ask(f"connectors/{name}/config", config) is not None,
             f"{name} is taken; {self.log}",
@@ -108,7 +110,7 @@ class Worker:
         )
 
     def task(self, name: str) -> tuple[str, str]:
-        """The state of the only task of a connector, and the address of its worker."""
+        """Returns the state of a connector's only task, and the address of its worker."""
         found = self.ask(f"connectors/{name}/status") or {"tasks": []}
         return next(((task["state"], task["worker_id"]) for task in found["tasks"]), ("", ""))
 
@@ -126,7 +128,7 @@ class Worker:
 
 
 class InputFile:
-    """A file that grows by numbered lines."""
+    """A file to which numbered lines are appended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -184,7 +186,7 @@ def _copy(workers: list[Worker], source: InputFile, sink: Path, nodes: Any, clai
 
 
 def _wait_for(asked: list[Worker], name: str, among: list[Worker]) -> Worker:
-    """The worker that runs a connector's task according to one of `asked`, once it is one of `among`."""
+    """Returns the worker that runs a connector's task according to one of `asked`, once it is one of `among`."""
 
     def found() -> Worker | None:
         for worker in asked:
@@ -217,7 +219,7 @@ def _judge(
         return sink.exists() and set(source.lines) <= set(sink.read_text().splitlines())
 
     until(is_written, "all lines are in the file", ARRIVE_SECONDS_MAX)
-    # A file sink commits its offsets after it has written, so it may write again.
+    # A file sink commits its offsets after writing, so it may write records twice.
     written = list(dict.fromkeys(sink.read_text().splitlines()))
     claims.equal("the sink has each line, in order", source.lines, written)
     size = source.path.stat().st_size

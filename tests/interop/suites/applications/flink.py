@@ -1,8 +1,8 @@
 """Flink's connector with exactly-once sinks (`java/FlinkCopy.java`) while nodes and the job die.
 
-The job copies a topic in transactions that a checkpoint prepares and its completion commits. It dies by SIGKILL again
-and again, and resumes from its last checkpoint: what that had prepared is committed by another process with the
-producer id and epoch of the dead one, and what came later is aborted, by either way of naming transactional ids. A
+The job copies a topic in transactions that a checkpoint prepares and its completion commits. It is repeatedly killed
+with SIGKILL, and resumes from its last checkpoint. The new process commits the transactions of that checkpoint with the
+producer id and epoch of the dead process, and aborts later ones, with both strategies of naming transactional ids. A
 broker and the active controller are killed with SIGKILL in turn, throughout the run.
 """
 
@@ -31,7 +31,7 @@ ARTIFACTS = (
     f"org.apache.flink:flink-connector-kafka:{CONNECTOR}",
     "org.slf4j:slf4j-simple:1.7.36",
 )
-# Flink's own scripts pass more of these; its records are strings, so these do.
+# Flink's own scripts pass more of these; for records of strings these suffice.
 OPENED = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("lang", "util", "time")]
 PARTITIONS, COPIES = 3, 3
 RECORDS_PER_SECOND = 100
@@ -42,7 +42,7 @@ CALL_SECONDS = 120
 
 
 class Source:
-    """Numbered values by partition, each acknowledged by all replicas in sync."""
+    """A source of numbered values by partition, each acknowledged by all in-sync replicas."""
 
     def __init__(self, bootstrap: str) -> None:
         self.sent: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
@@ -69,7 +69,7 @@ class Source:
 
 
 class Job:
-    """The job's process; each begins with the last checkpoint that there is."""
+    """The job; each of its processes starts from the last checkpoint."""
 
     def __init__(self, bootstrap: str, strategy: str, folder: Path, classes: str) -> None:
         self._folder = folder
@@ -94,13 +94,13 @@ class Job:
 
     @property
     def last_checkpoint(self) -> Path | None:
-        """The folder of the last that is complete."""
+        """Returns the folder of the last complete checkpoint; None if there is none."""
         found = self._checkpoints.glob("*/chk-*/_metadata")
         last = max(found, key=lambda file: file.stat().st_mtime_ns, default=None)
         return None if last is None else last.parent
 
     def wait_for_checkpoint(self) -> None:
-        """One that this process has made."""
+        """Waits until there is a new checkpoint."""
         before = self.last_checkpoint
         until(
             lambda: self.check() and self.last_checkpoint != before,

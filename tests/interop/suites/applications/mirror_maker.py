@@ -1,8 +1,7 @@
-"""MirrorMaker 2 both ways between a cluster of the kind and one of Apache Kafka, with exactly-once sources.
-
-Both clusters begin with the same topics, records, groups and ACLs, so afterwards each must be the other's image: what
-differs is a difference between the kinds. MirrorMaker dies by SIGKILL while it copies; later configs, partitions, ACLs
-and a topic are changed.
+"""MirrorMaker 2 in both directions between a cluster of the kind and one of Apache Kafka, with exactly-once sources.
+Both clusters begin with the same topics, records, groups and ACLs, so that afterwards each must be the mirror image of
+the other; any difference is one between the kinds. MirrorMaker is killed with SIGKILL while it copies; later, configs,
+partitions and ACLs are changed, and a topic is added.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ NAMES = ("one", "two")
 PARTITIONS = {"orders": 3, "events": 1}
 SECONDS_MAX = 300.0
 CALL_SECONDS = 60
-RECORDS = 400  # of each partition, at a time
+RECORDS = 400  # records of each partition, at a time
 READ_BY_HALF = 150
 ARTIFACTS = (f"org.apache.kafka:connect-mirror:{apache_kafka.VERSION}",)
 ORDERS = {"retention.ms": "86400000", "max.message.bytes": "2000000", "segment.bytes": "10000000"}
@@ -73,7 +72,7 @@ EACH = {
 
 
 class MirrorMaker:
-    """Its process, with connectors of both directions."""
+    """The process of MirrorMaker, with connectors in both directions."""
 
     def __init__(self, folder: Path, bootstraps: Mapping[str, str]) -> None:
         one, two = NAMES
@@ -82,7 +81,7 @@ class MirrorMaker:
             port = sock.getsockname()[1]
         keys = {
             "clusters": f"{one}, {two}",
-            # Its workers ask each other by this before they fence a predecessor.
+            # Enables the REST requests that workers send each other before they fence a predecessor.
             "dedicated.mode.enable.internal.rest": "true",
             "listeners": f"http://127.0.0.1:{port}",
             "tasks.max": "2",
@@ -112,7 +111,7 @@ class MirrorMaker:
 
 
 class Side:
-    """One of the two clusters; `written` are the committed records by topic and partition."""
+    """One of the two clusters; `written` has the committed records by topic and partition."""
 
     def __init__(self, name: str, bootstrap: str) -> None:
         self.name, self.bootstrap = name, bootstrap
@@ -134,7 +133,7 @@ class Side:
         )
 
     def write(self, topic: str) -> None:
-        """So many records a partition in transactions, each fifth of which is aborted."""
+        """Writes `RECORDS` records to each partition in ten transactions, every fifth of which is aborted."""
         for number in range(10):
             self._producer.begin_transaction()
             is_abort = number % 5 == 4
@@ -208,7 +207,7 @@ class Side:
         self.written["late"] = [[], []]
 
     def described(self) -> dict[str, Any]:
-        """Topics, their configs, and ACLs, in a form that is the same on both sides."""
+        """Returns topics, their configs, and ACLs, in a form that is equal on both sides."""
         topics = reading.topics(self.bootstrap)
         swap = _swapped if self.name == NAMES[1] else str
         return {
@@ -273,7 +272,7 @@ def _mirror(mirror: MirrorMaker, sides: list[Side], claims: Claims) -> None:
         for topic in side.written:
             wanted, found = side.written[topic], _copied(other, topic, side)
             claims.equal(f"{way}: each record of {topic} once, in order", wanted, found)
-    with contextlib.suppress(AssertionError):  # the claim shows the difference
+    with contextlib.suppress(AssertionError):  # the claim reports the difference
         _wait(lambda: one.described() == two.described(), "both are alike")
     claims.equal("topics, configs and ACLs are alike on both", two.described(), one.described())
     for side, other, way in ((one, two, "to Kafka"), (two, one, "from Kafka")):
@@ -281,7 +280,7 @@ def _mirror(mirror: MirrorMaker, sides: list[Side], claims: Claims) -> None:
 
 
 def _copied(at: Side, topic: str, of: Side) -> list[list[tuple[Any, ...]]]:
-    """Returns the records of a topic's copy, as soon as it has as many as the topic."""
+    """Returns the records of a topic's copy once it has as many as the topic."""
     written = of.written[topic]
     _wait(
         lambda: reading.topics(at.bootstrap).get(f"{of.name}.{topic}") == len(written),
@@ -295,7 +294,7 @@ def _copied(at: Side, topic: str, of: Side) -> list[list[tuple[Any, ...]]]:
 
 
 def _check_groups(side: Side, other: Side, way: str, claims: Claims) -> None:
-    """A group that continues on the other side gets all records that it has not read."""
+    """Checks that a group that continues on the other side gets all records that it has not read."""
     copy = f"{side.name}.orders"
     nothing: list[list[tuple[Any, ...]]] = [[] for _ in side.written["orders"]]
     _wait(lambda: _left(other, "all", copy) == nothing, f"{way}: the group is at the end")
@@ -312,7 +311,7 @@ def _check_groups(side: Side, other: Side, way: str, claims: Claims) -> None:
 
 
 def _left(at: Side, group: str, topic: str) -> list[list[tuple[Any, ...]]]:
-    """Returns the records that a group has not read there, by partition."""
+    """Returns the records after a group's offsets, by partition."""
     offsets = reading.offsets(at.bootstrap, group)
     places = [(topic, partition) for partition in range(PARTITIONS["orders"])]
     starts = [offsets.get(place, 0) for place in places]

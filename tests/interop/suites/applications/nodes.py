@@ -1,4 +1,4 @@
-"""Clusters of one kind for applications, and what kills their nodes."""
+"""Clusters of one kind for applications, and the kills of their nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.interop.kills import MINUTES, seconds_of
 from tests.interop.suites.applications import reading
 
 VOTERS, BROKERS = (1, 2, 3), (11, 12, 13)
-# Internal topics of few partitions, which fail over in a moment on a machine that is busy.
+# Internal topics have few partitions, so that they fail over quickly on a busy machine.
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "auto.create.topics.enable": "false",
@@ -25,12 +25,12 @@ SETTINGS = {
 
 
 def seconds() -> float:
-    """How long nodes die."""
+    """Returns the duration of the kills."""
     return seconds_of(float(os.environ.get(MINUTES, "1")))
 
 
 class Nodes:
-    """A cluster as `Kills` takes it."""
+    """A cluster with the interface that `Kills` needs."""
 
     def __init__(self, found: Controllers) -> None:
         self._found = found
@@ -48,7 +48,7 @@ class Nodes:
         return found.leader_id if found is not None and found.leader_id > 0 else None
 
     def kill(self, node: int) -> None:
-        """Once all replicas are in sync: what two dead brokers of three take away is no fault."""
+        """Kills a node once all replicas are in sync, because losses from two dead brokers of three are not a fault."""
         until(lambda: reading.is_whole(self.bootstrap), "all replicas are in sync", SECONDS_MAX)
         self._found.kill(node)
 
@@ -60,7 +60,7 @@ class Nodes:
 def cluster(
     kind: str, root: Path, voters: Sequence[int] = VOTERS, brokers: Sequence[int] = BROKERS
 ) -> Iterator[Nodes]:
-    """This many nodes of a kind; internal topics have three replicas, or one if there is one broker."""
+    """Starts this many nodes of a kind; internal topics have three replicas, or one if there is only one broker."""
     copies = min(len(brokers), 3)
     settings = {
         **SETTINGS,

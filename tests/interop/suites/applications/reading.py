@@ -1,4 +1,4 @@
-"""The records of a cluster's topics and their descriptions, read by a client that no application uses."""
+"""A cluster's records, topics and offsets, read by a client that no application uses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _key_and_value(message: Message) -> Record:
 
 
 class Reader:
-    """A read_committed reader of a topic; `records` by partition, in the order of each, as `seen` gives them."""
+    """A read_committed reader of a topic; `records` are by partition and in order, as returned by `seen`."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Reader:
     ) -> None:
         self.records: list[list[Any]] = [[] for _ in range(partitions)]
         self._seen = seen
-        self.ended: set[int] = set()  # partitions that have been read to their ends
+        self.ended: set[int] = set()  # the partitions that were read to their ends
         settings = {
             "group.id": "judge",
             "isolation.level": "read_committed",
@@ -66,7 +66,7 @@ class Reader:
                 self.ended.add(message.partition())
 
     def read_until(self, is_enough: Callable[[], bool], what: str, seconds: float) -> None:
-        """Until `is_enough`, and what comes after it, which should not be there."""
+        """Reads until `is_enough`, and a little further, to find surplus records."""
 
         def read() -> bool:
             self.poll()
@@ -107,7 +107,7 @@ def is_whole(bootstrap: str) -> bool:
 
 
 def configs(bootstrap: str, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """By topic, what was set on it."""
+    """Returns the configs that were set on each topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in names])
     return {
@@ -129,7 +129,7 @@ def offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
 
 
 def ends(bootstrap: str, topic: str, partitions: int) -> dict[tuple[str, int], int]:
-    """The last stable offset by topic and partition."""
+    """Returns the last stable offset by topic and partition."""
     settings = {"group.id": "judge", "isolation.level": "read_committed"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     found = {

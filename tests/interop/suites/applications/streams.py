@@ -1,8 +1,9 @@
 """Kafka Streams with exactly_once_v2 (`java/Topologies.java`) while nodes and its own instances die.
 
-Two instances share the work. Half way one of them is frozen until its group has given its tasks to the other, and wakes
-up: what it had begun must not be committed. Then it dies by SIGKILL and its directory goes with it: its state comes
-back from the changelogs. A broker and the active controller are killed with SIGKILL in turn, throughout the run.
+Two instances share the work. Halfway, one of them is frozen until its group has assigned its tasks to the other, and
+then resumes: its open transaction must not be committed. Then it is killed with SIGKILL and its directory is deleted;
+its state is restored from the changelogs. A broker and the active controller are killed with SIGKILL in turn,
+throughout the run.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ PARTITIONS, COPIES = 3, 3
 LINES_PER_SECOND = 40
 WORDS = [f"w{number}" for number in range(50)]
 KEYS = [f"k{number}" for number in range(20)]
-# Streams aborts what its dead predecessor left open after ten seconds, a dead member is missed after as long.
+# The open transaction of a dead instance is aborted after ten seconds, and a dead member is noticed after as many.
 ARRIVE_SECONDS_MAX = 240.0
-# Longer than the session of a member, `Topologies` says ten seconds.
+# Longer than the session of a member, which is ten seconds in `Topologies`.
 FROZEN_SECONDS = 15.0
 CALL_SECONDS = 120
 # Configs that Streams sets for its own topics.
@@ -53,7 +54,7 @@ INTERNAL = {
 
 
 class Lines:
-    """Lines of random words, each acknowledged by all replicas in sync; `sent` has them in order."""
+    """A source of lines of random words, each acknowledged by all in-sync replicas; `sent` has them in order."""
 
     def __init__(self, bootstrap: str, seed: int) -> None:
         self.sent: list[tuple[str, str]] = []
@@ -82,7 +83,7 @@ class Lines:
         return dict(Counter(word for _, line in self.sent for word in line.split()))
 
     def running_sums(self) -> dict[str, list[tuple[int, int]]]:
-        """By key, what the second topology must say, in its order."""
+        """Returns the expected output of the second topology, by key and in order."""
         found: dict[str, list[tuple[int, int]]] = {}
         for key, line in self.sent:
             before = found.setdefault(key, [(0, 0)])[-1]
@@ -91,7 +92,7 @@ class Lines:
 
 
 class Instances:
-    """The two instances of the application, by number, each with a directory and a log of its own."""
+    """The two instances of the application, by number, each with its own directory and log."""
 
     def __init__(self, bootstrap: str, folder: Path, classes: str) -> None:
         self._folder = folder
@@ -119,7 +120,7 @@ class Instances:
         self._running[number].send_signal(which)
 
     def kill(self, number: int) -> None:
-        """Kills it with SIGKILL, and deletes its state."""
+        """Kills an instance with SIGKILL, and deletes its state."""
         process = self._running.pop(number)
         process.kill()
         process.wait()
@@ -144,7 +145,7 @@ def sums_of(records: Iterable[reading.Record]) -> dict[str | None, list[tuple[in
 
 
 def counts_of(records: Iterable[reading.Record]) -> tuple[dict[str | None, int], bool]:
-    """The last count of each word, and whether none of a word ever went back."""
+    """Returns the last count of each word, and whether counts never decreased."""
     last: dict[str | None, int] = {}
     is_rising = True
     for word, value in records:

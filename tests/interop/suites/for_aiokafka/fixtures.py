@@ -1,4 +1,4 @@
-"""aiokafka's fixtures, with a broker that was started before them in place of a container's."""
+"""aiokafka's fixtures, with a running broker in place of a container."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ from . import _testutil
 from .conftest_of_aiokafka import *  # noqa: F403 - its fixtures and hooks
 from .conftest_of_aiokafka import KafkaServer
 
-BROKER = os.environ["SUITE_BROKER"]  # its listener that needs no login
+BROKER = os.environ["SUITE_BROKER"]  # the listener without logins
 TOOLS = pathlib.Path(os.environ["SUITE_KAFKA"]) / "bin"
 
 
@@ -35,7 +35,7 @@ class KerberosUtils:
         pytest.skip("there is no Kerberos")
 
     def kdestroy(self):
-        """There is no Kerberos."""
+        """Does nothing, because there is no Kerberos."""
 
 
 @pytest.fixture(scope="session")

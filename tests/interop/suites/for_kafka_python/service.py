@@ -1,4 +1,6 @@
-"""`test.service`, which kafka-python's sdist leaves out: servers that its fixtures start, and others."""
+"""A replacement of `test.service`, which kafka-python's sdist lacks: servers that its fixtures start, and external
+ones.
+"""
 
 import re
 import subprocess
@@ -7,7 +9,7 @@ import time
 from pathlib import Path
 
 POLL_SECONDS = 0.1
-# Said by a log of Apache Kafka alone; ours has the users of `storage format` before it says that it has started.
+# A text in the log of Apache Kafka only; our node has the users of `storage format` before it logs that it has started.
 ONLY_KAFKA_SAYS = "UserScramCredentialRecord"
 
 
@@ -18,14 +20,14 @@ class ExternalService:
         self.host, self.port = host, port
 
     def dump_logs(self):
-        """It has its logs elsewhere."""
+        """Does nothing: the logs are elsewhere."""
 
     def stop(self):
         """Does nothing: the program that started it stops it."""
 
 
 class SpawnedService:
-    """A process; what it prints goes to a file."""
+    """A process, with its output in a file."""
 
     def __init__(self, args, env):
         self.args, self.env = args, env
@@ -37,8 +39,8 @@ class SpawnedService:
             self.process = subprocess.Popen(self.args, env=self.env, stdout=log, stderr=log)
 
     def wait_for(self, pattern, timeout):
-        """Returns whether the output has the pattern within `timeout` seconds. Their patience is for a machine of its
-        own.
+        """Returns whether the output matches the pattern within `timeout` seconds, or within a minute, because the
+        suite's timeouts are too short for a shared machine.
         """
         deadline = time.monotonic() + max(timeout, 60)
         if ONLY_KAFKA_SAYS in pattern and self.env.get("SUITE_KIND") == "ours":
