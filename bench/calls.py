@@ -4,11 +4,9 @@ bytes out, in this process, warm.
 Counts are the same on every machine, so `tests/test_calls.py` compares each row with its mark in `bench/calls.toml`.
 Requests over the wire are sent one at a time by a thread of their own. Only the loop's thread is counted: everything
 that the nodes in this process do, with trio. A row has the fewest of each number among repetitions, since timers run
-beside some. Rows that are `fsynced` have the middle: how often the loop turns while a thread flushes depends on the
-disk.
-
-`answered` are the calls until the last byte of the response goes to the socket. `calls` are those until the loop waits
-again and nothing is left to do. `--told NAME` prints the functions of a row, those called most often first.
+during some. Rows that are `fsynced` have the median: the number of turns of the loop while a thread flushes depends on
+the disk. `answered` are the calls until the last byte of the response goes to the socket. `calls` are those until the
+loop waits again and nothing is left to do. `--told NAME` prints the functions of a row, those called most often first.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 TIMEOUT_SECONDS = 30.0
 # The loop is idle if it has called nothing for this time.
 REST_SECONDS = 0.004
-# Then nothing of the request before is left that waits for the next flush.
+# After this time, no work of the previous request still waits for the next flush.
 FSYNC_REST_SECONDS = LEFT_SECONDS_MAX + REST_SECONDS
 FRAME_SIZE = struct.Struct(">i")
 
@@ -79,8 +77,8 @@ Measured = dict[str, tuple[Row, Counts]]
 
 
 def chosen(repetitions: list[Counts], kib: float, *, fsync: bool = False) -> tuple[Row, Counts]:
-    """The fewest of each number, since timers run beside some repetitions; with `fsync` the middle one of each. Also
-    returns the repetition with the fewest calls until its response, or the middle one.
+    """Returns the fewest of each number, since timers run during some repetitions; with `fsync` the median of each.
+    Also returns the repetition with the fewest calls until its response, or the median one.
     """
     place = len(repetitions) // 2 if fsync else 0
     marked, calls, functions, files = (
@@ -89,7 +87,7 @@ def chosen(repetitions: list[Counts], kib: float, *, fsync: bool = False) -> tup
             *((one.marked, one.calls, one.functions, one.files) for one in repetitions), strict=True
         )
     )
-    # Fewer calls after the response mean that fewer timers ran beside it.
+    # Fewer calls after the response mean that fewer timers ran meanwhile.
     counts = sorted(repetitions, key=lambda repetition: (repetition.marked, repetition.calls))[
         place
     ]

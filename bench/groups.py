@@ -139,7 +139,7 @@ def idle_bench(open_cluster: Opener, system: str) -> list[Figure]:
                 coordinator(ask, "idle")
                 settle = _classic if protocol == "classic" else _consumer
                 members = [settle(ask, number) for number in range(IDLE_MEMBERS)]
-                _beat(ask, members, IDLE_SECONDS)  # until members of KIP-848 have settled
+                _beat(ask, members, IDLE_SECONDS)  # members of KIP-848 need this long to settle
                 with measured(cluster.pids()) as usage:
                     beats = _beat(ask, members, IDLE_SECONDS)
             label = f"{IDLE_MEMBERS} idle members, {protocol}"

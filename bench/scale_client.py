@@ -149,8 +149,8 @@ def known_everywhere(clients: Clients, name: str, count: int, pause: float = 0.0
 
 
 def all_applied(clients: Clients, name: str, count: int, of_each: int | None = None) -> bool:
-    """Waits until every partition has a leader that serves it, which requires its log; `of_each` bounds the partitions
-    that are checked for each leader.
+    """Waits until every partition has a leader that serves it, which requires its log; `of_each` limits the number of
+    partitions that are checked for each leader.
     """
     partitions = _metadata(clients[0], name).topics[0].partitions
     if len(partitions) < count or any(partition.leader_id < 0 for partition in partitions):

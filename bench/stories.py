@@ -63,7 +63,7 @@ LEFT_OUT = re.compile(
     r"|quorum/(metadata/(image|records|topic_names)|controller/(configs|partitions/(index|placement)))"
     r"|quorum/controller/(nodes/(registrar|reachability)|tasks/turns)|trimaran/"
 )
-# The way of an append to the system call, which the Produce shows step by step, also within a folder.
+# The path of an append to the system call, which the Produce shows step by step, even within a folder.
 SHOWN = {
     ("log/partitions/local_log.py", "LocalLog.prepare_flush"),
     ("log/durability/flush.py", "Flushing.prepare"),
@@ -71,7 +71,7 @@ SHOWN = {
     ("log/durability/syncing.py", "Fdatasyncs.submit"),
     ("log/durability/flush.py", "Flushing.finish"),
 }
-# Tasks that continue, ends, and the rule that an idle node follows, too.
+# Resumed tasks, ends of requests, and the functions of a rule that an idle node follows, too.
 NAMES_LEFT_OUT = re.compile(
     r"(.*\.)?(run|close|publish|wait_for|deadline|expect|earliest|encode|encoded|decode_answer|stop_reading"
     r"|end_offset_for_epoch|answer_changes|commit|forward_frame|handle|locate|log_changed|note|others|read_bytes"

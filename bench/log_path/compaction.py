@@ -67,7 +67,7 @@ def main() -> None:
     log = _open(Path(sys.argv[1]))
     _ = (
         log.producers
-    )  # a broker has them in memory, and so does Kafka's log before its cleaner begins
+    )  # a broker has the producers in memory, as does Kafka's log before its cleaner begins
     dirt = dirt_of(log, cleaned_to=None, high_watermark=log.log_end_offset, now_ms=TIME_MS)
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, cpu = time.perf_counter(), time.process_time()

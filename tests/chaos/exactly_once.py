@@ -1,6 +1,5 @@
-"""The required result of a run of consume-transform-produce: every input once in the output, no aborted one.
-
-Pure functions over what was seen; `tests/chaos/test_exactly_once.py` gives them broken histories.
+"""The required result of a run of consume-transform-produce: every input is in the output once, and no aborted one.
+These are pure functions over the observations; `tests/chaos/test_exactly_once.py` tests them with broken histories.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Counts, all of which must be 0.
+    """Counts of errors, all of which must be 0.
 
     Args:
-        lost: inputs that were acknowledged and are not in the output.
+        lost: acknowledged inputs that are not in the output.
         doubled: values that are in the output more than once.
-        aborted_seen: values of aborted transactions that a read_committed reader was given.
+        aborted_seen: values of aborted transactions that a read_committed reader received.
         invented: values in the output that were never sent.
-        unstable: places where a reader that read along saw something else than one who read at the end.
-        out_of_order: a reader was given an offset again, or a smaller one.
+        unstable: offsets at which a concurrent reader saw another value than a reader at the end.
+        out_of_order: offsets that a reader received again, or after a larger one.
     """
 
     lost: int
@@ -62,7 +61,9 @@ def judge(
     output: Mapping[Place, bytes],
     read_along: Iterable[tuple[Place, bytes]],
 ) -> Verdict:
-    """`sent` were tried, `acked` of them certainly arrived; `output` is what a read_committed reader finds at last."""
+    """Returns the verdict. `sent` are all attempted values, `acked` the acknowledged ones, and `output` is what a
+    read_committed reader finds at the end.
+    """
     along = list(read_along)
     seen = [*output.values(), *(value for _, value in along)]
     counts = Counter(output.values())

@@ -1,7 +1,6 @@
-"""Observations of clients during a chaos run, and the audit against the final content of the log.
-
-Every value is unique (`producer/number`). An acknowledged one must be at its partition and offset; none may be there
-twice (the producers are idempotent); one whose outcome is unknown (time-out) may be there or not.
+"""Observations of clients during a chaos run, and their comparison with the final content of the log. Every value is
+unique (`producer/number`). An acknowledged value must be at its partition and offset. No value may be there twice,
+because the producers are idempotent. A value with an unknown outcome (timeout) may be there or not.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from trimaran.demo.workload import read_everything
 
 PACE_SECONDS = 0.002
 FLUSH_SECONDS_MAX = 60.0
-IN_FLIGHT_MAX = 20_000  # records a producer may have open while the cluster is away
+# the maximum of unacknowledged records of a producer while the cluster is unavailable
+IN_FLIGHT_MAX = 20_000
 
 
 @dataclass
 class History:
-    """Outcomes by value: the place of acknowledgement. Only producers' callbacks write."""
+    """Outcomes: the acknowledged partition and offset by value, written only by the producers' callbacks."""
 
     acked: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     unknown: int = 0
@@ -52,7 +52,7 @@ class History:
 
 
 class ProducerLoad:
-    """Idempotent producers with acks=all, in threads, until the block ends; then all that is open is flushed."""
+    """Runs idempotent producers with acks=all in threads until the block ends, and then flushes them."""
 
     def __init__(self, bootstrap: str, topic: str, producers: int, history: History) -> None:
         self._stop = threading.Event()
@@ -92,8 +92,8 @@ class ProducerLoad:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Counts of broken promises: `lost` acked but gone, `moved` acked elsewhere, `duplicates` values that are there
-    twice.
+    """Counts of errors: `lost` values were acknowledged but are missing, `moved` ones were acknowledged at another
+    offset, and `duplicates` occur twice.
     """
 
     lost: int
@@ -102,7 +102,7 @@ class Verdict:
 
 
 def audit(bootstrap: str, topic: str, partitions: int, history: History) -> Verdict:
-    """Reads everything and compares. Raises TimeoutError when a partition cannot be read to its end."""
+    """Reads everything and returns the verdict. Raises TimeoutError if a partition cannot be read to its end."""
     places: dict[bytes, list[tuple[int, int]]] = {}
     for place, value in read_everything(bootstrap, topic, partitions):
         places.setdefault(value, []).append(place)

@@ -1,10 +1,9 @@
-"""`./dev chaos [RUNS]`: kill -9 of real processes under load, then every acknowledged record must be where it was
-acknowledged.
-
-A run: 3 controllers, 3 brokers, ZooKeeper and mirror; producers with acks=all; every two seconds for half a minute a
-random controller or broker dies by SIGKILL and is started again a second later; then everything is read back and `zk
-verify` must find no difference. A run without an acknowledgement or a killed node counts as failed. Failed cases are
-never tried again. The environment variable `CHAOS_SECONDS` sets for how long nodes are killed.
+"""`./dev chaos [RUNS]`: kills real processes with SIGKILL under load; afterwards every acknowledged record must be at
+its acknowledged offset. A run has 3 controllers, 3 brokers, ZooKeeper and a mirror, and producers with acks=all. Every
+two seconds for half a minute, a random controller or broker is killed with SIGKILL, and started again a second later.
+Then everything is read back, and `zk verify` must find no difference. A run without an acknowledgement or a killed node
+counts as failed. Failed cases are never repeated. The environment variable `CHAOS_SECONDS` sets for how long nodes are
+killed.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Outcome:
 
 
 class LocalCluster:
-    """A 3 + 3 cluster of ours, driven by the commands a user has."""
+    """A 3 + 3 cluster of ours, controlled by a user's commands."""
 
     def __init__(self, data: Path, *options: str) -> None:
         self.data = data
@@ -90,7 +89,7 @@ class LocalCluster:
 def kill_and_restart(
     cluster: LocalCluster, prng: random.Random, kills: dict[str, int], *roles: str
 ) -> None:
-    """Kills nodes of these roles for `KILL_FOR_SECONDS`; every victim is up again at the end."""
+    """Kills nodes of these roles for `KILL_FOR_SECONDS`; every victim is running again at the end."""
     deadline = time.monotonic() + KILL_FOR_SECONDS
     while time.monotonic() < deadline:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The checker of exactly-once finds what is wrong with broken histories, and nothing in sound ones."""
+"""The checker of exactly-once finds the errors in broken histories, and none in correct ones."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
-"""Node directories in a bucket of a real S3 server (moto) and in a small HDFS of Hadoop, read by Spark through fsspec
-drivers. Servers and drivers are installed only for the test, because the S3 server needs an older python-dateutil than
+"""Node directories in a bucket of a real s3 server (moto) and in a small HDFS of Hadoop, read by Spark through fsspec
+drivers. Servers and drivers are installed only for the test, because the s3 server needs an older python-dateutil than
 we pin.
 """
 
@@ -82,7 +82,7 @@ def data(tmp_path_factory):
 
 @contextmanager
 def s3(environ, log):
-    """Starts an S3 server; yields its address."""
+    """Starts an s3 server; yields its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,1 +1,1 @@
-"""`./dev chaos --mirror`: faults of everything around the ZooKeeper mirror, and of the mirror itself, one at a time."""
+"""`./dev chaos --mirror`: faults of the ZooKeeper mirror and of everything around it, one at a time."""

@@ -1,4 +1,4 @@
-"""Changes of metadata that a run asks brokers for, with requests that both kinds of cluster know."""
+"""Changes of metadata during a run, with requests that both kinds of cluster support."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WIDE_PARTITIONS = 500
 PULSE_KEY = "retention.ms"
 PULSE_BASE = 1_000_000_000
 PULSES_PER_SECOND = 5
-# Numbers of all pulses of this process, so that no two are confused.
+# Numbers of pulses, which are unique within this process.
 NUMBERS = count(1)
 BURST_TOPICS, BURST_PARTITIONS = 60, 4
 CALL_SECONDS = 20.0
@@ -61,7 +61,7 @@ LITERAL, PREFIXED, SOMEBODY, ALTER_CONFIGS, ALLOW = 3, 4, "User:somebody", 11, 3
 
 
 class Changes:
-    """One client of the cluster's brokers; not for several threads."""
+    """A client of the cluster's brokers, for one thread only."""
 
     def __init__(self, quorum: Quorum) -> None:
         security = quorum_security(quorum.properties)
@@ -74,11 +74,11 @@ class Changes:
         self._swapped = False
 
     def another(self) -> Changes:
-        """A copy for another thread."""
+        """Returns a copy for another thread."""
         return Changes(self._quorum)
 
     def prepare(self) -> None:
-        """Makes what the faults need, and one entity of each kind."""
+        """Creates the topics and entities that the faults need."""
         self._create((PULSE, 1), (BAD, 2), (WIDE, WIDE_PARTITIONS))
         if self._quorum.zookeeper_user:
             ask_token = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
@@ -98,7 +98,7 @@ class Changes:
         self.configure(TOPIC, PULSE, PULSE_KEY, str(PULSE_BASE + number))
 
     def touch_bad(self) -> None:
-        """Changes an entity of each kind, so that znodes that an outsider forged or locked must be written."""
+        """Changes an entity of each kind, so that the mirror must write znodes that an outsider forged or locked."""
         self._round += 1
         self.configure(TOPIC, BAD, PULSE_KEY, str(PULSE_BASE + self._round))
         self.configure(
@@ -123,7 +123,7 @@ class Changes:
             configs=[AlterableConfig(name=key, config_operation=0, value=value)],
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-        # Only a broker itself may take its own config, as in Kafka's ConfigAdminManager.
+        # Only the broker itself accepts its own config, as in Kafka's ConfigAdminManager.
         (answer,) = self._client.call(int(name) if kind == BROKER else None, request).responses
         _check(answer.error_code, f"{key} of {name}")
 
@@ -159,7 +159,7 @@ class Changes:
             _check(answer.error_code, f"ACLs: {answer.error_message}")
 
     def burst(self) -> None:
-        """Many topics come, or go."""
+        """Creates many topics, or deletes them."""
         names = [f"burst-{number}" for number in range(BURST_TOPICS)]
         if not self._has_burst:
             self._create(*((name, BURST_PARTITIONS) for name in names))
@@ -171,7 +171,7 @@ class Changes:
         self._has_burst = not self._has_burst
 
     def turn_wide(self) -> None:
-        """Another leader for each of its partitions."""
+        """Changes the leader of each partition of the wide topic."""
         self._turn(WIDE, WIDE_PARTITIONS)
 
     def _turn(self, topic: str, partitions: int) -> None:
@@ -210,7 +210,7 @@ class Changes:
 
 
 class Pulses:
-    """Changes one topic's config a few times a second while the block runs; `acked` has the times of the answers."""
+    """Changes one topic's config a few times per second during the block; `acked` has the times of the responses."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes.another()
@@ -232,7 +232,7 @@ class Pulses:
             try:
                 self._changes.pulse(number)
             except (ConnectionLost, RequestTimedOut, AssertionError):
-                continue  # expected: the fault affects the quorum
+                continue  # errors are expected if the fault affects the quorum
             self.acked[number] = time.monotonic()
 
 

@@ -1,6 +1,5 @@
-"""Observes quorum and ZooKeeper from outside during a fault, and reports when the two are equal again.
-
-A thread with trio in it: an observer of the quorum, and ZooKeeper sessions of its own, past any proxy.
+"""Observes the quorum and ZooKeeper from outside during a fault, and reports when the two are equal again. A thread
+runs trio with an observer of the quorum, and with its own ZooKeeper sessions, which bypass any proxy.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper, open_keeper
 
 START_SECONDS = 30.0
 LOOK_SECONDS = 0.004
-# Session timeout of an eye; after that long without an answer it takes another session.
+# Session timeout of an eye; after this time without a response it opens another session.
 SESSION_MS = 4000
 CONNECT_SECONDS = 1.0
 AGAIN_SECONDS = 0.02
@@ -41,15 +40,16 @@ SILENT_SECONDS = 2.0
 
 @dataclass
 class Sight:
-    """Observations of a fault: when each pulse was last missed in ZooKeeper, and for how long a broker was."""
+    """Observations during a fault: when each pulse was last missing in ZooKeeper, and for how long a broker was
+    missing.
+    """
 
     pulses: dict[int, float] = field(default_factory=dict)
     gone_seconds: float = 0.0
 
     def behind(self, acked: Mapping[int, float]) -> list[float]:
-        """For how many seconds after its answer each pulse was still missing in ZooKeeper, at least.
-
-        Infinity if neither it nor a later one was ever seen there.
+        """Returns for each pulse the minimum time in seconds for which it was missing in ZooKeeper after its response.
+        The time is infinite if neither the pulse nor a later one was ever seen there.
         """
         seen = dict(self.pulses)
         found: list[float] = []
@@ -62,10 +62,9 @@ class Sight:
 
 
 def in_step_but_for_pulses(report: VerifyReport, before: Migration, newest: int) -> VerifyReport:
-    """The report of a comparison that began with `before`, without what pulses changed meanwhile.
-
-    `zk verify` needs a tree that does not change. If a comparison takes longer than the time between two pulses it
-    never does, and the time would be the eye's instead of the mirror's. Whatever else changes meanwhile is a
+    """Returns the report of a comparison that began with `before`, without the changes by pulses meanwhile. `zk verify`
+    needs a tree that does not change, but a comparison may take longer than the time between two pulses, so that the
+    result would depend on the speed of the eye instead of the mirror. Any other change during the comparison is a
     difference.
     """
     pulse = EntityConfig.topic_path(PULSE)
@@ -108,13 +107,13 @@ class Eye:
         self._thread.join()
 
     def equal(self, seconds: float) -> tuple[float, VerifyReport]:
-        """When ZooKeeper was equal to the quorum's metadata, including its present state, on `time.monotonic`; infinity
-        if it never was in time.
+        """Returns the time (`time.monotonic`) at which ZooKeeper was equal to the quorum's current metadata, and the
+        report; infinity if it was not equal within `seconds`.
         """
         return trio.from_thread.run(self._equal, seconds, trio_token=self._token)
 
     def behind(self, acked: Mapping[int, float]) -> list[float]:
-        """`Sight.behind`, once the last pulse was seen or cannot come any more."""
+        """Returns `Sight.behind` once the last pulse was seen, or has had enough time."""
         deadline = time.monotonic() + LAST_PULSE_SECONDS
         while acked and max(self.sight.pulses, default=0) < max(acked):
             if time.monotonic() > deadline:

@@ -16,9 +16,9 @@ SESSION_MS = 6000
 SESSION_SECONDS = SESSION_MS / 1000
 CONVERGE_SECONDS = 3.0
 STAND_SECONDS = 4.0
-# Longer than a session of the mirror's.
+# Longer than a session of the mirror.
 EXPIRY_SECONDS = SESSION_SECONDS + 4.0
-# Time for one znode.
+# The time allowed for the repair of one znode.
 ZNODE_SECONDS = 1.5
 BEHIND_SECONDS = 0.1
 CPU_SHARE = 0.05
@@ -26,11 +26,9 @@ CPU_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Fault:
-    """`mark_seconds` is how soon after its end all must be in step.
-
-    `victims`: it is played for each of these znodes, one after the other. `brokers_go`: it removes broker znodes by its
-    nature. `one_znode`: nothing else may be held up. `is_load`: the mirror has real work to do meanwhile, so its CPU
-    time is not judged.
+    """A fault. `mark_seconds` is the maximum time from its end until ZooKeeper is in step. The fault is repeated for
+    each znode in `victims`. `brokers_go` means that the fault itself removes broker znodes, `one_znode` that no other
+    znode may be delayed, and `is_load` that the mirror has real work meanwhile, so that its CPU time has no target.
     """
 
     story: Story

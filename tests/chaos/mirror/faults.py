@@ -1,4 +1,6 @@
-"""The faults, a function each: what is done, `yield` while it stands, what ends it. Outsiders: `outsider.py`."""
+"""The faults, each a function that injects the fault, yields while it lasts, and ends it. See `outsider.py` for
+intruders.
+"""
 
 from __future__ import annotations
 
@@ -216,7 +218,7 @@ FAULTS = (
     _of_one(outsider.outsider_forges, *WITH_DATA, *SECRETS),
     _of_one(outsider.outsider_adds, *WITH_DATA[1:], *SECRETS),
     _of_one(outsider.outsider_locks, *WITH_DATA, *SECRETS, *PARENTS),
-    # Without these three a mirror must write nothing at all, so other topics wait.
+    # A mirror must write nothing without these three znodes, so other topics wait.
     _of_claim(outsider.outsider_deletes),
     _of_claim(outsider.outsider_forges),
     _of_claim(outsider.outsider_locks),

@@ -1,4 +1,4 @@
-"""A proxy between the mirror and ZooKeeper, which cuts or forges answers on request."""
+"""A proxy between the mirror and ZooKeeper that cuts or forges responses on request."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
-# The replacement of a frame of the server: frames in its place, or None to cut the connection.
+# Returns the frames that replace a frame of the server; None cuts the connection.
 Harm = Callable[[bytes], list[bytes] | None]
 CUT_SHARE, LIE_SHARE = 0.1, 0.2
-_HEADER = struct.Struct("!iqi")  # of an answer: xid, zxid, error
+_HEADER = struct.Struct("!iqi")  # the header of a response: xid, zxid, error
 
 
 class LyingProxy:
-    """Listens on a port of its own; harmless until `harm` is set."""
+    """A proxy with its own port, which only forwards until `harm` is set."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self._target = target
@@ -38,7 +38,7 @@ class LyingProxy:
         self.cut()
 
     def cut(self) -> None:
-        """Ends the present connections."""
+        """Closes the current connections."""
         cut, self._open = self._open, []
         for item in cut:
             _shut(item)
@@ -94,12 +94,12 @@ class LyingProxy:
 
 
 def cutting(prng: random.Random) -> Harm:
-    """One answer in ten is cut in its middle, with its connection."""
+    """Cuts one response in ten in the middle, and closes the connection."""
     return lambda frame: None if prng.random() < CUT_SHARE else [frame]
 
 
 def forging(prng: random.Random) -> Harm:
-    """One answer in five differs from what ZooKeeper sent; lengths of frames are correct."""
+    """Alters one response in five; lengths of frames stay correct."""
     lies = (_flip, _shorten, _rename, _refuse, _from_the_future, _repeat, _invent, _count)
 
     def lie(frame: bytes) -> list[bytes]:
@@ -148,7 +148,7 @@ def _invent(frame: bytes, prng: random.Random) -> list[bytes]:
 
 
 def _count(frame: bytes, prng: random.Random) -> list[bytes]:
-    """A number that may be the length of something becomes very large, or negative."""
+    """Replaces a number that may be a length by a very large or negative one."""
     at = prng.randrange(_HEADER.size, max(_HEADER.size + 1, len(frame) - 3))
     number = prng.choice((0x7FFFFFFF, 0x10000000, -2))
     return [frame[:at] + struct.pack("!i", number) + frame[at + 4 :]]

@@ -16,7 +16,7 @@ NOBODY_ELSE = [make_digest_acl("outsider", "secret", all=True)]
 
 STATE = f"/brokers/topics/{BAD}/partitions/0/state"
 CLAIM = ("/controller", "/controller_epoch", "/migration")
-# With data of the mirror's. A broker's own two are named by `BROKER`.
+# Znodes with data of the mirror; `BROKER` is replaced by a broker id.
 BROKER = "{broker}"
 WITH_DATA = (
     "/cluster/id",
@@ -35,7 +35,7 @@ WITH_DATA = (
     "/feature",
     "/latest_producer_id_block",
 )
-# Exists in a quorum with tokens; a user's credentials are next to the quotas of `BAD`.
+# Znodes in a quorum with tokens; a user's credentials are next to the quotas of `BAD`.
 TOKEN = "{token}"
 SECRETS = (f"/delegation_token/tokens/{TOKEN}",)
 PARENTS = (
@@ -77,5 +77,5 @@ def outsider_locks(scene: Scene) -> Iterator[None]:
         client.set_acls(scene.victim, NOBODY_ELSE)
         scene.changes.touch_bad()
         yield
-        with suppress(NoNodeError):  # the mirror may replace what it may not read
+        with suppress(NoNodeError):  # the mirror may replace a znode that it may not read
             client.set_acls(scene.victim, OPEN_ACL_UNSAFE)

@@ -1,4 +1,4 @@
-"""Quorums that are mirrored: ours and Apache Kafka's. Three controllers and two brokers of each."""
+"""The mirrored quorums, ours and Apache Kafka's, each with three controllers and two brokers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from pathlib import Path
 from tests.cluster.processes import LocalCluster, trimaran, until
 from tests.interop import apache_kafka
 
-# ACLs are among the mirrored metadata; every user may do everything all the same.
+# ACLs are part of the mirrored metadata, but every user may do everything.
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-# Enough for 750 partitions; five of these and the mirrors share one machine.
+# The heap of each node, enough for 750 partitions; five nodes and the mirrors share one machine.
 KAFKA_HEAP = "256m"
 
 
 class Quorum(ABC):
-    """Addresses, and what may be done to its leader.
-
-    `properties` is what clients and mirrors need for it; where these say so, secrets are mirrored, by the user
-    `zookeeper_user` of ZooKeeper's.
+    """A quorum: its addresses, and actions on its leader. `properties` are the settings of clients and mirrors. If
+    these enable it, secrets are mirrored, by ZooKeeper's user `zookeeper_user`.
     """
 
     bootstrap: str
@@ -36,7 +34,7 @@ class Quorum(ABC):
     zookeeper_user = ""
 
     def leader(self, config: Path) -> int:
-        """The id of the active controller, once there is one; `config` has the properties."""
+        """Waits for an active controller; returns its id. `config` is the file with the properties."""
         words = ("-B", self.controllers, "--command-config", config, "-o", "json")
 
         def ask() -> int | None:
@@ -48,11 +46,11 @@ class Quorum(ABC):
 
     @abstractmethod
     def kill(self, controller: int) -> None:
-        """Ends it without a warning."""
+        """Kills a node with SIGKILL."""
 
     @abstractmethod
     def restart(self, controller: int) -> None:
-        """Begins to start it."""
+        """Starts a node without waiting for it."""
 
     @abstractmethod
     def pid(self, controller: int) -> int: ...

@@ -1,9 +1,8 @@
-"""`./dev chaos --mirror`: one fault after the other around the ZooKeeper mirror, in front of both kinds of quorum.
-
-Each fault has its own new ZooKeeper, mirrors, and an eye that watches both sides from outside. Meanwhile a topic's
-config changes five times a second. Judged are: how soon after the fault all is in step again, what `zk verify` finds
-then, for how long a broker that lives had no znode, how far other topics were behind because of one bad znode, and the
-CPU of a mirror while the fault stands. A failed case is not repeated.
+"""`./dev chaos --mirror`: one fault after another around the ZooKeeper mirror, with each kind of quorum. Each fault has
+a new ZooKeeper, new mirrors, and an eye that observes both sides from outside. Meanwhile a topic's config changes five
+times per second. The results are the time from the end of the fault until ZooKeeper is in step, the findings of `zk
+verify` after that, the time for which a live broker had no znode, the delay of other topics by one bad znode, and the
+CPU use of a mirror during the fault. A failed case is not repeated.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from tests.chaos.mirror.secured import secured
 from tests.cluster.processes import trimaran
 from trimaran.zkcompat.zookeeper import server_process
 
-# Time after which a mirror that is never in step again counts as lost.
+# Time after which a mirror that is not in step counts as failed.
 PATIENCE_SECONDS = 15.0
-# Three ZooKeepers start at once, next to a whole Apache Kafka cluster.
+# Three ZooKeeper servers start at once, next to a whole Apache Kafka cluster.
 START_SECONDS = 60.0
 QUORUMS = {"own": ours, "kafka": kafkas, "secured": secured}
 HEADINGS = ("fault", "in step after", "at most", "brokers gone", "others behind", "CPU")
@@ -38,7 +37,7 @@ HEADINGS = ("fault", "in step after", "at most", "brokers gone", "others behind"
 
 @dataclass
 class Outcome:
-    """The result of one fault in front of one quorum; the worst of all its victims. Times in seconds."""
+    """The result of one fault with one quorum: the worst among all victims. Times are in seconds."""
 
     fault: Fault
     quorum: str
@@ -54,11 +53,11 @@ class Outcome:
 
     @property
     def cpu(self) -> float:
-        """The share of a CPU that the busiest mirror used while the fault lasted."""
+        """The share of a CPU that the busiest mirror used during the fault."""
         return self.cpu_seconds / self.stood if self.stood else 0.0
 
     def misses(self) -> Iterator[str]:
-        """The missed targets, as text."""
+        """Yields the missed targets as text."""
         if self.problem:
             yield self.problem
             return
@@ -82,7 +81,7 @@ class Outcome:
         return self.skipped or "; ".join(self.misses()) or "ok"
 
     def row(self) -> tuple[str, ...]:
-        """A row as in the docs, with the missed targets."""
+        """Returns a row as in the docs, with the missed targets."""
         name = self.fault.name if self.verdict == "ok" else f"{self.fault.name} ({self.verdict})"
         mark = f"{self.fault.mark_seconds:.0f} s"
         if self.skipped or self.problem:
@@ -94,7 +93,7 @@ class Outcome:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """A table for each kind of quorum, as in the docs."""
+    """Returns a table for each kind of quorum, as in the docs."""
     tables = []
     for quorum in dict.fromkeys(outcome.quorum for outcome in outcomes):
         found = [outcome.row() for outcome in outcomes if outcome.quorum == quorum]
@@ -105,7 +104,7 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def play(fault: Fault, quorum: Quorum, name: str, folder: Path, changes: Changes) -> Outcome:
-    """One fault, once for each of its victims."""
+    """Runs one fault, once for each of its victims."""
     outcome = Outcome(fault, name)
     with scene(quorum, folder, changes, fault) as played:
         with Pulses(changes) as pulses:
@@ -151,7 +150,7 @@ def _verify(played: Scene) -> str:
 def run_in_front_of(
     name: str, faults: list[Fault], folder: Path, keep: Path | None
 ) -> Iterator[Outcome]:
-    """All faults with one quorum."""
+    """Runs all faults with one quorum."""
     with QUORUMS[name](folder) as quorum:
         changes = Changes(quorum)
         changes.prepare()

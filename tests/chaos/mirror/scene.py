@@ -1,4 +1,4 @@
-"""ZooKeeper, the mirrors in front of a quorum, and an outsider: everything that a fault may act on."""
+"""The environment of a fault: ZooKeeper, the mirrors of a quorum, and an outsider."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ READY_SECONDS = 30.0
 
 
 class NotPossibleHere(Exception):
-    """A fault cannot be played on this machine."""
+    """Raised if a fault is not possible on this machine."""
 
 
 @dataclass
 class MirrorProcess:
-    """`trimaran zk mirror` with a directory of its own."""
+    """A process `trimaran zk mirror` with its own directory."""
 
     folder: Path
     controllers: str
@@ -85,7 +85,7 @@ class MirrorProcess:
 
 @dataclass
 class Keepers:
-    """ZooKeeper: one server, or three (`ensemble`)."""
+    """The ZooKeeper of a fault: one server, or three (`ensemble`)."""
 
     folder: Path
     port: int
@@ -104,7 +104,7 @@ class Keepers:
         self.server.kill()
 
     def stop(self) -> None:
-        """Frozen or not, running or not."""
+        """Stops all servers, whether they are running, frozen or stopped."""
         if self.server is not None and self.server.running():
             self.server.kill()
 
@@ -123,8 +123,8 @@ class Keepers:
 
     @contextmanager
     def own_disk(self) -> Iterator[None]:
-        """All of the server's files are on a small disk meanwhile. Raises NotPossibleHere without the right to
-        mount.
+        """Puts all of the server's files on a small disk until the block ends. Raises NotPossibleHere without the right
+        to mount.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(self.folder)]
@@ -144,7 +144,7 @@ class Keepers:
         os.close(filler)
 
     def empty_disk(self) -> None:
-        """The disk has room again; a server that has ended is started, as an operator would."""
+        """Frees the disk, and starts a server that has ended, as an operator would."""
         assert self.server is not None
         (self.folder / "filler").unlink()
         if not self.server.running():
@@ -153,8 +153,8 @@ class Keepers:
 
 @dataclass
 class Scene:
-    """Everything that one fault is played with; `victim` is the znode that an outsider tampers with. `config` is
-    the file of the mirrors.
+    """The environment of one fault; `victim` is the znode that an outsider tampers with, and `config` the mirrors'
+    file.
     """
 
     quorum: Quorum
@@ -175,12 +175,12 @@ class Scene:
         return [mirror.cpu_seconds() for mirror in self.mirrors]
 
     def stop(self) -> None:
-        """Ends the mirrors."""
+        """Stops the mirrors."""
         for mirror in self.mirrors:
             mirror.stop()
 
     def leading(self) -> MirrorProcess:
-        """The mirror that holds the claim, once it has reported."""
+        """Returns the mirror that holds the claim, once it has reported."""
         pid = until(self._leading_pid, "a mirror that leads", READY_SECONDS)
         return next(mirror for mirror in self.mirrors if mirror.pid == pid)
 
@@ -202,7 +202,7 @@ class Scene:
         assert self.eye.equal(READY_SECONDS)[0] < float("inf"), f"{folder} is never in step"
 
     def _told(self) -> set[int]:
-        """The processes that lead or stand by."""
+        """Returns the process ids of mirrors that are active or on standby."""
         root = REPORT_PARENTS[-1]
         with self.outsider() as client, suppress(NoNodeError):
             found = [client.get(f"{root}/{name}")[0] for name in client.get_children(root)]
@@ -212,19 +212,19 @@ class Scene:
 
     @contextmanager
     def bursting(self) -> Iterator[None]:
-        """Topics come and go meanwhile, many at once."""
+        """Creates and deletes many topics at once until the block ends."""
         with _again_and_again(self.changes.another().burst, BURST_SECONDS):
             yield
 
     @contextmanager
     def turning(self) -> Iterator[None]:
-        """Meanwhile, each of 500 partitions changes its leader once a second."""
+        """Changes the leader of each of 500 partitions once per second until the block ends."""
         with _again_and_again(self.changes.another().turn_wide, 1.0):
             yield
 
     @contextmanager
     def outsider(self) -> Iterator[Any]:
-        """An intruder with a ZooKeeper shell, and with the mirror's password if there is one."""
+        """Opens a ZooKeeper session as an intruder, with the mirror's password if there is one."""
         user = self.quorum.zookeeper_user
         auth = [("digest", user)] if user else []
         client = KazooClient(hosts=self.keepers.connect, timeout=10, auth_data=auth)
@@ -238,7 +238,9 @@ class Scene:
 
 @contextmanager
 def _again_and_again(change: Callable[[], None], pause: float) -> Iterator[None]:
-    """Does it once, and then in a thread until the block ends; errors in the thread are raised at the end."""
+    """Performs the action once, and then repeatedly in a thread until the block ends; raises the thread's errors at the
+    end.
+    """
     change()
     stop = threading.Event()
     problems: list[BaseException] = []
@@ -263,7 +265,7 @@ def _again_and_again(change: Callable[[], None], pause: float) -> Iterator[None]
 
 @contextmanager
 def scene(quorum: Quorum, folder: Path, changes: Changes, fault: Fault) -> Iterator[Scene]:
-    """ZooKeeper and mirrors of a fault, all in step; ended with the block."""
+    """Starts ZooKeeper and mirrors for a fault; yields once all are in step, and stops them on exit."""
     folder.mkdir(parents=True)
     with ExitStack() as stack:
         keepers = Keepers(folder / "zookeeper", port_of(stack.enter_context(reserve())))

@@ -1,4 +1,4 @@
-"""A quorum of ours that requires TLS and a password, with tokens; and a mirror that shows secrets."""
+"""Our quorum with TLS, passwords and tokens, and a mirror that includes secrets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _write(file: Path, keys: dict[str, str]) -> None:
 
 
 class Secured(Quorum):
-    """A process for each node, from a file."""
+    """A quorum with a process for each node, started from a file."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""Each missed mark of a fault is reported, and nothing else is; a pulse never seen in ZooKeeper is behind for ever."""
+"""Each missed target of a fault is reported, and nothing else; a pulse that is never seen in ZooKeeper is infinitely
+late.
+"""
 
 from dataclasses import replace
 
@@ -15,7 +17,7 @@ from trimaran.zkcompat.znodes.migration import Migration
 
 
 def nothing(_scene):
-    """Nothing."""
+    """Does nothing."""
     yield
 
 
@@ -71,7 +73,7 @@ def test_differences_of_the_fault_are_no_misses(kind, worse):
 
 
 def test_how_far_zookeeper_was_behind():
-    """A later pulse also proves an earlier one; an answer may come after the znode."""
+    """A later pulse also proves an earlier one, and a response may arrive after the znode was written."""
     acked = {1: 10.0, 2: 11.0, 3: 12.0, 4: 13.0}
     assert sorted(Sight({1: 10.2, 3: 11.9}).behind(acked)) == pytest.approx(
         [0.0, 0.2, 0.9, float("inf")]

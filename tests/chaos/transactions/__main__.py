@@ -1,7 +1,6 @@
 """`./dev chaos --transactions [RUNS]`: consume-transform-produce under faults, judged by read_committed readers.
 
-Each run is a process of its own. With `--ledger FILE` a series goes on where it was interrupted: seeds that the file
-has are not played again.
+Each run is a separate process. With `--ledger FILE` an interrupted series resumes: seeds in the file are not repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +39,9 @@ def main() -> None:
 
 
 def _one(system: str, seed: int, data: Path) -> None:
-    """Ends the process; its exit code is the outcome. Threads of clients that hang would keep it otherwise."""
+    """Plays one run and ends the process with the outcome as its exit code; otherwise hanging client threads would keep
+    it alive.
+    """
     try:
         outcome = play(system, seed, data)
         text, code = outcome.text, OK if outcome.is_ok else FAILED

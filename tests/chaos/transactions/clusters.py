@@ -1,5 +1,6 @@
 """3 + 3 real processes of ours, or of Apache Kafka 4.3, behind one interface; each broker is behind a proxy, on a small
-disk."""
+disk.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from trimaran.local import control
 
 BROKERS = (11, 12, 13)
 CONTROLLERS = (1, 2, 3)
-# Room for one broker's data in a run, including the indexes that Kafka preallocates.
+# The size of a broker's disk, enough for a run, including the indexes that Kafka preallocates.
 DISK_BYTES = 128 * 1024 * 1024
 CALL_SECONDS = 60
 
@@ -44,23 +45,23 @@ class Cluster(ABC):
 
     @abstractmethod
     def kill(self, node: int) -> None:
-        """By SIGKILL; it is gone on return."""
+        """Kills a node with SIGKILL; returns after it has ended."""
 
     @abstractmethod
     def start(self, node: int) -> None:
-        """Starts a killed or ended one; a running one is restarted."""
+        """Starts a node that was killed or has ended; restarts a running one."""
 
     @abstractmethod
     def send(self, node: int, number: signal.Signals) -> None:
-        """SIGSTOP or SIGCONT."""
+        """Sends SIGSTOP or SIGCONT to a node."""
 
     @abstractmethod
     def directory(self, node: int) -> Path:
-        """With all that it keeps."""
+        """Returns the directory with all data of a node."""
 
 
 class Ours(Cluster):
-    """A local cluster, driven by its supervisor."""
+    """Our local cluster, controlled by its supervisor."""
 
     def __init__(self, local: LocalCluster, doors: dict[int, Door], has_disks: bool) -> None:
         self._local, self.doors, self.has_disks = local, doors, has_disks
@@ -83,7 +84,7 @@ class Ours(Cluster):
 
 
 class Kafka(Cluster):
-    """Apache Kafka, driven by signals."""
+    """Apache Kafka, controlled by signals."""
 
     def __init__(
         self, kafka: apache_kafka.ApacheKafka, doors: dict[int, Door], has_disks: bool
@@ -146,14 +147,14 @@ SYSTEMS = {"ours": ours, "kafka": kafka}
 
 
 def _advertise(properties: Path, door: Door) -> None:
-    """Advertises the door to others; a later line wins."""
+    """Advertises the door instead of the broker; the last line of a key counts."""
     with properties.open("a") as file:
         file.write(f"\nadvertised.listeners=PLAINTEXT://{door.address}\n")
 
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[bool]:
-    """Makes the folder a disk of its own meanwhile; yields whether it is: mounting needs a right."""
+    """Mounts a separate disk on the folder until the block ends; yields False if mounting is not permitted."""
     folder.mkdir(parents=True, exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
     is_mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
@@ -161,7 +162,7 @@ def small_disk(folder: Path) -> Iterator[bool]:
         yield is_mounted
     finally:
         if is_mounted:
-            # Kept to investigate a failed run; indexes are large, and can be rebuilt.
+            # The data is kept for investigations of a failed run, without indexes, which are large and can be rebuilt.
             left_out = shutil.ignore_patterns("filler", "*.index", "*.timeindex")
             shutil.copytree(folder, folder.with_name(folder.name + "-kept"), ignore=left_out)
             subprocess.run(["umount", "--lazy", str(folder)], check=True)
@@ -176,7 +177,7 @@ def clear_away(data: Path) -> None:
 
 
 def fill(folder: Path) -> None:
-    """Takes all room that its disk has left."""
+    """Fills the disk of the folder."""
     filler = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
     with suppress(OSError):
         while True:

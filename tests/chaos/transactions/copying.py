@@ -1,4 +1,4 @@
-"""Consume-transform-produce in threads: one fills a topic, one copies it in transactions, one reads along."""
+"""Consume-transform-produce in threads: one fills a topic, others copy it in transactions, and one reads along."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ RECORDS_PER_SECOND = 150
 BATCH = 50
 ABORT_SHARE = 0.1
 CALL_SECONDS = 20
-# A call with a timeout of CALL_SECONDS that takes longer than this never ends (librdkafka's issues 5456 and 5511).
+# A call with a timeout of CALL_SECONDS that takes longer than this never returns (librdkafka's issues 5456 and 5511).
 HANG_SECONDS = 2.0 * CALL_SECONDS
 THREAD_SECONDS_MAX = 90.0
 
 
 class ClientHangs(Exception):
-    """A call of a client's does not return, though each has a deadline."""
+    """Raised if a client's call does not return, although each has a deadline."""
 
 
 class Task:
-    """A thread; an error in it is raised by `join`, which raises ClientHangs as well."""
+    """A thread; `join` raises the thread's error, or ClientHangs."""
 
     def __init__(self, run: Callable[[], None]) -> None:
         self._outcome: outcome.Outcome[None] | None = None
@@ -44,7 +44,7 @@ class Task:
     def join(self, seconds: float = THREAD_SECONDS_MAX) -> None:
         self._thread.join(seconds)
         if self._outcome is None:
-            faulthandler.dump_traceback(all_threads=True)  # the call that does not return
+            faulthandler.dump_traceback(all_threads=True)  # shows the call that does not return
             raise ClientHangs("a client does not come to its end")
         self._outcome.unwrap()
 
@@ -86,10 +86,9 @@ class Run:
     # -- copying
 
     def begin_at_zero(self) -> None:
-        """Commits where the group begins, so that no member has to look it up, and none may reset its position.
-
-        librdkafka 2.16 keeps an old look-up: its answer from a broker that leads no longer has it look up again, and
-        so read from the beginning what it has read already (`rd_kafka_toppar_handle_Offset`).
+        """Commits the group's first offsets, so that no member looks them up or resets its position. In librdkafka 2.16
+        an outdated lookup survives: after the response of a former leader the client repeats the lookup, and then reads
+        again from the beginning (`rd_kafka_toppar_handle_Offset`).
         """
         consumer = Consumer({**self.settings, "group.id": GROUP, "enable.auto.commit": False})
         begin = [TopicPartition(SOURCE, index, 0) for index in range(PARTITIONS)]
@@ -100,9 +99,8 @@ class Run:
         consumer.close()
 
     def copy(self, number: int) -> None:
-        """A member until the end; one that must not go on (it was fenced, say) is replaced by a new one.
-
-        So is one whose producer does not come back from a call: the new one has its transactional id.
+        """Runs a member until the end; a member that must not continue, for example because it was fenced, is replaced.
+        If a producer's call does not return, the replacement has the same transactional id.
         """
         while not self.stop.is_set():
             consumer = Consumer(
@@ -180,12 +178,12 @@ class Run:
         consumer.close()
 
     def read_all(self, is_whole: Callable[[dict[Place, bytes]], bool]) -> dict[Place, bytes]:
-        """The content of the target, by a reader that begins when all is quiet."""
+        """Returns the content of the target, read by a new consumer after all activity has stopped."""
         consumer, output = self._reader(), dict[Place, bytes]()
         deadline = time.monotonic() + 30
         while not is_whole(output) and time.monotonic() < deadline:
             output.update(_values(consumer))
-        for _ in range(5):  # also values that should not be there
+        for _ in range(5):  # also finds surplus values
             output.update(_values(consumer))
         consumer.close()
         return output
@@ -204,7 +202,7 @@ class Run:
 
 
 def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> bool:
-    """Whether it is done; not while the coordinator's topic is being made, and the client asks only once."""
+    """Commits offsets; returns False while the coordinator's topic is being created, as the client does not retry."""
     try:
         consumer.commit(offsets=offsets, asynchronous=False)
     except KafkaException as error:

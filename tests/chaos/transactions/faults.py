@@ -1,7 +1,6 @@
-"""One fault after another on a cluster under load, drawn from a seed; all are healed at the end.
-
-A kill is healed after a second. A pause and a cut last up to `STAND_SECONDS_MAX`: longer than a broker's session, so
-that a forgotten leader comes back.
+"""Random faults by seed, one after another, on a cluster under load; all have ended when `play` returns. A killed node
+is restarted after a second. A pause or a cut lasts up to `STAND_SECONDS_MAX`, which is longer than a broker's session,
+so that a former leader returns.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ WAYS = ((links.REQUESTS,), (links.ANSWERS,), (links.REQUESTS, links.ANSWERS))
 
 
 class Faults:
-    """`count` is by kind."""
+    """Faults of a run; `count` has their number by kind."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.count: Counter[str] = Counter()
@@ -35,7 +34,7 @@ class Faults:
         self._kinds = [kind for kind in WEIGHTS if kind != FULL or cluster.has_disks]
 
     def play(self, seconds: float) -> None:
-        """Injects faults for this time; the last one ends after that."""
+        """Injects faults for this time; the last one may end later."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self._play_one()

@@ -1,7 +1,6 @@
-"""A proxy ("door") in front of each broker for clients and other brokers; it can be shut for either, in each direction.
-
-Data at a shut door waits before it and continues when the door opens, as TCP would send it again: so a request or an
-answer may arrive long after its sender has given up.
+"""A proxy ("door") in front of each broker for clients and other brokers; it can be shut for clients or brokers, in
+each direction. Data at a shut door waits until the door opens, as TCP retransmits it. A request or response may
+therefore arrive long after its sender has given up.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ REQUESTS, ANSWERS = "requests", "answers"
 # The name of librdkafka in its requests; any other client is a broker.
 CLIENT_NAME = b"rdkafka"
 CONNECT_SECONDS_MAX = 5.0
-# Size of a request's length, API, version, correlation id, and length of the client's id.
+# Size of a request's length, API key, version, correlation id, and length of the client id.
 _HEAD_BYTES = 14
 
 
 class Door:
-    """Listens on a port of its own and passes all on to `target` while it is open."""
+    """A proxy with its own port, which forwards everything to `target` while it is open."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self._target = target
@@ -44,7 +43,7 @@ class Door:
         self._listener.close()
 
     def open(self) -> None:
-        """Opens it for all, both ways."""
+        """Opens the door for both sides, in both directions."""
         for gate in self._gates.values():
             gate.set()
 
@@ -86,7 +85,7 @@ def _pass_on(source: socket.socket, sink: socket.socket, gate: threading.Event) 
         while piece := source.recv(65536):
             gate.wait()
             sink.sendall(piece)
-    gate.wait()  # the end of a connection does not pass either
+    gate.wait()  # the end of a connection waits, too
     for item in (source, sink):
         with suppress(OSError):
             item.shutdown(socket.SHUT_RDWR)
@@ -94,7 +93,7 @@ def _pass_on(source: socket.socket, sink: socket.socket, gate: threading.Event) 
 
 
 def _received(source: socket.socket, size: int) -> bytes:
-    """Receives exactly `size` bytes. Raises OSError where fewer come."""
+    """Receives exactly `size` bytes. Raises OSError if there are fewer."""
     found = b""
     while len(found) < size:
         piece = source.recv(size - len(found))

@@ -1,9 +1,10 @@
 """One run of `./dev chaos --transactions`: a cluster, its load, faults for a minute, and the outcome.
 
-A producer fills a topic; members of one group copy it to another in transactions, of which every tenth is aborted; a
-reader reads along. Once all faults are healed everything must arrive: each acknowledged input exactly once, nothing of
-an aborted transaction, and the reader must get to the end (no last stable offset is stuck). A run without a fault, a
-commit or an abort counts as failed. The environment variable `CHAOS_SECONDS` sets how long faults are injected.
+A producer fills a topic; members of one group copy it to another in transactions, every tenth of which is aborted; a
+reader reads concurrently. Once all faults have ended, everything must arrive: each acknowledged input exactly once,
+nothing of an aborted transaction, and the reader must reach the end (no last stable offset is stuck). A run without a
+fault, a commit or an abort counts as failed. The environment variable `CHAOS_SECONDS` sets how long faults are
+injected.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ ARRIVE_SECONDS_MAX = 120.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """`arrived_seconds` is counted from the last fault's end to the last input's arrival at the reader."""
+    """The outcome of a run; `arrived_seconds` is the time from the last fault's end to the last input's arrival at the
+    reader.
+    """
 
     is_ok: bool
     arrived_seconds: float
@@ -32,7 +35,7 @@ class Outcome:
 
 
 def play(system: str, seed: int, data: Path) -> Outcome:
-    """Raises ClientHangs, KafkaException and AssertionError where a run cannot be judged."""
+    """Plays one run. Raises ClientHangs, KafkaException or AssertionError if the run has no valid outcome."""
     with SYSTEMS[system](data) as cluster:
         cluster.create_topics(PARTITIONS, SOURCE, TARGET)
         return _play(cluster, seed)
@@ -64,7 +67,7 @@ def _play(cluster: Cluster, seed: int) -> Outcome:
 
 
 def _wait_for_all(run: Run, deadline: float) -> float:
-    """When the reader had seen all that was acknowledged, or the deadline."""
+    """Waits until the reader has seen all acknowledged values; returns the time, or the deadline."""
     while time.monotonic() < deadline:
         if run.acked <= {value for _, value in list(run.along)}:
             return time.monotonic()

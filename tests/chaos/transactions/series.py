@@ -1,4 +1,4 @@
-"""Many runs, several at a time, each in a process of its own, and a ledger of the outcomes."""
+"""Many runs, several at a time, each in a separate process, and a ledger of the outcomes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pathlib import Path
 
 from tests.chaos.transactions.clusters import clear_away
 
-# A run takes a minute and a half; all that waits in it does so no longer than this.
+# A run takes a minute and a half; all its timeouts together are shorter than this.
 RUN_SECONDS_MAX = 500.0
-# Codes of a process that played one run.
+# Exit codes of a process that played one run.
 OK, FAILED, HUNG = 0, 1, 3
 WORDS = {OK: "ok", HUNG: "client hung"}
 
@@ -42,13 +42,13 @@ class Played:
 
 
 def command_of(system: str, seed: int, data: Path) -> list[str]:
-    """The command that plays one run."""
+    """Returns the command that plays one run."""
     program = [sys.executable, "-m", "tests.chaos.transactions"]
     return [*program, "--system", system, "--seed", str(seed), "--data", str(data)]
 
 
 class Series:
-    """Runs on one system; `played` has the results by seed, including those of earlier runs in the ledger."""
+    """The runs on one system; `played` has the results by seed, including those of earlier runs in the ledger."""
 
     def __init__(self, system: str, ledger: Path | None) -> None:
         self._system, self._ledger = system, ledger
@@ -63,7 +63,7 @@ class Series:
         try:
             for played in pool.map(self._play, [s for s in seeds if s not in self.played]):
                 self.played[played.seed] = played
-        finally:  # also after an interrupt: running work is finished, nothing else begins
+        finally:  # after an interrupt, running runs are finished and no others begin
             pool.shutdown(cancel_futures=True)
 
     def _play(self, seed: int) -> Played:
@@ -94,11 +94,9 @@ class Series:
 
 
 def _run(command: list[str], data: Path) -> tuple[int, str]:
-    """Returns its exit code and its last line of output; a process that does not end is killed and counts as a hung
-    client.
-
-    librdkafka 2.16 may lock itself out when OffsetForLeaderEpoch is answered with an error
-    (`rd_kafka_toppar_handle_OffsetForLeaderEpoch` waits for a lock under another), and all of Python with it.
+    """Returns the exit code and the last line of output; a process that does not end is killed and counts as a hung
+    client. librdkafka 2.16 may deadlock after an error in OffsetForLeaderEpoch
+    (`rd_kafka_toppar_handle_OffsetForLeaderEpoch` waits for a lock while holding another), which blocks all of Python.
     """
     said = data / "said"
     with said.open("w") as file:
@@ -106,7 +104,7 @@ def _run(command: list[str], data: Path) -> tuple[int, str]:
     try:
         code = process.wait(RUN_SECONDS_MAX)
     except subprocess.TimeoutExpired:
-        # A process that is locked out does not listen.
+        # A deadlocked process does not handle SIGTERM.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         clear_away(data)

@@ -1,4 +1,4 @@
-"""A copier continues without a client that a call blocks: another client replaces it."""
+"""A copier with a blocked client continues with a replacement."""
 
 import threading
 
@@ -22,7 +22,7 @@ def kafka():
 
 @pytest.fixture
 def kept(monkeypatch):
-    """Calls of the first producer that sends offsets have no end, until the test has one."""
+    """Blocks calls of the first producer that sends offsets, until the test ends."""
     released, keeps = threading.Event(), []
 
     class Producer(confluent_kafka.Producer):

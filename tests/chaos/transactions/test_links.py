@@ -14,7 +14,7 @@ SECONDS_MAX = 20.0
 
 @pytest.fixture
 def host():
-    """An echo server."""
+    """Runs an echo server."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer(connection):
@@ -72,7 +72,7 @@ class Guest:
 
 @pytest.fixture
 def enter(door):
-    """Connects from this side to the door."""
+    """Returns a function that connects to the door as a client or broker."""
     with contextlib.ExitStack() as guests:
 
         def enter(side):

@@ -1,4 +1,4 @@
-"""A series counts each run once and goes on where it was interrupted; a run that cannot be judged does not stop it."""
+"""A series counts each run once, resumes after an interrupt, and continues after a run without a valid outcome."""
 
 import sys
 
@@ -16,7 +16,7 @@ PROGRAMS = {
 
 @pytest.fixture
 def programs(monkeypatch):
-    """The commands run for each seed."""
+    """Sets the commands that are run for each seed."""
     found = dict(PROGRAMS)
 
     def command_of(_system, seed, _data):
