@@ -19,11 +19,11 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.watermark_waits import FLUSH_SECONDS_MAX
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.node.runtime.watermark import Waiting
 from trimaran.quorum.metadata.image import ClusterImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import Offset
 from trimaran.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
+from trimaran.wire.transport.scheduling.deadlines import PendingCall
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 
@@ -66,7 +66,7 @@ class _Replication:
     def ready(self) -> bool:
         return replicated(self._parts)
 
-    def when_ready(self, call: Callable[[], object]) -> Waiting | None:
+    def when_ready(self, call: Callable[[], object]) -> PendingCall | None:
         """Calls `call` once the first of those that are late is replicated, or at the deadline."""
         for part in self._parts:
             if not replicated((part,)):

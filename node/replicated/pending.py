@@ -15,9 +15,10 @@ from typing import Generic, TypeVar
 import trio
 
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.node.runtime.watermark import Waiting, Watermark
+from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset
+from trimaran.wire.transport.scheduling.deadlines import PendingCall
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
@@ -115,7 +116,7 @@ class PendingResponse(Generic[T]):
         progress = self._progress
         return progress is None or progress.committed.offset >= self._end_offset
 
-    def when_ready(self, call: Callable[[], object]) -> Waiting | None:
+    def when_ready(self, call: Callable[[], object]) -> PendingCall | None:
         """Calls `call` once `wait` would not wait any more; None if undecided, then only `wait` learns of it."""
         if not self.is_decided or self._progress is None:
             return None

@@ -7,7 +7,6 @@ new epoch has a new watermark.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from functools import partial
 from math import inf
@@ -16,32 +15,7 @@ import trio
 
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.wire.identity import Offset
-from trimaran.wire.transport.scheduling.deadlines import deadlines
-
-
-class Waiting:
-    """A function that a watermark calls. `call` is None once it was called or is no longer needed."""
-
-    __slots__ = ("_watermark", "call", "limit")
-
-    def __init__(self, watermark: Watermark, call: Callable[[], object], deadline: float) -> None:
-        self.call: Callable[[], object] | None = call
-        self.limit = None if deadline == inf else deadlines().add(deadline, self._time_out)
-        self._watermark = watermark
-
-    def stop(self) -> None:
-        """Does not call back any more."""
-        if self.call is not None:
-            self.call = None
-            self._watermark.dead += 1
-            if self.limit is not None:
-                self.limit.stop()
-
-    def _time_out(self) -> None:
-        call = self.call
-        assert call is not None
-        self.stop()
-        call()
+from trimaran.wire.transport.scheduling.deadlines import PendingCall, PendingCalls
 
 
 class Watermark:
@@ -51,16 +25,13 @@ class Watermark:
     `offset` and `closed` are plain attributes instead of properties, because each Produce reads them several times.
     """
 
-    __slots__ = ("_heap", "_serial", "closed", "dead", "offset")
+    __slots__ = ("_waits", "closed", "offset")
 
     def __init__(self, offset: Offset = Offset(0)) -> None:
         self.offset = offset
         self.closed = False
-        # (offset waited for, serial, wait). As many as there are requests in flight, which the transport bounds,
-        # plus at most as many dead entries of cancelled or expired waiters.
-        self._heap: list[tuple[Offset, int, Waiting]] = []
-        self.dead = 0
-        self._serial = 0
+        # As many as there are requests in flight, which the transport bounds.
+        self._waits = PendingCalls()
 
     def reached(self, offset: Offset) -> bool:
         """Returns whether `wait_reached(offset)` would return without waiting."""
@@ -71,24 +42,13 @@ class Watermark:
         assert not self.closed, "the epoch has ended"
         assert offset >= self.offset, (offset, self.offset)
         self.offset = offset
-        while self._heap and self._heap[0][0] <= offset:
-            self._pop()
+        if offset >= self._waits.next_at:
+            self._waits.call_up_to(offset)
 
     def close(self) -> None:
         """Ends all present and future waits for offsets that are not reached, with NotLeaderError."""
         self.closed = True
-        while self._heap:
-            self._pop()
-
-    def _pop(self) -> None:
-        wait = heapq.heappop(self._heap)[2]
-        call, wait.call = wait.call, None
-        if call is None:
-            self.dead -= 1
-            return
-        if wait.limit is not None:
-            wait.limit.stop()
-        call()
+        self._waits.call_up_to(inf)
 
     async def wait_reached(self, offset: Offset, deadline: float = inf) -> None:
         """Returns once `.offset >= offset`, or at `deadline` in trio's seconds; the caller must check which.
@@ -105,7 +65,7 @@ class Watermark:
 
     async def _wait(self, offset: Offset, deadline: float) -> None:
         wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
-        wait = self._add(offset, wake, deadline)
+        wait = self._waits.add(offset, wake, deadline)
 
         def give_up(_raise_cancel: object) -> trio.lowlevel.Abort:
             wait.stop()
@@ -115,7 +75,7 @@ class Watermark:
 
     def when_reached(
         self, offset: Offset, call: Callable[[], object], deadline: float = inf
-    ) -> Waiting | None:
+    ) -> PendingCall | None:
         """Calls `call` once, when `.offset >= offset`, at the end of the epoch, or at `deadline`. It must not raise.
 
         Returns None if it was called at once.
@@ -123,14 +83,4 @@ class Watermark:
         if self.offset >= offset or self.closed:
             call()
             return None
-        return self._add(offset, call, deadline)
-
-    def _add(self, offset: Offset, call: Callable[[], object], deadline: float) -> Waiting:
-        if self.dead * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].call is not None]
-            heapq.heapify(self._heap)
-            self.dead = 0
-        self._serial += 1
-        wait = Waiting(self, call, deadline)
-        heapq.heappush(self._heap, (offset, self._serial, wait))
-        return wait
+        return self._waits.add(offset, call, deadline)

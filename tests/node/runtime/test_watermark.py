@@ -35,7 +35,7 @@ async def test_waiters_below_mark_are_woken():
         mark.advance(9)
         await settled()
         assert sorted(done) == [3, 3, 5, 9]
-    assert not mark._heap
+    assert not mark._waits._heap
 
 
 async def test_close_fails_waits_above_the_mark():
@@ -84,7 +84,7 @@ async def test_polls_that_time_out_leave_no_heap_behind(autojump_clock):
     for _ in range(1000):
         with trio.move_on_after(0.5):
             await mark.wait_reached(1)
-    assert len(mark._heap) <= 4
+    assert len(mark._waits._heap) <= 4
 
 
 async def test_wait_returns_at_its_deadline(autojump_clock):
@@ -93,7 +93,7 @@ async def test_wait_returns_at_its_deadline(autojump_clock):
         await mark.wait_reached(1, began + number)
         assert trio.current_time() == began + number
     assert not mark.reached(1)
-    assert len(mark._heap) <= 4
+    assert len(mark._waits._heap) <= 4
 
 
 async def test_wait_that_ended_has_no_deadline(autojump_clock):
@@ -169,8 +169,8 @@ def test_against_the_obvious_version(steps):
                 for n in reached:
                     del alive[n]
                 assert set(done) == expected
-                assert 0 <= mark.dead <= len(mark._heap)
-                assert len(mark._heap) - mark.dead == len(alive)
+                assert 0 <= mark._waits.stopped <= len(mark._waits._heap)
+                assert len(mark._waits._heap) - mark._waits.stopped == len(alive)
             nursery.cancel_scope.cancel()
 
     trio.run(main)
@@ -184,8 +184,8 @@ async def test_dead_waiters_are_counted_until_removed():
         await settled()
         mark.advance(1)
         await settled()
-        assert (len(mark._heap), mark.dead) == (2, 0)
+        assert (len(mark._waits._heap), mark._waits.stopped) == (2, 0)
         nursery.cancel_scope.cancel()
-    assert (len(mark._heap), mark.dead) == (2, 2)
+    assert (len(mark._waits._heap), mark._waits.stopped) == (2, 2)
     mark.advance(2)
-    assert (len(mark._heap), mark.dead) == (1, 1)
+    assert (len(mark._waits._heap), mark._waits.stopped) == (1, 1)

@@ -20,9 +20,9 @@ from trimaran.wire.transport.dispatch.responding import (
 from trimaran.wire.transport.dispatch.route import Route
 from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.deadlines import PendingCall
 from trimaran.wire.transport.scheduling.effects import (
     INLINE_COST_MAX,
-    Callback,
     Compute,
     Effect,
     Handling,
@@ -67,7 +67,7 @@ class RunningRequest:
         self._steps = steps
         self._effect: Effect = None
         self._known = known
-        self._waiting: Callback | None = None
+        self._waiting: PendingCall | None = None
 
     def run(self, step: Callable[[Any], Effect], given: Any) -> Any:
         """Resumes the handler with `step(given)`; returns its response, or this object at a pause."""

@@ -1,6 +1,7 @@
-"""Deadlines that are rarely reached: nearly every wait with a time limit ends before its limit.
+"""Calls that are pending until a value is reached, which most of them do not live to see: an offset, or a time.
 
-A cancel scope for each wait costs some forty calls, more than the wait. Here one task sleeps until the earliest moment.
+A cancel scope for each wait with a time limit costs some forty calls, more than the wait. Here one task sleeps until
+the earliest moment.
 """
 
 from __future__ import annotations
@@ -14,61 +15,94 @@ import trio
 from trimaran.wire.transport.scheduling.alarm import Alarm
 
 
-class Deadline:
-    """A deadline, pending until it is reached or `stop` is called."""
+class PendingCall:
+    """A function that will be called once. `call` is None once it was called or is no longer needed."""
 
-    __slots__ = ("_all", "ring")
+    __slots__ = ("_all", "call", "limit")
 
-    def __init__(self, deadlines: Deadlines, ring: Callable[[], object]) -> None:
-        self._all = deadlines
-        self.ring: Callable[[], object] | None = ring
+    def __init__(self, pending: PendingCalls, call: Callable[[], object]) -> None:
+        self.call: Callable[[], object] | None = call
+        self.limit: PendingCall | None = None
+        self._all = pending
 
     def stop(self) -> None:
-        """Cancels the callback."""
-        if self.ring is not None:
-            self.ring = None
+        """Cancels the call."""
+        if self.call is not None:
+            self.call = None
             self._all.stopped += 1
+            if self.limit is not None:
+                self.limit.stop()
+
+    def time_out(self) -> None:
+        """Calls now, since the time limit is reached."""
+        call = self.call
+        assert call is not None
+        self.stop()
+        call()
 
 
-class Deadlines:
-    """The deadlines of one trio run; see `deadlines`. Their number is bounded by twice the pending waits of the run."""
+class PendingCalls:
+    """The pending calls for one value that grows. `call_up_to` costs O(called · log pending).
 
-    __slots__ = ("_alarm", "_heap", "_next_at", "_serial", "stopped")
+    Their number is bounded by twice the pending waits: there are at most as many stopped ones.
+    """
 
-    def __init__(self) -> None:
-        self.stopped = 0  # the number of stopped deadlines in the heap
-        self._alarm = Alarm(self._ring)
-        self._heap: list[tuple[float, int, Deadline]] = []
-        self._next_at = inf
+    __slots__ = ("_heap", "_on_earlier", "_serial", "next_at", "stopped")
+
+    def __init__(self, on_earlier: Callable[[float], object] | None = None) -> None:
+        """`on_earlier` is called with `next_at` when that is lowered."""
+        # The lowest value at which something is to be called; possibly too low.
+        self.next_at = inf
+        self.stopped = 0  # the number of stopped calls in the heap
+        self._heap: list[tuple[float, int, PendingCall]] = []
+        self._on_earlier = on_earlier
         self._serial = 0
 
-    def add(self, at: float, ring: Callable[[], object]) -> Deadline:
-        """Calls `ring` once at that time, in trio's seconds, or as soon afterwards as the loop allows. It must not
-        raise.
-        """
+    def add(self, at: float, call: Callable[[], object], deadline: float = inf) -> PendingCall:
+        """Calls `call` once when the value reaches `at`, or at `deadline` in trio's seconds. It must not raise."""
         if self.stopped * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].ring is not None]
+            self._heap = [entry for entry in self._heap if entry[2].call is not None]
             heapq.heapify(self._heap)
             self.stopped = 0
-        deadline = Deadline(self, ring)
+        pending = PendingCall(self, call)
+        if deadline < inf:
+            pending.limit = deadlines().add(deadline, pending.time_out)
         self._serial += 1
-        heapq.heappush(self._heap, (at, self._serial, deadline))
-        if at < self._next_at:
-            self._next_at = at
-            self._alarm.set(at)
-        return deadline
+        heapq.heappush(self._heap, (at, self._serial, pending))
+        if at < self.next_at:
+            self.next_at = at
+            if self._on_earlier is not None:
+                self._on_earlier(at)
+        return pending
+
+    def call_up_to(self, value: float) -> None:
+        """Calls all that are due at `value` or below, in order."""
+        while self._heap and self._heap[0][0] <= value:
+            pending = heapq.heappop(self._heap)[2]
+            call, pending.call = pending.call, None
+            if call is None:
+                self.stopped -= 1
+                continue
+            if pending.limit is not None:
+                pending.limit.stop()
+            call()
+        self.next_at = self._heap[0][0] if self._heap else inf
+
+
+class Deadlines(PendingCalls):
+    """The deadlines of one trio run, in trio's seconds; see `deadlines`. Calls come as soon after their moments as the
+    loop allows.
+    """
+
+    __slots__ = ("_alarm",)
+
+    def __init__(self) -> None:
+        self._alarm = Alarm(self._ring)
+        super().__init__(self._alarm.set)
 
     def _ring(self) -> None:
-        now = trio.current_time()
-        while self._heap and self._heap[0][0] <= now:
-            deadline = heapq.heappop(self._heap)[2]
-            ring, deadline.ring = deadline.ring, None
-            if ring is None:
-                self.stopped -= 1
-            else:
-                ring()
-        self._next_at = self._heap[0][0] if self._heap else inf
-        self._alarm.set(self._next_at)
+        self.call_up_to(trio.current_time())
+        self._alarm.set(self.next_at)
 
     async def run(self) -> None:
         """Calls back until the trio run ends."""

@@ -27,7 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+from trimaran.wire.transport.scheduling.deadlines import PendingCall
 
 R = TypeVar("R")
 
@@ -63,15 +65,6 @@ class Blocking:
     wait: Callable[[], Awaitable[Any]]
 
 
-class Callback(Protocol):
-    """A function that will be called once; `call` is None once it was, or is not wanted any more."""
-
-    call: Callable[[], object] | None
-
-    def stop(self) -> None:
-        """Does not call back any more."""
-
-
 @dataclass(slots=True, frozen=True)
 class Wait:
     """An awaitable that only the response depends on: all effects of the request are done.
@@ -92,7 +85,7 @@ class Wait:
     wait: Callable[[], Awaitable[Any]]
     ready: Callable[[], bool] | None = None
     holds_request: bool = True
-    when_ready: Callable[[Callable[[], object]], Callback | None] | None = None
+    when_ready: Callable[[Callable[[], object]], PendingCall | None] | None = None
 
 
 Effect: TypeAlias = Compute | Blocking | Wait | None
