@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from uuid import uuid4
+from weakref import WeakSet
 
 from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
@@ -31,7 +32,7 @@ from trimaran.broker.groups.kinds import (
 )
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.loaded_rows import LoadedRows
-from trimaran.broker.groups.memory import GroupMemory
+from trimaran.broker.groups.memory import GroupAccount
 from trimaran.broker.groups.records import OFFSETS_TOPIC, GroupRecord
 from trimaran.broker.groups.registry import KINDS, serde_of
 from trimaran.broker.groups.shard import GroupCoordinatorShard
@@ -90,13 +91,13 @@ class GroupCoordinator:
         self._dependencies = GroupDependencies(settings, newest_topics(lambda: metadata.image))
         self._kinds = kinds
         self.patterns = TopicPatterns()
-        self.memory = GroupMemory()
+        self.accounts = WeakSet[GroupAccount]()
         serde = serde_of(kinds, limits.offset_value_version)
         self.runtime = CoordinatorRuntime(
             CoordinatorSpec(
                 topic=OFFSETS_TOPIC,
                 make_shard=lambda: GroupCoordinatorShard(
-                    limits, self._knows_topic, self._dependencies, self.memory, kinds
+                    limits, self._knows_topic, self._dependencies, self.accounts, kinds
                 ),
                 serde=serde,
                 taking_rows=lambda shard: LoadedRows(serde, shard).take,

@@ -20,7 +20,7 @@ from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups.classic.describe import Description, not_found
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.memory import Account
+from trimaran.broker.groups.memory import GroupAccount
 from trimaran.broker.groups.outputs import Outputs, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import GroupStore, StoredKind
@@ -89,7 +89,7 @@ class ShardParts:
     store: GroupStore
     timers: Timers[TimerKey]
     limits: GroupLimits
-    account: Account
+    account: GroupAccount
     outputs: Outputs
     dependencies: GroupDependencies
     made: Mapping[GroupKind[Any], Any]

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import NoReturn, TypeVar
 from weakref import WeakSet
 
+from trimaran.broker.coordination.memory import Account
 from trimaran.node.text.memory import text_bytes
 
 # The bound for all groups of a broker: enough for 20,000 members with subscriptions and assignments of 4 KiB.
@@ -53,14 +54,14 @@ def topic_bytes(topic: str) -> int:
     return TOPIC_BYTES + text_bytes(topic)
 
 
-class Account:
+class GroupAccount(Account):
     """The memory account of one shard."""
 
-    def __init__(self, memory: GroupMemory | None = None) -> None:
-        self._memory = GroupMemory() if memory is None else memory
-        self._memory.accounts.add(self)
+    _all: WeakSet[GroupAccount]
+
+    def __init__(self, accounts: WeakSet[GroupAccount] | None = None) -> None:
+        super().__init__(accounts)
         self._owners: dict[MemberKey, str] = {}
-        self.bytes = 0
         self.by_principal = Counter[str]()
         self.offset_metadata_bytes = self.pending_metadata_bytes = 0
         # The bytes of groups with their offsets, and of offsets in open transactions.
@@ -87,21 +88,26 @@ class Account:
         if not self.by_principal[principal]:
             del self.by_principal[principal]
 
-    def fits(self, principal: str, more: int) -> bool:
+    def member_fits(self, principal: str, more: int) -> bool:
         """Returns whether the limits for groups admit `more` bytes for a principal; a negative number always fits."""
-        return more <= 0 or self._memory.fits(principal, more)
+        if more <= 0:
+            return True
+        of_one = sum(account.by_principal[principal] for account in self._all)
+        return self.fits(more, GROUPS_BYTES_MAX) and of_one + more <= PRINCIPAL_BYTES_MAX
 
     def metadata_fits(self, more: int) -> bool:
         """Returns whether the limits for metadata of offsets admit `more` bytes."""
-        return more <= 0 or self._memory.metadata_fits(more)
+        if more <= 0:
+            return True
+        used = sum(
+            account.offset_metadata_bytes + account.pending_metadata_bytes for account in self._all
+        )
+        return used + more <= OFFSET_METADATA_BYTES_MAX
 
     def known_room(self) -> int:
         """Returns the bytes left for groups and offsets on this broker; 0 or negative if it is full."""
-        return self._memory.known_room()
-
-    def close(self) -> None:
-        """Removes the account of a closed shard."""
-        self._memory.accounts.discard(self)
+        used = sum(account.known_bytes + account.pending_known_bytes for account in self._all)
+        return KNOWN_BYTES_MAX - used
 
 
 class ByGroup(dict[str, V]):
@@ -109,7 +115,7 @@ class ByGroup(dict[str, V]):
     TypeError.
     """
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: GroupAccount) -> None:
         super().__init__()
         self._account = account
 
@@ -133,27 +139,3 @@ class ByGroup(dict[str, V]):
         if value is not None:
             del self[group_id]
         return value
-
-
-class GroupMemory:
-    """The memory of all shards of a broker."""
-
-    def __init__(self) -> None:
-        # Weak references: a shard that failed to load leaves no account behind.
-        self.accounts = WeakSet[Account]()
-
-    def fits(self, principal: str, more: int) -> bool:
-        of_all = sum(account.bytes for account in self.accounts)
-        of_one = sum(account.by_principal[principal] for account in self.accounts)
-        return of_all + more <= GROUPS_BYTES_MAX and of_one + more <= PRINCIPAL_BYTES_MAX
-
-    def metadata_fits(self, more: int) -> bool:
-        used = sum(
-            account.offset_metadata_bytes + account.pending_metadata_bytes
-            for account in self.accounts
-        )
-        return used + more <= OFFSET_METADATA_BYTES_MAX
-
-    def known_room(self) -> int:
-        used = sum(account.known_bytes + account.pending_known_bytes for account in self.accounts)
-        return KNOWN_BYTES_MAX - used

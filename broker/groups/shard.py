@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from trimaran.broker import events
 from trimaran.broker.coordination.shard import Effects, Write
@@ -27,7 +28,7 @@ from trimaran.broker.groups.kinds import (
     ShardParts,
 )
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.memory import Account, GroupMemory
+from trimaran.broker.groups.memory import GroupAccount
 from trimaran.broker.groups.outputs import Answer, Outputs, Timer, TimerKey
 from trimaran.broker.groups.records import (
     GroupRecord,
@@ -64,10 +65,10 @@ class GroupCoordinatorShard:
         limits: GroupLimits,
         knows_topic: KnowsTopic,
         dependencies: GroupDependencies,
-        memory: GroupMemory | None = None,
+        accounts: WeakSet[GroupAccount] | None = None,
         kinds: Sequence[GroupKind[Any]] = KINDS,
     ) -> None:
-        self.account = account = Account(memory)
+        self.account = account = GroupAccount(accounts)
         self.store = store = GroupStore(kinds, account)
         self.limits = limits
         self.outputs = outputs = Outputs()

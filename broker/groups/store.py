@@ -15,7 +15,13 @@ from operator import itemgetter
 from typing import Any
 
 from trimaran.broker.coordination.transactions import PendingTransactions
-from trimaran.broker.groups.memory import OFFSET_BYTES, Account, ByGroup, group_bytes, topic_bytes
+from trimaran.broker.groups.memory import (
+    OFFSET_BYTES,
+    ByGroup,
+    GroupAccount,
+    group_bytes,
+    topic_bytes,
+)
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.text.memory import text_bytes
@@ -52,8 +58,8 @@ class StoredKind:
 class GroupStore:
     """Groups and offsets by group id; empty inner dictionaries are removed."""
 
-    def __init__(self, kinds: Iterable[StoredKind], account: Account | None = None) -> None:
-        self.account = Account() if account is None else account
+    def __init__(self, kinds: Iterable[StoredKind], account: GroupAccount | None = None) -> None:
+        self.account = GroupAccount() if account is None else account
         self._kinds = {kind.name: kind for kind in kinds}
         self._groups = {name: ByGroup[Any](self.account) for name in self._kinds}
         self._replays = {

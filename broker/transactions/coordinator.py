@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import TypeVar
+from weakref import WeakSet
 
 import trio
 
+from trimaran.broker.coordination.memory import Account
 from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
 from trimaran.broker.coordination.shard import CoordinatorSpec
@@ -23,7 +25,6 @@ from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.transactions import rules
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.markers import MarkerWriter
-from trimaran.broker.transactions.memory import TransactionMemory
 from trimaran.broker.transactions.ports import (
     TRANSACTION_TOPIC,
     ProducerIds,
@@ -64,13 +65,13 @@ class TransactionCoordinator:
     ) -> None:
         self.limits = limits
         self.markers = markers
-        self.memory = TransactionMemory()
+        self.accounts = WeakSet[Account]()
         self._metadata = metadata
         self._producer_ids = producer_ids
         self.runtime = CoordinatorRuntime(
             CoordinatorSpec(
                 topic=TRANSACTION_TOPIC,
-                make_shard=lambda: TransactionCoordinatorShard(limits, self.memory),
+                make_shard=lambda: TransactionCoordinatorShard(limits, self.accounts),
                 serde=TransactionRecordSerde(self.transaction_version),
                 commit_timeout_ms=limits.commit_timeout_ms,
                 load_buffer_bytes=limits.load_buffer_bytes,

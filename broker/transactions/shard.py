@@ -12,13 +12,15 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
 from typing import Any
+from weakref import WeakSet
 
 from trimaran.broker import events
+from trimaran.broker.coordination.memory import Account
 from trimaran.broker.coordination.shard import Effects, Write
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.transactions import rules
 from trimaran.broker.transactions.limits import TransactionLimits
-from trimaran.broker.transactions.memory import IdAccount, TransactionMemory, held_bytes
+from trimaran.broker.transactions.memory import TRANSACTIONS_BYTES_MAX, held_bytes
 from trimaran.broker.transactions.records import TransactionRecord, TransactionWrite
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.node.replicated.pending import PendingResponse
@@ -43,9 +45,9 @@ class _Timer(Enum):
 class TransactionCoordinatorShard:
     """The state of one partition; `transactions` has the replayed state by transactional id."""
 
-    def __init__(self, limits: TransactionLimits, memory: TransactionMemory | None = None) -> None:
+    def __init__(self, limits: TransactionLimits, accounts: WeakSet[Account] | None = None) -> None:
         self.limits = limits
-        self.account = IdAccount(memory)
+        self.account = Account(accounts)
         self.transactions: dict[str, Transaction] = {}
         # The ids in state Ongoing, which are few.
         self._open: dict[str, None] = {}
@@ -94,7 +96,7 @@ class TransactionCoordinatorShard:
         self, transactional_id: str, before: Transaction | None, after: Transaction
     ) -> None:
         more = held_bytes(transactional_id, after) - held_bytes(transactional_id, before)
-        if not self.account.fits(more):
+        if not self.account.fits(more, TRANSACTIONS_BYTES_MAX):
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
                 "the transactional ids of this broker take as much memory as they may: use one that exists, or wait "

@@ -17,7 +17,7 @@ from trimaran.broker.groups.classic.member import (
     size_of,
     subscribed_topics,
 )
-from trimaran.broker.groups.memory import PENDING_BYTES, Account
+from trimaran.broker.groups.memory import PENDING_BYTES, GroupAccount
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.groups import GroupMetadataValue
@@ -69,10 +69,10 @@ class ClassicGroup:
         group_id: str,
         now_ms: int,
         state: GroupState = S.EMPTY,
-        account: Account | None = None,
+        account: GroupAccount | None = None,
     ) -> None:
         self.id = group_id
-        self.account = Account() if account is None else account
+        self.account = GroupAccount() if account is None else account
         self.state = state
         self.previous_state = S.DEAD
         # The wall-clock time of the last transition; -1 in groups loaded from records older than version 2.
@@ -288,7 +288,7 @@ def is_to_rebalance(value: GroupMetadataValue) -> bool:
 
 
 def restore_group(
-    group_id: str, value: GroupMetadataValue, account: Account | None = None
+    group_id: str, value: GroupMetadataValue, account: GroupAccount | None = None
 ) -> ClassicGroup:
     """Returns the group with the last stored generation; its members only have the selected protocol."""
     state = GroupState.STABLE if value.members else GroupState.EMPTY

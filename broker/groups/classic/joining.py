@@ -127,7 +127,9 @@ def _fits(group: ClassicGroup, member_id: str, join: Join) -> bool:
     more = size_of(join.protocols()) - before
     if group.bytes + more > GROUP_BYTES_MAX:
         return False
-    return group.account.fits(join.principal, more if member is not None else MEMBER_BYTES + more)
+    return group.account.member_fits(
+        join.principal, more if member is not None else MEMBER_BYTES + more
+    )
 
 
 # -- members without an id

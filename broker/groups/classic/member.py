@@ -1,6 +1,6 @@
 """One member of a classic group, and the topics to which members subscribe.
 
-Source: Kafka's `ClassicGroupMember`. `Account` has the principal of a member.
+Source: Kafka's `ClassicGroupMember`. `GroupAccount` has the principal of a member.
 """
 
 from __future__ import annotations

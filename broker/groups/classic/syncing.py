@@ -84,7 +84,7 @@ def _note_synced(operation: GroupOperation, member: Member) -> None:
 def _fits(group: ClassicGroup, leader: Member, assignments: Mapping[str, bytes]) -> bool:
     """Returns whether the broker's limits admit the assignments; members have none before a generation."""
     more = sum(len(assignments.get(member_id, b"")) for member_id in group.members)
-    return group.account.fits(group.account.owner((group.id, leader.id)), more)
+    return group.account.member_fits(group.account.owner((group.id, leader.id)), more)
 
 
 def _store_assignment(operation: GroupOperation, assignments: dict[str, bytes]) -> None:

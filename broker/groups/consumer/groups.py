@@ -174,7 +174,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         settings = self._settings(request.group_id)
         heartbeat.check_request(request, given.version, settings.assignors)
         operation = self._open(request, classic, settings, at)
-        operation.fits = partial(self._account.fits, given.principal)
+        operation.fits = partial(self._account.member_fits, given.principal)
         if request.member_epoch < JOINING_EPOCH:
             response = heartbeat.leave(operation, request)
         else:
@@ -242,7 +242,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
             self._classic.join(join, at)
             return
         operation = self.operation(group, at)
-        operation.fits = partial(self._account.fits, join.principal)
+        operation.fits = partial(self._account.member_fits, join.principal)
         try:
             write = classic_members.join(operation, join)
         except KafkaError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from trimaran.broker.coordination.effects import UncommittedWrites
 from trimaran.broker.coordination.timers import Instant
@@ -23,7 +24,7 @@ from trimaran.broker.groups.memory import (
     OFFSET_BYTES,
     PARTITION_BYTES,
     ByGroup,
-    GroupMemory,
+    GroupAccount,
     group_bytes,
     topic_bytes,
 )
@@ -124,7 +125,7 @@ class Driver:
         settings: ConsumerGroupSettings | None = None,
         topics: FakeTopics | None = None,
         gone: Iterable[tuple[str, bytes]] = (),
-        memory: GroupMemory | None = None,
+        accounts: WeakSet[GroupAccount] | None = None,
         kinds: Sequence[GroupKind] = KINDS,
     ) -> None:
         self.limits = limits or GroupLimits()
@@ -137,10 +138,10 @@ class Driver:
         self.topics = FakeTopics() if topics is None else topics
         settings = {"consumer": lambda _group_id: self.settings}
         dependencies = GroupDependencies(settings, lambda: self.topics)
-        memory = GroupMemory() if memory is None else memory
+        accounts = WeakSet[GroupAccount]() if accounts is None else accounts
         self.kinds = kinds
         self.shard = GroupCoordinatorShard(
-            self.limits, self.knows_topic, dependencies, memory, kinds
+            self.limits, self.knows_topic, dependencies, accounts, kinds
         )
         for offset, record in enumerate(self.log):
             self.shard.replay(offset, record)

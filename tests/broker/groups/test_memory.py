@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import pytest
 
 from tests.broker.groups.driver import Driver
@@ -17,7 +19,7 @@ from trimaran.broker.groups.classic.arrivals import (
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.consumer.group import ResolvedRegex, _regex_bytes
 from trimaran.broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
-from trimaran.broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
+from trimaran.broker.groups.memory import MEMBER_BYTES, GroupAccount
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.store import PENDING_OFFSETS_MAX, GroupStore, OffsetsRoom
@@ -68,28 +70,28 @@ def many(driver, principal, **more):
 
 
 def test_account_is_exactly_full_for_all_and_each():
-    account = Account()
+    account = GroupAccount()
     account.change(("g", "loaded"), 45_000)
-    assert account.fits(A, 50_000)
-    assert not account.fits(A, 50_001)
+    assert account.member_fits(A, 50_000)
+    assert not account.member_fits(A, 50_001)
     account.owned_by(("g", "b"), B)
     account.change(("g", "b"), 10_000)
-    assert account.fits(A, 45_000)
-    assert not account.fits(A, 45_001)
-    assert account.fits(B, 40_000)
-    assert not account.fits(B, 40_001)
+    assert account.member_fits(A, 45_000)
+    assert not account.member_fits(A, 45_001)
+    assert account.member_fits(B, 40_000)
+    assert not account.member_fits(B, 40_001)
 
 
 def test_shrinking_member_always_fits():
-    account = Account()
+    account = GroupAccount()
     account.change(("g", "m"), 200_000)
     account.offset_metadata_bytes = 200
-    assert [account.fits(A, more) for more in (-1, 0, 1)] == [True, True, False]
+    assert [account.member_fits(A, more) for more in (-1, 0, 1)] == [True, True, False]
     assert [account.metadata_fits(more) for more in (-1, 0, 1)] == [True, True, False]
 
 
 def test_remaining_members_of_principal_still_count():
-    account = Account()
+    account = GroupAccount()
     for member in "ab":
         account.owned_by(("g", member), A)
         account.change(("g", member), 10)
@@ -155,8 +157,8 @@ def test_oversized_assignment_is_refused_unstored(driver):
 
 
 def test_all_shards_of_a_broker_count_together():
-    of_all = GroupMemory()
-    first, second = Driver(memory=of_all), Driver(memory=of_all)
+    of_all = WeakSet()
+    first, second = Driver(accounts=of_all), Driver(accounts=of_all)
     assert joined(first, "a", size=45_000) is None
     assert joined(second, "b", size=45_000) is FULL
     first.close()
@@ -164,13 +166,13 @@ def test_all_shards_of_a_broker_count_together():
 
 
 def test_share_of_a_principal_counts_over_all_shards():
-    of_all = GroupMemory()
-    first, second = Account(of_all), Account(of_all)
+    of_all = WeakSet()
+    first, second = GroupAccount(of_all), GroupAccount(of_all)
     for account in (first, second):
         account.owned_by(("g", "a"), A)
         account.change(("g", "a"), 20_000)
-    assert first.fits(A, 10_000)
-    assert not first.fits(A, 10_001)
+    assert first.member_fits(A, 10_000)
+    assert not first.member_fits(A, 10_001)
 
 
 def test_offset_refused_for_metadata_takes_no_room(monkeypatch):
@@ -196,9 +198,9 @@ def test_loaded_groups_count_for_no_principal(driver):
 
 
 def test_failed_load_takes_no_room():
-    of_all = GroupMemory()
-    Account(of_all).change(("g", "m"), 90_000)
-    assert of_all.fits(A, 50_000)
+    of_all = WeakSet()
+    GroupAccount(of_all).change(("g", "m"), 90_000)
+    assert GroupAccount(of_all).member_fits(A, 50_000)
 
 
 # -- groups and offsets that are known
@@ -682,7 +684,7 @@ def test_members_without_written_record_count_for_nothing(driver):
 
 @pytest.mark.parametrize("change", ["pop", "setdefault", "update"])
 def test_uncounted_change_of_groups_is_refused(change):
-    groups = memory.ByGroup[int](Account())
+    groups = memory.ByGroup[int](GroupAccount())
     groups["g"] = 1
     with pytest.raises(TypeError, match="counted"):
         getattr(groups, change)({"g": 2})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import pytest
 
 from tests.broker.transactions.driver import ID, Driver
-from trimaran.broker.transactions import memory
+from trimaran.broker.transactions import shard
 from trimaran.broker.transactions.memory import (
     ID_BYTES,
     PARTITION_BYTES,
-    TransactionMemory,
     held_bytes,
 )
 from trimaran.broker.transactions.records import TransactionRecord
@@ -24,7 +25,7 @@ LONG = "x" * 10_000
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """All ids may take 100,000 bytes."""
-    monkeypatch.setattr(memory, "TRANSACTIONS_BYTES_MAX", 100_000)
+    monkeypatch.setattr(shard, "TRANSACTIONS_BYTES_MAX", 100_000)
 
 
 def init(driver, name):
@@ -88,7 +89,7 @@ def test_an_id_that_expires_gives_its_room_back():
 
 
 def test_all_shards_count_together_until_one_is_closed():
-    of_all = TransactionMemory()
+    of_all = WeakSet()
     driver, other = Driver(), Driver()
     for item in (driver, other):
         item.shard = TransactionCoordinatorShard(item.limits, of_all)
@@ -105,7 +106,7 @@ def test_loaded_transactions_count_and_are_never_refused(monkeypatch):
     driver = Driver()
     for name in (ID, *(f"{LONG}{number}" for number in range(6))):
         init(driver, name)
-    monkeypatch.setattr(memory, "TRANSACTIONS_BYTES_MAX", 100_000)
+    monkeypatch.setattr(shard, "TRANSACTIONS_BYTES_MAX", 100_000)
     driver.reload()
     assert driver.shard.account.bytes == counted(driver.shard) > 100_000
     producer = driver.init().told_producer
