@@ -7,22 +7,23 @@ change while it is described.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from trimaran.broker.groups.consumer import describe
 from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.handlers.consumer_group_heartbeat import check_served
 from trimaran.broker.handlers.context import GroupContext
+from trimaran.broker.handlers.described_groups import described_groups
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.quorum.serving.authorization import may_with_topic
-from trimaran.quorum.serving.authorized_operations import authorized_operations
-from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    DescribedGroup,
     Member,
 )
-from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import groups, topics
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
@@ -57,27 +58,24 @@ def consumer_group_describe(
 ) -> Handling[ConsumerGroupDescribeResponse]:
     yield from loaded(ctx, request.group_ids)
     check_served(ctx)
-    found = EncodedArray()
-    for group_id in request.group_ids:
-        found.append((yield from _described(group_id, request, ctx, call)))
-        yield None
+    found = yield from described_groups(
+        request.group_ids,
+        ctx,
+        call,
+        partial(_described, ctx, call),
+        describe.refused,
+        with_operations=request.include_authorized_operations,
+    )
     return ConsumerGroupDescribeResponse(groups=found)
 
 
 def _described(
-    group_id: str, request: ConsumerGroupDescribeRequest, ctx: GroupContext, call: Call
-) -> Handling[bytes]:
+    ctx: GroupContext, call: Call, group_id: str
+) -> tuple[DescribedGroup, Iterator[Member]]:
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
-    try:
-        groups_of_kind = ctx.groups.groups_of(consumer.KIND, group_id)
-        group, members = groups_of_kind.described_with_members(group_id)
-        if request.include_authorized_operations:
-            group.authorized_operations = authorized_operations(
-                ctx, call, ResourceType.GROUP, group_id
-            )
-        return (yield from call.room().encoding_with(group, "members", _seen(members, may_see)))
-    except KafkaError as error:
-        return call.room().refusal(describe.refused(group_id, error.code, error.message))
+    groups_of_kind = ctx.groups.groups_of(consumer.KIND, group_id)
+    group, members = groups_of_kind.described_with_members(group_id)
+    return group, _seen(members, may_see)
 
 
 def _seen(members: Iterable[Member], may_see: Callable[[str], bool]) -> Iterator[Member]:

@@ -7,8 +7,8 @@ from trimaran.quorum.controller.handlers.create_delegation_token import (
     create_delegation_token as declared,
 )
 from trimaran.quorum.controller.security.delegation_tokens import fail_create_token
-from trimaran.quorum.serving.authorization import may_ask_for_tokens
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.quorum.serving.authorization import check_tokens_allowed
+from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -24,10 +24,8 @@ def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: AdminContext, call: Call
 ) -> Handling[CreateDelegationTokenResponse]:
     requester = str(call.connection.principal)
-    if not may_ask_for_tokens(ctx, call.connection):
-        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        return fail_create_token(request, requester, code, call.header.api_version)
     try:
+        check_tokens_allowed(ctx, call.connection)
         response = yield from ctx.forwarder.forward(request, call, CreateDelegationTokenResponse)
     except KafkaError as error:
         return fail_create_token(request, requester, error.code, call.header.api_version)

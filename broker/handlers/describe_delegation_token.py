@@ -5,7 +5,7 @@ from __future__ import annotations
 from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.metadata.tokens import describe_token, token_filter
-from trimaran.quorum.serving.authorization import may, may_ask_for_tokens
+from trimaran.quorum.serving.authorization import check_tokens_allowed, may
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_delegation_token import (
@@ -31,8 +31,7 @@ def describe_delegation_token(
     request: DescribeDelegationTokenRequest, ctx: AdminContext, call: Call
 ) -> Handling[DescribeDelegationTokenResponse]:
     connection = call.connection
-    if not may_ask_for_tokens(ctx, connection):
-        raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    check_tokens_allowed(ctx, connection)
     secret = ctx.config["delegation.token.secret.key"]
     if not secret:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)

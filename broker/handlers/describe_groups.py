@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from trimaran.broker.groups.classic.describe import described
 from trimaran.broker.handlers.context import GroupContext
+from trimaran.broker.handlers.described_groups import described_groups
 from trimaran.broker.handlers.loaded_groups import loaded
-from trimaran.quorum.serving.authorized_operations import authorized_operations
-from trimaran.wire.codec.declarations import EncodedArray
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import groups
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
@@ -39,22 +38,13 @@ def describe_groups(
     request: DescribeGroupsRequest, ctx: GroupContext, call: Call
 ) -> Handling[DescribeGroupsResponse]:
     yield from loaded(ctx, request.groups)
-    found = EncodedArray()
-    for group_id in request.groups:
-        found.append((yield from _described(group_id, request, ctx, call)))
-        yield None
+    version = call.header.api_version
+    found = yield from described_groups(
+        request.groups,
+        ctx,
+        call,
+        lambda group_id: ctx.groups.describe_group(group_id, version),
+        lambda group_id, code, _message: described(group_id, "", code),
+        with_operations=request.include_authorized_operations,
+    )
     return DescribeGroupsResponse(groups=found)
-
-
-def _described(
-    group_id: str, request: DescribeGroupsRequest, ctx: GroupContext, call: Call
-) -> Handling[bytes]:
-    try:
-        group, members = ctx.groups.describe_group(group_id, call.header.api_version)
-        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-            group.authorized_operations = authorized_operations(
-                ctx, call, ResourceType.GROUP, group_id
-            )
-        return (yield from call.room().encoding_with(group, "members", members))
-    except KafkaError as error:
-        return call.room().refusal(described(group_id, "", error.code))

@@ -15,9 +15,8 @@ from typing import Any
 from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.controller.handlers.expire_delegation_token import expire_delegation_token
 from trimaran.quorum.controller.handlers.renew_delegation_token import renew_delegation_token
-from trimaran.quorum.serving.authorization import may_ask_for_tokens
+from trimaran.quorum.serving.authorization import check_tokens_allowed
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles_as
@@ -33,8 +32,8 @@ def passed_on(declared: Callable[..., Any]) -> Callable[..., Any]:
 
     @handles_as(declared, access=BY_CONTROLLER, takes_frame=True)
     def forward_request(frame: bytes, ctx: AdminContext, call: Call) -> Handling[Outgoing]:
-        if is_of_tokens and not may_ask_for_tokens(ctx, call.connection):
-            raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        if is_of_tokens:
+            check_tokens_allowed(ctx, call.connection)
         answer: Outgoing = yield Wait(partial(ctx.forwarder.forward_frame, frame, call))
         return answer
 

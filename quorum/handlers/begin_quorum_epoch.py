@@ -9,7 +9,6 @@ from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.requests import read_begin
 from trimaran.quorum.translate.responses import write_begin_response
-from trimaran.quorum.translate.shape import WrongShape
 from trimaran.wire.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -31,12 +30,6 @@ from trimaran.wire.transport.scheduling.effects import Handling
 def begin_quorum_epoch(
     request: BeginQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> Handling[BeginQuorumEpochResponse]:
-    try:
-        message = read_begin(request)
-    except WrongShape as error:
-        return BeginQuorumEpochResponse(error_code=error.code, topics=[])
-    return (
-        yield from core_response(
-            ctx, call, message, core.BeginQuorumEpochResponse, write_begin_response
-        )
+    return core_response(
+        ctx, call, read_begin(request), core.BeginQuorumEpochResponse, write_begin_response
     )

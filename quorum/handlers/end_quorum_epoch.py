@@ -9,7 +9,6 @@ from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.requests import read_end
 from trimaran.quorum.translate.responses import write_end_response
-from trimaran.quorum.translate.shape import WrongShape
 from trimaran.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
@@ -28,12 +27,6 @@ from trimaran.wire.transport.scheduling.effects import Handling
 def end_quorum_epoch(
     request: EndQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> Handling[EndQuorumEpochResponse]:
-    try:
-        message = read_end(request)
-    except WrongShape as error:
-        return EndQuorumEpochResponse(error_code=error.code, topics=[])
-    return (
-        yield from core_response(
-            ctx, call, message, core.EndQuorumEpochResponse, write_end_response
-        )
+    return core_response(
+        ctx, call, read_end(request), core.EndQuorumEpochResponse, write_end_response
     )

@@ -10,7 +10,6 @@ from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.requests import read_fetch
 from trimaran.quorum.translate.responses import write_fetch_response
-from trimaran.quorum.translate.shape import WrongShape
 from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
@@ -27,8 +26,4 @@ from trimaran.wire.transport.scheduling.effects import Handling
     elements_max=FEW_ELEMENTS_MAX,
 )
 def fetch(request: FetchRequest, ctx: QuorumContext, call: Call) -> Handling[FetchResponse]:
-    try:
-        message = read_fetch(request)
-    except WrongShape as error:
-        return FetchResponse(error_code=error.code, responses=[])
-    return (yield from core_response(ctx, call, message, core.FetchResponse, write_fetch_response))
+    return core_response(ctx, call, read_fetch(request), core.FetchResponse, write_fetch_response)

@@ -9,7 +9,6 @@ from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.requests import read_fetch_snapshot
 from trimaran.quorum.translate.responses import write_snapshot_response
-from trimaran.quorum.translate.shape import WrongShape
 from trimaran.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
@@ -28,12 +27,6 @@ from trimaran.wire.transport.scheduling.effects import Handling
 def fetch_snapshot(
     request: FetchSnapshotRequest, ctx: QuorumContext, call: Call
 ) -> Handling[FetchSnapshotResponse]:
-    try:
-        message = read_fetch_snapshot(request)
-    except WrongShape as error:
-        return FetchSnapshotResponse(error_code=error.code, topics=[])
-    return (
-        yield from core_response(
-            ctx, call, message, core.FetchSnapshotResponse, write_snapshot_response
-        )
+    return core_response(
+        ctx, call, read_fetch_snapshot(request), core.FetchSnapshotResponse, write_snapshot_response
     )

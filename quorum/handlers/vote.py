@@ -9,7 +9,6 @@ from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.requests import read_vote
 from trimaran.quorum.translate.responses import write_vote_response
-from trimaran.quorum.translate.shape import WrongShape
 from trimaran.wire.messages.vote import VoteRequest, VoteResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
@@ -26,8 +25,4 @@ from trimaran.wire.transport.scheduling.effects import Handling
     elements_max=FEW_ELEMENTS_MAX,
 )
 def vote(request: VoteRequest, ctx: QuorumContext, call: Call) -> Handling[VoteResponse]:
-    try:
-        message = read_vote(request)
-    except WrongShape as error:
-        return VoteResponse(error_code=error.code, topics=[])
-    return (yield from core_response(ctx, call, message, core.VoteResponse, write_vote_response))
+    return core_response(ctx, call, read_vote(request), core.VoteResponse, write_vote_response)

@@ -163,13 +163,18 @@ class _AclJudge:
 ACL_JUDGE = _AclJudge()
 
 
-def may_ask_for_tokens(
+def check_tokens_allowed(
     ctx: Serving, connection: ConnectionInfo, *, forwarded: bool = False
-) -> bool:
-    """Returns whether a client may request delegation tokens: it must have authenticated, by SASL or with a
-    certificate, but not with a token. The broker has checked the connection of a `forwarded` request.
+) -> None:
+    """Raises KafkaError DELEGATION_TOKEN_REQUEST_NOT_ALLOWED unless a client may request delegation tokens: it must
+    have authenticated, by SASL or with a certificate, but not with a token. The broker has checked the connection of a
+    `forwarded` request.
     """
-    if connection.principal.by_token or forwarded:
-        return not connection.principal.by_token
-    protocol = ctx.config.protocol_of(connection.listener)
-    return protocol.startswith("SASL") or (protocol == "SSL" and connection.principal != ANONYMOUS)
+    principal = connection.principal
+    if not principal.by_token:
+        if forwarded:
+            return
+        protocol = ctx.config.protocol_of(connection.listener)
+        if protocol.startswith("SASL") or (protocol == "SSL" and principal != ANONYMOUS):
+            return
+    raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -10,16 +10,12 @@ from typing import Any
 
 from trimaran.quorum.raft.types import ReplicaKey, VoterEndpoint
 from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NodeId
 
 
-class WrongShape(Exception):
-    """The request does not name exactly the metadata partition; `code` is the top-level error of the response."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
+class WrongShape(KafkaError):
+    """The request does not name exactly the metadata partition; the code is the top-level error of the response."""
 
 
 def only_partition(topics: list[Any]) -> Any:

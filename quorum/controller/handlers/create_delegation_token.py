@@ -14,7 +14,7 @@ from trimaran.quorum.controller.security.delegation_tokens import (
     owner_of,
 )
 from trimaran.quorum.metadata.authorizer import Action
-from trimaran.quorum.serving.authorization import may, may_ask_for_tokens
+from trimaran.quorum.serving.authorization import check_tokens_allowed, may
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_delegation_token import (
@@ -44,13 +44,6 @@ def create_delegation_token(
     def fail(code: ErrorCode, _message: str = "") -> CreateDelegationTokenResponse:
         return fail_create_token(request, requester, code, version)
 
-    if not may_ask_for_tokens(ctx, call.connection, forwarded=ctx.forwarded):
-        return fail(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-    owner = owner_of(request, requester)
-    for_owner = Action(Operation.CREATE_TOKENS, ResourceType.USER, owner)
-    if owner != requester and not may(ctx, call, for_owner):
-        return fail(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
-
     def decide(active: ActiveController) -> Result[Message, CreateDelegationTokenResponse]:
         return create_token(
             request,
@@ -63,6 +56,11 @@ def create_delegation_token(
         )
 
     try:
+        check_tokens_allowed(ctx, call.connection, forwarded=ctx.forwarded)
+        owner = owner_of(request, requester)
+        for_owner = Action(Operation.CREATE_TOKENS, ResourceType.USER, owner)
+        if owner != requester and not may(ctx, call, for_owner):
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
         return (yield from ctx.controller.submit(decide))
     except KafkaError as error:
         return fail(error.code)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.security.delegation_tokens import TokenRules, expire_token
-from trimaran.quorum.serving.authorization import may_ask_for_tokens
+from trimaran.quorum.serving.authorization import check_tokens_allowed
 from trimaran.quorum.serving.refusals import fail_expire_token
-from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
@@ -27,8 +26,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
 def expire_delegation_token(
     request: ExpireDelegationTokenRequest, ctx: ControllerContext, call: Call
 ) -> Handling[ExpireDelegationTokenResponse]:
-    if not may_ask_for_tokens(ctx, call.connection, forwarded=ctx.forwarded):
-        raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    check_tokens_allowed(ctx, call.connection, forwarded=ctx.forwarded)
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)
     return ctx.controller.submit(
         lambda active: expire_token(request, active.image, rules, requester, now_ms=now_ms())

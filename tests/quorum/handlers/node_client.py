@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import GeneratorType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +13,10 @@ import trio
 
 from tests.cluster.quorum_nodes import Member, QuorumNodes, quorum_nodes
 from tests.quorum.test_dynamic_node import PATIENT, DynamicCluster
+from trimaran.wire.errors import KafkaError
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
+from trimaran.wire.transport.requests.error_answers import general_error
 
 SECONDS = 20.0
 LEADER = 1
@@ -24,16 +26,15 @@ def _unasked(_request: object) -> None:
     raise AssertionError("a malformed request must not reach the core")
 
 
-def answered(handler: Any, request: Message, version: int = 2) -> Any:
-    """Returns the response of the handler's first step, which answers without the core."""
-    context = SimpleNamespace(node=SimpleNamespace(ask=_unasked))
+def refusal(handler: Any, request: Message, version: int = 2) -> Any:
+    """Returns the error response to a request that the handler refuses before it reaches the core."""
+    context = SimpleNamespace(node=SimpleNamespace(handle=_unasked))
     call = SimpleNamespace(header=SimpleNamespace(api_version=version))
-    found = handler(request, context, call)
-    if not isinstance(found, GeneratorType):
-        return found
-    with pytest.raises(StopIteration) as ended:
-        next(found)
-    return ended.value.value
+    with pytest.raises(KafkaError) as refused:
+        handler(request, context, call)
+    general = general_error(type(request))
+    assert general is not None
+    return general.build(refused.value.code, refused.value.message)
 
 
 class NodeClient:

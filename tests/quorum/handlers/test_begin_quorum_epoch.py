@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.node_client import LEADER, answered, leader_client
+from tests.quorum.handlers.node_client import LEADER, leader_client, refusal
 from trimaran.quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import ErrorCode
@@ -26,7 +26,7 @@ def beginning(epoch, *, leader=LEADER, cluster_id=CLUSTER_ID):
     "topics", [[], [BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[])]]
 )
 def test_one_about_nothing_is_invalid(topics):
-    answer = answered(begin_quorum_epoch, BeginQuorumEpochRequest(topics=topics))
+    answer = refusal(begin_quorum_epoch, BeginQuorumEpochRequest(topics=topics))
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.quorum.handlers.node_client import answered, leader_client
+from tests.quorum.handlers.node_client import leader_client
 from trimaran.quorum.handlers.describe_quorum import describe_quorum
 from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.quorum.raft_log.partition import TOPIC
@@ -18,14 +18,14 @@ from trimaran.wire.messages.describe_quorum import (
     "topics", [[], [DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[])]]
 )
 def test_one_about_nothing_is_invalid(topics):
-    answer = answered(describe_quorum, DescribeQuorumRequest(topics=topics))
+    answer = describe_quorum(DescribeQuorumRequest(topics=topics), None, None)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_quorums_of_other_topics_are_unknown():
     partition = DescribeQuorumRequestPartitionData(partition_index=3)
     topic = DescribeQuorumRequestTopicData(topic_name="orders", partitions=[partition])
-    answer = answered(describe_quorum, DescribeQuorumRequest(topics=[topic]))
+    answer = describe_quorum(DescribeQuorumRequest(topics=[topic]), None, None)
     found = answer.topics[0].partitions[0]
     assert (found.partition_index, found.error_code) == (3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.node_client import LEADER, answered, leader_client
+from tests.quorum.handlers.node_client import LEADER, leader_client, refusal
 from trimaran.quorum.handlers.end_quorum_epoch import end_quorum_epoch
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import ErrorCode
@@ -26,7 +26,7 @@ def end(epoch, *, leader=2, cluster_id=CLUSTER_ID):
     "topics", [[], [EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[])]]
 )
 def test_one_about_nothing_is_invalid(topics):
-    answer = answered(end_quorum_epoch, EndQuorumEpochRequest(topics=topics))
+    answer = refusal(end_quorum_epoch, EndQuorumEpochRequest(topics=topics))
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 
 

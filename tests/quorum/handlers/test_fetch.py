@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.node_client import LEADER, answered, leader_client
+from tests.quorum.handlers.node_client import LEADER, leader_client, refusal
 from trimaran.quorum.handlers.fetch import fetch
 from trimaran.quorum.raft_log.partition import TOPIC, TOPIC_ID
 from trimaran.wire.errors import ErrorCode
@@ -25,7 +25,7 @@ def wanted(*, offset=0, epoch=1, last_epoch=0, cluster_id=CLUSTER_ID):
 @pytest.mark.parametrize("topics", [[], [FetchTopic(topic_id=TOPIC_ID, partitions=[])]])
 def test_one_about_nothing_is_invalid(topics):
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics)
-    answer = answered(fetch, request, 17)
+    answer = refusal(fetch, request, 17)
     assert (answer.error_code, answer.responses) == (ErrorCode.INVALID_REQUEST, [])
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.node_client import answered, leader_client
+from tests.quorum.handlers.node_client import leader_client, refusal
 from tests.quorum.test_dynamic_node import write_snapshot
 from trimaran.quorum.handlers.fetch_snapshot import fetch_snapshot
 from trimaran.quorum.raft_log.partition import TOPIC
@@ -32,7 +32,7 @@ def piece(snapshot, *, epoch=1, position=0, max_bytes=1 << 20, cluster_id=CLUSTE
     "topics", [[], [FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=[])]]
 )
 def test_one_about_nothing_is_invalid(topics):
-    answer = answered(fetch_snapshot, FetchSnapshotRequest(topics=topics))
+    answer = refusal(fetch_snapshot, FetchSnapshotRequest(topics=topics))
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.node_client import LEADER, answered, leader_client
+from tests.quorum.handlers.node_client import LEADER, leader_client, refusal
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.quorum.handlers.vote import vote
 from trimaran.quorum.raft_log.partition import TOPIC
@@ -43,7 +43,7 @@ def topics(*names, partitions=1, index=0, epoch=1, last_offset=0):
     ],
 )
 def test_a_vote_about_nothing_is_invalid(wrong):
-    answer = answered(vote, VoteRequest(topics=wrong))
+    answer = refusal(vote, VoteRequest(topics=wrong))
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 
 
