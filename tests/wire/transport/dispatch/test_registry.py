@@ -66,7 +66,7 @@ def test_versions_are_sorted_by_key_without_hidden_ones():
         (HEARTBEAT, Versions(1, 3)),
         (LIST_GROUPS, Versions(1, 3)),
         (17, Versions(0, 1)),
-        (18, Versions(0, 4)),
+        (18, Versions(0, 5)),
         (36, Versions(0, 2)),
         (OFFSET_DELETE, Versions(0, 0)),
     ]
@@ -85,17 +85,17 @@ def test_request_without_handler_closes_with_reason():
 
 
 def test_too_new_api_versions_gets_version_0_answer():
-    answer = bytes(registry().dispatch(frame(18, 5), None, connection()))
+    answer = bytes(registry().dispatch(frame(18, 6), None, connection()))
     number, body = decode_response_header(answer, 18, 0)
     found = ApiVersionsResponse.decode(answer[body:], 0)
     assert (number, found.error_code) == (77, ErrorCode.UNSUPPORTED_VERSION)
     assert [
         (api_key.api_key, api_key.min_version, api_key.max_version) for api_key in found.api_keys
-    ] == [(18, 0, 4)]
+    ] == [(18, 0, 5)]
 
 
 async def test_too_new_version_is_not_decoded_apart():
-    answer = await registry().dispatch_heavy(frame(18, 5, 20_000), None, connection())
+    answer = await registry().dispatch_heavy(frame(18, 6, 20_000), None, connection())
     assert isinstance(answer, Outgoing)
 
 
