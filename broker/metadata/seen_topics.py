@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from trimaran.quorum.metadata.image import TopicsImage
 from trimaran.wire.codec.declarations import EncodedArray
-from trimaran.wire.identity import AclEpoch
+from trimaran.wire.identity import INITIAL_ACL_EPOCH, AclEpoch
 from trimaran.wire.security.principal import ANONYMOUS, Principal
 
 # Cached principals (with hosts); one takes 8 bytes per topic, and shares the encoded topics.
@@ -36,7 +36,7 @@ class SeenTopics:
     def __init__(self) -> None:
         self._kept: dict[Asker, EncodedArray] = {}
         self._topics: TopicsImage | None = None
-        self._acls_epoch = -1
+        self._acls_epoch = INITIAL_ACL_EPOCH
 
     def __len__(self) -> int:
         return len(self._kept)

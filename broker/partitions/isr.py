@@ -47,7 +47,7 @@ class ReplicaProgress:
     log_start_offset: Offset = NO_OFFSET
     broker_epoch: BrokerEpoch = NO_BROKER_EPOCH  # from the fetch that set `end_offset`
     at_end: bool = False  # the last fetch was at the leader's end offset
-    leader_end_at_fetch: int = 0
+    leader_end_at_fetch: Offset = Offset(0)
     caught_up_at: float = float("-inf")
     clock: FetchClock = field(default_factory=FetchClock)
     given_from: Offset = NO_OFFSET  # the offset of the records last sent to it
@@ -69,7 +69,7 @@ class ReplicaProgress:
         self,
         offset: Offset,
         *,
-        leader_end: int,
+        leader_end: Offset,
         broker_epoch: BrokerEpoch,
         clock: FetchClock,
         now: float,
@@ -93,7 +93,7 @@ class ReplicaProgress:
         self.leader_end_at_fetch = leader_end
         self.clock = clock
 
-    def caught_up(self, leader_end: int, now: float, lag_seconds_max: float) -> bool:
+    def caught_up(self, leader_end: Offset, now: float, lag_seconds_max: float) -> bool:
         """Returns True unless the follower has lagged for longer than `lag_seconds_max`."""
         if self.end_offset == leader_end:
             return True
@@ -161,7 +161,7 @@ def lagging(
     replicas: Mapping[BrokerId, ReplicaProgress],
     *,
     leader_id: BrokerId,
-    leader_end: int,
+    leader_end: Offset,
     now: float,
     lag_seconds_max: float,
 ) -> tuple[BrokerId, ...]:

@@ -235,7 +235,7 @@ class Replica:
             self._log = None
 
 
-def why_incomplete(replica: Replica, end: int) -> str:
+def why_incomplete(replica: Replica, end: Offset) -> str:
     """Returns, for the server log, why a replica whose log ends at `end` does not lead."""
     return (
         f"{replica.name} ends at offset {end} here, but records up to offset {replica.known_end} were committed: put "

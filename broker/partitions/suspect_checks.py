@@ -77,7 +77,7 @@ async def _damage_in(
     return None
 
 
-def _check(piece: LogSlice, epoch: LeaderEpoch, epoch_max: int) -> None:
+def _check(piece: LogSlice, epoch: LeaderEpoch, epoch_max: LeaderEpoch) -> None:
     """Checks the CRCs and what they do not cover: offsets must ascend within the piece, and epochs from `epoch` to
     `epoch_max`.
     """

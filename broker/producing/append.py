@@ -24,7 +24,7 @@ def append(parts: Sequence[PartitionAppend], acks: int, traffic: Traffic) -> Han
         leader, batches = part.leader, part.batches
         if batches and leader is not None and not part.failed:
             try:
-                if part.verified_from >= 0:
+                if part.verified_from is not None:
                     check_not_ended(part)
                 info = leader.appended_before(batches) if batches[0].producer_id >= 0 else None
                 if info is None:

@@ -37,7 +37,7 @@ def await_replicas(parts: Sequence[PartitionAppend], timeout_ms: int) -> Handlin
         wait = _Replication(parts, max(0, timeout_ms) / 1000)
         yield Wait(wait.wait, wait.ready, holds_request=False, when_ready=wait.when_ready)
     for part in parts:
-        if part.leader is not None and part.required_offset >= 0:
+        if part.leader is not None and part.required_offset is not None:
             code = _outcome(part.leader, part.required_offset)
             if code:
                 part.refuse(code)
@@ -46,7 +46,7 @@ def await_replicas(parts: Sequence[PartitionAppend], timeout_ms: int) -> Handlin
 def replicated(parts: Iterable[PartitionAppend]) -> bool:
     """Returns whether the wait is over: every watermark has passed the records, or never will."""
     for part in parts:
-        if part.leader is not None and part.required_offset >= 0:
+        if part.leader is not None and part.required_offset is not None:
             watermark = part.leader.high_watermark
             if watermark.offset < part.required_offset and not watermark.closed:
                 return False
@@ -71,6 +71,7 @@ class _Replication:
         for part in self._parts:
             if not replicated((part,)):
                 assert part.leader is not None
+                assert part.required_offset is not None
                 watermark = part.leader.high_watermark
                 return watermark.when_reached(part.required_offset, call, self._ends_at())
         return None
@@ -81,6 +82,7 @@ class _Replication:
             if replicated((part,)):
                 continue
             assert part.leader is not None
+            assert part.required_offset is not None
             watermark = part.leader.high_watermark
             try:
                 await watermark.wait_reached(part.required_offset, deadline)
@@ -113,7 +115,9 @@ def await_disk(parts: Sequence[PartitionAppend]) -> Handling[None]:
     late = [
         part
         for part in parts
-        if part.leader is not None and part.required_offset >= 0 and part.leader.disk_is_behind
+        if part.leader is not None
+        and part.required_offset is not None
+        and part.leader.disk_is_behind
     ]
     if late:
         for part in parts:
@@ -125,7 +129,9 @@ def await_disk(parts: Sequence[PartitionAppend]) -> Handling[None]:
 
 def _on_disk(parts: Iterable[PartitionAppend]) -> bool:
     return all(
-        part.leader is None or part.leader.log.flushed_offset >= part.required_offset
+        part.leader is None
+        or part.required_offset is None
+        or part.leader.log.flushed_offset >= part.required_offset
         for part in parts
     )
 
@@ -133,7 +139,7 @@ def _on_disk(parts: Iterable[PartitionAppend]) -> bool:
 async def _wait_flushed(parts: Sequence[PartitionAppend]) -> None:
     with trio.move_on_after(FLUSH_SECONDS_MAX):
         for part in parts:
-            if part.leader is not None:
+            if part.leader is not None and part.required_offset is not None:
                 await part.leader.wait_flushed(part.required_offset)
 
 

@@ -11,7 +11,7 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.validation.rejected_records import RejectedRecords
 from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import NO_OFFSET, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, Offset, TopicPartition
 from trimaran.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -36,7 +36,7 @@ class PartitionAppend:
     A validated part has a `leader` to append to and `batches` (empty if a message set had no complete message). An
     appended part has the `required_offset` that the leader's high watermark must reach before acks=all may be answered,
     as in Kafka's `ProducePartitionStatus`. `verified_from` is the end of the log when verification by the transaction
-    coordinator began; -1 if there was no verification, or if that does not matter.
+    coordinator began; None if there was no verification, or if that does not matter.
     """
 
     __slots__ = (
@@ -64,8 +64,8 @@ class PartitionAppend:
         self.response = response
         self.leader: PartitionLeader | None = None
         self.batches: Sequence[BatchView] = ()
-        self.required_offset = NO_OFFSET
-        self.verified_from = NO_OFFSET
+        self.required_offset: Offset | None = None
+        self.verified_from: Offset | None = None
         self.failed = False
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:

@@ -120,5 +120,6 @@ def check_not_ended(part: PartitionAppend) -> None:
     append.
     """
     assert part.leader is not None
+    assert part.verified_from is not None
     if part.leader.log.producers.ended_since(part.batches[0].producer_id, part.verified_from):
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, ENDED_MEANWHILE)

@@ -37,7 +37,7 @@ BACKOFF_SECONDS = 0.02
 # The delay before throttled partitions are checked again: the limit may have changed by then.
 HELD_BACK_SECONDS_MAX = 1.0
 
-NEVER_SENT = (-1, FetchPosition(NO_OFFSET, NO_LEADER_EPOCH, NO_OFFSET))
+NEVER_SENT = (NO_LEADER_EPOCH, FetchPosition(NO_OFFSET, NO_LEADER_EPOCH, NO_OFFSET))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class FetchClient:
         self._epoch = INITIAL_EPOCH
         self._followed: dict[TopicIdPartition, PartitionFetchState] = {}
         # The leader epochs and positions as sent, all with the broker epoch `_sent_broker_epoch`.
-        self._known: dict[TopicIdPartition, tuple[int, FetchPosition]] = {}
+        self._known: dict[TopicIdPartition, tuple[LeaderEpoch, FetchPosition]] = {}
         self._sent_broker_epoch = NO_BROKER_EPOCH
         self._changed: dict[TopicIdPartition, None] = {}
         self._to_forget: dict[TopicIdPartition, None] = {}

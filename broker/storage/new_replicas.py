@@ -13,7 +13,12 @@ from enum import Enum
 from pathlib import Path
 
 from trimaran.log.directories.directory import LogDirectory
-from trimaran.quorum.metadata.image import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
+from trimaran.quorum.metadata.image import (
+    MIGRATING_DIRECTORY,
+    NO_LEADER,
+    UNASSIGNED_DIRECTORY,
+    PartitionImage,
+)
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import BrokerId, TopicPartition
 
@@ -35,7 +40,7 @@ class Standing(Enum):
     @classmethod
     def of(cls, state: PartitionImage, node_id: BrokerId) -> Standing:
         """Returns the standing of a replica that is not new."""
-        is_led_elsewhere = state.leader not in (-1, node_id)
+        is_led_elsewhere = state.leader not in (NO_LEADER, node_id)
         electable = {*state.isr, *state.elr}
         if is_led_elsewhere and node_id not in electable:
             return cls.SPARE

@@ -56,11 +56,11 @@ class CleanerLimits:
     map_bytes: int = 128 << 20
     load_factor: float = 0.9
 
-    def offset_map(self, offsets: int, key: bytes) -> OffsetMap:
-        """Returns an offset map large enough for `offsets` offsets, within the limits. `key`: 16 secret random
+    def offset_map(self, count: int, key: bytes) -> OffsetMap:
+        """Returns an offset map large enough for `count` offsets, within the limits. `key`: 16 secret random
         bytes.
         """
-        slots = max(2, min(self.map_bytes // SLOT_BYTES, int(offsets / self.load_factor) + 2))
+        slots = max(2, min(self.map_bytes // SLOT_BYTES, int(count / self.load_factor) + 2))
         return OffsetMap(slots, max(1, min(slots - 1, int(slots * self.load_factor))), key)
 
 

@@ -48,7 +48,7 @@ from trimaran.log.segments.segment import (
 )
 from trimaran.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_LEADER_EPOCH, LeaderEpoch, Offset, ProducerId
 
 PROBLEMS_OF_A_FILE_MAX = 20  # a file of another log would yield one for each entry
 END_BLOCK_BYTES = 1 << 20
@@ -65,8 +65,8 @@ class LogProblem(NamedTuple):
 class _Span(NamedTuple):
     """The first and the last offset of a batch's records, whether the offsets ascend, and the largest timestamp."""
 
-    first: int
-    last: int
+    first: Offset
+    last: Offset
     ascend: bool
     timestamp_ms: int
 
@@ -97,11 +97,15 @@ class _Check:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._expected = Offset(0)
-        self._epoch = -1
-        self._epochs: list[tuple[int, int, int]] = []  # epoch, its first offset here, its last
+        self._epoch = NO_LEADER_EPOCH
+        self._epochs: list[
+            tuple[LeaderEpoch, Offset, Offset]
+        ] = []  # epoch, its first offset here, its last
         self._producers = ProducerState()
         self._snapshots = list_snapshots(directory, REAL_FILES)
-        self._markers: dict[int, int] = {}  # of the segment: last offset of an abort, its producer
+        self._markers: dict[
+            Offset, ProducerId
+        ] = {}  # of the segment: last offset of an abort, its producer
         self._aborted: list[AbortedTransaction] = []  # of the segment
         self._places: list[_Place] = []  # of the segment
 

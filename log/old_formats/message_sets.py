@@ -35,7 +35,7 @@ from trimaran.log.batches.batch import (
 from trimaran.log.batches.records import Record
 from trimaran.log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import NO_TIMESTAMP, Offset
+from trimaran.wire.identity import NO_OFFSET, NO_TIMESTAMP, Offset
 
 V0, V1 = 0, 1
 _PREFIX = struct.Struct(">qi")
@@ -173,7 +173,7 @@ def inner_messages(
             may_be_followed=True,
         )
     )
-    base = _base_offset(wrapper, data)
+    base = _base(wrapper, data)
     append_time = wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
     for message in iter_messages(data):
         if message.is_compressed:
@@ -184,8 +184,8 @@ def inner_messages(
         yield message
 
 
-def _base_offset(wrapper: LegacyRecord, data: bytes) -> int:
-    """Returns the base of the inner offsets."""
+def _base(wrapper: LegacyRecord, data: bytes) -> int:
+    """Returns the number to add to the inner offsets."""
     count, last = _count_and_last_offset(data)
     if not count:
         raise RemoteProtocolError(f"no messages in {wrapper}")
@@ -199,9 +199,9 @@ def _base_offset(wrapper: LegacyRecord, data: bytes) -> int:
     return wrapper.offset - last
 
 
-def _count_and_last_offset(data: bytes) -> tuple[int, int]:
+def _count_and_last_offset(data: bytes) -> tuple[int, Offset]:
     """Counts the whole messages in a set, by their prefixes only."""
-    count, last, position, end = 0, -1, 0, len(data)
+    count, last, position, end = 0, NO_OFFSET, 0, len(data)
     while end - position >= PREFIX_BYTES:
         offset, size = _PREFIX.unpack_from(data, position)
         position += PREFIX_BYTES + size

@@ -26,7 +26,7 @@ from trimaran.log.segments.segment import (
     Segment,
     SegmentDamaged,
 )
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_OFFSET, Offset
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ def _recover(
     # Later snapshots go, so that the aborts above it are read and indexed again; all aborts if an index was damaged.
     remove_snapshots(segments[0].directory, files, above=recovery_point)
     if any(segment.transaction_index.lacks_entries for segment in segments):
-        remove_snapshots(segments[0].directory, files, above=-1)
+        remove_snapshots(segments[0].directory, files, above=NO_OFFSET)
 
 
 def _begin_anew(segments: list[Segment], start_offset: Offset, files: Files) -> list[Segment]:
@@ -172,7 +172,7 @@ def _begin_anew(segments: list[Segment], start_offset: Offset, files: Files) -> 
     )
     for segment in segments:
         _remove(segment, files)
-    remove_snapshots(directory, files, above=-1)
+    remove_snapshots(directory, files, above=NO_OFFSET)
     return [Segment(directory, start_offset, files, size=0, created=True)]
 
 

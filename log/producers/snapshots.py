@@ -34,7 +34,7 @@ from trimaran.log.segments.recovery import list_snapshots
 from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from trimaran.log.steps import Steps
-from trimaran.wire.identity import CoordinatorEpoch, Offset, ProducerEpoch, ProducerId
+from trimaran.wire.identity import NO_OFFSET, CoordinatorEpoch, Offset, ProducerEpoch, ProducerId
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ def _write(
 
 
 def remove_snapshots(
-    directory: Path, files: Files, *, above: int | None = None, below: int | None = None
+    directory: Path, files: Files, *, above: Offset | None = None, below: Offset | None = None
 ) -> None:
     """Removes snapshots of offsets above `above`, and those below `below` except the newest of these."""
     offsets = list_snapshots(directory, files)
@@ -184,7 +184,7 @@ def load_producers(
     state = _newest_snapshot(directory, files, end_offset) or ProducerState(start_offset)
     if not (yield from _cut_damaged_indexes(segments)):
         # A crash may lose the entries that the replay adds: the next replay must begin as early.
-        remove_snapshots(directory, files, above=-1)
+        remove_snapshots(directory, files, above=NO_OFFSET)
         state = ProducerState(start_offset)
     bases = [segment.base_offset for segment in segments]
     first = max(0, bisect_right(bases, state.end_offset) - 1)
@@ -198,7 +198,7 @@ def load_producers(
     return state
 
 
-def _replay(segment: Segment, state: ProducerState, begin: int) -> Steps[None]:
+def _replay(segment: Segment, state: ProducerState, begin: Offset) -> Steps[None]:
     for position, view in scan_headers(segment.files, segment.file, 0, segment.size):
         yield 1
         if view.last_offset >= begin:  # the first batch may extend below the log's start

@@ -278,7 +278,7 @@ class ProducerState:
                 self._producers[producer_id] = entry
 
 
-def _fenced(producer_id: ProducerId, epoch: ProducerEpoch, current: int) -> KafkaError:
+def _fenced(producer_id: ProducerId, epoch: ProducerEpoch, current: ProducerEpoch) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"producer {producer_id} has epoch {current} here, not {epoch}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from trimaran.wire.identity import Offset, ProducerId
+from trimaran.wire.identity import NO_PRODUCER_ID, Offset, ProducerId
 
 # 64 KiB; if the watermark does not advance, the oldest two are merged, which only holds back the offset longer
 ENDED_MAX = 1024
@@ -40,7 +40,7 @@ class OpenTransactions:
             first = min(oldest.first_offset, second.first_offset)
             self._ended.appendleft(_Ended(first, second.last_offset))
 
-    def first_open_offset(self, *, without: int = -1) -> Offset | None:
+    def first_open_offset(self, *, without: ProducerId = NO_PRODUCER_ID) -> Offset | None:
         """Returns the first offset of the oldest open transaction, ignoring that of producer `without`."""
         for producer_id, offset in self._open.items():
             if producer_id != without:

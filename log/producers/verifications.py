@@ -37,7 +37,7 @@ class Verifications:
     __slots__ = ("_asked",)
 
     def __init__(self) -> None:
-        self._asked: dict[int, Verification] = {}
+        self._asked: dict[ProducerId, Verification] = {}
 
     def begin(self, view: BatchView, *, has_own_epoch: bool) -> None:
         """Takes note that the coordinator is being queried for a client's batch `view`."""

@@ -184,7 +184,7 @@ def takes_long(directory: Path, files: Files) -> bool:
 def recover_segment(
     segment: Segment,
     *,
-    recovery_point: int,
+    recovery_point: Offset,
     index_interval: int,
     note: Callable[[BatchView], None],
 ) -> bool:
@@ -262,7 +262,7 @@ class _Start(NamedTuple):
     epoch: LeaderEpoch
 
 
-def _start_of_check(segment: Segment, recovery_point: int) -> _Start:
+def _start_of_check(segment: Segment, recovery_point: Offset) -> _Start:
     if recovery_point <= segment.base_offset:
         return _Start(0, segment.base_offset, NO_LEADER_EPOCH)
     try:
@@ -277,7 +277,7 @@ def _start_of_check(segment: Segment, recovery_point: int) -> _Start:
     return found
 
 
-def _skip_flushed(segment: Segment, start: int, recovery_point: int) -> _Start:
+def _skip_flushed(segment: Segment, start: int, recovery_point: Offset) -> _Start:
     reached = _Start(start, segment.base_offset, NO_LEADER_EPOCH)
     for position, view in scan_headers(segment.files, segment.file, start, segment.size):
         if view.last_offset >= recovery_point or not segment.can_hold(view, reached.offset):

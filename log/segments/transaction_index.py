@@ -30,7 +30,7 @@ from typing import NamedTuple
 from trimaran.log.disk.files import Files, OpenFile
 from trimaran.log.segments.index import IndexDamaged, open_index
 from trimaran.log.steps import Steps
-from trimaran.wire.identity import Offset, ProducerId
+from trimaran.wire.identity import NO_OFFSET, Offset, ProducerId
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class TransactionIndex:
         self.lacks_entries = False
         self._files = files
         self._count: int | None = None  # None: the file was not read yet
-        self._last_offset = -1
+        self._last_offset = NO_OFFSET
         self._groups: _Groups | None = None  # None: the file was not searched yet
 
     @property
@@ -106,7 +106,7 @@ class TransactionIndex:
     def last_offset(self) -> Offset:
         """Returns the last offset of the last entry; -1 if there is none."""
         self._load()
-        return Offset(self._last_offset)
+        return self._last_offset
 
     def file(self) -> OpenFile:
         """Returns the open file; creates it if necessary."""
@@ -125,7 +125,9 @@ class TransactionIndex:
             self._groups.add(entry)
         return count == 0
 
-    def overlapping(self, start: int, end: int) -> Steps[tuple[list[AbortedTransaction], bool]]:
+    def overlapping(
+        self, start: Offset, end: Offset
+    ) -> Steps[tuple[list[AbortedTransaction], bool]]:
         """Finds the entries that overlap [start, end), and whether later segments cannot have more.
 
         Runs in steps, between which nothing may be truncated.
@@ -202,7 +204,7 @@ class TransactionIndex:
             self._files.truncate(self.file(), count * ENTRY_BYTES)
         self._count = count
         self._groups = None
-        self._last_offset = self._entry(count - 1).last_offset if count else -1
+        self._last_offset = self._entry(count - 1).last_offset if count else NO_OFFSET
 
     def _load(self) -> int:
         if self._count is None:
@@ -210,7 +212,7 @@ class TransactionIndex:
             if size % ENTRY_BYTES:
                 raise IndexDamaged(f"{self.path} has {size} bytes, no whole number of entries")
             self._count = size // ENTRY_BYTES
-            self._last_offset = self._entry(self._count - 1).last_offset if size else -1
+            self._last_offset = self._entry(self._count - 1).last_offset if size else NO_OFFSET
         return self._count
 
     def _size(self) -> int:

@@ -196,7 +196,7 @@ async def test_failed_or_empty_partitions_are_not_appended(harness):
     assert without_leader.response.error_code == E.NOT_LEADER_OR_FOLLOWER
     ends = [harness.leader("t", index).log.log_end_offset for index in (0, 1)]
     assert (ends, sound.response.base_offset) == ([0, 0], 0)
-    assert [item.required_offset for item in (failed, empty)] == [-1, -1]
+    assert [item.required_offset for item in (failed, empty)] == [None, None]
 
 
 # -- acks=all

@@ -65,8 +65,8 @@ def test_request_part_begins_empty_and_keeps_error():
         "partition": None,
         "leader": None,
         "batches": (),
-        "required_offset": -1,
-        "verified_from": -1,
+        "required_offset": None,
+        "verified_from": None,
         "failed": False,
     }
     assert state_of(one) == begun
@@ -275,7 +275,7 @@ async def test_verification_boundary_changes_with_version_12(version):
         ("verifying", 7, 5, has_own_epoch),
         ("verifying", 8, 0, has_own_epoch),
     ]
-    ends = [-1, -1, -1] if has_own_epoch else [0, 4, 9]
+    ends = [None, None, None] if has_own_epoch else [0, 4, 9]
     assert [part.verified_from for part in parts] == ends
     expected = [
         ("x", (7, 0), [("t", 0), ("t", 1)], version),

@@ -25,9 +25,9 @@ class Limits(CleanerLimits):
 
     asked = 0
 
-    def offset_map(self, offsets: int, key: bytes) -> OffsetMap:
-        type(self).asked = offsets
-        return super().offset_map(offsets, key)
+    def offset_map(self, count: int, key: bytes) -> OffsetMap:
+        type(self).asked = count
+        return super().offset_map(count, key)
 
 
 class Interaction(LogInteraction):
