@@ -96,15 +96,18 @@ if TYPE_CHECKING:
         epoch that they have reached (KIP-848).
         """
 
+    class TopologyEpoch(int):
+        """Counts the topologies of a streams group (KIP-1071)."""
+
     class SessionEpoch(_Counted):
-        """Counts the requests of a fetch session (KIP-227)."""
+        """Counts the requests of a fetch session (KIP-227), or of a share session (KIP-932)."""
 
     class AclEpoch(_Counted):
         """Counts the changes of the ACLs that a node has seen."""
 else:
     Offset = Position = int
     LeaderEpoch = PartitionEpoch = ControllerEpoch = BrokerEpoch = ProducerEpoch = int
-    CoordinatorEpoch = StateEpoch = GroupEpoch = SessionEpoch = AclEpoch = int
+    CoordinatorEpoch = StateEpoch = GroupEpoch = TopologyEpoch = SessionEpoch = AclEpoch = int
     NodeId = BrokerId = ProducerId = int
 
 # The values for an absent number, as in Kafka.

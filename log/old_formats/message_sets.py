@@ -186,7 +186,7 @@ def inner_messages(
 
 def _base(wrapper: LegacyRecord, data: bytes) -> int:
     """Returns the number to add to the inner offsets."""
-    count, last = _count_and_last_offset(data)
+    count, last = _count_and_last(data)
     if not count:
         raise RemoteProtocolError(f"no messages in {wrapper}")
     if count > MESSAGES_MAX:
@@ -199,7 +199,7 @@ def _base(wrapper: LegacyRecord, data: bytes) -> int:
     return wrapper.offset - last
 
 
-def _count_and_last_offset(data: bytes) -> tuple[int, Offset]:
+def _count_and_last(data: bytes) -> tuple[int, Offset]:
     """Counts the whole messages in a set, by their prefixes only."""
     count, last, position, end = 0, NO_OFFSET, 0, len(data)
     while end - position >= PREFIX_BYTES:

@@ -15,6 +15,21 @@ ROOMS = ["broker", "log", "node", "quorum", "spark", "trimaran", "wire", "zkcomp
 REFUSED = Path(__file__).parent / "typing_tests" / "identity.py"
 _ERROR = re.compile(r":(\d+): error: .*\[([a-z-]+)\]$")
 _TOPICS, _INDEXES = {"topic", "topic_id"}, {"index", "partition", "partition_index"}
+_NUMBERS = re.compile(
+    r"(?:^|_)(?:offset|epoch|watermark|producer_id|(?:node|broker|leader|follower|replica|controller|voter)_id)s?$"
+)
+_NO_IDENTITY = re.compile(
+    r"(?:dict|Mapping)\[int, |"  # the key, which is the index of a partition or of a session
+    r"Callable\[\[.*?\]|"  # the parameters; the result counts
+    r"array\[int\]"  # its elements are not typed any better
+)
+_INTEGER = re.compile(r"\bint(?:8|16|32|64)?\b")
+_UNTYPED = {
+    "max_num_offsets",  # a count
+    "generation_id_or_member_epoch",  # which of the two depends on the group
+    "endpoint_information_epoch",  # of streams groups, which nothing serves
+    "snapshot_epoch",  # of share groups; nothing reads it
+}
 _EXPECTED = re.compile(r"# error: (.*)$")
 
 
@@ -62,6 +77,31 @@ def test_partition_is_one_argument(room):
         and "int" in _plain(function, _INDEXES)
     ]
     assert not apart
+
+
+@pytest.mark.parametrize("room", ["broker", "log", "wire"])
+def test_offset_epoch_or_id_is_no_plain_integer(room):
+    """The rule is by name: of parameters, of results (the name of the function), and of fields."""
+    plain = [
+        f"{path.relative_to(ROOT)}:{line} {name}: {annotation}"
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for line, name, annotation in _annotated(ast.parse(path.read_text()))
+        if _NUMBERS.search(name) and name not in _UNTYPED
+        if _INTEGER.search(_NO_IDENTITY.sub("", annotation))
+    ]
+    assert not plain
+
+
+def _annotated(tree):
+    """Yields the line, the name and the annotation of parameters, results, fields and variables."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation:
+            yield node.lineno, node.arg, ast.unparse(node.annotation)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns:
+            yield node.lineno, node.name, ast.unparse(node.returns)
+        elif isinstance(node, ast.AnnAssign):
+            name = ast.unparse(node.target).rpartition(".")[2]
+            yield node.lineno, name, ast.unparse(node.annotation)
 
 
 def _plain(function, names):

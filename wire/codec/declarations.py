@@ -22,6 +22,7 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.identity import (
     BrokerEpoch,
     BrokerId,
+    ControllerEpoch,
     CoordinatorEpoch,
     GroupEpoch,
     LeaderEpoch,
@@ -33,6 +34,7 @@ from trimaran.wire.identity import (
     ProducerId,
     SessionEpoch,
     StateEpoch,
+    TopologyEpoch,
 )
 
 VERSION_END = 0x7FFF
@@ -60,6 +62,8 @@ int32_partition_epoch = Annotated[PartitionEpoch, Wire("int32", "i", 0)]
 int32_coordinator_epoch = Annotated[CoordinatorEpoch, Wire("int32", "i", 0)]
 int32_group_epoch = Annotated[GroupEpoch, Wire("int32", "i", 0)]
 int32_state_epoch = Annotated[StateEpoch, Wire("int32", "i", 0)]
+int32_controller_epoch = Annotated[ControllerEpoch, Wire("int32", "i", 0)]
+int32_topology_epoch = Annotated[TopologyEpoch, Wire("int32", "i", 0)]
 int32_session_epoch = Annotated[SessionEpoch, Wire("int32", "i", 0)]
 int32_producer_epoch = Annotated[ProducerEpoch, Wire("int32", "i", 0)]
 int16_producer_epoch = Annotated[ProducerEpoch, Wire("int16", "h", 0)]

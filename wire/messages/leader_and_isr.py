@@ -14,6 +14,7 @@ from trimaran.wire.codec.declarations import (
     int16,
     int32,
     int32_broker_id,
+    int32_controller_epoch,
     int32_leader_epoch,
     int32_node_id,
     int32_partition_epoch,
@@ -27,7 +28,7 @@ from trimaran.wire.schema import Message, request, response
 class LeaderAndIsrPartitionState(Struct):
     topic_name: string = field("0-1", default="", ignorable=True)
     partition_index: int32
-    controller_epoch: int32
+    controller_epoch: int32_controller_epoch
     leader: int32_broker_id
     leader_epoch: int32_leader_epoch
     isr: list[int32_broker_id]
@@ -55,7 +56,7 @@ class LeaderAndIsrLiveLeader(Struct):
 class LeaderAndIsrRequest(Message):
     controller_id: int32_node_id
     is_kraft_controller: boolean = field("7+", default=False)
-    controller_epoch: int32
+    controller_epoch: int32_controller_epoch
     broker_epoch: int64_broker_epoch = field("2+", default=-1, ignorable=True)
     type: int8 = field("5+", default=0)
     ungrouped_partition_states: list[LeaderAndIsrPartitionState] = field("0-1", factory=list)

@@ -12,6 +12,7 @@ from trimaran.wire.codec.declarations import (
     int32,
     int32_broker_id,
     int32_leader_epoch,
+    int32_session_epoch,
     int64_offset,
     string,
     uuid,
@@ -39,7 +40,7 @@ class AcknowledgeTopic(Struct):
 class ShareAcknowledgeRequest(Message):
     group_id: string | None = None
     member_id: string | None
-    share_session_epoch: int32
+    share_session_epoch: int32_session_epoch
     is_renew_ack: boolean = field("2+", default=False)
     topics: list[AcknowledgeTopic]
 

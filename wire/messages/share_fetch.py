@@ -13,6 +13,7 @@ from trimaran.wire.codec.declarations import (
     int32,
     int32_broker_id,
     int32_leader_epoch,
+    int32_session_epoch,
     int64_offset,
     record_batches,
     string,
@@ -47,7 +48,7 @@ class ForgottenTopic(Struct):
 class ShareFetchRequest(Message):
     group_id: string | None = None
     member_id: string | None
-    share_session_epoch: int32
+    share_session_epoch: int32_session_epoch
     max_wait_ms: int32
     min_bytes: int32
     max_bytes: int32 = 0x7FFFFFFF

@@ -10,6 +10,7 @@ from trimaran.wire.codec.declarations import (
     field,
     int16,
     int32,
+    int32_controller_epoch,
     int32_leader_epoch,
     int32_node_id,
     int64_broker_epoch,
@@ -44,7 +45,7 @@ class StopReplicaTopicState(Struct):
 class StopReplicaRequest(Message):
     controller_id: int32_node_id
     is_kraft_controller: boolean = field("4+", default=False)
-    controller_epoch: int32
+    controller_epoch: int32_controller_epoch
     broker_epoch: int64_broker_epoch = field("1+", default=-1, ignorable=True)
     delete_partitions: boolean = field("0-2", default=False)
     ungrouped_partitions: list[StopReplicaPartitionV0] = field("0", factory=list)

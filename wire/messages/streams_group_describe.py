@@ -11,6 +11,7 @@ from trimaran.wire.codec.declarations import (
     int16,
     int32,
     int32_group_epoch,
+    int32_topology_epoch,
     int64_offset,
     string,
     uint16,
@@ -47,7 +48,7 @@ class Subtopology(Struct):
 
 
 class Topology(Struct):
-    epoch: int32
+    epoch: int32_topology_epoch
     subtopologies: list[Subtopology] | None = None
 
 
@@ -80,7 +81,7 @@ class Member(Struct):
     rack_id: string | None = None
     client_id: string
     client_host: string
-    topology_epoch: int32
+    topology_epoch: int32_topology_epoch
     process_id: string
     user_endpoint: Endpoint | None = None
     client_tags: list[KeyValue]

@@ -12,6 +12,7 @@ from trimaran.wire.codec.declarations import (
     int16,
     int32,
     int32_group_epoch,
+    int32_topology_epoch,
     int64,
     int64_offset,
     string,
@@ -49,7 +50,7 @@ class Subtopology(Struct):
 
 
 class Topology(Struct):
-    epoch: int32
+    epoch: int32_topology_epoch
     subtopologies: list[Subtopology]
 
 

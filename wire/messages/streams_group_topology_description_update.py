@@ -4,7 +4,14 @@ The type of a node is 1 (source), 2 (processor) or 3 (sink). Source topics belon
 and the names of stores to processors. A sink without a topic chooses it for each record.
 """
 
-from trimaran.wire.codec.declarations import Struct, int8, int16, int32, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    int8,
+    int16,
+    int32,
+    int32_topology_epoch,
+    string,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -36,7 +43,7 @@ class TopologyDescription(Struct):
 class StreamsGroupTopologyDescriptionUpdateRequest(Message):
     group_id: string
     member_id: string
-    topology_epoch: int32
+    topology_epoch: int32_topology_epoch
     topology_description: TopologyDescription
 
 

@@ -14,6 +14,7 @@ from trimaran.wire.codec.declarations import (
     int16,
     int32,
     int32_broker_id,
+    int32_controller_epoch,
     int32_leader_epoch,
     int32_node_id,
     int64_broker_epoch,
@@ -26,7 +27,7 @@ from trimaran.wire.schema import Message, request, response
 class UpdateMetadataPartitionState(Struct):
     topic_name: string = field("0-4", default="", ignorable=True)
     partition_index: int32
-    controller_epoch: int32
+    controller_epoch: int32_controller_epoch
     leader: int32_broker_id
     leader_epoch: int32_leader_epoch
     isr: list[int32_broker_id]
@@ -61,7 +62,7 @@ class UpdateMetadataRequest(Message):
     controller_id: int32_node_id
     is_kraft_controller: boolean = field("8+", default=False)
     type: int8 = field("8+", default=0, tag=0)
-    controller_epoch: int32
+    controller_epoch: int32_controller_epoch
     broker_epoch: int64_broker_epoch = field("5+", default=-1, ignorable=True)
     ungrouped_partition_states: list[UpdateMetadataPartitionState] = field("0-4", factory=list)
     topic_states: list[UpdateMetadataTopicState] = field("5+", factory=list)

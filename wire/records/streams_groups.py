@@ -10,6 +10,7 @@ from trimaran.wire.codec.declarations import (
     int16,
     int32,
     int32_group_epoch,
+    int32_topology_epoch,
     int64,
     string,
     uint16,
@@ -29,12 +30,12 @@ class LastAssignmentConfig(Struct):
 
 @message(key=17, versions="0", flexible="0+")
 class StreamsGroupMetadataValue(Message):
-    epoch: int32
+    epoch: int32_group_epoch
     metadata_hash: int64
-    validated_topology_epoch: int32 = field(default=-1, tag=0)
+    validated_topology_epoch: int32_topology_epoch = field(default=-1, tag=0)
     last_assignment_configs: list[LastAssignmentConfig] | None = field(factory=list, tag=1)
-    stored_description_topology_epoch: int32 = field(default=-1, tag=2)
-    failed_description_topology_epoch: int32 = field(default=-1, tag=3)
+    stored_description_topology_epoch: int32_topology_epoch = field(default=-1, tag=2)
+    failed_description_topology_epoch: int32_topology_epoch = field(default=-1, tag=3)
 
 
 @message(key=19, versions="0")
@@ -60,7 +61,7 @@ class StreamsGroupMemberMetadataValue(Message):
     client_id: string
     client_host: string
     rebalance_timeout_ms: int32 = -1
-    topology_epoch: int32
+    topology_epoch: int32_topology_epoch
     process_id: string
     user_endpoint: Endpoint | None = None
     client_tags: list[KeyValue]
@@ -155,5 +156,5 @@ class Subtopology(Struct):
 
 @message(key=23, versions="0", flexible="0+")
 class StreamsGroupTopologyValue(Message):
-    epoch: int32
+    epoch: int32_topology_epoch
     subtopologies: list[Subtopology]

@@ -1,7 +1,10 @@
 """Code that a type checker must refuse where a line says so. It is checked, and never run."""
 
+from trimaran.broker.fetching.sessions import FetchSession, next_epoch
+from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.log.producers.marker import EndMarker
 from trimaran.log.producers.state import ProducerState
 from trimaran.quorum.controller.nodes.leases import Leases
 from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch
@@ -25,6 +28,10 @@ from trimaran.wire.identity import (
     TopicPartition,
 )
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest
+from trimaran.wire.messages.streams_group_heartbeat import Topology
+from trimaran.wire.messages.write_txn_markers import WritableTxnMarker
 
 
 def read(offset: Offset) -> None: ...
@@ -117,3 +124,34 @@ def leaders(partitions: Partitions, broker: BrokerId) -> None:
     partitions.leader_of(TopicPartition("orders", 3))
     partitions.leader_of("orders", 3)  # error: arg-type, arg-type
     partitions.find(broker)  # error: arg-type
+
+
+def groups(
+    member: ConsumerMember,
+    request: ConsumerGroupHeartbeatRequest,
+    epoch: LeaderEpoch,
+    topology: Topology,
+) -> None:
+    member.is_reconciled_to(request.member_epoch)
+    member.is_reconciled_to(member.epoch + 1)
+    member.is_reconciled_to(1)  # error: arg-type
+    member.is_reconciled_to(epoch)  # error: arg-type
+    member.is_reconciled_to(topology.epoch)  # error: arg-type
+
+
+def sessions(session: FetchSession, request: FetchRequest) -> None:
+    next_epoch(request.session_epoch)
+    next_epoch(request.session_id)  # error: arg-type
+    session.heed(session.acl_epoch)
+    session.heed(session.epoch)  # error: arg-type
+
+
+def requests(partitions: Partitions, wanted: FetchPartition, marker: WritableTxnMarker) -> None:
+    partition = TopicPartition("orders", wanted.partition)
+    read(wanted.fetch_offset)
+    partitions.leader_of(partition, wanted.current_leader_epoch)
+    partitions.leader_of(partition, wanted.fetch_offset)  # error: arg-type
+    produce(marker.producer_id, marker.producer_epoch)
+    EndMarker(True, marker.coordinator_epoch)
+    EndMarker(True, marker.producer_epoch)  # error: arg-type
+    FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)  # error: arg-type
