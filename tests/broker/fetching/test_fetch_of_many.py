@@ -12,6 +12,7 @@ from tests.broker.fetching import fetch_requests
 from tests.broker.fetching.fetch_requests import fill, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.fetching import fetch as fetching
+from trimaran.wire.transport.scheduling.effects import Blocking
 
 COUNT = 7
 
@@ -75,6 +76,28 @@ async def test_fetch_released_during_poll_gives_all_slots_back(harness):
         next(poll)
     assert end.value.value, "it waits no longer"
     assert list(reader.changed) == slots
+
+
+async def test_fetch_released_during_check_gives_all_slots_back(tmp_path):
+    """The log that was checked meanwhile is read by the next request of the session."""
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition()))
+    fill(harness, 0, 1)
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=None)
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition()))
+    fetch, reader, slots = fetch_of(harness, 2)
+    poll = fetch.poll()
+    check = next(poll)
+    assert isinstance(check, Blocking)
+    await check.wait()
+    fetch.release()
+    with pytest.raises(StopIteration) as end:
+        poll.send(None)
+    assert end.value.value, "it waits no longer"
+    assert (list(reader.changed), fetch.size) == (slots[::-1], 0)
+    assert started(fetch.responses(slots)) == []
 
 
 @pytest.mark.parametrize("count", [2, COUNT])
