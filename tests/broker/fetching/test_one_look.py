@@ -13,7 +13,12 @@ from trimaran.broker.fetching.slots import Slot
 from trimaran.log.old_formats.down_conversion import OVERFLOW
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.identity import TopicPartition
-from trimaran.wire.messages.fetch import FetchTopic
+from trimaran.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    SnapshotId,
+)
 
 
 @pytest.fixture
@@ -59,6 +64,23 @@ async def test_log_end_is_not_read(harness, reads):
     append(harness, b"not flushed yet", index=0)
     started(fetch_of(harness, wanted(0, 1))[0].poll())
     assert reads == []
+
+
+async def test_empty_parts_of_results_are_shared(harness):
+    """A response of a thousand partitions makes no objects for them."""
+    fill(harness, 0)
+    fetch, _, slots = fetch_of(harness, wanted(0), wanted(1), wanted(2), in_session=True)
+    started(fetch.poll())
+    [answered] = started(fetch.responses(slots))
+    assert [data.partition_index for data in answered.partitions] == [0, 1, 2]
+    for name, empty in (
+        ("diverging_epoch", EpochEndOffset()),
+        ("current_leader", LeaderIdAndEpoch()),
+        ("snapshot_id", SnapshotId()),
+    ):
+        first, *others = (getattr(data, name) for data in answered.partitions)
+        assert first == empty
+        assert all(other is first for other in others)
 
 
 # -- clients that take no message larger than they asked for
