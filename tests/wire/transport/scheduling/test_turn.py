@@ -325,6 +325,32 @@ async def test_admitted_connection_is_expected_in_next_turn(queue, clock):
     assert lets_begin(queue, third)
 
 
+@pytest.mark.parametrize(
+    ("taken", "expected"),
+    [(0.0, True), (SLICE * 0.999, True), (SLICE, False), (SLICE * 1.001, False)],
+)
+async def test_turn_has_room_below_its_seconds(queue, clock, taken, expected):
+    late = made(queue)
+    add(late, 2 * SELDOM)
+    for _ in range(3):
+        await trio.lowlevel.checkpoint()
+    assert queue.has_room()
+    queue.took(taken, 0.0)
+    assert (queue.has_room(), late.has_room(), lets_begin(queue, late)) == (expected,) * 3
+    for _ in range(2):
+        await trio.lowlevel.checkpoint()
+    assert queue.has_room()
+
+
+async def test_turn_with_a_line_has_no_room(queue):
+    async with trio.open_nursery() as nursery:
+        for order in range(2):
+            nursery.start_soon(queue.enter, order, LITTLE)
+        await trio.lowlevel.checkpoint()
+        assert not queue.has_room()
+        nursery.cancel_scope.cancel()
+
+
 async def test_only_light_users_go_before_the_line(queue):
     """This holds although the turn is not full: the one that was let in is expected to take less than a whole turn."""
     late = made(queue)
