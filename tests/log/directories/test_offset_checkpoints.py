@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from tests.log.helpers import batch_bytes, view_of
 from tests.log.recorded_files import RecordedFiles
-from trimaran.log.directories.offset_checkpoints import OFFSET_MAX, OffsetCheckpoints
+from trimaran.log.batches.records import Record
+from trimaran.log.directories.offset_checkpoints import (
+    OFFSET_MAX,
+    OffsetCheckpoints,
+    noted_start,
+)
 from trimaran.log.disk.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
+    LEADER_EPOCHS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     WRITTEN_LOGS,
+    format_checkpoint,
     format_offsets,
     read_offsets,
 )
 from trimaran.log.durability.health import DirectoryHealth
+from trimaran.log.old_formats.message_sets import build_message_set
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 
@@ -316,3 +325,39 @@ def test_lowering_repeats_what_a_truncation_outran(offsets, path):
     assert contents(path)[RECOVERY_POINTS] == {T0: 35, T1: 25, U0: 42}
     both = offsets.begin_lowering({T0: 25})
     assert set(both.files) == {RECOVERY_POINTS, HIGH_WATERMARKS}
+
+
+# -- log starts that the checkpoint lacks
+
+
+@pytest.mark.parametrize(
+    ("epochs", "expected"),
+    [
+        (None, 0),
+        (b"damaged", 0),
+        (format_checkpoint([]), 0),
+        (format_checkpoint(["3 0"]), 0),
+        (format_checkpoint(["3 7", "4 9"]), 7),
+    ],
+)
+def test_damaged_starts_are_those_of_epochs(tmp_path, files, epochs, expected):
+    (tmp_path / LOG_START_OFFSETS).write_bytes(b"damaged")
+    for key in (T0, T1):
+        (tmp_path / str(key)).mkdir()
+    if epochs is not None:
+        (tmp_path / "t-0" / LEADER_EPOCHS).write_bytes(epochs)
+    found = OffsetCheckpoints(tmp_path, files, DirectoryHealth(), {T0, T1, U0})
+    assert found.log_starts == ({T0: expected} if expected else {})
+    assert read_offsets(tmp_path / LOG_START_OFFSETS) == found.log_starts
+
+
+@pytest.mark.parametrize(("is_old", "expected"), [(False, 7), (True, 0)])
+def test_records_without_epoch_may_precede_the_epochs(tmp_path, files, is_old, expected):
+    """Those of an old format, which an old Kafka wrote."""
+    records = [Record(7, 1, None, b"v", ())]
+    stored = build_message_set(records, magic=1) if is_old else batch_bytes(1)
+    if not is_old:
+        view_of(stored).stamp(7, 3)
+    (tmp_path / f"{7:020}.log").write_bytes(stored)
+    (tmp_path / LEADER_EPOCHS).write_bytes(format_checkpoint(["3 7"]))
+    assert noted_start(tmp_path, files) == expected

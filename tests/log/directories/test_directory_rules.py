@@ -1,0 +1,176 @@
+"""The names in a log directory, the logs that a thread must check, and the damage that is noted for the next start."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from tests.log.helpers import SMALL, fill
+from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.disk.damage_note import noted_damage
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.disk.partition_metadata import FILE_NAME, format_partition_metadata
+from trimaran.log.partitions.names import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    aside_name,
+    future_name,
+)
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
+
+TOPIC_ID = bytes(range(100, 116))
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+LONG = TopicPartition("x" * 249, 0)
+
+
+@pytest.fixture
+def path(tmp_path):
+    MetaProperties("cluster", 11, bytes(range(16))).save(tmp_path)
+    return tmp_path
+
+
+def replica(path, name):
+    (path / name).mkdir()
+    (path / name / FILE_NAME).write_bytes(format_partition_metadata(TOPIC_ID))
+    return path / name
+
+
+def crashed(path, *keys):
+    """A directory with some flushed records of each partition, after a crash."""
+    directory = LogDirectory(path)
+    for key in keys:
+        topic_id = None if key == CLUSTER_METADATA else TOPIC_ID
+        fill(directory.create_log(key, topic_id, SMALL), 3).flush()
+    directory.save_checkpoints()
+    directory.close(broker_epoch=None)
+    return LogDirectory(path)
+
+
+def damage(path, key):
+    segment = path / str(key) / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[16] ^= 1  # the magic of the first batch
+    segment.write_bytes(data)
+
+
+def refused(directory, key):
+    with pytest.raises(KafkaError) as caught:
+        directory.open_log(key, SMALL)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    return caught.value.message
+
+
+# -- names
+
+
+def test_each_name_counts_as_what_it_is(path):
+    for name in ("t-0", "t-1", str(CLUSTER_METADATA)):
+        replica(path, name)
+    deleted = replica(path, aside_name(U0, DELETE_SUFFIX))
+    stray = replica(path, aside_name(TopicPartition("v", 0), STRAY_SUFFIX))
+    replica(path, future_name(TopicPartition("w", 0)))
+    for name in ("lost+found", "x-y-delete", "x-0-stray", "x-0-future"):
+        (path / name).mkdir()
+    directory = LogDirectory(path)
+    assert directory.partitions() == {T0, T1}
+    assert (CLUSTER_METADATA in directory, U0 in directory) == (True, False)
+    assert list(directory.futures) == [("w", 0)]
+    assert directory.replicas == 4
+    assert directory.aside.copy_of(U0, TOPIC_ID) == deleted
+    assert directory.aside.copy_of(TopicPartition("v", 0), TOPIC_ID) == stray
+    assert T0 not in directory.aside
+    assert repr(directory) == f"{path}: 3 partitions, 0 open"
+    directory.purge()
+    assert (deleted.exists(), stray.exists()) == (False, True)
+    directory.close(broker_epoch=1)
+
+
+def test_stray_of_this_process_is_known_as_well(path):
+    directory = LogDirectory(path)
+    directory.create_log(T0, TOPIC_ID, SMALL)
+    directory.put_aside(T1)
+    directory.put_aside(T0)
+    (name,) = (name for name in os.listdir(path) if name.endswith(STRAY_SUFFIX))
+    assert directory.aside.copy_of(T0, TOPIC_ID) == path / name
+    directory.close(broker_epoch=1)
+
+
+def test_name_too_long_for_a_move_is_invalid(path):
+    directory = LogDirectory(path)
+    with pytest.raises(KafkaError) as caught:
+        directory.futures.open(LONG, TOPIC_ID, SMALL)
+    assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert (LONG in directory.futures, directory.replicas, directory.offline) == (False, 0, None)
+    directory.close(broker_epoch=1)
+
+
+# -- checks
+
+
+def test_unopened_log_must_be_checked_after_crash(path):
+    directory = crashed(path, T0, T1, U0)
+    damage(path, U0)
+    missing = TopicPartition("missing", 0)
+    keys = (T0, T1, U0, missing)
+    assert [directory.must_check(key) for key in keys] == [True, True, True, False]
+    directory.open_log(T0, SMALL)
+    directory.check_log(T1, SMALL)
+    refused(directory, U0)
+    directory.check_log(missing, SMALL)
+    assert [directory.must_check(key) for key in keys] == [False] * 4
+    directory.open_log(T1, SMALL)
+    assert not directory.must_check(T1)
+    directory.close(broker_epoch=1)
+
+
+def test_log_need_not_be_checked_after_clean_stop(path):
+    directory = crashed(path, T0)
+    directory.close(broker_epoch=1)
+    directory = LogDirectory(path)
+    assert not directory.must_check(T0)
+    directory.close(broker_epoch=1)
+
+
+# -- damage
+
+
+@pytest.mark.parametrize(("key", "is_noted"), [(T0, True), (CLUSTER_METADATA, False)])
+def test_damage_after_crash_is_noted(path, key, is_noted):
+    """Except in the metadata log, which its node fetches again."""
+    directory = crashed(path, key)
+    damage(path, key)
+    reason = refused(directory, key)
+    assert noted_damage(path / str(key), REAL_FILES) == (reason if is_noted else None)
+    assert refused(directory, key) == reason
+    directory.close(broker_epoch=1)
+
+
+class Unreadable(Files):
+    """While `name` is set, files of that name cannot be opened."""
+
+    name = None
+
+    def open(self, path, **how):
+        if path.name == self.name:
+            raise OSError(errno.EACCES, "Permission denied", str(path))
+        return super().open(path, **how)
+
+
+def test_unreadable_log_is_refused_without_a_note(path):
+    """The next start meets the cause again, or it has been resolved."""
+    crashed(path, T0).close(broker_epoch=None)
+    files = Unreadable()
+    directory = LogDirectory(path, files=files)
+    files.name = f"{0:020d}.log"
+    reason = refused(directory, T0)
+    assert noted_damage(path / "t-0", REAL_FILES) is None
+    files.name = None
+    assert refused(directory, T0) == reason
+    directory.try_again(T0)
+    assert directory.open_log(T0, SMALL).log_end_offset == 9
+    assert directory.offline is None
+    directory.close(broker_epoch=1)
