@@ -113,6 +113,7 @@ else:
 # The values for an absent number, as in Kafka.
 NO_OFFSET = Offset(-1)
 NO_NODE = NodeId(-1)
+NO_BROKER = BrokerId(-1)
 NO_LEADER_EPOCH = LeaderEpoch(-1)
 NO_CONTROLLER_EPOCH = ControllerEpoch(-1)
 NO_BROKER_EPOCH = BrokerEpoch(-1)

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from trimaran.node import events
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def logger_levels() -> dict[str, str]:
     return levels | {name: _name(logging.getLogger(name).getEffectiveLevel()) for name in names}
 
 
-def alter_loggers(resource: AlterConfigsResource, node_id: int, *, validate_only: bool) -> None:
+def alter_loggers(resource: AlterConfigsResource, node_id: NodeId, *, validate_only: bool) -> None:
     """Sets levels in this process, all or none.
 
     Raises:
@@ -69,7 +70,7 @@ def alter_loggers(resource: AlterConfigsResource, node_id: int, *, validate_only
         _apply(resource.configs)
 
 
-def _check_node(name: str, node_id: int) -> None:
+def _check_node(name: str, node_id: NodeId) -> None:
     try:
         number = int(name)
     except ValueError:

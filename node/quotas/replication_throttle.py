@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from trimaran.node.config.config_def import LONG_MAX
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import NodeId, TopicPartition
 from trimaran.wire.transport.metrics.rate import SimpleRate, Windows
 
 # All partitions of a topic, written `*`.
@@ -28,14 +28,14 @@ class ReplicationThrottle:
         self._rate = SimpleRate(windows)
         self._replicas: dict[str, frozenset[int] | None] = {}
         # Lists that `name_replicas` received and `holds` has not parsed yet, by topic.
-        self._unread: dict[str, tuple[str, int]] = {}
+        self._unread: dict[str, tuple[str, NodeId]] = {}
 
     @property
     def is_set(self) -> bool:
         """Returns whether any replica may be throttled; a list that has not been parsed counts."""
         return bool(self._replicas or self._unread)
 
-    def name_replicas(self, topic: str, text: str, node_id: int) -> None:
+    def name_replicas(self, topic: str, text: str, node_id: NodeId) -> None:
         """Sets the throttled replicas from a list that is parsed on first use: the longest takes 0.5 ms, and a snapshot
         of metadata has one for each topic.
         """
@@ -75,7 +75,7 @@ class ReplicationThrottle:
         return self._rate.delay(max(self.bound, 1), now)
 
 
-def replicas_here(text: str, node_id: int) -> list[int] | None:
+def replicas_here(text: str, node_id: NodeId) -> list[int] | None:
     """Returns the broker's partitions in a list of `PARTITION:BROKER`; ALL for `*`."""
     words = [word for word in text.split(",") if word.strip()]
     if [word.strip() for word in words] == ["*"]:

@@ -16,6 +16,7 @@ from trimaran.wire.identity import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
     NO_PRODUCER_ID,
+    NO_TIMESTAMP,
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
@@ -62,7 +63,7 @@ class Provenance(NamedTuple):
 
     offset: Offset = NO_OFFSET
     epoch: LeaderEpoch = NO_LEADER_EPOCH
-    timestamp_ms: int = -1
+    timestamp_ms: int = NO_TIMESTAMP
 
 
 NOWHERE = Provenance()

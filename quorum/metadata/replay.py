@@ -21,7 +21,7 @@ from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import NO_NODE, NO_OFFSET, LeaderEpoch, NodeId, Offset
+from trimaran.wire.identity import NO_NODE, NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, NodeId, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     KRaftVersionRecord,
@@ -40,7 +40,7 @@ from trimaran.wire.schema import Message
 class LoggedVoter:
     """One voter as recorded in the log; the voters of a static quorum have neither directory nor endpoints there."""
 
-    id: int
+    id: NodeId
     directory_id: bytes = NIL_UUID
     endpoints: tuple[tuple[str, str, int], ...] = ()
     kraft_versions: tuple[int, int] = (0, 0)
@@ -109,7 +109,7 @@ class Replay:
         Raises:
             RemoteProtocolError: the bytes are not a complete snapshot.
         """
-        appended_at_ms, complete = -1, False
+        appended_at_ms, complete = NO_TIMESTAMP, False
         records: list[Message | UnknownRecord] = []
         for batch in iter_batches(memoryview(data)):
             check_batch(batch)
@@ -176,7 +176,7 @@ class Replay:
                 self._leader_id = NodeId(value.leader_id)
                 if not self._kraft_version:
                     self._voters = tuple(
-                        LoggedVoter(voter.voter_id, voter.voter_directory_id)
+                        LoggedVoter(NodeId(voter.voter_id), voter.voter_directory_id)
                         for voter in value.voters
                     )
             case KRaftVersionRecord():
@@ -192,7 +192,7 @@ def _voter(record: VotersRecord) -> Iterable[LoggedVoter]:
     for voter in record.voters:
         feature = voter.kraft_version_feature
         yield LoggedVoter(
-            voter.voter_id,
+            NodeId(voter.voter_id),
             voter.voter_directory_id,
             tuple((endpoint.name, endpoint.host, endpoint.port) for endpoint in voter.endpoints),
             (feature.min_supported_version, feature.max_supported_version),

@@ -49,7 +49,7 @@ from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import ElectionState, Identity, Peer, Prng, Timeouts, ensure
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
+from trimaran.wire.identity import NO_NODE, NO_OFFSET, LeaderEpoch, NodeId, Offset
 
 _UNDONE = "the driver does each Ready before the next input"
 
@@ -80,7 +80,7 @@ class Raft:
         log.history.configure(VoterSet.static(identity.voters.values()))
         role = _first_role(identity, log, election, timeouts, prng, now)
         self._state = State(identity, log, timeouts, prng, role, election)
-        self._fetched_watermark = -1
+        self._fetched_watermark = NO_OFFSET
         self._polled_at = now
         self._known_voters = self._state.voters
         if (
@@ -172,8 +172,8 @@ class Raft:
         if isinstance(self._state.role, Leader):
             leading.after_append(self._state, now)
         else:
-            following.after_append(self._state, Offset(self._fetched_watermark), now)
-            self._fetched_watermark = -1
+            following.after_append(self._state, self._fetched_watermark, now)
+            self._fetched_watermark = NO_OFFSET
         self._poll(now)
 
     def _update_voters(self, now: float) -> None:
@@ -242,7 +242,7 @@ class Raft:
         return None if leader == NO_NODE else leader
 
     @property
-    def role_and_leader(self) -> tuple[type, LeaderEpoch, int]:
+    def role_and_leader(self) -> tuple[type, LeaderEpoch, NodeId]:
         """Returns a value that changes whenever the role, the epoch or the leader changes."""
         role = self._state.role
         return type(role), role.epoch, self._state.election.leader_id
@@ -350,7 +350,9 @@ class Raft:
         match response:
             case FetchResponse():
                 following.on_fetch_response(state, response, now)
-                self._fetched_watermark = response.high_watermark if state.has_fetched else -1
+                self._fetched_watermark = (
+                    response.high_watermark if state.has_fetched else NO_OFFSET
+                )
             case VoteResponse():
                 elections.on_vote_response(state, source, response, now)
             case FetchSnapshotResponse():

@@ -43,7 +43,7 @@ from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, NodeId, Offset
 # No fetch waits longer for new records than this, whatever its request says.
 MAX_WAIT = 30.0
 # The offset of a formatted directory's voters in the history: before the first record.
-BOOTSTRAP_OFFSET = -1
+BOOTSTRAP_OFFSET = Offset(-1)
 
 
 def become_leader(state: State, granting: frozenset[NodeId], now: float) -> None:
@@ -294,7 +294,7 @@ def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
             state.send(peer, request, now)
 
 
-def on_end_response(state: State, voter: int) -> None:
+def on_end_response(state: State, voter: NodeId) -> None:
     """Notes that a voter has learned of our resignation."""
     if isinstance(state.role, Resigned):
         state.update(state.role._replace(unacked=state.role.unacked - {voter}))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from trimaran.quorum.raft.types import Peer, Timeouts
 from trimaran.wire.client.backoff import exponential_seconds
+from trimaran.wire.identity import Offset
 
 # Far above any quorum with its bootstrap servers. Only nodes that want to become voters add connections, under any id;
 # at this number, idle connections are forgotten.
@@ -37,7 +38,7 @@ class Sent(NamedTuple):
     """A request in flight: its peer, and the end of our log when it was sent."""
 
     peer: Peer
-    log_end: int
+    log_end: Offset
 
 
 class RequestManager:
@@ -77,7 +78,7 @@ class RequestManager:
         connection = self._connections.get(peer.id)
         return connection is not None and connection.token is not None
 
-    def sent(self, peer: Peer, log_end: int, patience: float, now: float) -> int:
+    def sent(self, peer: Peer, log_end: Offset, patience: float, now: float) -> int:
         """Registers a request and returns its token. Its response is overdue after `patience`, or at once if the peer's
         last request failed.
         """

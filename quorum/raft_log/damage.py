@@ -37,7 +37,7 @@ from trimaran.quorum.raft_log.refetch import SUFFIX, RefetchMark
 from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name, snapshot_name
 from trimaran.quorum.raft_log.voter_records import note_batch, note_snapshot
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_LEADER_EPOCH, LeaderEpoch, Offset
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ def find_damage(
     behind = [n for n, base in enumerate(bases) if base < (recovery_point or 0)]
     first = 0 if recovery_point is None or not behind else behind[-1]
     flushed = (1 << 63) if recovery_point is None else recovery_point
-    offset, epoch = bases[first], -1
+    offset, epoch = bases[first], NO_LEADER_EPOCH
     for at in range(first, len(bases)):
         if bases[at] != offset:
             # Above the recovery point a gap between segments is a torn end of the earlier one.
@@ -120,7 +120,7 @@ def find_damage(
             position, offset, epoch = found + view.size, view.next_offset, view.leader_epoch
         if position < size:
             rest = files.pread(file, size - position, position)
-            is_torn = offset >= flushed and _is_torn(rest, position, offset, LeaderEpoch(epoch))
+            is_torn = offset >= flushed and _is_torn(rest, position, offset, epoch)
             return (
                 None if is_torn else _damage(directory, bases, at, position, offset, flushed, files)
             )

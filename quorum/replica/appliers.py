@@ -19,7 +19,7 @@ from trimaran.quorum.raft_log.metadata_log import MetadataLog
 from trimaran.quorum.raft_log.record_batches import in_pieces, metadata_records
 from trimaran.quorum.raft_log.snapshot_format import CheckedSnapshot
 from trimaran.quorum.raft_log.supported_levels import refuse_unknown
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
@@ -50,9 +50,9 @@ class Applier:
         self._long_lived = LongLived()
         # base offset → (epoch, records) of our own proposals, which need not be decoded again; the bound on uncommitted
         # proposals bounds it
-        self._proposed: dict[int, tuple[int, Sequence[Message]]] = {}
+        self._proposed: dict[Offset, tuple[LeaderEpoch, Sequence[Message]]] = {}
         # a high watermark that was found inside a batch
-        self._cut_at = -1
+        self._cut_at = NO_OFFSET
         self._under_way: Iterator[None] | None = None
         self._awake = AutoResetEvent()
 
@@ -148,7 +148,7 @@ class Applier:
 
     def _apply(self, batch: BatchView) -> Iterator[None]:
         ensure(batch.base_offset == self.applied.offset, "committed offsets have no gaps", batch)
-        epoch, proposed = self._proposed.pop(batch.base_offset, (-1, ()))
+        epoch, proposed = self._proposed.pop(batch.base_offset, (NO_LEADER_EPOCH, ()))
         records = proposed if epoch == batch.leader_epoch else metadata_records(batch)
         offset = batch.base_offset
         for piece, ends in in_pieces(records, RECORDS_AT_ONCE):

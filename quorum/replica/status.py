@@ -11,12 +11,14 @@ from math import isinf
 from trimaran.quorum.raft.core import Raft
 from trimaran.quorum.raft.leader_state import FetchProgress
 from trimaran.quorum.raft.roles import Leader
-from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, NodeId, Offset
+from trimaran.wire.identity import NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, NodeId, Offset
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """The state of one replica. Times are wall-clock milliseconds; times and the end offset are -1 if unknown."""
+    """The state of one replica. Times are wall-clock milliseconds, `NO_TIMESTAMP` if unknown; the end offset may be
+    `NO_OFFSET`.
+    """
 
     id: NodeId
     directory_id: bytes
@@ -37,7 +39,7 @@ class QuorumStatus:
     log_start_offset: Offset
     log_end_offset: Offset
     flushed_offset: Offset
-    voted_id: int = -1
+    voted_id: NodeId | None = None
     voters: tuple[ReplicaStatus, ...] = ()
     observers: tuple[ReplicaStatus, ...] = ()
 
@@ -66,7 +68,7 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
         log_start_offset=raft.log.start_offset,
         log_end_offset=raft.log.end_offset,
         flushed_offset=raft.flushed_offset,
-        voted_id=-1 if raft.election.voted is None else raft.election.voted.id,
+        voted_id=None if raft.election.voted is None else raft.election.voted.id,
         voters=voters,
         observers=observers,
     )
@@ -84,4 +86,4 @@ def _replica(raft: Raft, progress: FetchProgress, now: float, wall_ms: int) -> R
 
 
 def _wall(moment: float, now: float, wall_ms: int) -> int:
-    return -1 if isinf(moment) else wall_ms - int((now - moment) * 1000)
+    return NO_TIMESTAMP if isinf(moment) else wall_ms - int((now - moment) * 1000)

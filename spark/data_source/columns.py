@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from trimaran.wire.identity import NO_TIMESTAMP
+
 TIMESTAMP = pa.timestamp("us", "UTC")
 INT, LONG, STRING, BOOL = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 INTS, STRINGS = pa.list_(INT), pa.list_(STRING)
@@ -115,4 +117,6 @@ def timestamps(
 
 def _timestamps(values: Sequence[Any]) -> pa.Array:
     """Converts a column of timestamps; a record without a time has -1."""
-    return timestamps([-1 if value is None else value for value in values], absent=-1)
+    return timestamps(
+        [NO_TIMESTAMP if value is None else value for value in values], absent=NO_TIMESTAMP
+    )

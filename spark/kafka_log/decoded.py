@@ -31,7 +31,14 @@ from trimaran.spark.kafka_log.records import read_records
 from trimaran.spark.origins.origin import Range
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset, ProducerEpoch, ProducerId
+from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+)
 from trimaran.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 from trimaran.wire.records import consumer_groups, groups
 from trimaran.wire.records.coordinator import decode_coordinator_record
@@ -150,7 +157,7 @@ def offset_rows(place: Place, key: Any, value: Any) -> Iterator[OffsetRow]:
     if value is None:
         yield OffsetRow(place, key)
         return
-    epoch = getattr(value, "leader_epoch", -1)
+    epoch = getattr(value, "leader_epoch", NO_LEADER_EPOCH)
     topic_id = getattr(value, "topic_id", NIL_UUID)
     yield OffsetRow(
         place,
@@ -159,7 +166,7 @@ def offset_rows(place: Place, key: Any, value: Any) -> Iterator[OffsetRow]:
         None if epoch < 0 else LeaderEpoch(epoch),
         value.metadata,
         value.commit_timestamp,
-        getattr(value, "expire_timestamp", -1),
+        getattr(value, "expire_timestamp", NO_TIMESTAMP),
         None if topic_id == NIL_UUID else uuid_to_text(topic_id),
     )
 

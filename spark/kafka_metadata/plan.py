@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 
 from trimaran.log.batches.batch import BatchView
@@ -43,7 +44,7 @@ from trimaran.spark.origins.running_cluster.controllers import (
     survey_quorum,
 )
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_NODE, LeaderEpoch, NodeId, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
@@ -221,7 +222,8 @@ def choose_log(logs: Sequence[StoredMetadataLog]) -> StoredMetadataLog:
 
 
 def _standing(log: StoredMetadataLog) -> tuple[int, int, int]:
-    return (log.epochs[-1].epoch if log.epochs else -1), log.end_offset, -log.start_offset
+    epoch = log.epochs[-1].epoch if log.epochs else NO_LEADER_EPOCH
+    return epoch, log.end_offset, -log.start_offset
 
 
 def committed_end(logs: Sequence[StoredMetadataLog]) -> Offset | None:
@@ -442,12 +444,8 @@ def _cut(
 
 
 def _bytes_before(log: StoredMetadataLog, path: str, position: int) -> int:
-    total = 0
-    for segment in log.segments:
-        if segment.path == path:
-            break
-        total += segment.size
-    return total + position
+    earlier = takewhile(lambda segment: segment.path != path, log.segments)
+    return sum(segment.size for segment in earlier) + position
 
 
 def _chosen(logs: Sequence[StoredMetadataLog], nodes: NodesWanted) -> Sequence[StoredMetadataLog]:

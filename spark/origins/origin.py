@@ -16,6 +16,7 @@ from trimaran.wire.identity import NodeId, Offset, TopicPartition
 
 # The largest stored batch, and the largest record: a worker of 400 MB holds one, and some pieces of 24 MB.
 BATCH_BYTES_MAX = 128 << 20
+NO_POSITION = -1
 
 
 class DataUnreadable(Exception):
@@ -23,7 +24,7 @@ class DataUnreadable(Exception):
 
 
 class Located(NamedTuple):
-    """A batch and its position in its file, -1 if a broker sent it.
+    """A batch and its position in its file, `NO_POSITION` if a broker sent it.
 
     Records below `log_start` were deleted after the range was planned; the batch that contains it is kept whole.
     """

@@ -61,7 +61,7 @@ def test_plan_is_readable_by_kafkas_tool(tmp_path):
     path.write_text(
         '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
     )
-    assert read_plan(path) == [("t", 0, [1, 2])]
+    assert read_plan(path) == {("t", 0): [1, 2]}
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_plan_needs_brokers_and_uniform_racks():
 def test_a_plan_can_be_applied(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(as_plan({("t", 1): (2, 1), ("t", 0): [1, 2]}))
-    assert read_plan(path) == [("t", 0, [1, 2]), ("t", 1, [2, 1])]
+    assert read_plan(path) == {("t", 0): [1, 2], ("t", 1): [2, 1]}

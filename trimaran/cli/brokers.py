@@ -16,6 +16,7 @@ from trimaran.local import grow_running as local_grow_running
 from trimaran.local import growing, layout, state_file
 from trimaran.node.text.wording import counted
 from trimaran.quorum.metadata import image
+from trimaran.wire.identity import BrokerId
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -42,7 +43,7 @@ def describe(broker: int, *, brokers: Brokers = BROKERS, output: Format = "table
         broker: The id of the broker.
     """
     with brokers.connected() as client:
-        found = _described(client, broker)
+        found = _described(client, BrokerId(broker))
     if not show_data(found, output):
         fields = {key: value for key, value in found.items() if key != "log_dirs"}
         configs = " ".join(f"{key}={value}" for key, value in found["configs"].items())
@@ -102,7 +103,7 @@ def add(
     return Exit.OK
 
 
-def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
+def _described(client: BlockingClient, broker: BrokerId) -> dict[str, Any]:
     topics = partitions.topics_of(client, None)
     rows = client_brokers.broker_rows(client, topics)
     row = next((row for row in rows if row["id"] == broker), None)
@@ -123,13 +124,13 @@ def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
     }
 
 
-def _configs(client: BlockingClient, broker: int) -> dict[str, Any]:
+def _configs(client: BlockingClient, broker: BrokerId) -> dict[str, Any]:
     """Returns the configs that were set while the broker ran, for it or for all brokers, without those of its file."""
     rows = client_configs.config_rows(client, image.BROKER_RESOURCE, str(broker), broker)
     return {row["name"]: row["value"] for row in rows if row["config_source"].startswith("DYNAMIC")}
 
 
-def _log_dirs(client: BlockingClient, broker: int) -> list[dict[str, Any]]:
+def _log_dirs(client: BlockingClient, broker: BrokerId) -> list[dict[str, Any]]:
     return [
         {
             "dir": item["dir"],

@@ -31,6 +31,7 @@ from trimaran.node.text.wording import counted
 from trimaran.quorum.serving import authorization
 from trimaran.running import controller_role
 from trimaran.settings import node_config, properties
+from trimaran.wire.identity import NodeId
 
 if TYPE_CHECKING:
     from trimaran.node.config.config_def import ConfigKey
@@ -333,6 +334,6 @@ def init(
     place = log_dirs or f"/var/lib/kafka/{'-'.join(of)}-{node_id}"
     sys.stdout.write(
         deployment_properties_file.properties_file(
-            of, node_id, controllers, host, port, place, chosen
+            of, NodeId(node_id), controllers, host, port, place, chosen
         )
     )

@@ -19,6 +19,7 @@ from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.config import dynamic_keys
 from trimaran.quorum.metadata import image
+from trimaran.wire.identity import NodeId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ class Resource(NamedTuple):
 
     type: int
     name: str
-    node: int | None
+    node: NodeId | None
 
     @property
     def kind(self) -> str:
@@ -63,7 +64,7 @@ def parse_resource(text: str) -> Resource:
             "write topic/orders, group/readers, client-metrics/m, broker/11, or broker for all brokers",
             exit_code=Exit.USAGE,
         )
-    return Resource(number, name, int(name) if of_node and name else None)
+    return Resource(number, name, NodeId(name) if of_node and name else None)
 
 
 def get(

@@ -22,7 +22,7 @@ from trimaran.client import zookeeper as client_zookeeper
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.wire import errors
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import NO_OFFSET, Offset, TopicPartition
 from trimaran.zkcompat.commands import tree_views
 from trimaran.zkcompat.legacy import consumer_offsets
 
@@ -57,7 +57,7 @@ WhileRunning = Annotated[
 class InZooKeeper:
     """The contents of `/consumers/GROUP`: offsets, None for an invalid number, and the running consumers."""
 
-    offsets: Mapping[TopicPartition, int | None]
+    offsets: Mapping[TopicPartition, Offset | None]
     consumers: Sequence[str]
 
 
@@ -105,16 +105,16 @@ def migrate_offsets(
 
 
 def plan(
-    zookeeper: Mapping[TopicPartition, int | None],
-    kafka: Mapping[TopicPartition, int],
+    zookeeper: Mapping[TopicPartition, Offset | None],
+    kafka: Mapping[TopicPartition, Offset],
     existing: Collection[TopicPartition],
     *,
     overwrite: bool,
 ) -> list[dict[str, Any]]:
     """Returns a row for each offset in ZooKeeper, with the action for it."""
 
-    def action(key: TopicPartition, offset: int | None) -> str:
-        committed = kafka.get(key, -1)
+    def action(key: TopicPartition, offset: Offset | None) -> str:
+        committed = kafka.get(key, NO_OFFSET)
         if offset is None or offset < 0:
             return UNREADABLE
         if key not in existing:
@@ -150,7 +150,7 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
         connect = zookeeper_to_ask(given, brokers.data)
         with progress(READING):
             entries = tree_views.tree(connect, root)
-    offsets: dict[TopicPartition, int | None] = {}
+    offsets: dict[TopicPartition, Offset | None] = {}
     consumers = []
     for entry in entries:
         names = entry.path.removeprefix(f"{root}/").split("/")

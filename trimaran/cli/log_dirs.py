@@ -12,6 +12,7 @@ from trimaran.cli.output import KafkaFormat, show_rows
 from trimaran.client import log_dirs as client_log_dirs
 from trimaran.errors import refused
 from trimaran.errors.user_error import Exit
+from trimaran.wire.identity import BrokerId
 
 COLUMNS = ("broker", "dir", "state", "replicas", "bytes", "usable", "total")
 
@@ -38,7 +39,7 @@ def log_dirs(
         found = [
             row
             for node in broker or known
-            for row in client_log_dirs.log_dirs_of(client, node, topic)
+            for row in client_log_dirs.log_dirs_of(client, BrokerId(node), topic)
         ]
     rows = [
         {

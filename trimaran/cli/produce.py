@@ -22,6 +22,7 @@ from trimaran.client import (
 )
 from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
+from trimaran.wire.identity import BrokerId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +122,7 @@ def _summary(lines: LineBatches, acknowledged: int) -> str:
 
 
 def _partitioner(
-    leaders: list[int], partition: int | None
+    leaders: list[BrokerId], partition: int | None
 ) -> Callable[[], Callable[[bytes | None], int]]:
     """Returns a function that is called for each batch and returns a function from a key to a partition."""
     if partition is not None:

@@ -65,7 +65,7 @@ def add(
     where = ", ".join(
         f"{listener.name}://{listener.host}:{listener.port}" for listener in listeners
     )
-    named = _named(identity.node_id, identity.directory_id)
+    named = _named(NodeId(identity.node_id), identity.directory_id)
     _ask(controllers, request, dry_run, f"add {named} at {where}")
     return Exit.OK
 
@@ -83,11 +83,12 @@ def remove(
         node_id: The node id of the voter.
         directory_id: The directory id of the voter; by default that of the voter with this node id.
     """
-    directory = _directory_of(controllers, node_id) if directory_id is None else _uuid(directory_id)
+    voter = NodeId(node_id)
+    directory = _directory_of(controllers, voter) if directory_id is None else _uuid(directory_id)
     request = remove_raft_voter.RemoveRaftVoterRequest(
-        cluster_id=None, voter_id=NodeId(node_id), voter_directory_id=directory
+        cluster_id=None, voter_id=voter, voter_directory_id=directory
     )
-    _ask(controllers, request, dry_run, f"remove {_named(node_id, directory)}")
+    _ask(controllers, request, dry_run, f"remove {_named(voter, directory)}")
     return Exit.OK
 
 
@@ -101,7 +102,7 @@ def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -
     say(f"done: {what}")
 
 
-def _directory_of(controllers: Controllers, node_id: int) -> bytes:
+def _directory_of(controllers: Controllers, node_id: NodeId) -> bytes:
     with controllers.connected() as client:
         voters = description.describe_quorum(
             client, timeout=controllers.leader_seconds
@@ -117,7 +118,7 @@ def _directory_of(controllers: Controllers, node_id: int) -> bytes:
     )
 
 
-def _named(node_id: int, directory_id: bytes) -> str:
+def _named(node_id: NodeId, directory_id: bytes) -> str:
     return f"voter {node_id} with directory {primitives.uuid_to_text(directory_id)}"
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.messages.metadata import MetadataResponseTopic
 
+    Wishes = Mapping[identity.TopicPartition, list[BrokerId]]
+
 PlanFile = Annotated[
     Path,
     Parameter(
@@ -35,12 +37,11 @@ PlanFile = Annotated[
 ]
 TIMEOUT_MS = 30_000
 COMPLETE = "reassignment complete"
-Wish = tuple[str, int, list[int]]
 COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 
 
-def read_plan(path: Path) -> list[Wish]:
-    """Reads the moves in a file.
+def read_plan(path: Path) -> Wishes:
+    """Reads the wanted replicas of partitions from a file.
 
     Raises:
         UserError: the file cannot be read, or is not such JSON.
@@ -49,9 +50,8 @@ def read_plan(path: Path) -> list[Wish]:
         found = json.loads(path.read_text())
         wishes = [
             (
-                str(partition["topic"]),
-                int(partition["partition"]),
-                [int(i) for i in partition["replicas"]],
+                identity.TopicPartition(str(partition["topic"]), int(partition["partition"])),
+                [BrokerId(replica) for replica in partition["replicas"]],
             )
             for partition in found["partitions"]
         ]
@@ -69,14 +69,15 @@ def read_plan(path: Path) -> list[Wish]:
             'write {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}',
             exit_code=Exit.USAGE,
         ) from error
-    if len({wish[:2] for wish in wishes}) != len(wishes):
+    by_partition = dict(wishes)
+    if len(by_partition) != len(wishes):
         raise UserError(
             f"{path} names a partition twice",
             "a partition can have one target only",
             "keep one of the entries",
             exit_code=Exit.USAGE,
         )
-    return wishes
+    return by_partition
 
 
 def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
@@ -85,38 +86,35 @@ def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS
     with brokers.connected() as client:
         if dry_run:
             return _tell_moves(client, wishes)
-        return _alter(
-            client,
-            [
-                (topic, index, [BrokerId(replica) for replica in replicas])
-                for topic, index, replicas in wishes
-            ],
-        )
+        return _alter(client, wishes)
 
 
-def _tell_moves(client: BlockingClient, wishes: Sequence[Wish]) -> int:
+def _tell_moves(client: BlockingClient, wishes: Wishes) -> int:
     """Returns the moves of a plan; brokers check it only when it is applied."""
-    present = _present(
-        partitions.topics_of(client, list(dict.fromkeys(wish[0] for wish in wishes)))
-    )
+    present = _present(partitions.topics_of(client, _topics(wishes)))
     moves = 0
-    for topic, index, replicas in wishes:
-        now = present.get(identity.TopicPartition(topic, index))
+    for partition, replicas in wishes.items():
+        now = present.get(partition)
         if now is None:
-            say(f"{topic}-{index}: no such partition")
+            say(f"{partition}: no such partition")
         elif now != replicas:
-            say(f"{topic}-{index}: from {_listed(now)} to {_listed(replicas)}")
+            say(f"{partition}: from {_listed(now)} to {_listed(replicas)}")
         moves += now not in (None, replicas)
     say(f"{counted(moves, 'partition')} would move; nothing was changed")
-    missing = any((topic, index) not in present for topic, index, _ in wishes)
-    return Exit.NO if missing else Exit.OK
+    return Exit.NO if wishes.keys() - present.keys() else Exit.OK
 
 
-def _listed(replicas: Sequence[int]) -> str:
+def _topics(wishes: Wishes) -> list[str]:
+    return list(dict.fromkeys(partition.topic for partition in wishes))
+
+
+def _listed(replicas: Sequence[BrokerId]) -> str:
     return ",".join(map(str, replicas))
 
 
-def _present(topics: Iterable[MetadataResponseTopic]) -> dict[identity.TopicPartition, list[int]]:
+def _present(
+    topics: Iterable[MetadataResponseTopic],
+) -> dict[identity.TopicPartition, list[BrokerId]]:
     """Returns the replicas by topic and partition."""
     return {
         identity.TopicPartition(topic.name or "", partition.partition_index): list(
@@ -131,15 +129,15 @@ def cancel(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKER
     """Cancels the reassignments of a plan that are in progress: the replicas stay where they were before."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
-        moving = {(row["topic"], row["partition"]) for row in _moves(client)}
-        wanted = [(topic, i, None) for topic, i, _ in wishes if (topic, i) in moving]
+        moving = {identity.TopicPartition(row["topic"], row["partition"]) for row in _moves(client)}
+        wanted = {partition: None for partition in wishes if partition in moving}
         if not wanted:
             say("no reassignment of these partitions is in progress")
             return Exit.OK
         if not dry_run:
             return _alter(client, wanted)
-    for topic, index, _ in wanted:
-        say(f"{topic}-{index}: its reassignment would be cancelled")
+    for partition in wanted:
+        say(f"{partition}: its reassignment would be cancelled")
     say(f"{counted(len(wanted), 'reassignment')} would be cancelled; nothing was changed")
     return Exit.OK
 
@@ -156,25 +154,20 @@ def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = 
     Nothing is changed: throttles, which Kafka's tool would remove, stay.
     """
     wishes = read_plan(plan)
-    names = list(dict.fromkeys(wish[0] for wish in wishes))
     with brokers.connected() as client:
-        topics = partitions.topics_of(client, names)
-        moving = {(row["topic"], row["partition"]) for row in _moves(client)}
+        topics = partitions.topics_of(client, _topics(wishes))
+        moving = {identity.TopicPartition(row["topic"], row["partition"]) for row in _moves(client)}
     present = _present(topics)
     rows = [
         {
-            "topic": topic,
-            "partition": index,
+            "topic": partition.topic,
+            "partition": partition.partition,
             "wanted": replicas,
-            "replicas": present.get(identity.TopicPartition(topic, index)),
-            "moving": (topic, index) in moving,
-            "state": state_of_move(
-                present.get(identity.TopicPartition(topic, index)),
-                replicas,
-                (topic, index) in moving,
-            ),
+            "replicas": present.get(partition),
+            "moving": partition in moving,
+            "state": state_of_move(present.get(partition), replicas, partition in moving),
         }
-        for topic, index, replicas in wishes
+        for partition, replicas in wishes.items()
     ]
     show_rows(
         rows,
@@ -186,7 +179,9 @@ def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = 
     return Exit.OK if all(row["state"] == COMPLETE for row in rows) else Exit.NO
 
 
-def state_of_move(present: list[int] | None, wanted: list[int], moving: bool) -> str:
+def state_of_move(
+    present: Sequence[BrokerId] | None, wanted: Sequence[BrokerId], moving: bool
+) -> str:
     if present is None:
         return "no such partition"
     if moving:
@@ -212,13 +207,15 @@ def _moves(client: BlockingClient) -> list[dict[str, Any]]:
     ]
 
 
-def _alter(client: BlockingClient, wishes: Sequence[tuple[str, int, list[BrokerId] | None]]) -> int:
+def _alter(
+    client: BlockingClient, wishes: Mapping[identity.TopicPartition, list[BrokerId] | None]
+) -> int:
     topics: dict[str, list[alter_partition_reassignments.ReassignablePartition]] = {}
-    for name, index, replicas in wishes:
+    for partition, replicas in wishes.items():
         asked = alter_partition_reassignments.ReassignablePartition(
-            partition_index=index, replicas=replicas
+            partition_index=partition.partition, replicas=replicas
         )
-        topics.setdefault(name, []).append(asked)
+        topics.setdefault(partition.topic, []).append(asked)
     request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
         timeout_ms=TIMEOUT_MS,
         topics=[

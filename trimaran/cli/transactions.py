@@ -166,7 +166,7 @@ def hanging(
             for transaction in _open_in(client, name)
             if transaction.producer.last_timestamp <= before_ms
         ]
-        owners = _owners(client, {transaction.producer.producer_id for transaction in found})
+        owners = _owners(client, {ProducerId(item.producer.producer_id) for item in found})
         rows = [
             _row(transaction) for transaction in found if not _is_owned(client, transaction, owners)
         ]
@@ -201,19 +201,22 @@ def _producers(client: BlockingClient, partition: TopicPartition) -> list[Produc
     return producers
 
 
-def _owners(client: BlockingClient, producer_ids: set[ProducerId]) -> dict[int, str]:
+def _owners(client: BlockingClient, producer_ids: set[ProducerId]) -> dict[ProducerId, str]:
     """Returns the transactional ids by their present producer id."""
     if not producer_ids:
         return {}
     request = messages_list_transactions.ListTransactionsRequest(
         state_filters=[], producer_id_filters=sorted(producer_ids)
     )
-    return {found.producer_id: found.transactional_id for _, found in _listed(client, request)}
+    return {
+        ProducerId(found.producer_id): found.transactional_id
+        for _, found in _listed(client, request)
+    }
 
 
-def _is_owned(client: BlockingClient, transaction: _Open, owners: dict[int, str]) -> bool:
+def _is_owned(client: BlockingClient, transaction: _Open, owners: dict[ProducerId, str]) -> bool:
     """True if the coordinator has the partition in an open transaction, which it will end."""
-    transactional_id = owners.get(transaction.producer.producer_id)
+    transactional_id = owners.get(ProducerId(transaction.producer.producer_id))
     if transactional_id is None:
         return False
     found = _described(client, transactional_id)

@@ -12,7 +12,7 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import NodeId, Offset, TopicPartition
 from trimaran.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -81,7 +81,7 @@ def alter_configs(
     name: str,
     changes: Sequence[Change],
     *,
-    node: int | None = None,
+    node: NodeId | None = None,
     validate_only: bool = False,
 ) -> None:
     """Alters configs; changes are names, operations and values; `node` serves the resource, None for any node.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.errors.refused import check_resource
 from trimaran.node.config.config_source import ConfigSource
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def config_rows(
     client: BlockingClient,
     resource_type: int,
     name: str,
-    node: int | None = None,
+    node: NodeId | None = None,
     keys: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Returns the configs as rows by name; all of them if no `keys` are given. `node` serves the resource, None for any
@@ -44,7 +45,7 @@ def told_configs(
     client: BlockingClient,
     resource_type: int,
     names: Sequence[str],
-    node: int | None = None,
+    node: NodeId | None = None,
     keys: list[str] | None = None,
     *,
     synonyms: bool = False,

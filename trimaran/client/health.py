@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.node.text.wording import counted
+from trimaran.wire.identity import NodeId
 
 if TYPE_CHECKING:
     from trimaran.wire.messages.metadata import MetadataResponseTopic
@@ -133,6 +134,6 @@ def _of_partitions(counts: PartitionCounts, under_min_isr: int) -> Iterable[Reas
         yield Reason(WARNING, text, "not-preferred")
 
 
-def _named(noun: str, ids: Sequence[int]) -> str:
+def _named(noun: str, ids: Sequence[NodeId]) -> str:
     plural = "" if len(ids) == 1 else "s"
     return f"{noun}{plural} {', '.join(map(str, ids))} {'is' if len(ids) == 1 else 'are'}"

@@ -9,6 +9,7 @@ from trimaran.client.offsets import ASIDE_SECONDS
 from trimaran.errors.refused import check
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def log_dirs_of(
     client: BlockingClient,
-    broker: int,
+    broker: BrokerId,
     topics: Sequence[str] | None = None,
     *,
     timeout: float | None = None,
@@ -60,8 +61,8 @@ def log_dirs_of(
 
 
 def replica_sizes(
-    client: BlockingClient, topic: str, brokers: Iterable[int]
-) -> dict[tuple[int, int], int]:
+    client: BlockingClient, topic: str, brokers: Iterable[BrokerId]
+) -> dict[tuple[BrokerId, int], int]:
     """Returns the bytes by broker and partition. Brokers that do not respond within `ASIDE_SECONDS` are omitted:
     missing sizes are no reason to fail.
     """

@@ -9,7 +9,7 @@ from trimaran.errors.refused import check
 from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.identity import BrokerId, Offset, TopicPartition
+from trimaran.wire.identity import NO_BROKER, Offset, TopicPartition
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -37,7 +37,7 @@ def end_offset(
     """
     wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
     request = ListOffsetsRequest(
-        replica_id=BrokerId(-1),
+        replica_id=NO_BROKER,
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=partition.topic, partitions=[wanted])],
     )
@@ -68,7 +68,7 @@ def end_offsets(
     found = {}
     for leader_id, topics in by_leader.items():
         named = [ListOffsetsTopic(name=name, partitions=asked) for name, asked in topics.items()]
-        request = ListOffsetsRequest(replica_id=BrokerId(-1), topics=named)
+        request = ListOffsetsRequest(replica_id=NO_BROKER, topics=named)
         try:
             answer = client.call(leader_id, request, timeout=ASIDE_SECONDS)
         except (ConnectionLost, RequestTimedOut):

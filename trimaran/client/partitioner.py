@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trimaran.wire.identity import BrokerId
+
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -37,7 +39,7 @@ class StickyPartitions:
     distributes as evenly.
     """
 
-    def __init__(self, leaders: Sequence[int], first: int) -> None:
+    def __init__(self, leaders: Sequence[BrokerId], first: int) -> None:
         """`leaders` by partition, -1 for none; `first` is any number, which chooses the first partition."""
         led = [index for index, leader in enumerate(leaders) if leader >= 0]
         self._partitions = led or list(range(len(leaders)))

@@ -11,6 +11,7 @@ from trimaran.quorum.observing.description import describe_quorum_and_nodes
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import Offset
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -56,7 +57,7 @@ def replica_rows(
         ]
         for node in nodes
     }
-    end = max((voter.log_end_offset for voter in partition.current_voters), default=0)
+    end = Offset(max((voter.log_end_offset for voter in partition.current_voters), default=0))
     voters = [
         _row(voter, "leader" if voter.replica_id == partition.leader_id else "follower", end)
         for voter in partition.current_voters
@@ -65,7 +66,7 @@ def replica_rows(
     return [{**row, "endpoints": listeners.get(row["id"], [])} for row in rows]
 
 
-def _row(replica: Any, role: str, end: int) -> dict[str, Any]:
+def _row(replica: Any, role: str, end: Offset) -> dict[str, Any]:
     directory = replica.replica_directory_id
     return {
         "id": replica.replica_id,

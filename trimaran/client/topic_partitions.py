@@ -10,6 +10,7 @@ from trimaran.errors.refused import check, no_topic
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ AUTO_CREATE_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
 
 
-def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> list[int]:
+def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> list[BrokerId]:
     """Returns the leaders by partition, -1 for none. With `create` brokers may create the topic, if configured to do
     so.
 
@@ -43,7 +44,7 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
         why = "and the brokers do not create it" if create else "reading does not create it"
         raise no_topic(topic, f"no broker knows it, {why}")
     check(found.error_code, f"topic {topic}")
-    leaders = {p.partition_index: p.leader_id for p in found.partitions}
+    leaders = {p.partition_index: BrokerId(p.leader_id) for p in found.partitions}
     return [leaders[index] for index in sorted(leaders)]
 
 

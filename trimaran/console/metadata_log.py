@@ -31,7 +31,7 @@ from trimaran.log.batches.records import decode_records
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.quorum.metadata.epochs import epochs_of
 from trimaran.quorum.metadata.replay import Replay
-from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition
+from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, Offset, TopicIdPartition
 
 if TYPE_CHECKING:
     from trimaran.log.batches.batch import BatchView
@@ -103,7 +103,7 @@ class MetadataHistory:
         self._configs: deque[ConfigChange] = deque(maxlen=CONFIGS_MAX)
         self._snapshot: ShownSnapshot | None = None
         self._partitions = PartitionHistory()
-        self._last_change = -1
+        self._last_change = NO_OFFSET
 
     # --- queries of pages; each first reads the rest of the log
 
@@ -165,7 +165,7 @@ class MetadataHistory:
             ]
             return max(found, default=self._first_offset())
 
-    def events(self, after: int = -1) -> list[MetadataEvent]:
+    def events(self, after: Offset = NO_OFFSET) -> list[MetadataEvent]:
         """Returns the events at offsets beyond `after`, the newest first."""
         with self._lock:
             self._catch_up()

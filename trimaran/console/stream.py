@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from trimaran.errors.user_error import UserError
+from trimaran.wire.identity import NO_OFFSET
 
 # Streams at a time; the page of another tab retries every few seconds.
 STREAMS_MAX = 16
@@ -62,7 +63,7 @@ class ChangeStream(Response):
             try:
                 now = await self._last_change()
             except UserError:  # the reloaded page reports the error
-                now = -1
+                now = NO_OFFSET
             silent += 1
             if now != self._known:
                 await _say(send, f"event: changed\ndata: {now}")

@@ -13,6 +13,7 @@ from trimaran.deployment.shared import (
     cluster_environment,
     yaml_lines,
 )
+from trimaran.wire.identity import NodeId
 
 FIRST_BROKER_ID = 11
 FIRST_HOST_PORT = 19092  # the port of the first broker; each further broker has the next one
@@ -21,7 +22,7 @@ _PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT"
 
 def compose_file(image: str, cluster_id: str, controllers: int, brokers: int) -> str:
     """Returns the YAML. Brokers are `broker-11`, … inside, and localhost:19092, … outside."""
-    voters = {number: f"controller-{number}" for number in range(1, controllers + 1)}
+    voters = {NodeId(number): f"controller-{number}" for number in range(1, controllers + 1)}
     shared = cluster_environment(cluster_id, voters, brokers)
     shared["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = _PROTOCOLS
     services = [_controller(number) for number in voters]

@@ -17,6 +17,7 @@ from trimaran.deployment.shared import (
     cluster_environment,
     yaml_lines,
 )
+from trimaran.wire.identity import NodeId
 
 FIRST_BROKER_ID = 100
 USER_ID = 1000  # the user of the image
@@ -42,7 +43,7 @@ def manifest(
     name: str, image: str, cluster_id: str, controllers: int, brokers: int, storage: str
 ) -> str:
     """Returns YAML with several documents. `storage` is the size of each volume, such as 10Gi."""
-    voters = {i: f"{name}-controller-{i}.{name}-controller" for i in range(controllers)}
+    voters = {NodeId(i): f"{name}-controller-{i}.{name}-controller" for i in range(controllers)}
     shared = cluster_environment(cluster_id, voters, brokers)
     documents = [_config_map(name, shared)]
     for role, replicas, port in (

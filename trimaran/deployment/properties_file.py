@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.identity import NodeId
 
 if TYPE_CHECKING:
     from trimaran.node.config.config_def import ConfigKey
@@ -22,7 +23,7 @@ _HEAD = """\
 
 def properties_file(
     roles: Sequence[str],
-    node_id: int,
+    node_id: NodeId,
     controllers: str,
     host: str,
     port: int,

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from trimaran.wire.identity import NodeId
+
 DATA = "/var/lib/kafka/data"
 CLIENT_PORT, CONTROLLER_PORT, METRICS_PORT = 9092, 9093, 9404
 STOP_SECONDS = 180
 _REPLICATION_MAX = 3
 
 
-def cluster_environment(cluster_id: str, voters: Mapping[int, str], brokers: int) -> dict[str, str]:
+def cluster_environment(
+    cluster_id: str, voters: Mapping[NodeId, str], brokers: int
+) -> dict[str, str]:
     """Returns the environment of all nodes; `voters` are the hosts of controllers by id."""
     replication = min(_REPLICATION_MAX, brokers)
     named = ",".join(f"{number}@{host}:{CONTROLLER_PORT}" for number, host in voters.items())

@@ -28,7 +28,7 @@ from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import NodeId, Offset, TopicPartition
+from trimaran.wire.identity import NodeId, Offset, ProducerId, TopicPartition
 from trimaran.wire.records.coordinator import decode_coordinator_record
 from trimaran.wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
 from trimaran.wire.records.registry import COORDINATOR_RECORDS
@@ -65,7 +65,7 @@ class LogTransactions:
     stable_offset: Offset
     _aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, producer_id: int, first_offset: Offset, last_offset: Offset) -> None:
+    def add(self, producer_id: ProducerId, first_offset: Offset, last_offset: Offset) -> None:
         """Adds a transaction; they are added in the order of their ends, and those of one producer do not overlap."""
         self._aborted[producer_id].append((first_offset, last_offset))
 

@@ -18,12 +18,13 @@ from typing import Self
 
 from trimaran.local.private_files import write_private
 from trimaran.node.runtime.ports import HOST, reserve
+from trimaran.wire.identity import NodeId
 
 STOP_SECONDS_MAX = 15.0  # a broker's controlled shutdown takes well under a second; after this time the node is killed
 STOP_ORDER = ("console", "broker", "mirror", "controller", "zookeeper")
 ROLES = frozenset(STOP_ORDER)
 CONTROLLER_LISTENER = "CONTROLLER"
-FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
+FIRST_CONTROLLER_ID, FIRST_BROKER_ID = NodeId(1), NodeId(11)
 # Below the kernel's range for outgoing connections, so that the port of a killed node stays free.
 FREE_PORTS = range(20000, 32000)
 FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181, "console": 8090}
@@ -43,7 +44,7 @@ class NodePlan:
 
     name: str
     role: str
-    id: int | None
+    id: NodeId | None
     port: int | None
     directory: Path
     metrics_port: int | None = None
@@ -120,11 +121,11 @@ def zookeeper_nodes(data: Path, ports: Iterator[int] | None) -> list[NodePlan]:
 
 
 def _server(
-    role: str, data: Path, index: int, first_id: int, ports: Iterator[int] | None
+    role: str, data: Path, index: int, first_id: NodeId, ports: Iterator[int] | None
 ) -> NodePlan:
     port = FIXED_PORTS[role] + 1000 * index if ports is None else next(ports)
     name = f"{role}-{first_id + index}"
-    return NodePlan(name, role, first_id + index, port, data / name)
+    return NodePlan(name, role, NodeId(first_id + index), port, data / name)
 
 
 def with_metrics(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:

@@ -16,7 +16,7 @@ from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.identity import NodeId
+from trimaran.wire.identity import NO_NODE, NO_TIMESTAMP, NodeId
 from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 POLL_SECONDS = 0.01
@@ -31,7 +31,7 @@ class Acquaintance:
     The time counts from the first request.
     """
 
-    def __init__(self, brokers: Mapping[str, int | None], seconds_max: float) -> None:
+    def __init__(self, brokers: Mapping[str, NodeId | None], seconds_max: float) -> None:
         """`brokers` has the ids by address."""
         self._expected = set(brokers.values())
         self._left = list(brokers)
@@ -55,7 +55,7 @@ class Acquaintance:
             raise self._timeout(self._left[0], seen)
         return not self._left
 
-    def _timeout(self, address: str, seen: set[int]) -> UserError:
+    def _timeout(self, address: str, seen: set[NodeId]) -> UserError:
         return UserError(
             f"the brokers do not see each other after {self._seconds_max:.0f} s",
             f"{address} sees {sorted(seen)} of {sorted(i for i in self._expected if i is not None)}",
@@ -84,7 +84,7 @@ def wait_until_serving(control_path: str, node: NodePlan) -> None:
         raise died_while_starting(node, "the other nodes go on")
 
 
-def brokers_seen_by(address: str) -> set[int]:
+def brokers_seen_by(address: str) -> set[NodeId]:
     """Returns the ids of the brokers that the broker at `address` lists; none if it does not respond."""
     try:
         with BlockingClient(parse_bootstrap(address), timeout=ANSWER_SECONDS) as client:
@@ -94,7 +94,7 @@ def brokers_seen_by(address: str) -> set[int]:
         return set()
 
 
-def active_controller(state: ClusterState) -> int:
+def active_controller(state: ClusterState) -> NodeId:
     """Returns the id of the quorum's leader."""
     leader = _leader(state)
     if leader is None:
@@ -106,9 +106,9 @@ def active_controller(state: ClusterState) -> int:
     return leader
 
 
-def _leader(state: ClusterState) -> int | None:
+def _leader(state: ClusterState) -> NodeId | None:
     quorum = _quorum(state)
-    return None if quorum is None else quorum.leader_id
+    return None if quorum is None else NodeId(quorum.leader_id)
 
 
 def _quorum(state: ClusterState) -> DescribeQuorumResponsePartitionData | None:
@@ -141,7 +141,7 @@ def roles_now(state: ClusterState) -> ClusterState:
     witness = _best_informed(state, quorum)
     active = brokers_seen_by(witness) if witness else set()
 
-    def role(node_role: str, node_id: int | None) -> str:
+    def role(node_role: str, node_id: NodeId | None) -> str:
         if node_role == "controller":
             return "leader" if node_id == leader else "follower"
         return "active" if node_id in active else "fenced"
@@ -163,5 +163,5 @@ def _best_informed(
         else {}
     )
     running = [n for n in state.nodes if n.role == "broker" and n.state == "running"]
-    best = max(running, key=lambda n: fetched.get(NodeId(n.id or -1), -1), default=None)
+    best = max(running, key=lambda n: fetched.get(n.id or NO_NODE, NO_TIMESTAMP), default=None)
     return best.address if best else None

@@ -13,6 +13,7 @@ from pathlib import Path
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local.layout import ROLES, ClusterPlan, NodePlan
 from trimaran.local.private_files import reason_for_distrust, write_private
+from trimaran.wire.identity import NodeId
 
 FILE_NAME = "cluster.json"
 TEMPORARY_NAME = FILE_NAME + ".tmp"
@@ -24,7 +25,7 @@ class NodeState:
     uniquely.
     """
 
-    id: int | None
+    id: NodeId | None
     name: str
     role: str
     address: str

@@ -13,6 +13,7 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.raft_log.metadata_log import MetadataLog
 from trimaran.quorum.replica.node import QuorumNode
 from trimaran.quorum.replica.status import QuorumStatus
+from trimaran.wire.identity import NO_NODE
 from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
 from trimaran.wire.transport.metrics.time_histogram import TimeHistogram
 
@@ -41,12 +42,12 @@ RAFT_METRICS: Table[ReplicaMetrics] = (
     gauge(
         f"{_RAFT}_current_leader",
         "Node id of the leader, -1 if unknown.",
-        lambda r: -1 if r.status.leader_id is None else r.status.leader_id,
+        lambda r: NO_NODE if r.status.leader_id is None else r.status.leader_id,
     ),
     gauge(
         f"{_RAFT}_current_vote",
         "Whom this node voted for in this epoch, -1 for nobody.",
-        lambda r: r.status.voted_id,
+        lambda r: NO_NODE if r.status.voted_id is None else r.status.voted_id,
     ),
     gauge(f"{_RAFT}_current_epoch", "Epoch of the quorum.", lambda r: r.status.epoch),
     gauge(
@@ -213,7 +214,7 @@ def _role(replica: ReplicaMetrics) -> str:
     role = replica.status.role.lower()
     if not replica.node.settings.identity.can_vote:
         return "observer"
-    if role == "unattached" and replica.status.voted_id >= 0:
+    if role == "unattached" and replica.status.voted_id is not None:
         return "unattached-voted"
     return role
 

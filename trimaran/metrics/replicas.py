@@ -15,6 +15,7 @@ import trio
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.partitions.partition import Partition
 from trimaran.metrics.families import Families, Table, families, gauge, gauges
+from trimaran.wire.identity import Offset
 
 # Replicas between two turns of the loop: a millisecond's worth.
 _PER_TURN = 200
@@ -33,8 +34,8 @@ class LedPartition(NamedTuple):
 class OpenLog(NamedTuple):
     labels: tuple[str, str]
     size_bytes: int
-    start_offset: int
-    end_offset: int
+    start_offset: Offset
+    end_offset: Offset
     segments: int
 
 

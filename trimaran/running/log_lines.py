@@ -13,6 +13,7 @@ import sys
 
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.text.escaping import bounded, one_line
+from trimaran.wire.identity import NodeId
 from trimaran.wire.text.events import event_of
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -50,7 +51,7 @@ class JsonFormatter(logging.Formatter):
     (`trimaran.wire.text.events`); error where there is one.
     """
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: NodeId) -> None:
         super().__init__()
         self._node_id = node_id
 

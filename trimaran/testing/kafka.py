@@ -14,6 +14,7 @@ from trimaran.client.positions import parse_position
 from trimaran.client.reader import TopicReader
 from trimaran.client.topic_partitions import leaders_of
 from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TIMEOUT_SECONDS = 10.0
@@ -25,7 +26,7 @@ class ConsumedRecord(NamedTuple):
     """One record as it lies in the log; headers as pairs."""
 
     partition: int
-    offset: int
+    offset: Offset
     timestamp_ms: int
     key: bytes | None
     value: bytes | None

@@ -13,7 +13,7 @@ from typing import TypeVar
 import trio
 
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_OFFSET, Offset
 from trimaran.zkcompat.commands.mirror_process import QUORUM_SECONDS
 from trimaran.zkcompat.commands.session import with_keeper
 from trimaran.zkcompat.comparing.differences import repair
@@ -144,7 +144,9 @@ async def _owner(keeper: Keeper) -> int:
     return claim.owner if claim is not None else 0
 
 
-def _with_view(target: Target, look: Callable[[_View], Awaitable[T]], *, keep_until: int = -1) -> T:
+def _with_view(
+    target: Target, look: Callable[[_View], Awaitable[T]], *, keep_until: Offset = NO_OFFSET
+) -> T:
     bootstrap = parse_controllers(target.controllers)
     security = quorum_security(target.properties)
     secrets = mirror_config(target.properties).secrets

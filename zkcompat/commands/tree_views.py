@@ -8,7 +8,14 @@ from operator import itemgetter
 from typing import TypeVar
 
 from trimaran.node.runtime.clock import now_ms
-from trimaran.wire.identity import ControllerEpoch, LeaderEpoch, NodeId, Offset
+from trimaran.wire.identity import (
+    NO_TIMESTAMP,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    NodeId,
+    Offset,
+)
 from trimaran.zkcompat.commands.session import with_keeper
 from trimaran.zkcompat.settings import NONE, Properties
 from trimaran.zkcompat.tree.operations import FoundZnode
@@ -50,7 +57,7 @@ class ZooKeeperStatus:
     published_epoch: LeaderEpoch | None
     dirty: bool
     claim_session: int
-    live_brokers: tuple[int, ...]
+    live_brokers: tuple[BrokerId, ...]
     topics: int
     mirror: MirrorReport | None
     standbys: tuple[MirrorReport, ...]
@@ -72,7 +79,7 @@ class ZooKeeperStatus:
     @property
     def quorum_alive(self) -> bool:
         """The mirror heard from the quorum lately."""
-        heard = self.mirror.quorum_heard_ms if self.mirror is not None else -1
+        heard = self.mirror.quorum_heard_ms if self.mirror is not None else NO_TIMESTAMP
         return heard >= 0 and abs(self.asked_ms - heard) < SILENCE_MS
 
     @property
@@ -159,7 +166,9 @@ async def _status(keeper: Keeper) -> ZooKeeperStatus:
         published_epoch=None if state is None else state.epoch,
         dirty=state is not None and state.dirty,
         claim_session=claim.owner if claim else 0,
-        live_brokers=tuple(sorted(int(name) for name in ids if len(name) <= BROKER_DIGITS_MAX)),
+        live_brokers=tuple(
+            sorted(BrokerId(name) for name in ids if len(name) <= BROKER_DIGITS_MAX)
+        ),
         topics=len(children[BROKER_TOPICS]),
         mirror=next((report for report in reports if report.leads), None),
         standbys=tuple(report for report in reports if not report.leads),

@@ -8,7 +8,7 @@ from typing import Any
 from trimaran.quorum.metadata.topic_names import METADATA_TOPIC
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, Offset
 from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -54,7 +54,7 @@ class ControllerClient:
             raise UndecidedError(f"controller at {address[0]}:{address[1]}: {error}") from error
 
 
-async def committed_offset(controller: ControllerClient) -> int:
+async def committed_offset(controller: ControllerClient) -> Offset:
     """Returns the last committed offset of the metadata log. Raises UndecidedError."""
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
     topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
@@ -62,4 +62,4 @@ async def committed_offset(controller: ControllerClient) -> int:
     codes = [response.error_code, *(p.error_code for t in response.topics for p in t.partitions)]
     if any(codes):
         raise UndecidedError(f"DescribeQuorum: {ErrorCode.of(max(codes, key=abs)).name}")
-    return int(response.topics[0].partitions[0].high_watermark) - 1
+    return Offset(response.topics[0].partitions[0].high_watermark) - 1

@@ -17,7 +17,7 @@ import trio
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage
-from trimaran.wire.identity import Address, Offset
+from trimaran.wire.identity import NO_OFFSET, NO_TIMESTAMP, Address, Offset
 from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat.sections.registry import EVERYTHING
 from trimaran.zkcompat.sections.section import Section
@@ -68,7 +68,7 @@ SAMPLES_MAX = 3600
 class CommitTimes:
     """The commit times of some offsets: the older, the sparser."""
 
-    _offsets: list[int] = field(default_factory=list)
+    _offsets: list[Offset] = field(default_factory=list)
     _times_ms: list[int] = field(default_factory=list)
     _apart_ms: int = SAMPLE_MS
 
@@ -99,9 +99,9 @@ class ImageFeed:
     leader: QuorumLeader | None = None
     ready: bool = False
     history: deque[MetadataImage] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
-    heard_ms: int = -1
+    heard_ms: int = NO_TIMESTAMP
     leader_address: Callable[[], Address | None] = lambda: None
-    kept_until: int = -1
+    kept_until: Offset = NO_OFFSET
     kept: MetadataImage = EMPTY
     _times: CommitTimes = field(default_factory=CommitTimes)
     _changes: PendingChanges = field(default_factory=PendingChanges)

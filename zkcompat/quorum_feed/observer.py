@@ -26,7 +26,7 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
-from trimaran.wire.identity import NO_NODE, Address, NodeId
+from trimaran.wire.identity import NO_NODE, NO_OFFSET, Address, NodeId, Offset
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.transport.client.node_connection import open_node_connection
@@ -105,7 +105,7 @@ async def open_observer(
     bootstrap: Sequence[Address],
     security: ClientSecurity = PLAINTEXT,
     *,
-    keep_until: int = -1,
+    keep_until: Offset = NO_OFFSET,
 ) -> AsyncIterator[ImageFeed]:
     """Yields a feed that follows the quorum; it keeps the image at the offset `keep_until`."""
     feed = ImageFeed(kept_until=keep_until)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trimaran.wire.identity import ControllerEpoch, LeaderEpoch, NodeId
-from trimaran.zkcompat.tree.operations import FoundZnode, OperationKind, TreeOperation
+from trimaran.zkcompat.tree.operations import ANY_VERSION, FoundZnode, OperationKind, TreeOperation
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration
@@ -23,12 +23,12 @@ StepKind = Literal["create", "set", "delete", "check"]
 
 @dataclass(frozen=True, slots=True)
 class TransactionStep:
-    """One operation of a transaction, with the required version (-1: any)."""
+    """One operation of a transaction, with the required version (by default any)."""
 
     kind: StepKind
     path: str
     data: bytes | None = None
-    version: int = -1
+    version: int = ANY_VERSION
     ephemeral: bool = False
     sequential: bool = False
     secret: bool = False

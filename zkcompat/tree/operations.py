@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+ANY_VERSION = -1  # ZooKeeper then does not compare the version
+
 
 @dataclass(frozen=True, slots=True)
 class Znode:
@@ -74,7 +76,7 @@ class OperationKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TreeOperation:
-    """`version` is the required version of the znode, -1 for any. A `secret` znode can be read by its creator only.
+    """`version` is the required version of the znode. A `secret` znode can be read by its creator only.
     `keeps`: the znode is read first, and foreign keys in it stay. `about`: the znode that a note refers to.
     """
 
@@ -86,7 +88,7 @@ class TreeOperation:
     ephemeral: bool = False
     sequential: bool = False
     secret: bool = False
-    version: int = -1
+    version: int = ANY_VERSION
     keeps: Keeps | None = None
     about: str = ""
 

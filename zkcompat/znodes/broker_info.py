@@ -14,6 +14,7 @@ from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member,
 BROKER_IDS = "/brokers/ids"
 
 PORT_DIGITS_MAX = 5
+NO_PORT = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class BrokerInfo:
     endpoints: Sequence[ListenerAddress]
     rack: str | None
     timestamp_ms: int
-    jmx_port: int = -1
+    jmx_port: int = NO_PORT
 
     @staticmethod
     def path(broker_id: BrokerId) -> str:
@@ -54,7 +55,7 @@ class BrokerInfo:
         if self.rack is not None:
             members["rack"] = self.rack
         members["jmx_port"] = self.jmx_port
-        members["port"] = plain.port if plain else -1
+        members["port"] = plain.port if plain else NO_PORT
         members["host"] = plain.host if plain else None
         members["version"] = 5
         members["timestamp"] = str(self.timestamp_ms)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from trimaran.wire.identity import BrokerId, ProducerId
 from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member, number
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+OF_CONTROLLER = BrokerId(-1)  # a KRaft controller takes blocks for all brokers
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """The next block of producer ids; -1 is the broker of a KRaft controller's block."""
+    """The next block of producer ids, and the broker for which the last one was taken."""
 
     PATH: ClassVar = "/latest_producer_id_block"
-    block_start: int
-    broker: int = -1
+    block_start: ProducerId
+    broker: BrokerId = OF_CONTROLLER
 
     def encode(self) -> bytes:
         end = self.block_start + PRODUCER_ID_BLOCK_SIZE - 1
@@ -32,4 +34,4 @@ class ProducerIdBlock:
     @classmethod
     def decode(cls, data: bytes | None) -> ProducerIdBlock:
         members = decode_json(data)
-        return cls(number(members, "block_start"), member(members, "broker", int))
+        return cls(ProducerId(number(members, "block_start")), member(members, "broker", BrokerId))

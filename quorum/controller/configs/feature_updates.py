@@ -56,7 +56,7 @@ class QuorumFeatures:
     """
 
     node_id: NodeId
-    controllers: Collection[int]
+    controllers: Collection[NodeId]
     quorum: Quorum
     epoch: LeaderEpoch
 

@@ -14,7 +14,13 @@ from trimaran.quorum.controller.partitions.state import ControllerState, Partiti
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
 from trimaran.quorum.metadata.topics_delta import merge_change
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import BrokerId, LeaderEpoch, PartitionEpoch, TopicIdPartition
+from trimaran.wire.identity import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicIdPartition,
+)
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -26,7 +32,7 @@ from trimaran.wire.messages.alter_partition import (
 from trimaran.wire.records.topics import PartitionChangeRecord
 from trimaran.wire.schema import Message
 
-ANY_BROKER_EPOCH = -1
+ANY_BROKER_EPOCH = BrokerEpoch(-1)
 
 
 def alter_partition(

@@ -53,7 +53,7 @@ class VoterChange(NamedTuple):
     event: str
     voter_id: NodeId
     voter: VoterState
-    voters: list[int]
+    voters: list[NodeId]
     is_dynamic: bool
 
     @property

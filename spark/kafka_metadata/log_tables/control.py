@@ -26,7 +26,7 @@ from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NodeId, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
@@ -70,20 +70,20 @@ class ControlRow(NamedTuple):
     message: Any
 
     @property
-    def leader_id(self) -> int | None:
+    def leader_id(self) -> NodeId | None:
         return getattr(self.message, "leader_id", None)
 
     @property
-    def voters(self) -> list[int] | None:
+    def voters(self) -> list[NodeId] | None:
         if not isinstance(self.message, LeaderChangeMessage | VotersRecord):
             return None
-        return [voter.voter_id for voter in self.message.voters]
+        return [NodeId(voter.voter_id) for voter in self.message.voters]
 
     @property
-    def granting_voters(self) -> list[int] | None:
+    def granting_voters(self) -> list[NodeId] | None:
         if not isinstance(self.message, LeaderChangeMessage):
             return None
-        return [voter.voter_id for voter in self.message.granting_voters]
+        return [NodeId(voter.voter_id) for voter in self.message.granting_voters]
 
     @property
     def kraft_version(self) -> int | None:

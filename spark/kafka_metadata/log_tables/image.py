@@ -93,11 +93,11 @@ class ImageRow(NamedTuple):
     leader: BrokerId | None = None
     leader_epoch: LeaderEpoch | None = None
     partition_epoch: PartitionEpoch | None = None
-    replicas: Sequence[int] | None = None
-    isr: Sequence[int] | None = None
-    elr: Sequence[int] | None = None
-    adding: Sequence[int] | None = None
-    removing: Sequence[int] | None = None
+    replicas: Sequence[BrokerId] | None = None
+    isr: Sequence[BrokerId] | None = None
+    elr: Sequence[BrokerId] | None = None
+    adding: Sequence[BrokerId] | None = None
+    removing: Sequence[BrokerId] | None = None
     directories: Sequence[str] | None = None
     partitions: int | None = None
     broker_id: BrokerId | None = None

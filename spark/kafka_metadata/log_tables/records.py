@@ -40,6 +40,7 @@ from trimaran.spark.kafka_metadata.table import Table, without_collector
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.buffers.primitives import read_uvarint, uuid_to_text
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import NO_TIMESTAMP, BrokerId
 from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.topics import TopicRecord
@@ -356,11 +357,11 @@ def _is_broker(kind: type) -> bool:
     return hasattr(kind, "broker_id") or "Broker" in kind.__name__
 
 
-def _broker_ids(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[int | None]:
+def _broker_ids(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[BrokerId | None]:
     return [_broker_id(message) for message in messages]
 
 
-def _broker_id(message: Any) -> int | None:
+def _broker_id(message: Any) -> BrokerId | None:
     """Returns the broker id of a record; older records call it `id`, as other records call other ids."""
     is_broker = "Broker" in type(message).__name__
     return getattr(message, "broker_id", getattr(message, "id", None) if is_broker else None)
@@ -400,8 +401,8 @@ COLUMNS = (
            "the record; of a snapshot: the last offset that it covers"),
     Column("epoch", INT, _of_batch(lambda located: located[1].leader_epoch), "epoch of the controller that wrote it",
            "batch header"),
-    Column("timestamp", TIMESTAMP, lambda chunk: timestamps(chunk.timestamp_ms, absent=-1), "when it was written",
-           unit="UTC"),
+    Column("timestamp", TIMESTAMP, lambda chunk: timestamps(chunk.timestamp_ms, absent=NO_TIMESTAMP),
+           "when it was written", unit="UTC"),
     Column("committed", BOOL, _committed, "a majority of the voters has it; null: unknown"),
     Column("control", BOOL, _of_batch(lambda located: located[1].is_control), "it is a control record", "batch header"),
     Column("type", STRING, _types, "Kafka's name of the record; UNKNOWN_n of a later Kafka", "its frame"),

@@ -27,6 +27,7 @@ from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Read, Table, without_collector
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import Offset
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.schema import Message
 
@@ -127,7 +128,7 @@ def folded(
     return Table(name, doc, (*columns, UNKNOWN), _reader(name, columns, make), plan, common)
 
 
-def overlaps(since: int, until: int | None, start: int) -> bool:
+def overlaps(since: int, until: int | None, start: Offset) -> bool:
     """True if an interval of offsets lasted beyond `start`, or began there; without `until` it still lasts."""
     return until is None or until > start or since >= start
 
@@ -166,7 +167,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
     return read
 
 
-def _up_to(offsets: Sequence[int], end: int | None) -> int:
+def _up_to(offsets: Sequence[int], end: Offset | None) -> int:
     """Returns how many of these ascending offsets are at most `end`; None means all."""
     return len(offsets) if end is None else bisect_right(offsets, end)
 

@@ -20,7 +20,7 @@ from trimaran.spark.kafka_metadata.log_walk.decoding import decode_messages
 from trimaran.spark.kafka_metadata.plan import MetadataTask, Snapshot
 from trimaran.spark.origins.origin import DataUnreadable, Range, Reading
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset
 from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
 from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
@@ -54,7 +54,7 @@ class Ongoing(NamedTuple):
 
 
 ONGOING = Ongoing()
-NEVER = Moment(NO_OFFSET, -1, NO_LEADER_EPOCH)
+NEVER = Moment(NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH)
 
 
 def seconds_between(since: Moment, until: Moment) -> float | None:
@@ -265,7 +265,7 @@ def snapshot_moment(snapshot: Snapshot) -> Moment:
                     header = decode_control_value(ControlType.SNAPSHOT_HEADER, record.value or b"")
                     timestamp_ms = getattr(header, "last_contained_log_timestamp", timestamp_ms)
         return Moment(snapshot.end_offset - 1, timestamp_ms, snapshot.epoch)
-    return Moment(snapshot.end_offset - 1, -1, snapshot.epoch)
+    return Moment(snapshot.end_offset - 1, NO_TIMESTAMP, snapshot.epoch)
 
 
 def batches_in(

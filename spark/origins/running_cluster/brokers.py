@@ -17,15 +17,22 @@ from trimaran.log.batches.batch import BatchView, has_valid_crc, iter_batches
 from trimaran.log.old_formats.old_batches import opened
 from trimaran.log.producers.marker import read_end_marker
 from trimaran.spark.origins.damage import lose
-from trimaran.spark.origins.origin import Bounds, DataUnreadable, Located, Reading, Span
+from trimaran.spark.origins.origin import (
+    NO_POSITION,
+    Bounds,
+    DataUnreadable,
+    Located,
+    Reading,
+    Span,
+)
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 from trimaran.wire.client.destinations import LeaderNode, NodeWithId
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import (
+    NO_BROKER,
     NO_LEADER_EPOCH,
     NO_NODE,
-    BrokerId,
     NodeId,
     Offset,
     TopicPartition,
@@ -131,7 +138,7 @@ class BrokerOrigin:
                 ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
             )
         return ListOffsetsRequest(
-            replica_id=BrokerId(-1),
+            replica_id=NO_BROKER,
             isolation_level=self._isolation,
             topics=[ListOffsetsTopic(name=name, partitions=ps) for name, ps in by_topic.items()],
         )
@@ -332,7 +339,7 @@ class _PartitionReader:
             self._offset, self._epoch = batch.next_offset, batch.leader_epoch
             is_aborted = self._reading.committed and aborted.has(batch)
             if self._reading.include_control if batch.is_control else not is_aborted:
-                yield Located(-1, batch, self._log_start)
+                yield Located(NO_POSITION, batch, self._log_start)
 
     def _checked(self, batch: BatchView) -> BatchView:
         if self._reading.verify_crc and not has_valid_crc(batch):

@@ -13,7 +13,7 @@ from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.quorum.observing.live_quorum import LiveQuorum
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.directories.discovery import METADATA_TOPIC
-from trimaran.spark.origins.origin import Located, Reading
+from trimaran.spark.origins.origin import NO_POSITION, Located, Reading
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 from trimaran.wire.identity import LeaderEpoch, NodeId, Offset, TopicPartition
 
@@ -88,7 +88,7 @@ class ControllerRange:
                     return
                 expected = found.next_offset
                 if reading.include_control or not found.is_control:
-                    yield Located(-1, _own(found))
+                    yield Located(NO_POSITION, _own(found))
                 if expected >= self.end_offset:
                     return
 

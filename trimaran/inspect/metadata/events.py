@@ -51,8 +51,8 @@ class Change:
     offset: Offset
     timestamp_ms: int
     leader: BrokerId
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True)
