@@ -13,7 +13,7 @@ SENT = [b"a", b"b", b"c", b"never arrived"]
 ACKED = [b"a", b"b", b"c"]
 
 
-def test_a_sound_history():
+def test_correct_history_has_no_errors():
     verdict = judge(SENT, ACKED, OUTPUT, ALONG)
     assert (verdict, verdict.ok) == (SOUND, True)
 
@@ -32,7 +32,7 @@ def test_a_sound_history():
         ({"along": [ALONG[2], ALONG[1], ALONG[0]]}, {"out_of_order": 1}),
     ],
 )
-def test_broken_histories(broken, found):
+def test_broken_history_is_reported(broken, found):
     history = {"sent": SENT, "acked": ACKED, "output": OUTPUT, "along": ALONG, **broken}
     verdict = judge(history["sent"], history["acked"], history["output"], history["along"])
     assert verdict == replace(SOUND, **found)

@@ -86,13 +86,13 @@ def test_users_have_credentials_and_quotas(secured):
         ),
     ],
 )
-def test_configs_of_every_kind(secured, kind, name, given, told):
+def test_configs_of_every_kind_are_changed(secured, kind, name, given, told):
     entity = ("--entity-type", kind, "--entity-name", name)
     configs(secured, "--alter", *entity, "--add-config", given)
     assert told in configs(secured, "--describe", *entity)
 
 
-def test_configs_of_brokers(secured):
+def test_broker_configs_are_changed(secured):
     default = ("--entity-type", "brokers", "--entity-default")
     configs(secured, "--alter", *default, "--add-config", "log.retention.ms=7200000")
     text = configs(secured, "--describe", *default)
@@ -128,7 +128,7 @@ def test_features(secured):
     assert "Could not disable foo." in disabled
 
 
-def test_nobody_has_tokens_on_plain_text(secured, tmp_path):
+def test_plaintext_clients_get_no_tokens(secured, tmp_path):
     (tmp_path / "client.properties").touch()
     server = ("--bootstrap-server", secured.bootstrap)
     refused = said(

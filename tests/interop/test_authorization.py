@@ -109,7 +109,7 @@ def said_otherwise(question, theirs, ours):
             yield f"{what} of {question[2]}.{fields}", (value, other)
 
 
-def test_the_same_answers(peers, worlds):
+def test_ours_and_kafkas_answers_are_equal(peers, worlds):
     rng = random.Random(SEED)
     asked, refused, found, words, examples = Counter(), 0, [], Counter(), {}
     for number in range(SETS):

@@ -48,7 +48,7 @@ def of(cluster, client_id, name):
 
 
 @pytest.mark.client("Java", "metrics", version=apache_kafka.VERSION)
-def test_a_java_producer_pushes(cluster):
+def test_java_producer_pushes_metrics(cluster):
     """The metrics are checked while the producer is running, because it skips its last push if nothing is in flight
     (Kafka's Sender.run).
     """
@@ -70,7 +70,7 @@ def test_a_java_producer_pushes(cluster):
 
 
 @pytest.mark.client("librdkafka", "metrics", version=libversion()[0])
-def test_clients_of_librdkafka_push(cluster):
+def test_librdkafka_clients_push_metrics(cluster):
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "c-shop"})
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap, "client.id": "c-reader", "group.id": "g"}

@@ -103,7 +103,7 @@ def committed(bootstrap, group, topic):
 
 @pytest.mark.client("Java", "consumer groups")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_java_consumer_and_kafkas_tools(bootstrap, version):
+def test_java_consumer_and_kafkas_tools_work(bootstrap, version):
     name = f"kip848-{version}"
     create(bootstrap, name)
     produce(bootstrap, name, 400)
@@ -169,7 +169,7 @@ def loaded(directory):
         yield shard
 
 
-def test_records_of_apache_kafka_are_loaded(tmp_path):
+def test_records_of_kafkas_coordinator_are_loaded(tmp_path):
     with apache_kafka.running(tmp_path, controllers=1, brokers=1) as kafka:
         create(kafka.bootstrap, "theirs")
         produce(kafka.bootstrap, "theirs", 8)

@@ -77,7 +77,7 @@ def image(buildah, wheel, tmp_path_factory):  # noqa: F811
     return json.loads(buildah("inspect", "--type", "image", "trimaran"))["Docker"]["config"]
 
 
-def test_the_image_says_how_it_is_run(image):
+def test_image_declares_how_it_is_run(image):
     assert image["User"] == "1000:1000"
     assert image["Healthcheck"]["Test"][0] == "CMD"
     assert "/var/lib/kafka/data" in image["Volumes"]
@@ -85,7 +85,7 @@ def test_the_image_says_how_it_is_run(image):
 
 
 @pytest.mark.parametrize("variables", ["none", "many"])
-def test_its_node_serves_and_stops_cleanly(buildah, image, variables):
+def test_node_of_image_serves_and_stops_cleanly(buildah, image, variables):
     """By default it listens on 9092, which must be free here."""
     environ, bootstrap = {}, "localhost:9092"
     if variables == "many":

@@ -58,7 +58,7 @@ def take_turns(node, *turns):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_kafkas_directory_works_here_and_back_there(version, tmp_path):
+def test_kafkas_directory_works_here_and_back_again(version, tmp_path):
     # Our broker cannot register if Kafka has finalized features that we do not serve.
     off = WITHOUT_FEATURES if version == "4.3.0" else ()
     node = OneNode(version, tmp_path, *off)
@@ -66,7 +66,7 @@ def test_kafkas_directory_works_here_and_back_there(version, tmp_path):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_our_directory_works_there_and_back_here(version, tmp_path):
+def test_our_directory_works_there_and_back_again(version, tmp_path):
     node = OneNode(version, tmp_path)
     shutil.rmtree(node.data)
     cluster_id = trimaran("storage", "random-uuid").stdout.strip()

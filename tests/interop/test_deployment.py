@@ -104,7 +104,7 @@ def nodes(path, names):
             process.kill()
 
 
-def test_a_unit_of_systemd_is_valid(tmp_path):
+def test_systemd_unit_is_valid(tmp_path):
     if shutil.which("systemd-analyze") is None:
         pytest.fail("there is no systemd-analyze here: apt-get install systemd")
     file = tmp_path / "server.properties"
@@ -137,7 +137,7 @@ def test_nodes_of_compose_file_form_a_cluster(documents, tmp_path):
         running.stop()
 
 
-def test_the_pods_of_a_manifest_form_a_cluster(documents, tmp_path):
+def test_pods_of_manifest_form_a_cluster(documents, tmp_path):
     found = documents(trimaran("generate", "k8s").stdout, "--kubernetes")
     (config,) = (item["data"] for item in found if item["kind"] == "ConfigMap")
     pods = {

@@ -201,7 +201,7 @@ def neutral(peer, text):
 
 @pytest.mark.parametrize("version", range(1, 5))
 @pytest.mark.parametrize(("kind", "name"), DESCRIBED)
-def test_all_that_is_told(peers, kind, name, version):
+def test_described_configs_equal_kafkas(peers, kind, name, version):
     (theirs, theirs_told), (ours, ours_told) = (told(peer, kind, name, version) for peer in peers)
     assert ours == theirs
     assert ours_told.keys() == theirs_told.keys()
@@ -232,7 +232,7 @@ def test_loggers(peers, version):
 
 
 @pytest.mark.parametrize(("kind", "name"), REFUSED)
-def test_refused_alterations_in_the_same_words(peers, kind, name):
+def test_refused_alterations_have_kafkas_wording(peers, kind, name):
     for key, value in REFUSED[kind, name].items():
         theirs, ours = (alter(peer, kind, name, key, value) for peer in peers)
         assert ours == theirs
@@ -251,13 +251,13 @@ def test_refused_alterations_in_the_same_words(peers, kind, name):
         (GROUP, ""),
     ],
 )
-def test_resources_that_are_not_there(peers, resource):
+def test_missing_resources_answer_like_kafka(peers, resource):
     theirs, ours = (told(peer, *resource, 4) for peer in peers)
     assert ours == theirs
 
 
 @pytest.mark.parametrize("keys", [[], ["log.retention.ms", "no.such", "my.plugin", "trimaran"]])
-def test_wanted_configs(peers, keys):
+def test_only_requested_configs_are_described(peers, keys):
     theirs, ours = (
         sorted(
             config.name
@@ -274,7 +274,7 @@ def test_creation_response_has_configs_of_kafka(peers):
     assert ours == theirs
 
 
-def test_the_table_is_kafkas(kafka):
+def test_config_table_is_that_of_kafka(kafka):
     with BlockingClient(kafka.bootstrap) as client:
         topic = CreatableTopic(
             name="table", num_partitions=1, replication_factor=1, assignments=[], configs=[]
@@ -331,7 +331,7 @@ OVERRIDDEN = {("log.retention.ms", "0")}
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "none"), (GROUP, "none"), (METRICS, "none")])
-def test_the_same_values_may_be_set(peers, kind, name):
+def test_same_values_are_accepted_by_both(peers, kind, name):
     found = {}
     for key in keys_of(kind):
         for value in VALUES:

@@ -33,7 +33,7 @@ def test_kafkas_tool_adds_and_removes_our_controllers(tmp_path):
 
 
 @pytest.mark.parametrize(("first", "then"), [("kafka", "ours"), ("ours", "kafka")])
-def test_either_goes_on_with_the_others_directory(tmp_path, first, then):
+def test_each_continues_on_the_others_directory(tmp_path, first, then):
     with controllers(tmp_path, {1: first}) as quorum:
         # our tool formats it, because Kafka's own formatting enables features that we do not serve
         quorum.format(1, "--standalone", by="ours")
@@ -52,7 +52,7 @@ def test_either_goes_on_with_the_others_directory(tmp_path, first, then):
         assert quorum.log(1).startswith(kept)
 
 
-def test_formats_of_both_differ_in_times_only(tmp_path):
+def test_formats_of_both_differ_only_in_times(tmp_path):
     snapshots = {}
     for kind in ("ours", "kafka"):
         (tmp_path / kind).mkdir()
@@ -75,7 +75,7 @@ def test_formats_of_both_differ_in_times_only(tmp_path):
 
 
 @pytest.mark.parametrize("kinds", [("ours", "ours", "kafka"), ("ours", "kafka", "kafka")])
-def test_we_vote_together(tmp_path, kinds):
+def test_both_kinds_vote_in_one_quorum(tmp_path, kinds):
     """Each leader is killed in turn. Committed records must be in every log, byte by byte, whichever node succeeds."""
     with controllers(tmp_path, dict(enumerate(kinds, 1))) as quorum:
         for i in quorum.kinds:

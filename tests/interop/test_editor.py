@@ -94,7 +94,7 @@ def programs(tmp_path_factory):
     return place / "bin"
 
 
-def test_definitions_are_found(programs):
+def test_language_server_finds_definitions(programs):
     server = LanguageServer(programs / "basedpyright-langserver", ROOT)
     try:
         for name, word, home in ASKED:

@@ -147,7 +147,7 @@ def test_members_share_partitions_and_hand_them_over(ours, version, tmp_path):
 
 @pytest.mark.client("Java", "groups in ZooKeeper")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_member_that_is_killed_loses_its_partitions(ours, version, tmp_path):
+def test_killed_member_loses_its_partitions(ours, version, tmp_path):
     topic = create(ours, version, "killed")
     with group(ours, version, topic, tmp_path) as start:
         one, two = start("one"), start("two")
@@ -163,7 +163,7 @@ def test_a_member_that_is_killed_loses_its_partitions(ours, version, tmp_path):
 
 @pytest.mark.client("Java", "groups in ZooKeeper")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_in_kafka_and_in_both(ours, version, tmp_path):
+def test_offsets_are_stored_in_kafka_or_both(ours, version, tmp_path):
     topic = create(ours, version, "both")
     sent = produce(ours, topic, 0, 40)
     kafka = {"offsets_storage": "kafka"}
@@ -182,7 +182,7 @@ def test_offsets_in_kafka_and_in_both(ours, version, tmp_path):
 
 @pytest.mark.client("Java", "groups in ZooKeeper")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_group_is_migrated(ours, version, tmp_path):
+def test_group_is_migrated_to_kafka(ours, version, tmp_path):
     topic = create(ours, version, "migrated")
     sent = produce(ours, topic, 0, 60)
     with group(ours, version, topic, tmp_path) as start:

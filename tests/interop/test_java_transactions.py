@@ -29,7 +29,7 @@ def check_transactions(version, bootstrap, folder):
 
 @pytest.mark.client("Java", "transactions")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_on_our_brokers(ours, version, tmp_path):
+def test_java_transactions_work_on_our_brokers(ours, version, tmp_path):
     check_transactions(version, ours.bootstrap, tmp_path)
 
 

@@ -67,7 +67,7 @@ def work(bootstrap):
     consumer.close()
 
 
-def test_rules_give_kafkas_metrics_the_names_of_ours(watched, monkeypatch):
+def test_rules_give_kafkas_metrics_our_names(watched, monkeypatch):
     kafka, address = watched
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic("t", 1, 1)])["t"].result()

@@ -31,7 +31,7 @@ def _ids(text, name):
     return {node["id"] for node in json.loads(listed.group(1))}
 
 
-def test_metadata_quorum_describes_our_replication_through_a_broker(ours):
+def test_metadata_quorum_describes_our_replication_by_broker(ours):
     text = tool(
         "metadata-quorum", "--bootstrap-server", ours.bootstrap, "describe", "--replication"
     )
@@ -180,7 +180,7 @@ def test_dump_log_decodes_our_committed_offsets(ours):
     assert "jvm-group" in text
 
 
-def test_a_directory_that_we_formatted_boots_apache_kafka(tmp_path):
+def test_directory_formatted_by_us_boots_kafka(tmp_path):
     """We format a directory with a properties file; Apache Kafka then serves it with the same file."""
     from tests.interop.conftest import trimaran
 

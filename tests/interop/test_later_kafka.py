@@ -68,7 +68,7 @@ def directory_of(kafka):
     return str(kafka.controllers[0].directory)
 
 
-def test_records_name_it_by_number_and_continue(kafka):
+def test_records_name_unknown_type_by_number(kafka):
     for command in (("tail", "-B", kafka.controller_bootstrap), ("dump", directory_of(kafka))):
         said = trimaran("metadata", *command, "-o", "jsonl").stdout
         rows = [json.loads(line) for line in said.splitlines()]
@@ -77,7 +77,7 @@ def test_records_name_it_by_number_and_continue(kafka):
         assert "TopicRecord" in types[types.index("UNKNOWN_29") :]
 
 
-def test_log_dump_names_it_by_number(kafka):
+def test_log_dump_names_unknown_type_by_number(kafka):
     log = f"{directory_of(kafka)}/__cluster_metadata-0"
     assert "UNKNOWN_29 type=29 version=0" in trimaran("logs", "dump", "--decode", log).stdout
     assert "0 problems" in trimaran("logs", "dump", "--verify", log).stderr
@@ -102,7 +102,7 @@ def test_views_of_state_report_possible_staleness(kafka):
     check_each(commands, check)
 
 
-def test_the_image_counts_it_and_has_what_follows(kafka):
+def test_image_counts_unknown_record_and_continues(kafka):
     image = json.loads(trimaran("metadata", "image", "-B", kafka.controller_bootstrap).stdout)
     assert image["unknown_records"]["count"] == 1
     assert image["unknown_records"]["first_of_each_type"][0]["type"] == 29
@@ -116,7 +116,7 @@ def test_logs_of_two_controllers_are_compared(kafka):
     assert "left out 2 records of a later Kafka (type 29" in done.stderr
 
 
-def test_the_mirror_goes_on_and_says_so(kafka, tmp_path):
+def test_mirror_continues_and_reports_unknown_record(kafka, tmp_path):
     zookeeper = start_zookeeper(tmp_path / "zookeeper")
     asked = ("-B", kafka.controller_bootstrap, "-z", zookeeper.connect)
     command = [sys.executable, "-m", "trimaran", "zk", "mirror", *asked]
@@ -140,7 +140,7 @@ def test_the_mirror_goes_on_and_says_so(kafka, tmp_path):
         zookeeper.stop()
 
 
-def test_each_page_of_the_console_says_so(kafka):
+def test_console_pages_report_unknown_record(kafka):
     cluster = ConsoleCluster(kafka.bootstrap, kafka.controller_bootstrap)
     with console_before(cluster) as browser:
 
@@ -167,7 +167,7 @@ def test_spark_reads_the_records_of_its_topics(kafka, where):
 
 
 @pytest.mark.parametrize("where", ["files", "live"])
-def test_each_table_of_spark_says_so(kafka, where):
+def test_spark_tables_report_unknown_record(kafka, where):
     source = (
         {"path": directory_of(kafka)} if where == "files" else {LIVE: kafka.controller_bootstrap}
     )

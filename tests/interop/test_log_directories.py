@@ -77,7 +77,7 @@ def us(plan):
         running.wait(30)
 
 
-def test_kafka_and_we_serve_the_same_two_directories(tmp_path):
+def test_both_serve_the_same_two_directories(tmp_path):
     plan = planned(tmp_path)
     with us(plan):
         server = ("--bootstrap-server", plan.bootstrap)

@@ -94,7 +94,7 @@ def test_java(node, version, way):
 @pytest.mark.client("Java", "logins")
 @pytest.mark.parametrize("way", PASSWORDS)
 @pytest.mark.parametrize("version", JAVA)
-def test_java_is_told_that_its_password_is_wrong(node, version, way):
+def test_wrong_password_is_reported_to_java(node, version, way):
     words = ("--bootstrap-server", node.bootstrap_of(way), "--list", "--command-config")
     main = "kafka.admin.TopicCommand" if version == "2.8.2" else apache_kafka.TOOLS["topics"]
     done = run_java(node, version, main, *words, str(node.file_of(way, "wrong")), check=False)
@@ -157,7 +157,7 @@ def test_confluent_kafka(node, way):
 
 @pytest.mark.client("librdkafka", "logins", version=libversion()[0])
 @pytest.mark.parametrize("way", PASSWORDS)
-def test_confluent_kafka_with_a_wrong_password(node, way):
+def test_wrong_password_is_reported_to_confluent_kafka(node, way):
     producer = Producer({**confluent(node, way), "sasl.password": "wrong"})
     with pytest.raises(KafkaException):
         producer.list_topics(timeout=2)
@@ -254,7 +254,7 @@ def test_franz_go(node, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_our_own_commands(node, way):
+def test_our_own_commands_log_in(node, way):
     topic, file = topic_of(node, "ours", way), node.file_of(way)
     at = ("-b", node.bootstrap_of(way), "--command-config", file)
     trimaran("produce", topic, *at, stdin="hello\n")
@@ -279,7 +279,7 @@ def test_kafka_configs_adds_and_removes_users(node):
     assert trimaran("topics", "list", *at, check=False).returncode != 0
 
 
-def test_kafka_delegation_tokens_are_made_renewed_and_ended(node):
+def test_kafka_delegation_tokens_creates_renews_and_expires(node):
     made = admin(node, "delegation-tokens", "--create", "--max-life-time-period", "86400000")
     token_id, hmac = made.stdout.strip().splitlines()[-1].split()[:2]
     node.token_id, node.token_hmac = token_id, hmac
@@ -313,7 +313,7 @@ listener.name.logins.scram-sha-512.sasl.jaas.config={module} required;
 
 
 @pytest.mark.parametrize("formatted_by", ["ours", "kafka"])
-def test_the_first_users_are_the_same_whoever_formats(tmp_path, formatted_by):
+def test_first_users_are_equal_for_both_formatters(tmp_path, formatted_by):
     """Kafka serves directories that we formatted, and vice versa."""
     file = tmp_path / "server.properties"
     with FreePorts() as ports:

@@ -220,7 +220,7 @@ def migrating(tmp_path):
     server.stop()
 
 
-def test_mirror_takes_tree_over_without_needless_writes(migrating):
+def test_mirror_takes_over_tree_without_needless_writes(migrating):
     administer(migrating.cluster.bootstrap, 1)
     migrating.follow("To KRaft")
     migrating.follow("The mirror")
@@ -274,7 +274,7 @@ class Securing(Reader):
             super().typed(program, words)
 
 
-def test_a_secured_tree(tmp_path):
+def test_mirror_takes_over_a_secured_tree(tmp_path):
     jaas = tmp_path / "kafka.jaas"
     jaas.write_text(JAAS)
     option = f"-Djava.security.auth.login.config={jaas}"

@@ -100,7 +100,7 @@ def mirror(folder, words):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_both_sides_are_secured(node, way, zookeeper, tmp_path):
+def test_mirror_works_between_secured_sides(node, way, zookeeper, tmp_path):
     verify = zk("verify", node, way, zookeeper, tmp_path)
     with mirror(tmp_path, zk("mirror", node, way, zookeeper, tmp_path)) as (_, log):
         until(lambda: trimaran(*verify, check=False).returncode == 0, "it is in step", SECONDS)
@@ -118,7 +118,7 @@ def test_both_sides_are_secured(node, way, zookeeper, tmp_path):
 
 
 @pytest.mark.parametrize("way", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_wrong_password_of_the_controllers_is_told(node, way, zookeeper, tmp_path):
+def test_wrong_password_of_controllers_is_reported(node, way, zookeeper, tmp_path):
     words = zk("mirror", node, way, zookeeper, tmp_path, client=node.properties(way, "wr0ng"))
     with mirror(tmp_path, words) as (process, log):
         assert process.wait(SECONDS) == 5
@@ -137,7 +137,7 @@ def test_controllers_of_unknown_authority_are_refused(node, zookeeper, tmp_path)
         assert "ssl.truststore.location" in log.read_text()
 
 
-def test_a_listener_of_another_kind_is_told(node, zookeeper, tmp_path):
+def test_listener_of_another_kind_is_reported(node, zookeeper, tmp_path):
     client = {"security.protocol": "PLAINTEXT"}
     words = zk("verify", node, "PLAIN", zookeeper, tmp_path, client=client)
     done = trimaran(*words, check=False)
@@ -146,7 +146,7 @@ def test_a_listener_of_another_kind_is_told(node, zookeeper, tmp_path):
     assert done.stderr.count("dropped") <= 12  # retried at growing intervals
 
 
-def test_a_wrong_password_of_zookeeper_is_told(node, zookeeper, tmp_path):
+def test_wrong_password_of_zookeeper_is_reported(node, zookeeper, tmp_path):
     wrong = zookeeper.properties("wr0ng")
     words = zk("mirror", node, "PLAIN", zookeeper, tmp_path, properties=wrong)
     with mirror(tmp_path, words) as (process, log):
@@ -156,7 +156,7 @@ def test_a_wrong_password_of_zookeeper_is_told(node, zookeeper, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["stranger", "expired"])
-def test_a_zookeeper_that_cannot_be_trusted_is_told(node, kind, tmp_path):
+def test_untrusted_zookeeper_is_reported(node, kind, tmp_path):
     pair = Certificates.expired if kind == "expired" else None
     zookeeper = SecuredZooKeeper(tmp_path / "zookeeper", pair)
     stranger = tmp_path / "stranger.pem"
@@ -175,7 +175,7 @@ def test_a_zookeeper_that_cannot_be_trusted_is_told(node, kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["ours", "kafka"])
-def test_an_expired_certificate_of_the_controllers_is_told(kind, zookeeper, tmp_path):
+def test_expired_certificate_of_controllers_is_reported(kind, zookeeper, tmp_path):
     with FreePorts() as ports:
         node = SecuredControllers(kind, tmp_path, ports)
         node.present(node.certificates.expired())

@@ -60,7 +60,7 @@ def log_of(cluster, broker, partition):
 
 
 @pytest.mark.parametrize("controller", ["ours", "kafka"])
-def test_brokers_of_both_replicate_for_each_other(tmp_path, controller):
+def test_brokers_of_both_kinds_replicate_each_other(tmp_path, controller):
     with controllers(tmp_path, {1: controller}, {OURS: "ours", KAFKAS: "kafka"}) as cluster:
         off = WITHOUT_FEATURES if controller == "kafka" else ()
         cluster.format(1, "--standalone", *off)

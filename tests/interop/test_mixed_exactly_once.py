@@ -145,7 +145,7 @@ def program(tmp_path_factory):
 
 @pytest.mark.client("Java", "transactions", version=apache_kafka.VERSION)
 @pytest.mark.parametrize("odd", ["ours", "kafka"])
-def test_nothing_is_lost_or_doubled(tmp_path, program, odd, minutes):
+def test_mixed_brokers_neither_lose_nor_duplicate_records(tmp_path, program, odd, minutes):
     others = "kafka" if odd == "ours" else "ours"
     brokers = {ODD: odd, SECOND: others, THIRD: others}
     kills = max(4, int(2 * minutes))

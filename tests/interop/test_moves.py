@@ -69,14 +69,14 @@ def test_partitions_move_with_their_records(ours, topic, tmp_path):
     until(lambda: not gone.exists(), "the removed replica's log is deleted")
 
 
-def test_nothing_to_cancel_and_nothing_to_list(ours, topic, tmp_path):
+def test_without_moves_nothing_is_cancelled_or_listed(ours, topic, tmp_path):
     path = plan(tmp_path / "plan.json", (0, [13, 12]))
     assert "None of the specified partition moves are active" in reassign(ours, path, "--cancel")
     listed = tool("reassign-partitions", "--bootstrap-server", ours.bootstrap, "--list")
     assert "No partition reassignments found" in listed
 
 
-def test_the_preferred_leader_is_elected(ours, topic, tmp_path):
+def test_preferred_leader_is_elected_by_kafkas_tool(ours, topic, tmp_path):
     """A different order of replicas changes the preferred leader, but moves no data."""
     reassign(ours, plan(tmp_path / "plan.json", (0, [12, 11])), "--execute")
     assert describe(ours, topic)[0] == (11, "12,11", {"11", "12"})

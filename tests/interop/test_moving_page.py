@@ -150,7 +150,7 @@ class Moving:
                 process.kill()
 
 
-def test_cluster_is_moved_and_a_broker_returns(tmp_path):
+def test_cluster_moves_and_broker_moves_back(tmp_path):
     with apache_kafka.running(tmp_path, controllers=3, brokers=2, heap="512m") as kafka:
         moving = Moving(kafka)
         try:

@@ -37,7 +37,7 @@ def test_each_version_reads_what_all_versions_sent(ours, produced, version):
 
 @pytest.mark.client("Java", "records", version="0.8.2.2")
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_java_producer_of_0_8(ours, codec):
+def test_java_producer_of_0_8_is_served(ours, codec):
     topic = f"java-producer-of-0.8-{codec}"
     lines = lines_of("0.8.2.2", codec)
     arguments = ("0.8.2.2", ours.bootstrap, topic, codec, "\n".join(lines) + "\n", "--new-producer")
@@ -48,7 +48,7 @@ def test_the_java_producer_of_0_8(ours, codec):
 
 @pytest.mark.client("Java", "classic groups")
 @pytest.mark.parametrize("version", ["0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "3.9.1"])
-def test_a_group_goes_on_where_it_was(ours, produced, version, tmp_path):
+def test_group_continues_at_its_committed_offset(ours, produced, version, tmp_path):
     settings = tmp_path / "consumer.properties"
     settings.write_text(f"group.id=old-{version}\nmax.poll.records=10\n")
     seen = []
@@ -62,7 +62,7 @@ def test_a_group_goes_on_where_it_was(ours, produced, version, tmp_path):
 @pytest.mark.parametrize(
     "version", ["0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2"]
 )
-def test_offsets_of_a_partition(ours, produced, version):
+def test_old_clients_list_partition_offsets(ours, produced, version):
     for time, offset in [("-1", len(produced)), ("-2", 0)]:
         arguments = ("--broker-list", ours.bootstrap, "--topic", TOPIC, "--time", time)
         printed = old_clients.run(version, "kafka.tools.GetOffsetShell", *arguments)

@@ -114,7 +114,7 @@ def stored(node, user):
 
 @pytest.mark.client("Java", "users in ZooKeeper")
 @pytest.mark.parametrize("version", ["1.1.1", "2.8.2"])
-def test_users_are_made_changed_and_removed(node, zookeeper, version):
+def test_users_are_created_changed_and_removed(node, zookeeper, version):
     """Only few logins fail, because a broker delays responses to an address with many failures."""
     user = f"carol-{version}"
     first, second = MECHANISMS

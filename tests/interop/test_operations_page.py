@@ -161,7 +161,7 @@ def by_turns(cluster):
     return [node.name for node in sorted(nodes, key=lambda one: one.id == active)]
 
 
-def test_the_procedures_of_the_page(tmp_path):
+def test_procedures_of_the_page_work(tmp_path):
     with LocalCluster(tmp_path / ".trimaran", "--metrics") as cluster:
         cluster.run("topics", "create", TOPIC, "-p", str(PARTITIONS), "-r", "3")
         cluster.wait_for_topic(TOPIC)

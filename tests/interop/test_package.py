@@ -77,7 +77,7 @@ def source(dist):
     return found
 
 
-def test_a_package_holds_what_it_should(source, wheel):
+def test_packages_have_the_expected_files(source, wheel):
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"CHANGELOG.md", "LICENSE", "constraints.txt", "docs/quorum.md", "setup.py"} <= names
@@ -98,7 +98,7 @@ def test_a_package_holds_what_it_should(source, wheel):
     assert not [name for name in wheel_names if ".libs/" in name], "nothing of this machine's"
 
 
-def test_the_wheels_that_are_built_for_a_release(tmp_path):
+def test_release_builds_the_expected_wheels(tmp_path):
     """`[tool.cibuildwheel]` is valid, and selects these wheels."""
     builder = Environment(tmp_path)
     builder.pip("install", "cibuildwheel==4.3.3")
@@ -113,13 +113,13 @@ def test_the_wheels_that_are_built_for_a_release(tmp_path):
     )
 
 
-def test_a_package_with_compiled_parts_serves(wheel, tmp_path):
+def test_package_with_compiled_parts_serves(wheel, tmp_path):
     bare = Environment(tmp_path)
     bare.pip("install", wheel, "pytest")
     bare.check("--compiled")
 
 
-def test_a_package_made_without_a_compiler_serves(source, tmp_path):
+def test_package_built_without_compiler_serves(source, tmp_path):
     bare = Environment(tmp_path)
     bare.pip("install", "--no-binary", "trimaran", source, "pytest", CC="there-is-no-compiler")
     bare.check("--interpreted")

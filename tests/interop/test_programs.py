@@ -8,5 +8,5 @@ RUNS = [row for _, row in ROWS if isinstance(row, Run) and not row.in_ci]
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.words)
-def test_a_program_runs_small(run, tmp_path):
+def test_program_runs_at_small_scale(run, tmp_path):
     run.check(tmp_path)

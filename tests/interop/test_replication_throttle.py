@@ -80,7 +80,7 @@ def throttles(ours):
     return [line.split()[0] for line in text.splitlines() if ".throttled." in line]
 
 
-def test_a_throttled_reassignment_keeps_to_its_rate(ours, filled, tmp_path):
+def test_throttled_reassignment_keeps_its_rate(ours, filled, tmp_path):
     partitions = [{"topic": TOPIC, "partition": index, "replicas": [11, 12]} for index in (0, 1)]
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": partitions}))

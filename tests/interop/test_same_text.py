@@ -11,7 +11,7 @@ def events(text):
     return sorted((line["name"], sorted(line.keys() - {"timestamp"})) for line in lines)
 
 
-def test_verifiable_and_console_clients(ours, kafka):
+def test_clients_print_the_same_on_both(ours, kafka):
     said = []
     for bootstrap in (ours.bootstrap, kafka.bootstrap):
         server = ("--bootstrap-server", bootstrap)

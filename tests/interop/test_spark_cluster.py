@@ -137,7 +137,7 @@ def check(told, environments, from_zip):
         assert not Path(file).is_relative_to(ROOT)
 
 
-def test_a_session_on_a_cluster(environments, data, tmp_path):
+def test_session_on_cluster_finds_our_code(environments, data, tmp_path):
     with cluster(environments, tmp_path) as address:
         python = environments[0] / "bin" / "python"
         out = run(python, JOB, address, data, cwd=tmp_path, env=environ_of(environments[0]))

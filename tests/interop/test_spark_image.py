@@ -191,7 +191,7 @@ def of_ours(rows):
     return [row for row in rows if row.topic is None or row.topic.startswith("topic-")]
 
 
-def test_topics_and_partitions(told, image):
+def test_topics_and_partitions_match_kafkas_admin(told, image):
     _, theirs = told
     assert {row.name: row.topic_id for row in of_ours(image["topic"])} == theirs["topics"]
     ours = {
@@ -202,7 +202,7 @@ def test_topics_and_partitions(told, image):
     assert len(ours) == sum(1 + i for i in range(9)) - 6 + 9
 
 
-def test_configs_and_brokers(told, image):
+def test_configs_and_brokers_match_kafkas_admin(told, image):
     _, theirs = told
     ours = {
         (row.resource_type, row.resource_name, row.name): row.value
@@ -218,7 +218,7 @@ def test_configs_and_brokers(told, image):
     assert found == theirs["brokers"]
 
 
-def test_security(told, image):
+def test_security_tables_match_kafkas_tools(told, image):
     _, theirs = told
     keys = ("resource_type", "resource_name", "pattern_type", "principal", "host")
     acls = [json.loads(row.payload) for row in image["acl"]]
@@ -232,7 +232,7 @@ def test_security(told, image):
     assert "user-principal 'alice'" in theirs["quotas"]
 
 
-def test_features_and_quorum(told, image):
+def test_features_and_quorum_match_kafkas_tools(told, image):
     _, theirs = told
     levels = dict(re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", theirs["features"]))
     level = image["feature"]

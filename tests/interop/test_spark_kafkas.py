@@ -139,7 +139,7 @@ def test_running_node_gives_same_records_as_consumer(ran, level):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_records_that_kafkas_consumer_is_given(stopped, spark, level):
+def test_directory_gives_same_records_as_consumer(stopped, spark, level):
     _, directory, given = stopped
     source = spark.read.format("kafka_log").options(
         **{"kafka.isolation.level": level, "includeHeaders": "true"},
@@ -150,7 +150,7 @@ def test_the_records_that_kafkas_consumer_is_given(stopped, spark, level):
     assert sorted(map(line, rows)) == given[level]
 
 
-def test_levels_differ(stopped):
+def test_isolation_levels_give_different_records(stopped):
     """The aborted records and those after an open transaction differ; otherwise the comparison would prove little."""
     _, _, given = stopped
     assert 300 < len(given["read_committed"]) < len(given["read_uncommitted"])

@@ -70,7 +70,7 @@ def spark():
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore")
-def test_records_and_history(kafka, spark):
+def test_records_and_history_match_kafkas(kafka, spark):
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     topic = NewTopic(TOPIC, PARTITIONS, 2, config={"segment.bytes": str(1 << 20)})
     for future in admin.create_topics([topic]).values():

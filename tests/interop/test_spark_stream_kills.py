@@ -70,7 +70,7 @@ def kill_after(process, batches):
     process.stdout.close()
 
 
-def test_every_offset_once(tmp_path):
+def test_stream_reads_every_offset_once(tmp_path):
     chance = random.Random(13)
     with LocalCluster(tmp_path / "cluster", "--controllers", "1", "--brokers", "3") as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})

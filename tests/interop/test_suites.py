@@ -20,7 +20,7 @@ def test_tests_passing_on_kafka_pass_on_us(suite, tmp_path):
 
 
 @pytest.mark.parametrize("suite", VARIANTS, ids=lambda one: one.NAME)
-def test_and_in_other_circumstances(suite, tmp_path, request):
+def test_variants_passing_on_kafka_pass_on_us(suite, tmp_path, request):
     if suite.NAME not in request.config.option.keyword:
         pytest.skip(f"takes long; -k {suite.NAME} runs it")
     assert missed(suite, tmp_path) == set(), f"logs in {tmp_path}"

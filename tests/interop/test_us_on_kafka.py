@@ -95,7 +95,7 @@ def test_our_commands_work_on_kafka(kafka):
     trimaran("topics", "delete", "by-us", *server)
 
 
-def test_mistakes_are_told_as_on_ours(kafka, assert_told):
+def test_mistakes_are_reported_as_on_ours(kafka, assert_told):
     trimaran("topics", "create", "t", "-p", "2", "-r", "2", "-b", kafka.bootstrap)
     assert_told(kafka.bootstrap, kafka.controller_bootstrap)
 

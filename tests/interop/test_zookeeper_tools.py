@@ -63,7 +63,7 @@ def is_there(ours, path):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_topic_from_creation_to_deletion(obeying, version):
+def test_topic_is_created_changed_and_deleted(obeying, version):
     topic = f"life-{version}"
     create = ("--create", "--topic", topic, "--partitions", "2", "--replication-factor", "2")
     topics_tool(obeying, version, *create, "--config", "retention.ms=86400000")
@@ -91,7 +91,7 @@ def test_a_topic_from_creation_to_deletion(obeying, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_configs_of_a_topic(obeying, version):
+def test_topic_configs_are_changed(obeying, version):
     topic = f"configs-{version}"
     obeying.run("topics", "create", topic)
     until(lambda: is_there(obeying, f"/config/topics/{topic}"), "it is shown", SECONDS)
@@ -119,7 +119,7 @@ def test_configs_of_a_topic(obeying, version):
 
 
 @pytest.mark.parametrize("version", ["1.1.1", "2.8.2"])
-def test_quotas_and_what_cannot_be_obeyed(obeying, version):
+def test_quotas_are_changed_and_unsupported_writes_reported(obeying, version):
     user = f"user-{version}"
 
     def alter(*arguments):
@@ -165,7 +165,7 @@ def storing(tmp_path_factory):
 
 
 @pytest.mark.parametrize("version", ["1.1.1", "2.8.2"])
-def test_credentials_inside_our_controllers(storing, version):
+def test_credentials_are_stored_by_our_controllers(storing, version):
     ours, connect = storing
     main, entity = "kafka.admin.ConfigCommand", ("--entity-type", "users", "--entity-name")
     user = f"user-{version}"
@@ -202,7 +202,7 @@ def test_acls(obeying, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_partitions_move_and_get_their_preferred_leaders(obeying, version, tmp_path):
+def test_partitions_move_and_get_preferred_leaders(obeying, version, tmp_path):
     topic = f"moving-{version}"
     obeying.run("topics", "create", topic, "-p", "1", "-r", "2")
     row = until(lambda: described(obeying, topic), "it is there", SECONDS)[0]
@@ -239,7 +239,7 @@ def test_partitions_move_and_get_their_preferred_leaders(obeying, version, tmp_p
     assert not is_there(obeying, "/admin/preferred_replica_election")
 
 
-def test_the_offset_checker(obeying):
+def test_offset_checker_prints_the_lag(obeying):
     """The tool of 0.8.2 prints the lag of a group with offsets in ZooKeeper."""
     topic = "checked"
     obeying.run("topics", "create", topic, "-p", "1", "-r", "2")

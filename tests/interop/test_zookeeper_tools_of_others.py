@@ -101,7 +101,7 @@ def topic_with(ours, name, replication_factor):
     until(lambda: len(shown(ours, name)) == 3, f"{name} is in ZooKeeper", SECONDS)
 
 
-def test_kafka_utils(obeying, installed, tmp_path):
+def test_kafka_utils_administers_our_cluster(obeying, installed, tmp_path):
     programs = installed(UTILS)
     brokers = json.dumps(obeying.bootstrap.split(","))
     cluster = f"{{broker_list: {brokers}, zookeeper: '{obeying.zookeeper}'}}"
@@ -122,7 +122,7 @@ def test_kafka_utils(obeying, installed, tmp_path):
     until(lambda: shown(obeying, "utils") == replicas(obeying, "utils"), "it is shown", SECONDS)
 
 
-def test_kafka_tools(obeying, installed, tmp_path):
+def test_kafka_tools_administers_our_cluster(obeying, installed, tmp_path):
     programs = installed(*TOOLS)
     scripts = tmp_path / "scripts"
     scripts.mkdir()
@@ -145,7 +145,7 @@ def test_kafka_tools(obeying, installed, tmp_path):
     until(lambda: shown(obeying, "tools") == replicas(obeying, "tools"), "it is shown", SECONDS)
 
 
-def test_pykafka(obeying, installed, tmp_path):
+def test_pykafka_produces_and_consumes(obeying, installed, tmp_path):
     programs = installed(PYKAFKA)
     topic_with(obeying, "lines", 1)
     obeying.run("produce", "lines", stdin="a line\n")

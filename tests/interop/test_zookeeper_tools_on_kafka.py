@@ -79,7 +79,7 @@ def described(kafka, topic):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_topic_is_administered(kafka, zookeeper, tmp_path, version):
+def test_topic_is_administered_by_old_tools(kafka, zookeeper, tmp_path, version):
     until(lambda: is_there(zookeeper, "/brokers/ids/12"), "the mirror shows the brokers", SECONDS)
     topic = f"by-old-tools-{version}"
     create = ("--create", "--topic", topic, "--partitions", "2", "--replication-factor", "1")

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = Path("tests")
 ANSWERS = "tests/broker/handlers/test_transcripts.py"
-COORDINATORS = "tests/simulation/test_coordinators.py::test_seeds_hold_every_rule"
+COORDINATORS = "tests/simulation/test_coordinators.py::test_rules_hold_for_every_seed"
 # Tests that exercise a room through other rooms: the quickest of those that serve requests.
 BY_WAY_OF = {
     "broker/background": [

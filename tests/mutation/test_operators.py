@@ -65,7 +65,7 @@ def test_comparisons_conditions_numbers_and_calls_change(changes, code, expected
         ("return a", []),
     ],
 )
-def test_a_statement_is_left_out(changes, code, expected):
+def test_statement_is_removed(changes, code, expected):
     assert changes(f"def function(a, b, c):\n  {code}\n") == expected
 
 
@@ -101,7 +101,7 @@ def test_two_neighbouring_statements_are_swapped(changes, code, expected):
         ("return 1000 * a", ["1000 * a -> a"]),
     ],
 )
-def test_a_time_or_size_has_the_wrong_unit(changes, code, expected):
+def test_time_or_size_gets_wrong_unit(changes, code, expected):
     assert set(expected) <= set(changes(f"def function(a):\n  {code}\n"))
 
 
@@ -130,7 +130,7 @@ def test_code_or_right_becomes_its_neighbour(changes, code, expected):
     assert changes(f"def function():\n  return {code}\n") == [f"{code} -> {expected}"]
 
 
-def test_a_version_is_one_off_to_both_sides(changes):
+def test_version_is_off_by_one_in_both_directions(changes):
     assert changes("def function(version):\n  return version == 3\n") == [
         "version == 3 -> version != 3",
         "version == 3 -> version == 4",
@@ -155,7 +155,7 @@ def test_a_version_is_one_off_to_both_sides(changes):
         ),
     ],
 )
-def test_an_order_is_another_one(changes, code, expected):
+def test_order_is_changed_or_lost(changes, code, expected):
     shown = code.removeprefix("lambda: ")
     found = changes(f"def function(a, b):\n  return {code}\n")
     assert found == [f"{shown} -> {item}" for item in expected]
@@ -171,7 +171,7 @@ def test_an_order_is_another_one(changes, code, expected):
         ("some(a=a)", []),
     ],
 )
-def test_a_field_is_dropped(changes, code, expected):
+def test_field_is_dropped(changes, code, expected):
     found = changes(f"def function(a, b):\n  return {code}\n")
     dropped = [item for item in found if item.startswith(f"{code} -> ")]
     assert dropped == [f"{code} -> {item}" for item in expected]
@@ -181,7 +181,7 @@ def test_a_field_is_dropped(changes, code, expected):
     "code",
     ["cache[a, b]", "cache.get((a, b))", "(a, b) in cache", "cache.setdefault((a, b), [])"],
 )
-def test_a_key_has_one_part_less(changes, code):
+def test_key_loses_one_part(changes, code):
     found = changes(f"def function(cache, a, b):\n  return {code}\n")
     assert [item for item in found if "None" in item] == [
         "(a, b) -> (None, b)",
@@ -210,7 +210,7 @@ def handler(request, context, call):
         ("0", ["1"]),
     ],
 )
-def test_the_versions_of_a_handler_are_one_off(changes, versions, expected):
+def test_handler_versions_are_off_by_one(changes, versions, expected):
     found = changes(HANDLER.format(versions=versions, access="BY_CONTROLLER"))
     assert found == [f"versions='{versions}' -> versions='{item}'" for item in expected]
 
@@ -227,7 +227,7 @@ def test_the_versions_of_a_handler_are_one_off(changes, versions, expected):
         ("a.or_cluster(b)", ["a"]),
     ],
 )
-def test_the_rights_of_a_handler_are_others(changes, access, expected):
+def test_handler_rights_are_replaced(changes, access, expected):
     found = changes(HANDLER.format(versions="none", access=access))
     assert found == [f"access={access} -> access={item}" for item in expected]
 

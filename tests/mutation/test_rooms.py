@@ -52,7 +52,7 @@ def test_nested_test_is_not_named_again():
     assert not [item for item in found if item.startswith("tests/broker/handlers/")]
 
 
-def test_a_room_without_tests_is_refused_in_words():
+def test_room_without_tests_is_refused_with_message():
     with pytest.raises(SystemExit, match="no test belongs to no/such/room"):
         belonging_to(["no/such/room"])
 
@@ -60,6 +60,6 @@ def test_a_room_without_tests_is_refused_in_words():
 @pytest.mark.parametrize(
     ("file", "function"), [("log/steps.py", at_once), ("node/text/escaping.py", one_line)]
 )
-def test_mutants_file_is_that_of_its_functions(file, function):
+def test_mutant_has_the_file_of_its_functions(file, function):
     """Otherwise no test would be seen to execute its lines, and no mutant could be installed."""
     assert str(ROOT / imported(Path(file))) == function.__code__.co_filename

@@ -35,13 +35,13 @@ def test_up_and_ps_print_data_for_scripts(cluster):
     assert states[3:] == ["active"] * 3
 
 
-def test_a_second_up_is_refused(cluster):
+def test_second_up_is_refused(cluster):
     done = cluster.run("up", "-d", check=False)
     assert done.returncode == Exit.NO
     assert "already up" in done.stderr
 
 
-def test_topics_records_and_groups(cluster):
+def test_topics_records_and_groups_are_listed(cluster):
     cluster.run("topics", "create", "words", "-p", 3, "-r", 3, "--config", "retention.ms=7200000")
     assert sorted(cluster.partitions("words")) == [0, 1, 2]
     assert [t["topic"] for t in cluster.json("topics", "list")] == ["words"]
@@ -77,7 +77,7 @@ def _collected(seen, member):
     return len(seen)
 
 
-def test_offsets_are_put_back_and_groups_deleted(cluster):
+def test_offsets_are_reset_and_groups_deleted(cluster):
     cluster.run("topics", "create", "ledger", "-p", 2, "-r", 2)
     cluster.run("produce", "ledger", stdin="".join(f"{n}\n" for n in range(50)))
 
@@ -119,7 +119,7 @@ def test_added_partitions_and_broker_states_are_shown(cluster):
     assert sum(row["replicas"] for row in brokers) >= 6
 
 
-def test_configs_of_every_kind_of_resource(cluster):
+def test_configs_of_every_resource_kind_are_altered(cluster):
     cluster.run("topics", "create", "tuned", "-p", 1, "-r", 3)
     broker = next(n["id"] for n in cluster.started["nodes"] if n["role"] == "broker")
     cluster.run("configs", "set", "topic/tuned", "retention.ms=5000", "cleanup.policy+=compact")
@@ -184,7 +184,7 @@ def test_features_are_listed_and_changed(cluster):
     ]
 
 
-def test_a_plan_moves_a_topic_to_other_brokers(cluster, tmp_path):
+def test_plan_moves_topic_to_other_brokers(cluster, tmp_path):
     cluster.run("topics", "create", "moved", "-p", 2, "-r", 2)
     brokers = sorted(n["id"] for n in cluster.started["nodes"] if n["role"] == "broker")
     current, plan = tmp_path / "current.json", tmp_path / "plan.json"
@@ -210,7 +210,7 @@ def test_a_plan_moves_a_topic_to_other_brokers(cluster, tmp_path):
     assert at.returncode == (Exit.NO if json.loads(at.stdout) else Exit.OK)
 
 
-def test_metadata_is_same_on_disk_and_wire(cluster):
+def test_metadata_is_equal_on_disk_and_wire(cluster):
     def rows(*words):
         out = cluster.run("metadata", *words, "--type", "TopicRecord", "-o", "json").stdout
         return [json.loads(line) for line in out.splitlines()]
@@ -254,7 +254,7 @@ def test_ongoing_moves_are_cancelled_after_dry_run(cluster, tmp_path):
     cluster.restart(victim)
 
 
-def test_chaos_takes_an_id_a_name_or_leader(cluster):
+def test_chaos_accepts_id_name_or_leader(cluster):
     leader = cluster.active_controller()
     cluster.run("chaos", "kill", "leader")
     assert cluster.node(leader).state == "dead"
@@ -324,7 +324,7 @@ def test_restart_of_node_that_cannot_start_fails(cluster):
     cluster.run("chaos", "restart", 11)
 
 
-def test_up_again_on_the_same_data_has_everything(cluster):
+def test_second_up_on_same_data_finds_everything(cluster):
     assert "already up" in cluster.run("up", "--dry-run", check=False).stderr
     assert (
         "would format and start broker-14 at a free port"
@@ -367,7 +367,7 @@ def test_listener_of_other_kind_is_reported(cluster):
     cluster.run("down")
 
 
-def test_why_the_supervisor_cannot_begin(cluster):
+def test_supervisor_that_cannot_start_is_explained(cluster):
     log = cluster.data / "supervisor.log"
     kept = log.rename(log.with_suffix(".old"))
     log.mkdir()

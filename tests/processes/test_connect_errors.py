@@ -91,7 +91,7 @@ def topics_list(*options):
         ),
     ],
 )
-def test_the_wrong_listener(node, listener, client_file, code, told):
+def test_wrong_listener_is_reported(node, listener, client_file, code, told):
     directory, ports = node
     options = ("--command-config", directory / client_file) if client_file else ()
     done = topics_list("-b", f"localhost:{ports[listener]}", *options)
@@ -99,13 +99,13 @@ def test_the_wrong_listener(node, listener, client_file, code, told):
     assert done.returncode == code
 
 
-def test_the_right_listener_among_wrong_ones(node):
+def test_right_listener_among_wrong_ones_is_used(node):
     _, ports = node
     some = f"localhost:{ports['tls']},localhost:1,localhost:{ports['plain']}"
     assert trimaran("topics", "list", "-b", some).stdout.startswith("TOPIC")
 
 
-def test_a_zookeeper(node, tmp_path):
+def test_zookeeper_as_bootstrap_server_is_reported(node, tmp_path):
     needs_zookeeper()
     _, ports = node
     server = start_zookeeper(tmp_path, ports["zookeeper"])
@@ -129,7 +129,7 @@ def test_a_zookeeper(node, tmp_path):
         (f"{HOST}:99999", Exit.USAGE, "is not a list of addresses"),
     ],
 )
-def test_a_wrong_address(address, code, told):
+def test_wrong_address_is_reported(address, code, told):
     done = topics_list("-b", address)
     assert told in done.stderr
     assert done.returncode == code

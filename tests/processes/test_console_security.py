@@ -140,7 +140,7 @@ def test_wrong_cluster_password_is_reported(secured):
         assert told["error"]["fix"]
 
 
-def test_beyond_this_machine_it_wants_a_password():
+def test_console_for_other_machines_requires_password():
     done = trimaran("console", "-b", "127.0.0.1:1", "--listen", "0.0.0.0:0", check=False)
     assert done.returncode == Exit.USAGE
     assert "would be open to everybody on 0.0.0.0" in done.stderr

@@ -26,7 +26,7 @@ def listed(cluster):
     return [row["id"] for row in json.loads(cluster.run("brokers", "list", "-o", "json").stdout)]
 
 
-def test_brokers_come_while_it_runs(cluster):
+def test_brokers_are_added_to_running_cluster(cluster):
     before = cluster.state
     said = cluster.run("up", "--brokers", 2)
     assert "1 new node: broker-12; ready" in said.stderr
@@ -38,7 +38,7 @@ def test_brokers_come_while_it_runs(cluster):
 
 
 @pytest.mark.parametrize("in_the_way", ["broker-14", "broker-14.log"])
-def test_a_broker_that_cannot_start_is_taken_back(cluster, in_the_way):
+def test_broker_that_cannot_start_is_removed_again(cluster, in_the_way):
     """Either its directory cannot be formatted, or it exits at once because its log file cannot be opened."""
     before = cluster.state
     hindrance = cluster.data / in_the_way

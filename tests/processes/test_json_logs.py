@@ -24,7 +24,7 @@ log.retention.hour=1
 
 
 @pytest.mark.parametrize("level", ["INFO", "ERROR"])
-def test_every_line_is_an_object(tmp_path, level):
+def test_every_log_line_is_a_json_object(tmp_path, level):
     with reserve() as held:
         file = tmp_path / "node.properties"
         settings = {"address": f"{HOST}:{port_of(held)}", "dir": tmp_path}

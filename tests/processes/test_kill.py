@@ -37,7 +37,7 @@ def victims(cluster, what):
 
 
 @pytest.mark.parametrize("what", ["partition leader", "active controller", "both"])
-def test_nothing_acknowledged_is_lost_and_production_goes_on(cluster, what):
+def test_producing_continues_without_loss_after_kills(cluster, what):
     until(lambda: all_in_sync(cluster), "every replica in sync")
     nodes = victims(cluster, what)
     with Load(cluster.bootstrap, TOPIC, PARTITIONS) as load:

@@ -37,7 +37,7 @@ def file_of(node, mechanism, name, password, more=""):
     return file
 
 
-def test_users_come_and_go(node):
+def test_users_are_created_listed_and_deleted(node):
     tried = run(node, "users", "add", "bob", "--dry-run", stdin="first\n").stderr
     assert tried.startswith("would add bob")
     assert {row["user"] for row in rows(node, "users", "list")} == {"alice"}
@@ -77,12 +77,12 @@ def test_users_come_and_go(node):
         (("eve", "-m", "SCRAM-SHA-1"), "x\n"),
     ],
 )
-def test_users_that_cannot_be(node, words, stdin):
+def test_invalid_users_are_refused(node, words, stdin):
     assert run(node, "users", "add", *words, stdin=stdin, check=False).returncode != 0
     assert {row["user"] for row in rows(node, "users", "list")} == {"alice"}
 
 
-def test_a_token_from_its_making_to_its_end(node):
+def test_token_is_created_renewed_and_expired(node):
     before = rows(node, "tokens", "list")
     run(node, "tokens", "create", "--dry-run")
     assert rows(node, "tokens", "list") == before

@@ -55,7 +55,7 @@ def verified(cluster, connect):
     return done.returncode == 0, done.stdout
 
 
-def test_the_leader_mirrors_and_its_successor_goes_on(mirrored):
+def test_active_controller_mirrors_and_its_successor_continues(mirrored):
     cluster, connect = mirrored
     cluster.run("topics", "create", "orders", "--partitions", "3")
     first = cluster.active_controller()
@@ -80,7 +80,7 @@ def test_the_leader_mirrors_and_its_successor_goes_on(mirrored):
     )
 
 
-def test_old_tools_are_obeyed_there(mirrored):
+def test_writes_of_old_tools_are_carried_out(mirrored):
     """The mirror sends the tool's requests to its own node, the active controller."""
     cluster, connect = mirrored
     led_by(cluster, connect, cluster.active_controller())
@@ -102,7 +102,7 @@ def topics(cluster):
     return cluster.run("topics", "list").stdout.split()
 
 
-def test_everything_is_compared_on_request(mirrored):
+def test_resync_compares_the_whole_tree(mirrored):
     cluster, connect = mirrored
     assert cluster.run("zk", "resync", "-z", connect).returncode == 0
     done = cluster.run("zk", "resync", "--dry-run", "-z", connect)
@@ -110,7 +110,7 @@ def test_everything_is_compared_on_request(mirrored):
     assert "0 operations would be written" in done.stderr
 
 
-def test_the_tree_is_compared_with_an_older_image(mirrored):
+def test_tree_is_compared_with_older_image(mirrored):
     cluster, connect = mirrored
     before = status(cluster, connect)["published_offset"]
     topics = status(cluster, connect)["topics"]

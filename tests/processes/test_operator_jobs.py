@@ -82,12 +82,12 @@ def do(cluster, tmp_path, monkeypatch, capfdbinary):
     return do
 
 
-def test_the_page_has_twenty_jobs():
+def test_page_has_twenty_jobs():
     assert list(JOBS) == list(SHOWN) == list(range(1, 21))
     assert all(JOBS.values())
 
 
-def test_every_job_is_done_as_the_page_says(do):
+def test_every_job_works_as_on_the_page(do):
     """The jobs run in order, because each uses the results of the previous ones."""
     for number, lines in JOBS.items():
         shown = "".join(map(do, lines))

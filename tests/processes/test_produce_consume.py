@@ -81,7 +81,7 @@ def test_lines_before_an_interrupt_are_delivered_and_counted(cluster, number):
     assert found == 3 or "unfinished" not in said  # the signal may arrive before the lines are read
 
 
-def test_keys_use_javas_partitions(cluster):
+def test_keyed_lines_use_javas_partitions(cluster):
     keys = [f"key-{i}" for i in range(40)]
     cluster.run("produce", "keyed", "-k", ":", stdin="".join(f"{k}:{k}\n" for k in keys))
     for partition in range(5):
@@ -140,7 +140,7 @@ def test_missing_partition_is_reported_at_once(cluster, command, partition):
         (("consume", "a b"), "a b"),
     ],
 )
-def test_arguments_that_make_no_sense_are_named(cluster, words, told):
+def test_invalid_arguments_are_reported(cluster, words, told):
     done = cluster.run(*words, check=False, stdin="x\n")
     assert done.returncode != Exit.OK
     assert told in done.stdout + done.stderr
@@ -158,7 +158,7 @@ def test_consume_ends_with_its_reader(cluster):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_consume_ends_at_a_signal_without_a_traceback(cluster, number):
+def test_consume_ends_at_signal_without_traceback(cluster, number):
     with started(cluster, "consume", "made") as reader:
         reader.stdout.readline()
         os.kill(reader.pid, number)

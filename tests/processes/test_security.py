@@ -218,7 +218,7 @@ def test_aiokafka_produces_and_consumes(cluster):
     assert asyncio.run(asyncio.wait_for(run(), 2 * ANSWER_SECONDS)) == VALUES
 
 
-def test_commands_speak_as_their_file_says(cluster):
+def test_commands_use_the_protocol_of_their_file(cluster):
     assert "t" in cli(cluster, "topics", "list").stdout
     cli(cluster, "topics", "create", "commands", "-p", "1", "-r", "2")
     cli(cluster, "produce", "commands", stdin="by command\n")

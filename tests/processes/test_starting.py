@@ -53,7 +53,7 @@ def test_directory_with_running_start_is_left_alone(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"supervisor.lock"}
 
 
-def test_a_directory_that_cannot_be_made(tmp_path):
+def test_directory_that_cannot_be_created_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     done = trimaran("up", "-d", "--data", tmp_path / "file" / "data", check=False)
     assert done.returncode == Exit.USAGE
@@ -92,7 +92,7 @@ def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path):
     assert [node.state for node in state_file.read(tmp_path).nodes] == ["stopped"] * 2
 
 
-def test_a_temporary_cluster(tmp_path):
+def test_temporary_cluster_is_removed_after_its_end(tmp_path):
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "trimaran", "up", *SMALL, "--tmp"]
     begun = subprocess.Popen(

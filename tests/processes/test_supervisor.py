@@ -90,7 +90,7 @@ def test_rubbish_on_supervisor_socket_is_harmless(cluster, bytes_sent):
     assert cluster.state.is_up()
 
 
-def test_a_client_that_hangs_up_costs_nothing(cluster):
+def test_disconnecting_client_does_not_disturb_supervisor(cluster):
     for _ in range(20):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(cluster.state.control)
@@ -98,7 +98,7 @@ def test_a_client_that_hangs_up_costs_nothing(cluster):
 
 
 @needs_dev_full
-def test_logs_on_a_full_disk_stop_nothing(cluster):
+def test_full_log_disk_stops_no_node(cluster):
     cluster.run("down")
     logs = [cluster.data / name for name in ("supervisor.log", "broker-11.log", "controller-1.log")]
     for log in logs:
@@ -116,7 +116,7 @@ def test_logs_on_a_full_disk_stop_nothing(cluster):
 
 
 @needs_dev_full
-def test_cluster_without_state_file_is_not_begun(cluster):
+def test_cluster_does_not_start_without_state_file(cluster):
     cluster.run("down", check=False)
     temporary = cluster.data / (state_file.FILE_NAME + ".tmp")
     temporary.symlink_to(FULL)
@@ -131,7 +131,7 @@ def test_cluster_without_state_file_is_not_begun(cluster):
 
 
 @needs_linux
-def test_kill_9_takes_frozen_nodes_along_too(cluster):
+def test_killed_supervisor_ends_even_frozen_nodes(cluster):
     cluster.run("chaos", "pause", 11)
     state = cluster.state
     os.kill(state.supervisor_pid, signal.SIGKILL)

@@ -48,7 +48,7 @@ def described(cluster):
     return json.loads(done.stdout) if done.returncode == 0 else {"state": ""}
 
 
-def test_all_lines_or_none(cluster):
+def test_transactional_produce_writes_all_lines_or_none(cluster):
     assert produced(cluster, "a", "b") == (
         0,
         "transaction of x committed\n2 records acknowledged\n",
@@ -94,7 +94,7 @@ def hang(cluster):
         assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-def test_a_hanging_transaction_is_found_and_aborted(cluster):
+def test_hanging_transaction_is_found_and_aborted(cluster):
     ask = ("transactions", "hanging", "hung", "--older-than-minutes", "0", "-o", "json")
     assert json.loads(cluster.run(*ask).stdout) == []
     hang(cluster)

@@ -95,7 +95,7 @@ def test_waiting_mirror_names_its_reason_at_once(tmp_path):
         assert process.wait(30) == Exit.OK
 
 
-def test_an_operator_looks_at_the_tree(tmp_path):
+def test_zk_commands_show_and_compare_tree(tmp_path):
     needs_zookeeper()
     options = ("--controllers", "1", "--brokers", "1")
     with LocalCluster(tmp_path / "cluster", *options) as cluster:

@@ -50,7 +50,7 @@ def fetch(node, group):
     return {p.partition_index: p.committed_offset for t in answer.topics for p in t.partitions}
 
 
-def test_a_group_of_old_consumers_moves_to_kafka(cluster):
+def test_old_consumer_group_moves_to_kafka(cluster):
     one, other = cluster.node(11), cluster.node(12)
     # A broker serves other requests before its ZooKeeper session is established; until then the error is retriable.
     until(lambda: commit(one, "readers", {0: 40, 1: 41}) == {0: 0, 1: 0}, "connected")

@@ -100,7 +100,7 @@ async def test_unusable_security_is_logged_and_ignored(node, tmp_path, caplog):
     assert "the previous one stays in use" in line
 
 
-async def test_files_that_change_are_read_again(node, tmp_path, caplog):
+async def test_changed_files_are_read_again(node, tmp_path, caplog):
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     client = controller_security(node)
     publisher = AlteredSecurity(node, [listener], [(client, controller_security)])
@@ -137,7 +137,7 @@ async def test_publishing_reads_no_file(node, tmp_path):
         nursery.cancel_scope.cancel()
 
 
-async def test_a_running_node_looks_at_its_files(node, tmp_path, autojump_clock):
+async def test_running_node_rereads_its_files(node, tmp_path, autojump_clock):
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     publisher = AlteredSecurity(node, [listener], [])
     before = listener.security
@@ -251,7 +251,7 @@ def test_known_users_are_those_given_to_node(node):
     assert isinstance(AlteredSecurity(node, [], [])._logins, Logins)
 
 
-async def test_alterations_between_two_looks_are_obeyed_together(node, tmp_path):
+async def test_alterations_between_two_checks_apply_together(node, tmp_path):
     """Each alters another listener; both of them are in effect afterwards."""
     two = config_of(
         **{

@@ -110,7 +110,7 @@ def key(node_id: int) -> ReplicaKey:
     return ReplicaKey(node_id, bytes([node_id]) * 16)
 
 
-async def test_a_quorum_grows_and_shrinks_and_starts_again(tmp_path: Path) -> None:
+async def test_quorum_grows_shrinks_and_restarts(tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             cluster = DynamicCluster(tmp_path, nursery, 3, PATIENT)
@@ -221,7 +221,7 @@ def update(leader: Member, node_id: int, port: int) -> core.UpdateVoterRequest:
     return core.UpdateVoterRequest(CLUSTER_ID, epoch, key(node_id), endpoints, 0, 1)
 
 
-async def test_a_controller_joins_by_itself_from_a_snapshot(tmp_path: Path) -> None:
+async def test_controller_joins_automatically_from_snapshot(tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             cluster = DynamicCluster(tmp_path, nursery, 2, PATIENT)

@@ -66,7 +66,7 @@ TOPIC = encode_metadata_record(TopicRecord(name="t", topic_id=bytes(15) + b"\1")
 
 
 class OnTheWire(Nonsense):
-    """Messages with bytes where the simulation has values."""
+    """Random messages with bytes in place of the simulation's values."""
 
     def cluster_id(self) -> str | None:
         return self.prng.choice((CLUSTER_ID, CLUSTER_ID, CLUSTER_ID, None, "theirs"))
@@ -113,7 +113,7 @@ class OnTheWire(Nonsense):
 
 
 class Liar:
-    """The node that voter 1 takes for voters 2 and 3."""
+    """A node that poses as voters 2 and 3."""
 
     def __init__(self, seed: int, member: Member) -> None:
         self.prng = random.Random(seed)
@@ -219,7 +219,7 @@ def _wire_type(request: core.Request) -> type[Message]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_a_voter_among_liars_goes_on(tmp_path: Path, seed: int) -> None:
+async def test_voter_continues_among_lying_peers(tmp_path: Path, seed: int) -> None:
     with trio.fail_after(60):
         async with quorum_nodes(tmp_path, 3, HURRY) as cluster:
             member = await cluster.start(1)

@@ -1,4 +1,4 @@
-"""Decisions that take many turns of the loop, on a real controller: what clients see, and the results."""
+"""Decisions that take many turns of the loop, on a real controller: responses to clients, and results."""
 
 from functools import partial
 
@@ -39,7 +39,7 @@ def deletion(name):
     return DeleteTopicsRequest(topics=topics, timeout_ms=5000)
 
 
-async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
+async def test_large_decisions_keep_turns_short(tmp_path, monkeypatch):
     done = []
 
     def run_turn(self):
@@ -92,7 +92,7 @@ async def test_requests_during_a_decision_are_decided_afterwards(tmp_path):
             assert "t" not in active_controller.image.topics.by_name
 
 
-async def test_quorum_and_readers_do_not_wait(tmp_path):
+async def test_quorum_and_readers_continue_during_decision(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection, connected_to(active) as another:

@@ -77,7 +77,7 @@ async def joined(nodes, connection, *ids):
     return found
 
 
-async def test_controlled_shutdown(tmp_path):
+async def test_controlled_shutdown_moves_many_partitions_in_batches(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         images, steps = Images(active), Steps(active)
@@ -94,7 +94,7 @@ async def test_controlled_shutdown(tmp_path):
                     await both[2].beat()
 
 
-async def test_a_silent_broker(tmp_path, clock):
+async def test_silent_broker_loses_many_partitions_in_batches(tmp_path, clock):
     async with cluster(tmp_path, brokers=0, broker_session_timeout_ms=300) as nodes:
         active = await nodes.active()
         images, steps = Images(active), Steps(active)
@@ -180,7 +180,7 @@ async def test_in_sync_partitions_are_examined_once(tmp_path, clock, monkeypatch
     assert max(looked_at) <= STEP
 
 
-async def test_unclean_leaders_when_the_topic_allows_them(tmp_path):
+async def test_unclean_leaders_are_elected_if_topic_allows(tmp_path):
     """The election does not wait for the next round."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()

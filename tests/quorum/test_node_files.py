@@ -56,12 +56,12 @@ STATIC = QuorumHistory(VoterSet.static([Peer(2), Peer(1)]))
         ElectionState(4, 2, ReplicaKey(1)),
     ],
 )
-def test_a_vote_file_comes_back(tmp_path: Path, election: ElectionState) -> None:
+def test_saved_vote_file_is_loaded(tmp_path: Path, election: ElectionState) -> None:
     save_election(tmp_path, election, STATIC)
     assert load_election(tmp_path) == election
 
 
-def test_the_vote_file_is_as_kafka_writes_it(tmp_path: Path) -> None:
+def test_vote_file_has_kafkas_format(tmp_path: Path) -> None:
     save_election(tmp_path, ElectionState(2, 1), STATIC)
     assert (tmp_path / FILE_NAME).read_text().splitlines()[0] == (
         '{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
@@ -69,7 +69,7 @@ def test_the_vote_file_is_as_kafka_writes_it(tmp_path: Path) -> None:
     )
 
 
-def test_version_1_has_the_directory(tmp_path: Path) -> None:
+def test_vote_file_version_1_has_directory(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text(
         '{"leaderId":-1,"leaderEpoch":2,"votedId":1,"votedDirectoryId":"J8aAPcfLQt2bqs1JT_rMgQ","data_version":1}'
     )
@@ -85,7 +85,7 @@ def test_version_1_has_the_directory(tmp_path: Path) -> None:
     assert (tmp_path / FILE_NAME).read_text().splitlines()[0] == before
 
 
-def test_no_flipped_bit_makes_another_vote() -> None:
+def test_flipped_bit_never_changes_the_vote() -> None:
     election = ElectionState(4, -1, ReplicaKey(1))
     good = encode_election(election, STATIC)
     for bit in range(8 * len(good)):
@@ -102,7 +102,7 @@ def test_no_flipped_bit_makes_another_vote() -> None:
     ["", "{", "[]", "{}", '{"data_version":7}', '{"leaderEpoch":-1,"leaderId":1,"votedId":1,"data_version":0}',
      '{"leaderEpoch":"1","leaderId":1,"votedId":1,"data_version":0}', "\x00" * 40],
 )  # fmt: skip
-def test_a_damaged_vote_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_damaged_vote_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE_NAME).write_text(text)
     with pytest.raises(QuorumStateError, match="damaged"):
         load_election(tmp_path)
@@ -122,13 +122,13 @@ def snapshot(count: int) -> bytes:
 
 
 @pytest.mark.parametrize("count", [0, 1, 1000, 2500])
-def test_a_snapshot_comes_back(count: int) -> None:
+def test_saved_snapshot_is_loaded(count: int) -> None:
     loaded = decode_snapshot(ID, snapshot(count))
     assert (loaded.end_offset, loaded.epoch, loaded.appended_at_ms) == (7, 2, 5)
     assert [record.name for record in loaded.records] == [f"t{i}" for i in range(count)]  # type: ignore[attr-defined]
 
 
-def test_a_snapshot_cut_anywhere_is_none() -> None:
+def test_truncated_snapshot_is_ignored() -> None:
     """mD6."""
     whole = snapshot(3)
     for size in range(len(whole)):
@@ -136,7 +136,7 @@ def test_a_snapshot_cut_anywhere_is_none() -> None:
             decode_snapshot(ID, whole[:size])
 
 
-def test_a_snapshot_with_a_flipped_bit_is_none() -> None:
+def test_snapshot_with_flipped_bit_is_ignored() -> None:
     whole = bytearray(snapshot(3))
     whole[len(whole) // 2] ^= 1
     with pytest.raises(SnapshotDamaged):
@@ -255,7 +255,7 @@ def test_memory_observer_follows_a_disk_log(log: MetadataLog) -> None:
     assert (mirror.end_offset, mirror.last_epoch) == (3, 1)
 
 
-def test_the_epoch_opens_with_a_control_record(log: MetadataLog) -> None:
+def test_epoch_begins_with_a_control_record(log: MetadataLog) -> None:
     opening = ControlBatch((LeaderChange(1, (1, 2, 3), (1, 2)),))
     log.append_as_leader(LeaderAppend(0, 4, (opening, Proposal(batch(2), 2))), 77)
     first, second = log.batches(0, 3)

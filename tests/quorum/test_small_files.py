@@ -333,7 +333,7 @@ def test_disk_error_on_small_file_is_disk_failure(
     assert found.get("offline") or isinstance(refusal, OSError | KafkaError)
 
 
-def test_a_left_over_temporary_file_is_no_damage(
+def test_leftover_temporary_file_is_no_damage(
     sound: Path, undamaged: State, tmp_path: Path
 ) -> None:
     path = copied(sound, tmp_path / "left")

@@ -28,7 +28,7 @@ QUICK_SEEDS = 40
 
 
 @pytest.mark.slow
-def test_seeds_hold_every_rule() -> None:
+def test_rules_hold_for_every_seed() -> None:
     """The seeds run in a separate process, in which sets have the same order as under `./dev simulate`."""
     command = [sys.executable, "-m", "tests.simulation.run", "--coordinators", str(SEEDS)]
     done = subprocess.run(
@@ -43,14 +43,14 @@ def test_seeds_hold_every_rule() -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_is_a_run() -> None:
+def test_seed_determines_its_run() -> None:
     """The same seed gives the same run, event by event."""
     first, second = trace_of_run(), trace_of_run()
     assert len(first) > 100
     assert first == second
 
 
-def test_a_real_broker_in_another_thread_changes_nothing() -> None:
+def test_embedded_broker_in_another_thread_changes_nothing() -> None:
     alone = trace_of_run()
     with EmbeddedKafka():
         assert trace_of_run() == alone

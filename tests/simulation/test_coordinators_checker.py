@@ -167,7 +167,7 @@ def history() -> History:
     return History()
 
 
-def test_a_transaction_that_keeps_the_rules_is_taken(history: History) -> None:
+def test_correct_transaction_is_accepted(history: History) -> None:
     history.open()
     history.commit_offset(1, "a", (1, 0))
     assert history.offsets.value(PARTITION).offset == -1
@@ -189,71 +189,71 @@ def test_marker_without_decision_is_found(history: History) -> None:
         history.mark(1, is_commit=True)
 
 
-def test_a_marker_that_says_the_opposite(history: History) -> None:
+def test_marker_opposite_to_decision_is_found(history: History) -> None:
     history.open()
     history.decide()
     with pytest.raises(Violation, match="T6 "):
         history.mark(1, is_commit=False)
 
 
-def test_a_marker_of_a_coordinator_that_was_over(history: History) -> None:
+def test_marker_of_former_coordinator_is_found(history: History) -> None:
     history.open()
     history.state("t", S.PREPARE_COMMIT, 1, leader_epoch=3)
     with pytest.raises(Violation, match="T6 "):
         history.mark(1, is_commit=True, coordinator=2)
 
 
-def test_complete_before_its_markers(history: History) -> None:
+def test_completion_before_markers_is_found(history: History) -> None:
     history.open()
     history.decide()
     with pytest.raises(Violation, match="T6 "):
         history.state("t", S.COMPLETE_COMMIT, 1)
 
 
-def test_another_decision_after_the_first(history: History) -> None:
+def test_second_decision_is_found(history: History) -> None:
     history.open()
     history.decide()
     with pytest.raises(Violation, match="T7 "):
         history.decide(is_commit=False)
 
 
-def test_a_producer_id_of_two(history: History) -> None:
+def test_producer_id_of_two_transactional_ids_is_found(history: History) -> None:
     history.state("t", S.EMPTY, 0)
     with pytest.raises(Violation, match="I4 "):
         history.state("u", S.EMPTY, 0)
 
 
-def test_an_epoch_that_goes_back(history: History) -> None:
+def test_decreasing_producer_epoch_is_found(history: History) -> None:
     history.state("t", S.EMPTY, 2)
     with pytest.raises(Violation, match="T5 "):
         history.state("t", S.EMPTY, 1)
 
 
-def test_a_batch_of_an_epoch_that_is_over(history: History) -> None:
+def test_batch_of_fenced_epoch_is_found(history: History) -> None:
     history.data(b"0:0/a", 1)
     with pytest.raises(Violation, match="T5 "):
         history.data(b"0:1/b", 0)
 
 
-def test_a_batch_after_a_newer_epoch_was_answered(history: History) -> None:
+def test_batch_after_answered_newer_epoch_is_found(history: History) -> None:
     history.outcomes.began(1, 1)
     with pytest.raises(Violation, match="T5 "):
         history.data(b"0:0/a", 0)
 
 
-def test_one_epoch_for_two_producers(history: History) -> None:
+def test_epoch_answered_to_two_producers_is_found(history: History) -> None:
     history.outcomes.began(1, 0)
     with pytest.raises(Violation, match="T5 "):
         history.outcomes.began(1, 0)
 
 
-def test_a_transaction_of_which_a_part_counts(history: History) -> None:
+def test_partly_committed_transaction_is_found(history: History) -> None:
     history.outcomes.ended(b"0:0/a", is_commit=True)
     with pytest.raises(Violation, match="T1 "):
         history.outcomes.ended(b"0:1/a", is_commit=False)
 
 
-def test_another_end_than_was_answered(history: History) -> None:
+def test_outcome_other_than_answered_is_found(history: History) -> None:
     history.outcomes.told("a", is_commit=True)
     with pytest.raises(Violation, match="T1 "):
         history.outcomes.ended(b"0:0/a", is_commit=False)
@@ -266,7 +266,7 @@ def test_commit_without_acknowledged_is_found(history: History) -> None:
         history.outcomes.check_complete()
 
 
-def test_an_input_twice_in_the_output(history: History) -> None:
+def test_duplicate_output_is_found(history: History) -> None:
     history.outcomes.ended(b"0:0/a", is_commit=True)
     history.outcomes.ended(b"0:0/b", is_commit=False)
     with pytest.raises(Violation, match="T10 "):
@@ -276,7 +276,7 @@ def test_an_input_twice_in_the_output(history: History) -> None:
 # --- groups
 
 
-def test_offsets_of_an_aborted_transaction_do_not_count(history: History) -> None:
+def test_offsets_of_aborted_transaction_do_not_count(history: History) -> None:
     history.open()
     history.commit_offset(1, "a", (1, 0))
     history.decide(is_commit=False)
@@ -293,14 +293,14 @@ def test_later_offset_overrides_one_in_a_transaction(history: History) -> None:
     assert history.offsets.value(PARTITION).offset == 2
 
 
-def test_a_commit_of_an_old_generation(history: History) -> None:
+def test_commit_of_old_generation_is_found(history: History) -> None:
     history.offsets.told_generations["a"] = 1
     history.generation(2)
     with pytest.raises(Violation, match="G1 "):
         history.commit_offset(1, "a")
 
 
-def test_a_generation_that_goes_back(history: History) -> None:
+def test_decreasing_generation_is_found(history: History) -> None:
     history.generation(2)
     with pytest.raises(Violation, match="G1 "):
         history.generation(1)
@@ -312,7 +312,7 @@ def test_epochs_continue_from_generation_of_group_with_members(history: History)
     assert history.offsets.epochs["g"] == 7
 
 
-def test_epochs_that_restart_in_group_with_members(history: History) -> None:
+def test_restarting_epochs_with_members_are_found(history: History) -> None:
     history.stable(7)
     with pytest.raises(Violation, match="G1 g goes from epoch 7 to 1"):
         history.upgrade(1)
@@ -344,19 +344,19 @@ def test_superseded_empty_generation_is_no_excuse(
         history.upgrade(1)
 
 
-def test_two_owners_of_a_partition(history: History) -> None:
+def test_partition_with_two_owners_is_found(history: History) -> None:
     history.own("m", 1, 0, 1)
     with pytest.raises(Violation, match="G2 "):
         history.own("n", 1, 1)
 
 
-def test_a_member_epoch_that_goes_back(history: History) -> None:
+def test_decreasing_member_epoch_is_found(history: History) -> None:
     history.own("m", 2)
     with pytest.raises(Violation, match="G2 "):
         history.own("m", 1)
 
 
-def test_two_readers_of_a_partition(history: History) -> None:
+def test_partition_with_two_readers_is_found(history: History) -> None:
     history.own("m", 1, 0)
     history.own("n", 1)
     history.offsets.reads("g", "m", {0})
@@ -385,7 +385,7 @@ def compacted(*batches: Batch) -> Compacted:
     return made
 
 
-def test_record_goes_after_a_later_record_of_key() -> None:
+def test_record_may_go_after_later_record_of_key() -> None:
     first, second = written(0, b"a"), written(1, b"b")
     made = compacted(first, second)
     made.check("b", [Left(first, None), Left(second, second)], 0)
@@ -393,7 +393,7 @@ def test_record_goes_after_a_later_record_of_key() -> None:
         made.check("b", [Left(first, first), Left(second, None)], RETENTION_MS)
 
 
-def test_a_record_that_was_aborted_counts_for_nothing() -> None:
+def test_aborted_record_replaces_no_other() -> None:
     first, second = written(0, b"a"), written(1, b"b", producer_id=1)
     made = compacted(first, second, end_of(2, 1, is_commit=False))
     made.check("b", [Left(first, first), Left(second, None)], 0)

@@ -79,7 +79,7 @@ def test_enough_mutants_exist() -> None:
     assert EMPHASIS.keys() | STORAGE.keys() <= names
 
 
-def test_a_seed_is_a_run() -> None:
+def test_seed_determines_its_run() -> None:
     """The same seed gives the same run, event by event."""
     first, second = trace_of(World(4, chaos_seconds=2.0)), trace_of(World(4, chaos_seconds=2.0))
     assert len(first) > 40
@@ -147,7 +147,7 @@ def test_flushed_data_survives_power_cut() -> None:
     assert left_of(flush=True, flush_name=True, power_cut=True) == {b"abc"}
 
 
-def test_without_its_name_a_file_may_be_gone() -> None:
+def test_file_with_unsynced_name_may_vanish() -> None:
     assert None in left_of(flush=True, flush_name=False, power_cut=True)
 
 
@@ -157,7 +157,7 @@ def test_unflushed_bytes_are_kept_lost_or_torn() -> None:
     assert None not in left
 
 
-def test_a_killed_process_loses_nothing_that_it_wrote() -> None:
+def test_killed_process_loses_no_written_bytes() -> None:
     assert left_of(flush=False, flush_name=False, power_cut=False) == {b"abc"}
 
 
@@ -291,7 +291,7 @@ class Asked:
             action()
 
 
-def test_the_kernel_tells_when_the_file_is_synced() -> None:
+def test_kernel_notifies_when_file_is_synced() -> None:
     for seed in range(10):
         asked = Asked(seed)
         assert asked.begin()
@@ -322,7 +322,7 @@ def test_vanished_disk_never_reports_a_sync() -> None:
     assert not after.is_gone
 
 
-def test_no_kernel_call_is_pending_at_run_end() -> None:
+def test_no_kernel_call_is_pending_after_run() -> None:
     asked = Asked(1)
     asked.begin()
     asked.kernel.close()
@@ -332,5 +332,5 @@ def test_no_kernel_call_is_pending_at_run_end() -> None:
     assert len(asked.told) == 1
 
 
-def test_a_kernel_without_room_takes_nothing() -> None:
+def test_kernel_without_room_accepts_nothing() -> None:
     assert not Asked(1, takes=0.0).begin()

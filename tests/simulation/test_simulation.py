@@ -49,7 +49,7 @@ def test_regression(seed: int) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"controllers": True}], ids=["log", "controllers"])
-def test_a_seed_is_a_run(options: dict[str, bool]) -> None:
+def test_seed_determines_its_run(options: dict[str, bool]) -> None:
     """The same seed gives the same run, event by event."""
     first, second = trace_of(World(17, **options)), trace_of(World(17, **options))
     assert len(first) > 300
@@ -87,7 +87,7 @@ def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(("seed", "controllers"), [(2, False), (3, False), (17, False), (3, True)])
-def test_looking_at_everything_finds_nothing_more(seed: int, controllers: bool) -> None:
+def test_full_check_of_good_seeds_finds_nothing(seed: int, controllers: bool) -> None:
     options = {"controllers": controllers, "chaos_seconds": 6.0}
     plain = World(seed, **options).run()
     naive = World(seed, checker_class=Everything, **options).run()
@@ -102,7 +102,7 @@ def test_looking_at_everything_finds_nothing_more(seed: int, controllers: bool) 
         *("torn batches are whole", "fencing forgets the ISRs", "new incarnation keeps the epoch"),
     ],
 )
-def test_looking_at_everything_finds_a_bug_no_earlier(name: str) -> None:
+def test_full_check_finds_planted_bug_no_earlier(name: str) -> None:
     mutant = next(each_mutant for each_mutant in MUTANTS if each_mutant.name == name)
     found = found_of(mutant.name)
     assert found.found != SURVIVED
@@ -116,7 +116,7 @@ def test_looking_at_everything_finds_a_bug_no_earlier(name: str) -> None:
     assert ends[0] == ends[1]
 
 
-def test_a_hostile_peer_exhausts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_peer_exhausts_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bounds are small, so that they are reached; afterwards the quorum continues as before."""
     monkeypatch.setattr(leading, "DEFERRED_MAX", 30)
     monkeypatch.setattr(leading, "DEFERRED_BY_VOTERS_MAX", 10)

@@ -25,7 +25,7 @@ ONE_ZNODE = Fault(nothing, one_znode=True)
 SOUND = Outcome(ONE_ZNODE, "own", converged=2.9, behind=0.09, stood=10.0, cpu_seconds=0.4)
 
 
-def test_a_sound_outcome():
+def test_outcome_within_targets_is_ok():
     assert (SOUND.ok, list(SOUND.misses())) == (True, [])
     assert SOUND.verdict == "ok"
     assert SOUND.row() == ("nothing", "2.9 s", "3 s", "never", "90 ms", "4.0 %")
@@ -43,13 +43,13 @@ def test_a_sound_outcome():
         ({"problem": "no mirror leads"}, "no mirror leads"),
     ],
 )
-def test_a_missed_mark(worse, told):
+def test_missed_target_is_reported(worse, told):
     outcome = replace(SOUND, **worse)
     assert (outcome.ok, list(outcome.misses())) == (False, [told])
     assert told in table([SOUND, outcome])
 
 
-def test_a_table_for_each_quorum():
+def test_each_quorum_has_its_own_table():
     in_front_of_kafka = replace(SOUND, quorum="kafka")
     work = replace(SOUND, fault=replace(ONE_ZNODE, is_load=True), cpu_seconds=0.8)
     own, kafka = table([SOUND, in_front_of_kafka, work]).split("\n\nkafka:")
@@ -67,12 +67,12 @@ def test_a_table_for_each_quorum():
         ({"mark_seconds": 6.0}, {"converged": 5.9}),
     ],
 )
-def test_differences_of_the_fault_are_no_misses(kind, worse):
+def test_differences_caused_by_fault_are_allowed(kind, worse):
     assert not replace(SOUND, **worse).ok
     assert replace(SOUND, fault=replace(ONE_ZNODE, **kind), **worse).ok
 
 
-def test_how_far_zookeeper_was_behind():
+def test_pulse_is_late_until_it_or_successor_appears():
     """A later pulse also proves an earlier one, and a response may arrive after the znode was written."""
     acked = {1: 10.0, 2: 11.0, 3: 12.0, 4: 13.0}
     assert sorted(Sight({1: 10.2, 3: 11.9}).behind(acked)) == pytest.approx(

@@ -100,7 +100,7 @@ def test_held_connection_arrives_when_door_opens(door, enter, way):
     assert late.heard()
 
 
-def test_stopped_node_lets_no_client_in():
+def test_stopped_node_accepts_no_client():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         gone = listener.getsockname()
     with Door(gone) as door:

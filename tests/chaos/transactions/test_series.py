@@ -42,7 +42,7 @@ def test_outcome_of_each_run_is_printed(programs, capsys):
     assert "ours seed 3: CLIENT HUNG  a client does not come to its end" in said
 
 
-def test_a_series_goes_on_where_it_was_interrupted(programs, tmp_path):
+def test_interrupted_series_resumes_without_repetition(programs, tmp_path):
     ledger = tmp_path / "ledger"
     Series("ours", ledger).play([1, 2], 1)
     programs[1] = programs[2] = "raise SystemExit('played again')"
@@ -55,7 +55,7 @@ def test_a_series_goes_on_where_it_was_interrupted(programs, tmp_path):
     assert results(other) == {}, "another system has runs of its own"
 
 
-def test_a_run_that_does_not_end_is_ended(programs, monkeypatch):
+def test_run_that_does_not_end_is_killed(programs, monkeypatch):
     programs[1] = "import time; time.sleep(600)"
     monkeypatch.setattr(series, "RUN_SECONDS_MAX", 0.5)
     played = Series("ours", None)

@@ -177,7 +177,7 @@ def assert_told(clusters):
 
 
 @pytest.mark.parametrize("of", [our_quorum, kafkas_quorum])
-def test_the_trees_are_the_same(of, secured, tmp_path):
+def test_mirrored_tree_equals_that_of_zookeeper_mode(of, secured, tmp_path):
     connect, login = secured
     with contextlib.ExitStack() as stack:
         kafka = zookeeper_mode.running(

@@ -44,7 +44,7 @@ def why_not(changes, **present):
 
 
 @pytest.mark.parametrize("pool", POOLS)
-def test_a_pool_halves_and_doubles_at_most(pool):
+def test_pool_changes_at_most_twofold(pool):
     present = SERVER_CONFIGS[pool].default
     assert why_not({pool: str(present * 2)}) is None
     assert "double" in why_not({pool: str(present * 2 + 1)})
@@ -73,7 +73,7 @@ def test_the_interval_between_assignments_lies_between_its_bounds(kind):
     assert why_not({key: "9"}, **bounds) == below
 
 
-def test_no_connections_of_an_address_need_overrides():
+def test_zero_per_ip_limit_is_refused_without_overrides():
     said = (
         "requirement failed: max.connections.per.ip can be set to zero only if "
         "max.connections.per.ip.overrides property is set."

@@ -129,7 +129,7 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_group_kinds_share_names_of_keys(kind):
+def test_group_kinds_share_key_names(kind):
     rows = [(key.name, key.kind, key.default) for key in _of_every_kind(kind)]
     assert rows == [
         (f"{kind}.session.timeout.ms", "int", 45_000),

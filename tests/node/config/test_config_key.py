@@ -308,7 +308,7 @@ def test_key_sensitivity_follows_type_and_declaration():
         (math.nan, "NaN"),
     ],
 )
-def test_a_double_is_written_as_java_writes_it(value, text):
+def test_double_is_written_as_in_java(value, text):
     assert java_double(value) == text
 
 
@@ -326,7 +326,7 @@ def test_a_double_is_written_as_java_writes_it(value, text):
         ("h:", None),
     ],
 )
-def test_an_override_is_a_host_and_a_count(text, expected):
+def test_override_consists_of_host_and_count(text, expected):
     if expected is None:
         with pytest.raises(ConfigError, match="HOST:COUNT"):
             override(text)

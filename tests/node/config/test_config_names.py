@@ -60,7 +60,7 @@ def test_file_matches_the_tables():
     assert FILE.read_text() == text()
 
 
-def test_each_config_is_as_sensitive_as_kafka_tells():
+def test_config_sensitivity_matches_kafka():
     kinds = {"broker": BROKER, "topic": TOPIC, "group": GROUP, "client-metrics": METRICS}
     for line in table():
         word, name, kind, *_ = line.split(" | ")

@@ -16,7 +16,7 @@ from trimaran.quorum.serving.config_entries import ConfigDescription
 TABLES = [SERVER_CONFIGS, DYNAMIC_ONLY, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS]
 KEYS = [key for table in TABLES for key in table.values()]
 OF_TOPICS = {name for synonyms in SERVER_SYNONYMS.values() for name, _ in synonyms}
-# Names of a `--command-config` key too, which is in another table; and of a command and its column.
+# These are also names of a `--command-config` key, which is in another table, and of a command and its column.
 NAMES_OF_MORE = {"sasl.jaas.config", "metrics"}
 # The number of broker configs that Apache Kafka 4.3 describes, without the three that can only be set at run time.
 KEYS_OF_KAFKA = 340
@@ -31,7 +31,7 @@ def names(keys):
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if acts(key)], ids=lambda key: key.name)
-def test_a_key_that_acts_is_read(key):
+def test_effective_key_is_read(key):
     assert reads()(key.name) or key.name in OF_TOPICS
 
 
@@ -96,7 +96,7 @@ def test_node_wide_key_of_listener_is_warned_of():
     assert config_of(**{"listener.name.a.ssl.client.auth": "none"}).warnings == {}
 
 
-def test_a_broker_describes_all_of_kafkas_keys():
+def test_broker_describes_all_keys_of_kafka():
     described = ConfigDescription(
         config_of(), image_of().configs, synonyms=True, documentation=True
     ).broker(None)

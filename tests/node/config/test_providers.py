@@ -29,7 +29,7 @@ def resolved(environ=None, **values):
     return found["key"].value
 
 
-def test_values_stand_in_files_directories_and_the_environment(tmp_path):
+def test_values_come_from_files_directories_and_environment(tmp_path):
     (tmp_path / "secrets").write_text("one=first\ntwo = second\n")
     assert resolved(key=f"a${{file:{tmp_path}/secrets:one}}b") == "afirstb"
     assert resolved(key=f"${{dir:{tmp_path}:secrets}}").startswith("one=")
@@ -42,7 +42,7 @@ def test_text_without_provider_stays():
     assert resolve(given, lambda one, _: one, {"HOME": "x"})["key"].value == "${env:HOME}"
 
 
-def test_a_value_is_not_resolved_again():
+def test_resolved_value_is_not_resolved_again():
     assert resolved({"A": "${env:B}", "B": "secret"}, key="${env:A}") == "${env:B}"
 
 
@@ -90,7 +90,7 @@ def test_foreign_class_is_refused_without_loading():
         resolved(key="x", config__providers__env__class="com.example.Evil")
 
 
-def test_arguments_of_commands_know_the_same_words(tmp_path):
+def test_command_arguments_resolve_variables_too(tmp_path):
     providers = command_line_providers({"P": "x,y"})
     text = resolve_text("SCRAM-SHA-256=[name=a,password=${env:P}]", providers)
     assert text == "SCRAM-SHA-256=[name=a,password=x,y]"
@@ -201,7 +201,7 @@ def test_provider_settings_are_not_resolved_themselves():
         assert resolved_texts == []
 
 
-def test_words_of_commands_are_bounded_by_no_place(tmp_path):
+def test_command_arguments_may_name_any_path(tmp_path):
     (tmp_path / "s").write_text("a=b\n")
     providers = command_line_providers({"P": "x"})
     assert set(providers) == {"file", "env", "dir"}

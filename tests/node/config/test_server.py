@@ -105,7 +105,7 @@ def test_unknown_keys_warn_without_failing():
     assert config.warnings["zzz"].startswith("f.properties:")
 
 
-def test_a_file_of_apache_kafka_parses():
+def test_file_of_apache_kafka_parses():
     config = parsed(
         CONTROLLER,
         process_roles="broker,controller",
@@ -208,7 +208,7 @@ def test_metadata_log_defaults_to_first_directory():
     ("names", "cordoned"),
     [("", []), ("/b", ["/b"]), ("/b/, /a", ["/a", "/b"]), ("*", ["/a", "/b"])],
 )
-def test_cordoned_directories(names, cordoned):
+def test_cordoned_directories_are_parsed(names, cordoned):
     config = config_of(log_dirs="/a,/b", cordoned_log_dirs=names)
     assert list(map(str, config.cordoned_directories(config["cordoned.log.dirs"]))) == cordoned
 

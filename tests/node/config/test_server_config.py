@@ -24,7 +24,7 @@ def config(**changes):
     )
 
 
-def test_a_controller_needs_no_security_protocol_map():
+def test_controller_needs_no_security_protocol_map():
     assert config().controller_listeners[0].security_protocol == 0
 
 
@@ -36,7 +36,7 @@ def test_values_have_declared_types_and_kafkas_defaults():
     assert found["auto.create.topics.enable"] is True
 
 
-def test_an_unknown_key_is_kept_with_a_hint():
+def test_unknown_key_is_kept_with_hint():
     found = config(num_partitons="7")
     assert "did you mean num.partitions?" in found.warnings["num.partitons"]
 
@@ -59,14 +59,14 @@ def test_an_unknown_key_is_kept_with_a_hint():
         ({"trimaran_log_fsync": "sometimes"}, "trimaran.log.fsync", "one of: commit, none"),
     ],
 )
-def test_a_wrong_setting_is_named(changes, key, why):
+def test_invalid_setting_is_named(changes, key, why):
     with pytest.raises(ConfigError) as caught:
         config(**changes)
     assert caught.value.key == key
     assert why in caught.value.why
 
 
-def test_a_wrong_value_says_where_it_was_written():
+def test_invalid_value_is_reported_with_its_line():
     with pytest.raises(ConfigError) as caught:
         config(node_id="one")
     assert caught.value.origin == "node.properties:2"

@@ -121,7 +121,7 @@ def test_development_switch_is_visible_in_texts():
 
 
 @pytest.mark.parametrize("key", ["voters", "bootstrap.servers"])
-def test_a_number_of_thousands_of_digits_is_refused(key):
+def test_number_with_thousands_of_digits_is_refused(key):
     digits = "9" * 5000
     text = f"{digits}@h:1" if key == "voters" else f"h:{digits}"
     none = {"controller.quorum.voters": ""} if key != "voters" else {}

@@ -24,7 +24,7 @@ def test_topic_defaults_match_bounds_and_server():
         assert topic_default(server, key.name) == key.default, key.name
 
 
-def test_synonyms_are_keys():
+def test_synonyms_are_declared_broker_keys():
     for topic_key, synonyms in SERVER_SYNONYMS.items():
         assert topic_key in TOPIC_CONFIGS
         assert all(name in SERVER_CONFIGS for name, _ in synonyms)
@@ -62,12 +62,12 @@ def test_invalid_stored_value_does_not_stop_partition():
         {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"},
     ],
 )
-def test_wrong_configs(configs):
+def test_invalid_topic_configs_are_refused(configs):
     with pytest.raises(ConfigError):
         check_topic_configs(configs)
 
 
-def test_right_configs():
+def test_valid_topic_configs_are_accepted():
     check_topic_configs(
         {"cleanup.policy": "compact,delete", "retention.ms": "-1", "min.compaction.lag.ms": "5"}
     )
@@ -139,7 +139,7 @@ def test_group_config_names_its_broker_synonym():
     ]
 
 
-def test_a_node_describes_itself():
+def test_node_describes_its_own_configs():
     description = ConfigDescription(
         config_of(num_partitions="5"), image_of().configs, synonyms=False, documentation=False
     )

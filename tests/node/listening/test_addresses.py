@@ -28,7 +28,7 @@ async def test_name_is_resolved_once_for_all_waiters(monkeypatch, nursery):
     assert asked == ["unknown", "known"]
 
 
-async def test_no_more_names_are_remembered_than_allowed(monkeypatch, nursery):
+async def test_number_of_remembered_names_is_bounded(monkeypatch, nursery):
     async def getaddrinfo(host, *_, **__):
         return [(2, 1, 6, "", ("10.0.0.7", 0))]
 

@@ -20,11 +20,11 @@ from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX
     ("descriptors", "end"),
     [(20_000, 19_744), (1024, 768), (100, 75), (resource.RLIM_INFINITY, 1 << 31)],
 )
-def test_the_last_descriptors_are_for_files(descriptors, end):
+def test_last_descriptors_are_reserved_for_files(descriptors, end):
     assert descriptors_end(descriptors) == end
 
 
-def test_the_bound_is_that_of_this_process():
+def test_connection_limit_follows_process_limit():
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert limits_of(config_of()).descriptors_end == descriptors_end(soft)
 
@@ -70,7 +70,7 @@ def test_earlier_binds_are_released_on_failure():
         assert nobody_listens(port), raised
 
 
-def test_listener_may_have_its_own_bound():
+def test_listener_may_have_its_own_limit():
     own = config_of(
         **{
             "process.roles": "broker",

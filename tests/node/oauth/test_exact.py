@@ -116,7 +116,7 @@ SIGNED = [
 ]
 
 
-def test_a_signed_token_is_held_against_the_rules():
+def test_signed_token_is_checked_against_each_rule():
     def is_so(row):
         changes, rules, refusal = row
         if not rules:

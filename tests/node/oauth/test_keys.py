@@ -1,4 +1,4 @@
-"""Keys of an identity provider: which are accepted, how they are read, and malicious responses."""
+"""Keys of an identity provider: accepted kinds, parsing, and malicious responses."""
 
 import json
 
@@ -14,7 +14,7 @@ BETWEEN_MISSES = 10.0
 MEBIBYTE = 1 << 20
 
 
-def test_public_keys_that_sign_are_taken():
+def test_public_signing_keys_are_accepted():
     found = parse_keys(key_set())
     assert found["r"].algorithms[0] == "RS256"
     assert found["e"].algorithms == ("ES256",)
@@ -36,7 +36,7 @@ def test_public_keys_that_sign_are_taken():
         {},
     ],
 )
-def test_other_keys_are_passed_over(entry):
+def test_other_keys_are_skipped(entry):
     assert list(parse_keys(key_set(entry, jwk(ec_key(), "good")))) == ["good"]
     with pytest.raises(KeySetError):
         parse_keys(key_set(entry))
@@ -77,7 +77,7 @@ def test_private_key_is_not_used():
         assert list(parse_keys(key_set(private, jwk(ec_key(), "good")))) == ["good"]
 
 
-def test_a_hundred_megabytes_are_not_read():
+def test_response_of_hundred_megabytes_is_not_read():
     def endless(write):
         for _ in range(100 << 4):
             write(b" " * 65536)

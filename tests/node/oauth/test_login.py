@@ -158,7 +158,7 @@ def test_token_file_is_reread_and_stripped(tmp_path):
 
 
 @pytest.mark.parametrize("data", [None, "ä".encode(), b"x" * (MEBIBYTE + 1)])
-def test_a_file_without_a_token_is_named(tmp_path, data):
+def test_file_without_token_is_named_in_error(tmp_path, data):
     path = tmp_path / "token"
     if data is not None:
         path.write_bytes(data)

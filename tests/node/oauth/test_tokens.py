@@ -54,7 +54,7 @@ def validator(tmp_path):
         {"sub": "a:*\u2028,="},
     ],
 )
-def test_tokens_that_are_taken(validator, changes):
+def test_valid_tokens_are_accepted(validator, changes):
     found = validator().validate(token(**changes))
     assert found.subject == changes.get("sub", "alice")
     assert found.lifetime_ms <= 600_000
@@ -118,7 +118,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_tokens_that_are_refused(validator, kind):
+def test_invalid_tokens_are_refused(validator, kind):
     with pytest.raises(TokenRefused):
         validator().validate(WRONG[kind]())
 
@@ -137,7 +137,7 @@ def test_unset_audience_accepts_only_tokens_without_one(validator):
     assert anyone.validate(token(aud=None, iss=None)).subject == "alice"
 
 
-def test_a_key_signs_by_its_own_algorithm_only(validator):
+def test_key_verifies_only_its_own_algorithm(validator):
     pinned = validator(key_set(jwk(rsa_key(), "r", alg="RS256")))
     assert pinned.validate(token()).subject == "alice"
     assert pinned.validate(token(key_id=None)).subject == "alice"  # there is only one key
@@ -166,7 +166,7 @@ def test_unsecured_tokens_accept_any_claim():
 
 
 @pytest.mark.parametrize("kind", UNSECURED_WRONG)
-def test_unsecured_tokens_that_are_refused(kind):
+def test_invalid_unsecured_tokens_are_refused(kind):
     with pytest.raises(TokenRefused):
         UnsecuredTokens(RULES).validate(UNSECURED_WRONG[kind]())
 

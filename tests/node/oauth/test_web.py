@@ -1,4 +1,4 @@
-"""Requests to an identity provider end in time, whatever it sends and however slowly."""
+"""Requests to an identity provider end in time, regardless of its responses and their speed."""
 
 import socket
 import ssl
@@ -52,7 +52,7 @@ def dripping(begin, drip, tls=None):
     ids=["silence", "status", "headers", "body", "body-without-length", "continues"],
 )
 @pytest.mark.parametrize("secured", [False, True])
-def test_provider_that_drips_is_given_up(begin, drip, secured, tmp_path):
+def test_provider_that_drips_times_out(begin, drip, secured, tmp_path):
     certificates = Certificates()
     server = client = None
     if secured:
@@ -77,12 +77,12 @@ def test_provider_without_tls_handshake_times_out():
         Web(seconds_max=SECONDS).get(f"https://localhost:{port}/jwks")
 
 
-def test_whole_answer_in_time_is_taken():
+def test_complete_answer_in_time_is_accepted():
     with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"") as port:
         assert Web(seconds_max=5.0).get(f"http://localhost:{port}/jwks") == b"{}"
 
 
-def test_provider_that_is_not_there_is_named():
+def test_unreachable_provider_is_named_in_error():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(WebError, match="no answer from 127"):
@@ -100,7 +100,7 @@ def test_answer_up_to_size_bound_is_accepted(bytes_max, is_taken):
                 web.get(f"http://localhost:{port}/jwks")
 
 
-def test_provider_that_takes_no_connection_is_given_up():
+def test_provider_that_accepts_no_connection_times_out():
     """The queue is full, so the kernel accepts no connection."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))

@@ -49,7 +49,7 @@ def quota(**limits):
     st.sampled_from(["alice", "bob", "carol"]),
     st.sampled_from(["a", "b", "c"]),
 )
-def test_the_most_precise_holds(limits, user, client):
+def test_most_specific_quota_applies(limits, user, client):
     made = ClientQuota(Windows())
     made.set_limits({entity(*pair): limit for pair, limit in limits.items()})
     wanted = next((limits[key] for of in ORDER if (key := of(user, client)) in limits), None)
@@ -64,7 +64,7 @@ def test_clients_share_quota_of_their_user():
     assert made.use("bob", "a", 10_000, 0.0) == 0
 
 
-def test_each_client_has_a_default_for_itself():
+def test_default_quota_applies_to_each_client_separately():
     made = ClientQuota(Windows())
     made.set_limits({(("client-id", None),): 100.0})
     assert made.use("alice", "a", 2000, 0.0) == 10
@@ -100,7 +100,7 @@ def test_idle_entries_go_when_names_are_long(monkeypatch):
     assert len(made) == 2
 
 
-def test_the_idle_are_forgotten_and_the_many():
+def test_idle_and_excess_clients_are_forgotten():
     made = ClientQuota(Windows(), owners_max=3)
     made.set_limits({(("client-id", None),): 100.0})
     for number in range(9):
@@ -121,21 +121,21 @@ def test_addresses_have_own_or_default_quota():
         assert made.use_if_allowed(ip, 11.0) == 0
 
 
-def test_connections_that_are_refused_do_not_count():
+def test_refused_connections_do_not_count():
     made = ConnectionQuota(Windows())
     made.set_limits({(("ip", None),): 1.0})
     told = [made.use_if_allowed("10.0.0.7", 0.0) for _ in range(100)]
     assert told == pytest.approx([0] * 10 + [1.0] * 90)
 
 
-def test_without_a_quota_for_addresses_nothing_is_remembered():
+def test_no_address_is_remembered_without_quota():
     made = ConnectionQuota(Windows())
     made.set_limits({(("ip", "10.0.0.7"),): 1.0})
     assert [made.use_if_allowed("10.0.0.8", 0.0) for _ in range(100)] == [0] * 100
     assert len(made) == 0
 
 
-def test_mutations_are_counted_only_while_tokens_are_left():
+def test_mutations_are_counted_only_while_tokens_remain():
     made = MutationQuota(Windows(11, 1.0))
     made.set_limits({(("user", "alice"),): 1.0})
     assert [made.use_if_allowed("alice", "a", 10, 0.0) for _ in range(4)] == [0, 0, 9, 9]

@@ -21,7 +21,7 @@ def test_broker_finds_its_replicas_in_list(text, expected):
     assert replicas_here(text, 11) == expected
 
 
-def test_a_newer_list_replaces_the_older_one(throttle):
+def test_newer_list_replaces_the_older_one(throttle):
     throttle.set_replicas("t", [0, 7])
     throttle.set_replicas("all", ALL)
     asked = [("t", 0), ("t", 1), ("t", 7), ("all", 3), ("other", 0)]

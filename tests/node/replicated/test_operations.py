@@ -85,7 +85,7 @@ async def test_operations_wait_in_order():
     assert diary.lines == [*(f"a{i}" for i in range(7)), "b0", *(f"c{i}" for i in range(5))]
 
 
-async def test_a_step_says_how_much_it_was():
+async def test_step_reports_its_amount_of_work():
     operations = queue()
 
     def decide():

@@ -37,7 +37,7 @@ def committed(watermark, *, end_offset=5, seconds=10.0):
     return pending
 
 
-async def test_committed_response_is_told_after_the_epoch(autojump_clock):
+async def test_committed_response_is_sent_after_epoch_end(autojump_clock):
     watermark = Watermark(5)
     pending = committed(watermark)
     watermark.close()
@@ -97,14 +97,14 @@ async def test_late_commit_is_refused_in_time(autojump_clock):
     assert await outcome(committed(Watermark(4))) == (E.COORDINATOR_NOT_AVAILABLE, 10)
 
 
-async def test_unbounded_commit_is_awaited_for_ever(autojump_clock):
+async def test_commit_without_timeout_is_awaited_forever(autojump_clock):
     pending = committed(Watermark(4), seconds=float("inf"))
     with trio.move_on_after(1_000_000) as scope:
         await pending.wait()
     assert scope.cancelled_caught
 
 
-async def test_end_of_the_epoch_refuses_before_the_commit(autojump_clock, nursery):
+async def test_epoch_end_before_commit_refuses_response(autojump_clock, nursery):
     watermark = Watermark(4)
 
     async def end():
@@ -129,7 +129,7 @@ class Late(Watermark):
         await super().wait_reached(offset, deadline)
 
 
-async def test_news_of_the_last_moment_counts(autojump_clock):
+async def test_change_at_the_deadline_counts(autojump_clock):
     reached, ended = Late(lambda late: late.advance(5)), Late(lambda late: late.close())
     assert await outcome(committed(reached)) == ("told", 10)
     assert await outcome(committed(ended)) == (E.NOT_COORDINATOR, 10)

@@ -150,7 +150,7 @@ def test_long_replay_is_cut_into_steps(monkeypatch):
     assert counter.total == 15
 
 
-def test_replay_steps_have_a_measure():
+def test_replay_steps_report_their_amount_of_work():
     counter = Counter()
     assert list(counter.machine.write(counter.plus(*[1] * 60))) == [25, 25, 10]
 
@@ -168,14 +168,14 @@ async def test_marker_that_cannot_be_replayed_ends_the_epoch():
 
 
 @pytest.mark.parametrize("decide", [Counter.add, lambda counter: counter.write(counter.plus())])
-def test_ended_epoch_decides_nothing(decide):
+def test_ended_epoch_makes_no_decisions(decide):
     counter = Counter()
     counter.close()
     with pytest.raises(KafkaError, match="NOT_CONTROLLER: another node leads"):
         decide(counter)
 
 
-def test_a_turn_and_the_queue_have_bounds():
+def test_turn_and_queue_are_bounded():
     counter = Counter()
     queue = counter.machine.operations
     long = counter.add_slowly(1, operations.STEPS_PER_TURN)

@@ -106,7 +106,7 @@ async def test_failing_task_ends_the_epoch():
     assert mark.closed
 
 
-async def test_cancelling_the_leader_closes_too():
+async def test_cancelled_epoch_closes_too():
     mark = Watermark()
     with trio.move_on_after(0):
         async with open_epoch(mark.close):

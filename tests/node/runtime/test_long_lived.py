@@ -7,7 +7,7 @@ from trimaran.node.runtime.long_lived import LongLived
 OBJECTS = 10_000
 
 
-def test_frozen_once_there_are_many():
+def test_objects_are_frozen_once_there_are_many():
     gc.unfreeze()
     long_lived = LongLived()
     try:

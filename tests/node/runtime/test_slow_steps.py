@@ -43,7 +43,7 @@ def test_blocking_task_is_named_with_stack():
     assert "hold" in str(step)
 
 
-def test_waiting_is_not_holding():
+def test_waiting_does_not_count_as_blocking():
     steps = []
 
     async def main():
@@ -209,9 +209,9 @@ async def test_slow_steps_are_logged_now_and_then(clock, caplog, autojump_clock)
     assert "a task held the loop for 500 ms (0 ms CPU): unknown" in record.getMessage()
 
 
-async def test_a_stack_has_no_frames_of_trio():
+async def test_stack_has_no_frames_of_trio():
     found = slow_steps._stack_of(sys._getframe())
-    assert found[-1].endswith(" test_a_stack_has_no_frames_of_trio")
+    assert found[-1].endswith(" test_stack_has_no_frames_of_trio")
     assert not [
         item for item in found if item.startswith(("trio/", "outcome/")) or "_core/" in item
     ]

@@ -135,7 +135,7 @@ async def test_function_is_called_at_its_deadline(autojump_clock):
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.sampled_from("wac")), max_size=40))
-def test_against_the_obvious_version(steps):
+def test_watermark_matches_naive_version(steps):
     """Steps: w: a wait for the offset begins; a: the watermark advances by it; c: the oldest wait is cancelled."""
 
     async def main():

@@ -50,7 +50,7 @@ def config(certificates, tmp_path):
     return make
 
 
-def test_a_plaintext_listener_asks_for_nothing(config):
+def test_plaintext_listener_needs_no_settings(config):
     found = listener_security(config(), "PLAINTEXT")
     assert found.tls is None
     assert found.sasl is None
@@ -71,7 +71,7 @@ def test_sasl_requests_certificates_only_per_listener(config):
     assert listener_security(own, "B").tls.verify_mode == ssl.CERT_REQUIRED
 
 
-def test_pem_may_be_written_into_the_file(config, certificates):
+def test_pem_may_be_inline_in_file(config, certificates):
     key, chain = certificates.server
     found = config(
         {
@@ -83,7 +83,7 @@ def test_pem_may_be_written_into_the_file(config, certificates):
     assert listener_security(found, "A").tls is not None
 
 
-def test_users_of_plain_are_those_of_the_listener(config):
+def test_plain_users_are_those_of_the_listener(config):
     found = listener_security(config({"listener.name.c.plain.sasl.jaas.config": JAAS}), "C")
     exchange = found.sasl.mechanisms["PLAIN"]()
     assert exchange.evaluate(b"\0x\0y") == Done(Principal("x"), b"")
@@ -135,7 +135,7 @@ def test_invalid_security_key_is_named(config, listener, changes, key):
         {"ssl.truststore.type": "BCFKS"},
     ],
 )
-def test_values_are_checked(config, changes):
+def test_invalid_security_values_are_refused(config, changes):
     with pytest.raises(ConfigError):
         config(changes)
 
@@ -185,7 +185,7 @@ def test_command_uses_protocol_of_its_file(certificates):
         ),
     ],
 )
-def test_wrong_client_files_are_named(values, key):
+def test_invalid_client_files_are_named(values, key):
     with pytest.raises(ConfigError) as raised:
         of_client(**values)
     assert raised.value.key == key

@@ -120,7 +120,7 @@ def test_kerberos_is_refused_with_its_reason(changes):
         client(sasl_mechanism="GSSAPI")
 
 
-def test_kafkas_token_handler_is_known_by_name():
+def test_token_handler_of_kafka_is_recognized():
     package = "org.apache.kafka.common.security.oauthbearer"
     names = {HANDLER: f"{package}.OAuthBearerValidatorCallbackHandler"}
     found = sasl_of({"sasl.enabled.mechanisms": "OAUTHBEARER", UNSECURED: "true", **names})
@@ -155,7 +155,7 @@ def test_clients_log_in_by_token_on_request():
     assert found == ScramCredentials("SCRAM-SHA-256", "me", "mine", by_token=True)
 
 
-def test_clients_write_tokens_of_their_own_for_development():
+def test_clients_create_unsecured_tokens_for_development():
     jaas = f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="alice";'
     found = client(sasl_mechanism="OAUTHBEARER", sasl_jaas_config=jaas)
     found.prepare()
@@ -201,7 +201,7 @@ def test_clients_read_tokens_from_a_file(tmp_path):
         ),
     ],
 )
-def test_clients_that_lack_something(changes, key):
+def test_incomplete_client_settings_are_refused(changes, key):
     with pytest.raises(ConfigError) as raised:
         client(**changes)
     assert raised.value.key == key
@@ -211,7 +211,7 @@ def test_clients_that_lack_something(changes, key):
 CALLBACK = "trimaran.sasl.plain.callback"
 
 
-def test_a_package_may_check_passwords(monkeypatch):
+def test_package_may_check_passwords(monkeypatch):
     point = EntryPoint("ldap", "operator:eq", "trimaran.sasl.plain")
     monkeypatch.setattr("trimaran.node.security.plain.entry_points", lambda group: [point])
     found = sasl_of({"sasl.enabled.mechanisms": "PLAIN", CALLBACK: "ldap"})

@@ -195,7 +195,7 @@ def test_unusable_entry_point_is_refused_with_reason(monkeypatch, targets, said)
     assert refused.value.fix == "install the package that has it, or correct the name"
 
 
-def test_tls_settings_take_each_of_their_keys():
+def test_tls_settings_use_each_of_their_keys():
     found = _tls_settings(lambda key: key, "required")
     assert found == TlsSettings(
         keystore_type="ssl.keystore.type",
@@ -239,7 +239,7 @@ def test_identity_providers_use_configured_trust(certificates, tmp_path):
     (tmp_path / "ca.pem").write_text(certificates.ca)
     by_file = _web(of_stores(ssl_truststore_location=str(tmp_path / "ca.pem"))).tls
     assert by_file.get_ca_certs() == by_text.get_ca_certs()
-    # Their own certificate is used only by nodes, so an unreadable one does not matter.
+    # Only nodes use their own certificate, so an unreadable one does not matter.
     lacking = of_stores(
         ssl_truststore_certificates=certificates.ca, ssl_keystore_location="/none/at/all"
     )
@@ -257,7 +257,7 @@ def test_identity_providers_use_configured_trust(certificates, tmp_path):
     )
 
 
-def test_keys_of_clients_are_those_of_the_table():
+def test_client_keys_are_those_of_the_table():
     assert is_client_key("security.protocol")
     assert is_client_key("sasl.jaas.config")
     assert not is_client_key("bootstrap.servers")
@@ -290,7 +290,7 @@ def test_listener_has_certificate_names_and_users(certificates):
     assert (plain.tls, plain.sasl) == (None, None)
 
 
-def test_accounts_are_found_where_the_node_says():
+def test_accounts_come_from_the_node():
     logins = Logins(find_account=SimpleNamespace())
     config = config_of(**BASE | {"sasl.enabled.mechanisms": "SCRAM-SHA-256"})
     found = listener_security(config, "A", logins).sasl

@@ -47,5 +47,5 @@ def test_entities_are_written_as_commands_take_them(entity, text):
         ("loss", "losses"),
     ],
 )
-def test_plurals(noun, plural):
+def test_noun_has_its_plural(noun, plural):
     assert plural_of(noun) == plural

@@ -60,7 +60,7 @@ def is_whole(active_controller):
     return active_controller.state.index == PartitionIndex.of(active_controller.image.topics)
 
 
-def test_all_of_a_decision_is_one_batch(active_controller, log):
+def test_decision_is_written_as_one_batch(active_controller, log):
     assert at_once(active_controller.write(Result(TOPIC, "made"))) == "made"
     assert log.batches == [(5, TOPIC)]
     assert active_controller.next_offset == END + len(TOPIC)
@@ -167,7 +167,7 @@ def test_closed_connection_wakes_broker_checks(active_controller):
     assert active_controller.suspected.is_set()
 
 
-def test_a_change_cut_short_ends_the_epoch(active_controller, log, monkeypatch):
+def test_interrupted_change_ends_the_epoch(active_controller, log, monkeypatch):
     """The log has a part of the records that the state does not have."""
     monkeypatch.setattr(module, "RECORDS_PER_BATCH", 4)
     log.fails_at = 1

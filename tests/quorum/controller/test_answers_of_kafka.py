@@ -215,14 +215,14 @@ def by_hand(*assignments):
         (wanted(partitions=9_999), "NONE", None),
     ],
 )
-def test_creating_a_topic(asked, code, text):
+def test_topic_creation_answers_like_kafka(asked, code, text):
     result = at_once(
         create_topics(CreateTopicsRequest(topics=[asked], validate_only=True), STATE, RULES)
     )
     assert one_error(result.response.topics[0]) == (code, text)
 
 
-def test_creating_a_topic_twice():
+def test_duplicate_topics_answer_like_kafka():
     asked = CreateTopicsRequest(topics=[wanted("d"), wanted("d"), wanted("e")])
     answers = {
         each_topic.name: one_error(each_topic)
@@ -240,7 +240,7 @@ def test_creating_a_topic_twice():
         ([10_000], "Unable to perform excessively large batch operation."),
     ],
 )
-def test_creating_too_much(counts, text):
+def test_too_many_partitions_answer_like_kafka(counts, text):
     """C5."""
     asked = [wanted(f"n{i}", partitions=count) for i, count in enumerate(counts)]
     with pytest.raises(KafkaError) as caught:
@@ -304,7 +304,7 @@ def test_creating_too_much(counts, text):
         ("base", 4, None, "NONE", None),
     ],
 )
-def test_adding_partitions(name, count, assigned, code, text):
+def test_added_partitions_answer_like_kafka(name, count, assigned, code, text):
     given = assigned and [CreatePartitionsAssignment(broker_ids=ids) for ids in assigned]
     asked = CreatePartitionsTopic(name=name, count=count, assignments=given)
     request = CreatePartitionsRequest(topics=[asked], timeout_ms=0, validate_only=True)
@@ -337,7 +337,7 @@ def test_adding_partitions(name, count, assigned, code, text):
         ([(None, uid(9))] * 2, "INVALID_REQUEST", "Duplicate topic id."),
     ],
 )
-def test_deleting_a_topic(asked, code, text):
+def test_topic_deletion_answers_like_kafka(asked, code, text):
     states = [DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in asked]
     request = DeleteTopicsRequest(topics=states, topic_names=[], timeout_ms=0)
     result = at_once(delete_topics(request, IMAGE, enabled=True, version=6))
@@ -365,7 +365,7 @@ def test_deleting_a_topic(asked, code, text):
         ),
     ],
 )
-def test_electing_a_leader(kind, name, index, code, text):
+def test_leader_election_answers_like_kafka(kind, name, index, code, text):
     asked = [TopicPartitions(topic=name, partitions=[index])]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=asked)
     result = at_once(elect_leaders(request, STATE))
@@ -401,7 +401,7 @@ def test_electing_a_leader(kind, name, index, code, text):
         ),
     ],
 )
-def test_moving_a_partition(name, index, replicas, code, text):
+def test_reassignment_answers_like_kafka(name, index, replicas, code, text):
     asked = ReassignablePartition(partition_index=index, replicas=replicas)
     request = AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=code != "INVALID_REPLICATION_FACTOR",
@@ -411,7 +411,7 @@ def test_moving_a_partition(name, index, replicas, code, text):
     assert one_error(result.response.responses[0].partitions[0]) == (code, text)
 
 
-def test_unregistering_a_broker_that_is_not():
+def test_unregistering_unknown_broker_answers_like_kafka():
     with pytest.raises(KafkaError) as caught:
         at_once(unregister_broker(STATE, 77))
     assert caught.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

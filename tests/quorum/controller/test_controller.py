@@ -44,7 +44,7 @@ async def test_inactive_controller_decides_nothing(mock_clock):
     controller.connection_ended(1, 1)  # concerns no broker
 
 
-async def test_answer_comes_after_commit(mock_clock):
+async def test_answer_is_sent_after_commit(mock_clock):
     async with solo(features()) as one:
         one.log.held = True
         answer = started(one.controller.submit(decision(topic("t", 1))))
@@ -149,7 +149,7 @@ async def test_epoch_ends_with_first_commit_of_later_one(mock_clock):
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_records_are_of_the_level_that_is_committed():
+def test_records_have_the_committed_level():
     """A standby may have to lead at once; without a level it does not know which versions of records to write."""
     controller = standby()
     controller.node.metadata_version = 30

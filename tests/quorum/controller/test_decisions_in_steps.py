@@ -55,7 +55,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("cls", "path"), CASES)
-def test_each_item_is_a_step(cls, path):
+def test_each_item_is_a_separate_step(cls, path):
     request = large_request(cls, cls.VERSIONS.high, path, COUNT)
     if hasattr(request, "broker_id"):
         request.broker_id, request.broker_epoch = 1, IMAGE.cluster.brokers[1].epoch

@@ -73,11 +73,11 @@ def test_changes_of_heartbeat_need_not_be_atomic():
     assert not beat(image_of(features(), broker(1))).atomic
 
 
-def test_a_broker_that_wants_to_stay_fenced_does():
+def test_broker_stays_fenced_on_request():
     assert beat(image_of(features(), broker(1, fenced=True)), want_fence=True).records == []
 
 
-def test_a_live_broker_changes_nothing():
+def test_heartbeat_of_live_broker_changes_nothing():
     result = beat(image_of(features(), broker(1)))
     assert (result.records, result.response.state, result.response.is_fenced) == (
         [],
@@ -86,13 +86,13 @@ def test_a_live_broker_changes_nothing():
     )
 
 
-def test_a_broker_can_ask_to_be_fenced():
+def test_broker_is_fenced_on_request():
     image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
     result = beat(image, want_fence=True)
     assert result.records == [change(1, 0, isr=[2], leader=2), changed_broker(1, fenced=1)]
 
 
-def test_a_fenced_broker_may_go_at_once():
+def test_fenced_broker_may_stop_at_once():
     result = beat(image_of(features(), broker(1, fenced=True)), want_shut_down=True)
     assert (result.response.should_shut_down, result.records) == (True, [])
 
@@ -104,7 +104,7 @@ def test_broker_without_leaderships_may_stop_at_once():
     assert result.records == [change(1, 0, isr=[2]), changed_broker(1, fenced=1)]
 
 
-def test_a_leader_hands_over_before_it_goes():
+def test_stopping_leader_hands_over_first():
     image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
     result = beat(image, want_shut_down=True)
     assert result.response.shutting_down
@@ -169,25 +169,25 @@ def test_broker_fenced_while_stopping_may_return():
         ({"led": True, "want_fence": True}, BrokerControlState.SHUTDOWN_NOW),  # it does not wait
     ],
 )
-def test_how_a_broker_leaves(more, state):
+def test_stopping_broker_reaches_expected_state(more, state):
     assert following(broker(1), want_shut_down=True, **more) is state
 
 
-def test_a_leader_without_successor_keeps_its_partition():
+def test_leader_without_successor_keeps_its_partition():
     image = image_of(features(), broker(1), topic("t", 1), partition(1, 0, [1]))
     result = beat(image, want_shut_down=True)
     found = image_of(*result.records, base=image).topics.by_name["t"].partitions[0]
     assert (found.leader, found.isr) == (-1, (1,))
 
 
-def test_a_heartbeat_of_another_incarnation():
+def test_heartbeat_of_another_incarnation_is_refused():
     for image in (image_of(features(), broker(1)), image_of(features())):
         with pytest.raises(KafkaError) as caught:
             beat(image, epoch=7)
         assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_a_directory_that_failed_takes_its_replicas_out():
+def test_failed_directory_removes_its_replicas_from_isrs():
     image = image_of(
         features(),
         broker(1, log_dirs=[uid(501), uid(601)]),

@@ -58,7 +58,7 @@ def test_unconfigured_host_is_the_machines_name(monkeypatch, host, advertised):
         ({"delegation_token_secret_key": "k"}, 60, 40.0),
     ],
 )
-def test_times_are_those_of_the_configuration(keys, balance, token_sweep):
+def test_times_follow_the_configuration(keys, balance, token_sweep):
     config = config_of(
         broker_session_timeout_ms=10_000,
         metadata_max_idle_interval_ms=20_000,
@@ -123,7 +123,7 @@ async def test_a_broker_joins_and_leads_a_topic(tmp_path):
 
 
 @pytest.mark.slow
-async def test_everything_is_there_after_a_restart(tmp_path):
+async def test_restarted_controller_keeps_all_metadata(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         async with connected_to(await nodes.active()) as connection:
             one = nodes.scripted_broker(connection, 1)
@@ -245,7 +245,7 @@ async def test_blocked_controller_keeps_lease_that_ends_next(tmp_path, mock_cloc
         assert leases.get(1, one.epoch) is lease
 
 
-async def test_controlled_shutdown(tmp_path):
+async def test_stopping_broker_leaves_after_all_have_applied(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection:
@@ -286,7 +286,7 @@ async def test_new_active_controller_continues_for_predecessor(tmp_path):
             assert one.epoch == second.loader.image.cluster.brokers[1].epoch
 
 
-async def test_a_level_counts_from_when_it_is_written(tmp_path):
+async def test_level_counts_once_it_is_written(tmp_path):
     """The next decision may need it, though neither it nor earlier records are committed yet."""
     format_paths([tmp_path / "1"], CLUSTER_ID, 1, features={"metadata.version": 29})
     async with cluster(tmp_path, brokers=0) as nodes:

@@ -17,13 +17,13 @@ def test_password_yields_keys_for_server():
     assert (record.stored_key, record.server_key) == (expected.stored_key, expected.server_key)
 
 
-def test_a_salted_password_is_taken_too():
+def test_salted_password_is_accepted_too():
     salted = base64.b64encode(salted_password("sha256", "pw", b"salty", 4096)).decode()
     record = scram_record(f"SCRAM-SHA-256=[name=a,salt={SALT},saltedpassword={salted}]")
     assert record.stored_key == credential_of("sha256", "pw", b"salty", 4096).stored_key
 
 
-def test_secrets_may_stand_elsewhere():
+def test_secret_may_be_a_variable():
     text = "SCRAM-SHA-256=[name=a,password=${x},salt=AAAA]"
     record = scram_record(text, lambda value: value.replace("${x}", "p,w]"))
     assert record.stored_key == credential_of("sha256", "p,w]", b"\0\0\0", 4096).stored_key

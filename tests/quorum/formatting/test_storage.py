@@ -42,7 +42,7 @@ def test_all_directories_of_a_node_are_formatted(tmp_path):
     ]
 
 
-def test_a_cluster_may_begin_at_an_older_level(tmp_path):
+def test_cluster_may_begin_at_an_older_level(tmp_path):
     """For nodes of Apache Kafka that know no newer level: 21 is the newest of 3.9."""
     format_directories(config_of(log_dirs=tmp_path / "old"), ID, features={"metadata.version": 21})
     level = FeatureLevelRecord(name="metadata.version", feature_level=21)
@@ -106,13 +106,13 @@ def test_new_cluster_has_features_of_its_release(tmp_path, chosen, others):
         ),
     ],
 )
-def test_levels_that_cannot_be_are_refused(tmp_path, chosen, why):
+def test_impossible_levels_are_refused(tmp_path, chosen, why):
     with pytest.raises(FormatError, match=why):
         format_directories(config_of(log_dirs=tmp_path / "new"), ID, features=chosen)
     assert not (tmp_path / "new").exists()
 
 
-def test_a_formatted_directory_is_left_alone(tmp_path):
+def test_formatted_directory_is_left_alone(tmp_path):
     config = config_of(log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'}")
     format_directories(config_of(log_dirs=tmp_path / "a"), ID)
     before = MetaProperties.load(tmp_path / "a")
@@ -136,7 +136,7 @@ def test_a_damaged_identity_is_refused(tmp_path):
         format_directories(config_of(log_dirs=tmp_path), ID, ignore_formatted=True)
 
 
-def test_a_cluster_needs_an_id(tmp_path):
+def test_cluster_needs_an_id(tmp_path):
     with pytest.raises(FormatError):
         format_directories(config_of(log_dirs=tmp_path), "")
 
@@ -145,7 +145,7 @@ def test_a_directory_without_bootstrap_gets_the_newest_levels(tmp_path):
     assert read_bootstrap(tmp_path) == bootstrap_records()
 
 
-def test_a_damaged_bootstrap_is_no_bootstrap(tmp_path):
+def test_damaged_bootstrap_file_is_ignored(tmp_path):
     format_directories(config_of(log_dirs=tmp_path), ID)
     path = tmp_path / "bootstrap.checkpoint"
     data = path.read_bytes()
@@ -155,7 +155,7 @@ def test_a_damaged_bootstrap_is_no_bootstrap(tmp_path):
             read_bootstrap(tmp_path)
 
 
-def test_ids_are_new_and_no_options():
+def test_random_ids_are_unique_without_leading_dash():
     ids = {random_uuid() for _ in range(200)}
     assert len(ids) == 200
     assert all(len(uuid_from_text(id_)) == 16 and not id_.startswith("-") for id_ in ids)
@@ -174,7 +174,7 @@ def voters_of(path):
     return history
 
 
-def test_a_directory_begins_with_its_first_voters(tmp_path):
+def test_directory_begins_with_its_first_voters(tmp_path):
     config = config_of(log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'}", **DYNAMIC)
     voters = parse_initial_voters(
         f"1@h:9093:{DIRECTORY},2@[::1]:9094:{random_uuid()}", "CONTROLLER"
@@ -190,14 +190,14 @@ def test_a_directory_begins_with_its_first_voters(tmp_path):
     assert [voter.endpoints[0].host for voter in voters] == ["h", "::1"]
 
 
-def test_node_that_is_no_voter_keeps_own_id(tmp_path):
+def test_non_voter_keeps_own_directory_id(tmp_path):
     voters = parse_initial_voters(f"2@h:9093:{DIRECTORY}", "CONTROLLER")
     format_directories(config_of(log_dirs=tmp_path / "a", **DYNAMIC), ID, voters=voters)
     assert voters_of(tmp_path / "a").voters.ids == (2,)
     assert MetaProperties.load(tmp_path / "a").directory_id != uuid_from_text(DIRECTORY)
 
 
-def test_a_controller_alone_listens_where_it_says():
+def test_standalone_controller_is_voter_at_its_listener():
     voters = standalone_voter(config_of(**DYNAMIC), bytes([7]) * 16)
     (voter,) = voters
     assert (voter.key, voter.kraft_version_max) == (ReplicaKey(1, bytes([7]) * 16), 1)
@@ -226,7 +226,7 @@ def test_invalid_voters_are_refused(text):
         (DYNAMIC, True, 1, None),
     ],
 )
-def test_a_quorum_is_static_or_dynamic(changes, is_dynamic, version, why):
+def test_quorum_is_static_or_dynamic(changes, is_dynamic, version, why):
     config = config_of(**changes)
     if why is None:
         check_quorum_kind(config, is_dynamic=is_dynamic, kraft_version=version)

@@ -28,7 +28,7 @@ def addition(**changes):
         ({}, ErrorCode.REQUEST_TIMED_OUT),  # its port refuses connections
     ],
 )
-async def test_voters_that_are_not_taken(tmp_path, changes, code):
+async def test_invalid_voters_are_not_added(tmp_path, changes, code):
     async with dynamic_leader_client(tmp_path) as one:
         answer = await one.call(addition(**changes))
         assert ErrorCode(answer.error_code) is code

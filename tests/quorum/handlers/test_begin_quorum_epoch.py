@@ -25,7 +25,7 @@ def beginning(epoch, *, leader=LEADER, cluster_id=CLUSTER_ID):
 @pytest.mark.parametrize(
     "topics", [[], [BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[])]]
 )
-def test_one_about_nothing_is_invalid(topics):
+def test_request_without_one_partition_is_invalid(topics):
     answer = refusal(begin_quorum_epoch, BeginQuorumEpochRequest(topics=topics))
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 

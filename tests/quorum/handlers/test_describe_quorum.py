@@ -17,12 +17,12 @@ from trimaran.wire.messages.describe_quorum import (
 @pytest.mark.parametrize(
     "topics", [[], [DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[])]]
 )
-def test_one_about_nothing_is_invalid(topics):
+def test_request_without_one_partition_is_invalid(topics):
     answer = describe_quorum(DescribeQuorumRequest(topics=topics), None, None)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_quorums_of_other_topics_are_unknown():
+def test_quorum_of_other_topic_is_unknown():
     partition = DescribeQuorumRequestPartitionData(partition_index=3)
     topic = DescribeQuorumRequestTopicData(topic_name="orders", partitions=[partition])
     answer = describe_quorum(DescribeQuorumRequest(topics=[topic]), None, None)

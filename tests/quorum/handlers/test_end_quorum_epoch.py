@@ -25,7 +25,7 @@ def end(epoch, *, leader=2, cluster_id=CLUSTER_ID):
 @pytest.mark.parametrize(
     "topics", [[], [EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[])]]
 )
-def test_one_about_nothing_is_invalid(topics):
+def test_request_without_one_partition_is_invalid(topics):
     answer = refusal(end_quorum_epoch, EndQuorumEpochRequest(topics=topics))
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 

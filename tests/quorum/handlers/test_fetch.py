@@ -23,7 +23,7 @@ def wanted(*, offset=0, epoch=1, last_epoch=0, cluster_id=CLUSTER_ID):
 
 
 @pytest.mark.parametrize("topics", [[], [FetchTopic(topic_id=TOPIC_ID, partitions=[])]])
-def test_one_about_nothing_is_invalid(topics):
+def test_request_without_one_partition_is_invalid(topics):
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics)
     answer = refusal(fetch, request, 17)
     assert (answer.error_code, answer.responses) == (ErrorCode.INVALID_REQUEST, [])

@@ -31,12 +31,12 @@ def piece(snapshot, *, epoch=1, position=0, max_bytes=1 << 20, cluster_id=CLUSTE
 @pytest.mark.parametrize(
     "topics", [[], [FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=[])]]
 )
-def test_one_about_nothing_is_invalid(topics):
+def test_request_without_one_partition_is_invalid(topics):
     answer = refusal(fetch_snapshot, FetchSnapshotRequest(topics=topics))
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 
 
-async def test_pieces_make_the_file(tmp_path):
+async def test_pieces_form_the_whole_file(tmp_path):
     async with leader_client(tmp_path) as one:
         await write_snapshot(one.member)
         snapshot = one.member.node.log.latest_snapshot

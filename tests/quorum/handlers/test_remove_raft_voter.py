@@ -16,7 +16,7 @@ from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
         ({"voter_directory_id": b"d" * 16}, ErrorCode.VOTER_NOT_FOUND),
     ],
 )
-async def test_voters_that_are_none(tmp_path, changes, code):
+async def test_unknown_voters_are_not_removed(tmp_path, changes, code):
     async with dynamic_leader_client(tmp_path) as one:
         request = RemoveRaftVoterRequest(
             cluster_id=CLUSTER_ID, voter_id=1, voter_directory_id=b"\1" * 16

@@ -35,7 +35,7 @@ def update(epoch, **changes):
         ({}, ErrorCode.INVALID_REQUEST),  # for the leader itself, which sends no update
     ],
 )
-async def test_updates_that_are_refused(tmp_path, changes, code):
+async def test_invalid_voter_updates_are_refused(tmp_path, changes, code):
     async with dynamic_leader_client(tmp_path) as one:
         answer = await one.call(update(one.epoch, **changes))
         assert ErrorCode(answer.error_code) is code

@@ -42,7 +42,7 @@ def topics(*names, partitions=1, index=0, epoch=1, last_offset=0):
         topics(TOPIC, index=1),
     ],
 )
-def test_a_vote_about_nothing_is_invalid(wrong):
+def test_vote_without_one_partition_is_invalid(wrong):
     answer = refusal(vote, VoteRequest(topics=wrong))
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 

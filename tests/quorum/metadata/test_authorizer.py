@@ -80,7 +80,7 @@ def test_verdict_names_the_deciding_acl():
         ([acl("t"), acl("t", DENY), acl("u")], True),
     ],
 )
-def test_some_resource_of_a_type(acls, allowed):
+def test_allow_counts_unless_deny_covers_it(acls, allowed):
     """KIP-679: an ALLOW is effective unless a DENY covers its whole pattern."""
     assert judge_by_type(AclIndex.of(acls), "User:alice", "h", WRITE).allowed == allowed
 

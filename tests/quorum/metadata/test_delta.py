@@ -49,7 +49,7 @@ def test_every_record_type_of_the_log_is_known():
     assert {*METADATA_RECORDS.values(), UnknownRecord} == set(_REPLAYS)
 
 
-def test_a_record_that_is_none_is_refused():
+def test_message_that_is_no_record_is_refused():
     from trimaran.wire.messages.fetch import FetchResponse
 
     with pytest.raises(RemoteProtocolError):
@@ -59,7 +59,7 @@ def test_a_record_that_is_none_is_refused():
 # --- topics
 
 
-def test_a_topic_with_partitions():
+def test_topic_gets_its_partitions():
     image = image_of(topic("t", 1), partition(1, 0, [1, 2]), partition(1, 1, [2, 1]))
     found = image.topics.by_name["t"]
     assert image.topics.by_id[uid(1)] is found
@@ -77,12 +77,12 @@ def test_partition_epoch_always_grows_leader_epoch_with_leader():
     assert (found.leader, found.isr, found.leader_epoch, found.partition_epoch) == (2, (2,), 5, 9)
 
 
-def test_naming_the_same_leader_begins_a_leader_epoch():
+def test_record_with_same_leader_begins_leader_epoch():
     image = image_of(topic("t", 1), partition(1, 0, [1, 2]), change(1, 0, leader=1))
     assert image.topics.by_name["t"].partitions[0].leader_epoch == 1
 
 
-def test_a_change_of_replicas_and_directories():
+def test_replicas_and_directories_change_together():
     image = image_of(
         topic("t", 1),
         partition(1, 0, [1, 2]),
@@ -106,12 +106,12 @@ def test_log_without_directories_leaves_them_to_brokers():
     assert image.topics.by_name["t"].partitions[0].directories == (MIGRATING_DIRECTORY,) * 2
 
 
-def test_directories_must_be_as_many_as_replicas():
+def test_directory_count_must_equal_replica_count():
     with pytest.raises(RemoteProtocolError):
         replay([topic("t", 1), partition(1, 0, [1, 2], directories=[uid(501)])])
 
 
-def test_a_topic_created_and_deleted_leaves_no_trace():
+def test_topic_created_and_deleted_leaves_no_trace():
     delta = replay(
         [
             topic("t", 1),
@@ -126,7 +126,7 @@ def test_a_topic_created_and_deleted_leaves_no_trace():
     assert delta.apply(SOMEWHERE).topics == MetadataDelta(delta.image).apply(SOMEWHERE).topics
 
 
-def test_a_topic_deleted_and_made_again_is_both():
+def test_recreated_topic_is_deleted_and_created():
     image = image_of(topic("t", 1), partition(1, 0, [1]), config("retention.ms", "1"))
     delta = replay([RemoveTopicRecord(topic_id=uid(1)), topic("t", 2), partition(2, 0, [2])], image)
     assert delta.topics.created == {uid(2): "t"}
@@ -138,7 +138,7 @@ def test_a_topic_deleted_and_made_again_is_both():
     assert after.configs.of(2, "t") == Map()
 
 
-def test_deleting_a_topic_that_was_changed_before():
+def test_changed_topic_can_be_deleted():
     image = image_of(topic("t", 1), partition(1, 0, [1, 2]))
     delta = replay([change(1, 0, isr=[1]), RemoveTopicRecord(topic_id=uid(1))], image)
     assert delta.topics.changed == {}
@@ -170,7 +170,7 @@ def test_log_not_matching_image_is_detected(record):
         replay([record], image)
 
 
-def test_nothing_changes_in_a_topic_that_is_gone():
+def test_change_of_deleted_topic_is_refused():
     image = image_of(topic("t", 1), partition(1, 0, [1]))
     with pytest.raises(RemoteProtocolError):
         replay([RemoveTopicRecord(topic_id=uid(1)), change(1, 0, isr=[1])], image)
@@ -195,7 +195,7 @@ def test_eligible_leaders_are_kept_and_cleared():
 # --- cluster
 
 
-def test_a_broker_registers_is_unfenced_fenced_and_removed():
+def test_broker_is_registered_unfenced_fenced_and_removed():
     image = image_of(broker(1, fenced=True))
     assert not image.cluster.brokers[1].active
     image = image_of(changed_broker(1, fenced=-1), base=image)
@@ -207,13 +207,13 @@ def test_a_broker_registers_is_unfenced_fenced_and_removed():
     assert delta.apply(SOMEWHERE).cluster.brokers == Map()
 
 
-def test_the_old_fencing_records():
+def test_old_fencing_records_are_applied():
     image = image_of(broker(1, fenced=True), UnfenceBrokerRecord(id=1, epoch=101))
     assert not image.cluster.brokers[1].fenced
     assert image_of(FenceBrokerRecord(id=1, epoch=101), base=image).cluster.brokers[1].fenced
 
 
-def test_controlled_shutdown_and_directories():
+def test_broker_change_sets_shutdown_and_directories():
     image = image_of(
         broker(1),
         changed_broker(1, in_controlled_shutdown=1, log_dirs=[uid(7)], cordoned_log_dirs=[]),
@@ -224,7 +224,7 @@ def test_controlled_shutdown_and_directories():
     assert (found.directories, found.cordoned_directories) == ((uid(7),), ())
 
 
-def test_a_change_that_changes_nothing_is_no_change():
+def test_ineffective_change_leaves_image_unchanged():
     delta = replay([changed_broker(1, fenced=-1)], image_of(broker(1, fenced=False)))
     assert delta.cluster.changed_brokers == {}
 
@@ -232,12 +232,12 @@ def test_a_change_that_changes_nothing_is_no_change():
 @pytest.mark.parametrize(
     "record", [changed_broker(1, epoch=7, fenced=1), changed_broker(2, fenced=1)]
 )
-def test_records_of_another_incarnation_do_not_belong(record):
+def test_records_of_another_incarnation_are_refused(record):
     with pytest.raises(RemoteProtocolError):
         replay([record], image_of(broker(1)))
 
 
-def test_a_controller_registers():
+def test_controller_registration_is_applied():
     record = RegisterControllerRecord(
         controller_id=3,
         incarnation_id=uid(3),
@@ -252,7 +252,7 @@ def test_a_controller_registers():
 # --- the rest
 
 
-def test_configs_are_set_and_taken_away():
+def test_configs_are_set_and_deleted():
     image = image_of(config("a", "1"), config("b", "2"), config("a", "1", (4, "")))
     delta = replay([config("a", None), config("c", "3")], image)
     assert delta.configs.changed == {(2, "t"): {"a": None, "c": "3"}}
@@ -266,7 +266,7 @@ def test_a_resource_without_configs_has_no_entry():
     assert image_of(config("a", None), base=image).configs.by_resource == Map()
 
 
-def test_features_and_their_end():
+def test_feature_at_level_zero_is_removed():
     image = image_of(features(), FeatureLevelRecord(name="group.version", feature_level=1))
     assert (image.features.metadata_version, dict(image.features.levels)) == (
         30,
@@ -282,7 +282,7 @@ def test_quorum_level_is_no_feature_of_image():
     )
 
 
-def test_producer_ids():
+def test_next_producer_id_follows_its_record():
     assert image_of().producer_ids.next_producer_id == -1
     image = image_of(ProducerIdsRecord(broker_id=1, next_producer_id=1000))
     assert image.producer_ids.next_producer_id == 1000
@@ -324,14 +324,14 @@ def test_stored_records_are_kept_until_removed(added, removed, part):
     assert getattr(image_of(removed, base=image), part) == Map()
 
 
-def test_records_that_say_nothing_change_nothing():
+def test_no_op_records_change_nothing():
     image = image_of(topic("t", 1), partition(1, 0, [1]))
     after = image_of(NoOpRecord(), ZkMigrationStateRecord(zk_migration_state=3), base=image)
     assert after.topics is image.topics
     assert after.same_content(image)
 
 
-def test_an_image_is_not_changed_by_its_deltas():
+def test_delta_does_not_change_its_image():
     image = image_of(topic("t", 1), partition(1, 0, [1, 2]), broker(1), config("a", "1"))
     before = (image.topics, image.cluster, image.configs)
     replay(

@@ -36,7 +36,7 @@ def batch(base_offset, *records, control=False):
     return CommittedBatch(base_offset, base_offset + count - 1, 3, 5000, 70, records)
 
 
-def test_every_batch_is_published_with_its_provenance():
+def test_batch_is_published_with_its_provenance():
     told = Told()
     loader = MetadataLoader([told])
     loader.apply_committed(batch(0, control=True))
@@ -49,7 +49,7 @@ def test_every_batch_is_published_with_its_provenance():
     assert (manifest.is_snapshot, manifest.batch_count, manifest.size_bytes) == (False, 1, 70)
 
 
-def test_a_transaction_becomes_visible_at_its_end():
+def test_transaction_becomes_visible_at_its_end():
     told = Told()
     loader = MetadataLoader([told])
     loader.apply_committed(batch(0, BeginTransactionRecord(), topic("t", 1)))
@@ -70,7 +70,7 @@ def test_records_before_transaction_are_published_at_once():
     assert told.offsets() == [0]
 
 
-def test_a_transaction_that_is_aborted_never_was():
+def test_aborted_transaction_is_never_visible():
     told = Told()
     loader = MetadataLoader([told])
     loader.apply_committed(batch(0, BeginTransactionRecord(), topic("t", 1)))
@@ -78,7 +78,7 @@ def test_a_transaction_that_is_aborted_never_was():
     assert told.names() == [["u"]]
 
 
-def test_a_snapshot_replaces_everything_and_tells_the_difference():
+def test_snapshot_replaces_everything_and_publishes_the_difference():
     told = Told()
     loader = MetadataLoader([told])
     loader.apply_committed(batch(0, topic("old", 1), topic("kept", 2)))
@@ -91,7 +91,7 @@ def test_a_snapshot_replaces_everything_and_tells_the_difference():
     assert manifest.provenance == (49, 7, 9000)
 
 
-def test_late_publisher_gets_everything():
+def test_late_publisher_gets_whole_image():
     loader = MetadataLoader()
     loader.apply_committed(batch(0, topic("t", 1), partition(1, 0, [1])))
     told, another = Told(), Told()

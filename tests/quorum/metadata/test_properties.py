@@ -124,7 +124,7 @@ def answers(delta: MetadataDelta) -> dict:
 
 
 @given(histories())
-def test_image_to_records_to_image(records):
+def test_image_survives_conversion_to_records(records):
     image = image_of(*records)
     again = image_of(*image_to_records(image))
     assert again == image
@@ -132,7 +132,7 @@ def test_image_to_records_to_image(records):
 
 
 @given(histories())
-def test_delta_from_nothing_equals_a_snapshot(records):
+def test_delta_from_empty_image_equals_snapshot(records):
     image = image_of(*records)
     delta = delta_from_nothing(image)
     assert answers(delta) == answers(replay(image_to_records(image), EMPTY))
@@ -182,7 +182,7 @@ def test_records_survive_their_bytes(records):
     assert image_of(*again) == image
 
 
-def test_names_and_ids_agree():
+def test_topics_by_name_and_id_agree():
     image = image_of(topic("t", 1), topic("u", 2), partition(1, 0, [1]))
     assert (
         {t.id for t in image.topics.by_name.values()} == set(image.topics.by_id) == {uid(1), uid(2)}

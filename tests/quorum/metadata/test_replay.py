@@ -71,7 +71,7 @@ def names(replay):
     return sorted(replay.state.image.topics.by_name)
 
 
-def test_any_offset_of_a_log():
+def test_replay_stops_at_any_offset():
     batches = log([topic(1), topic(2)], [topic(3)])
     found = {upto: names(replayed(batches, upto)) for upto in range(5)}
     assert found == {0: [], 1: [], 2: ["t1"], 3: ["t1", "t2"], 4: ["t1", "t2", "t3"]}
@@ -81,7 +81,7 @@ def test_any_offset_of_a_log():
     assert names(replay) == ["t1", "t2", "t3"]
 
 
-def test_a_snapshot_is_the_log_up_to_it():
+def test_snapshot_replaces_the_log_before_it():
     batches = log([topic(1), CONFIG], [topic(2)], [topic(3)])
     whole = replayed(batches, 4).state.image
     values = [encode_metadata_record(r, 0) for r in image_to_records(whole)]
@@ -106,7 +106,7 @@ def test_record_transactions_become_visible_at_their_end(end, seen):
     assert names(replayed(batches)) == seen
 
 
-def test_a_branch_goes_on_by_itself():
+def test_branch_advances_independently():
     batches = log([topic(1)], [topic(2)])
     replay = replayed(batches, 2)
     branch = replay.branch()
@@ -170,7 +170,7 @@ def test_records_of_later_kafka_are_counted_and_skipped():
     assert state_as_json(replay.state)["unknown_records"]["count"] == 1
 
 
-def test_epochs_and_the_silence_between_them():
+def test_epochs_have_ranges_and_gaps():
     batches = log([topic(1)], lambda offset: leader_change(offset, 3, 2, (1, 2, 3), 4000))
     first, second = epochs_of(batches)
     assert (first.epoch, first.leader_id, first.first_offset, first.last_offset) == (1, 1, 0, 1)

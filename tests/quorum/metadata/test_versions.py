@@ -5,7 +5,7 @@ import pytest
 from trimaran.quorum.metadata.versions import LATEST, OLDEST, level_of, release_name
 
 
-def test_every_level_has_the_name_that_says_it():
+def test_every_level_has_its_release_name():
     names = [release_name(level) for level in range(OLDEST, LATEST + 1)]
     assert (names[0], names[10], names[-1]) == ("3.3-IV3", "3.7-IV2", "4.3-IV0")
     assert [level_of(name) for name in names] == list(range(OLDEST, LATEST + 1))
@@ -16,7 +16,7 @@ def test_every_level_has_the_name_that_says_it():
     ("text", "level"),
     [("3.3", 7), ("3.7", 19), ("3.9", 21), ("4.0.1", 25), ("4.3.x", 30), ("24", 24), ("99", 99)],
 )
-def test_a_release_is_its_newest_level(text, level):
+def test_release_maps_to_its_newest_level(text, level):
     assert level_of(text) == level
 
 

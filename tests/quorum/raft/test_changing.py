@@ -142,7 +142,7 @@ def test_joiner_answering_with_error_is_refused(error):
     assert [a.error for a in talk.replies] == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_joiners_of_ever_other_ids_leave_nothing_behind():
+def test_connections_of_failed_joiners_are_bounded():
     talk = leader_of(1, 2, 3)
     for node_id in range(1000, 1000 + 3 * CONNECTIONS_MAX):
         talk.ask(add(4, voter=ReplicaKey(node_id, bytes([4]) * 16)))
@@ -166,7 +166,7 @@ def test_static_quorum_takes_voters_from_configuration():
     assert talk.ask(remove(2)).error == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_nothing_changes_before_the_epoch_has_committed():
+def test_voters_change_only_after_epochs_first_commit():
     """The bug of the first Raft papers: a change in an epoch while another change of its predecessors may still take
     effect.
     """
@@ -177,7 +177,7 @@ def test_nothing_changes_before_the_epoch_has_committed():
         assert talk.ask(request).error == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_one_change_at_a_time():
+def test_second_voter_change_is_refused_meanwhile():
     talk = leader_of(1, 2, 3)
     assert talk.ask(remove(3)) is None
     assert talk.ask(remove(2)).error == ErrorCode.REQUEST_TIMED_OUT
@@ -330,7 +330,7 @@ def test_caught_up_present_observer_joins():
     assert is_added()
 
 
-def test_a_voter_that_tells_of_itself_is_alive():
+def test_voter_that_updates_itself_is_alive():
     """Its update postpones the leader's resignation like a fetch (R11)."""
     talk = leader_of(1, 2, 3)
     talk.now += 1.0
@@ -356,7 +356,7 @@ def test_new_voter_must_catch_up_with_named_directory(directory):
     assert "lagging behind" in talk.replies[-1].message
 
 
-def test_an_early_answer_comes_with_the_append():
+def test_early_answer_is_sent_at_the_append():
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
     talk.ask(add(4, ack_when_committed=False))
@@ -365,7 +365,7 @@ def test_an_early_answer_comes_with_the_append():
     assert talk.ask(remove(4)).error == ErrorCode.REQUEST_TIMED_OUT, "it is not committed"
 
 
-def test_a_change_ends_with_its_epoch():
+def test_voter_change_ends_with_its_epoch():
     talk = leader_of(1, 2, 3)
     talk.ask(remove(3))
     talk.ask(vote(epoch=9, candidate=key(2), voter=key(1), last_epoch=1, end_offset=99))
@@ -387,12 +387,12 @@ def test_removed_leader_describes_itself_as_observer():
     assert (own.log_end_offset, own.last_fetch_ms) == (talk.log.end_offset, 1_005_000)
 
 
-def test_the_last_voter_stays():
+def test_last_voter_is_not_removed():
     talk = leader_of(1)
     assert talk.ask(remove(1)).error == ErrorCode.VOTER_NOT_FOUND
 
 
-def test_leader_minds_majority_once_there_are_two():
+def test_leader_needs_majority_once_there_are_two():
     talk = leader_of(1)
     assert talk.raft.role.leader_state.check_deadline == float("inf")
     talk.ask(fetched(2, talk))
@@ -432,7 +432,7 @@ def test_leader_minds_majority_once_there_are_two():
         ({}, ErrorCode.NONE),
     ],
 )
-def test_updates_are_judged(changes, code):
+def test_voter_updates_get_expected_errors(changes, code):
     talk = leader_of(1, 2, 3)
     request = update(2, 1)._replace(**changes)
     refusal = talk.ask(request)
@@ -509,7 +509,7 @@ def test_broker_never_becomes_candidate_despite_voter_set():
     assert not isinstance(alone.raft.role, Leader)
 
 
-def test_a_voter_with_another_directory_is_an_observer():
+def test_voter_with_another_directory_is_an_observer():
     talk = leader_of(1, 2, 3)
     end = talk.raft.role.leader_state.high_watermark
     talk.raft.propose(b"x", 1, 1)
@@ -540,7 +540,7 @@ def test_unknown_candidate_may_get_vote_for_its_directory():
     assert talk.raft.leader_peer.port == 8
 
 
-def test_an_upgrade_needs_the_epoch_and_every_voter():
+def test_upgrade_needs_the_epoch_and_every_voter():
     talk = Talk(me=replace(ME, listener="C", endpoints=endpoints(1))).lead()
     with pytest.raises(NotLeader):
         talk.raft.upgrade_kraft_version(1, 7, validate_only=False)
@@ -600,7 +600,7 @@ def test_upgrade_keeps_fetch_progress_of_voters():
     assert (progress.key, progress.end_offset) == (key(2), 1)
 
 
-def test_a_follower_upgrades_nothing():
+def test_follower_upgrades_nothing():
     talk = Talk(election=ElectionState(5, 2))
     with pytest.raises(NotLeader):
         talk.raft.upgrade_kraft_version(1, 5, validate_only=False)

@@ -215,7 +215,7 @@ def fetch(**changes: object) -> core.FetchRequest:
         ({"cluster_id": None, "voter": None}, ErrorCode.NONE),
     ],
 )
-def test_votes_are_judged(changes, code):
+def test_votes_get_expected_errors(changes, code):
     talk = Talk()
     answer = talk.ask(vote(**changes))
     assert isinstance(answer, core.VoteResponse)
@@ -238,7 +238,7 @@ def test_votes_are_judged(changes, code):
         ({"replica": ReplicaKey(1)}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_fetches_are_judged(changes, code):
+def test_fetches_get_expected_errors(changes, code):
     answer = Talk().lead().ask(fetch(**changes))
     assert isinstance(answer, core.FetchResponse)
     assert answer.error == code
@@ -352,7 +352,7 @@ def test_each_fetch_brings_record_and_watermark_together():
         talk._drain()
 
 
-def test_snapshot_requests_are_judged():
+def test_snapshot_fetches_get_expected_errors():
     log = log_of((5, 1))
     log.add_snapshot(OffsetAndEpoch(5, 1), b"x" * 40)
     talk = Talk(log, ElectionState(1)).lead()
@@ -380,7 +380,7 @@ def test_snapshot_requests_are_judged():
     assert ask(epoch=3).error == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_damaged_snapshot_is_fetched_ever_more_seldom():
+def test_damaged_snapshot_is_fetched_with_growing_pauses():
     """The leader continues to see fetches, and another snapshot is fetched at once."""
     talk = Talk()
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None))
@@ -494,7 +494,7 @@ def test_contradicting_answers_change_nothing_committed(me, answer):
     assert talk.raft._state.requests.is_backing_off(VOTERS[2], talk.now), "left alone a while"
 
 
-def test_nothing_is_cut_off_a_snapshot():
+def test_log_is_not_truncated_below_its_snapshot():
     """Everything below it is committed, although a starting node has no watermark yet."""
     log = log_of((8, 1))
     content = encode(Content(log.end_chain, 0, None))
@@ -512,7 +512,7 @@ def test_watermark_of_answer_counts_after_its_records():
 
 
 @pytest.mark.parametrize("count", [1, 1100, 20_000])
-def test_any_number_of_successors(count):
+def test_any_number_of_successors_is_accepted(count):
     """The last of many waits nearly as long as the first of the rest; a float cannot be halved that often."""
     talk = follower_of_2()
     others = (ReplicaKey(3),) * count
@@ -522,7 +522,7 @@ def test_any_number_of_successors(count):
     assert talk.raft.deadline() <= talk.now + talk.raft._state.timeouts.election_backoff_max
 
 
-def test_a_level_without_voters_leaves_the_configured_ones():
+def test_level_without_voters_keeps_configured_voters():
     """With only kraft.version 1, the next leader would have no set to repeat."""
     log = log_of((1, 1))
     log.history.set_kraft_version(0, 1)
@@ -531,7 +531,7 @@ def test_a_level_without_voters_leaves_the_configured_ones():
     assert talk.lead().log.history.voters.ids == (1, 2, 3)
 
 
-def test_a_strange_leader_is_refused():
+def test_leader_outside_the_voters_is_refused():
     talk = Talk()
     begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=8, voter=None)
     answer = talk.ask(begin)
@@ -540,7 +540,7 @@ def test_a_strange_leader_is_refused():
     assert talk.raft.leader_id is None
 
 
-def test_proposing_needs_the_epoch():
+def test_proposal_needs_the_current_epoch():
     talk = Talk().lead()
     assert talk.raft.propose(b"x", 3, 1) == 1
     assert talk.raft.propose(b"x", 1, 1) == 4
@@ -548,7 +548,7 @@ def test_proposing_needs_the_epoch():
         talk.raft.propose(b"x", 1, 2)
 
 
-def test_a_late_answer_is_dropped():
+def test_late_answer_is_dropped():
     talk = Talk()
     late = talk.tokens[-1]
     talk.lead()
@@ -584,7 +584,7 @@ def test_restart_resigns_leadership_and_drops_candidacy():
     assert Talk(log_of((1, 9)), ElectionState(4, 2)).raft.epoch == 9
 
 
-def test_a_voter_alone_leads_at_once():
+def test_sole_voter_leads_at_once():
     alone = Identity(1, voters={1: VOTERS[1]})
     talk = Talk(election=ElectionState(3, 1), me=alone)
     assert isinstance(talk.raft.role, Leader)
@@ -604,7 +604,7 @@ ROLES = {
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(ROLES, ROLES)))
-def test_roles_change_as_the_table_says(before, after):
+def test_roles_change_according_to_the_table(before, after):
     one = ROLES[before](3)
     assert not is_allowed(one, ROLES[after](2)), "epochs never go back"
     assert is_allowed(one, ROLES[after](4)) == (after in HIGHER_EPOCH[before])
@@ -616,14 +616,14 @@ def test_roles_change_as_the_table_says(before, after):
         assert not is_allowed(one, same) or same.voted == one.voted
 
 
-def test_a_vote_is_never_given_back():
+def test_vote_is_never_withdrawn():
     voted = Unattached(3, 1.0, -1, ReplicaKey(2))
     assert not is_allowed(voted, Unattached(3, 1.0, -1, ReplicaKey(3)))
     assert not is_allowed(voted, Follower(3, 1.0, VOTERS[3]))
     assert is_allowed(voted, Follower(3, 1.0, VOTERS[3], ReplicaKey(2)))
 
 
-def test_an_epoch_has_one_leader():
+def test_epoch_has_one_leader():
     follower = Follower(3, 1.0, VOTERS[2])
     assert is_allowed(follower, Follower(3, 1.0, VOTERS[2]))
     assert not is_allowed(follower, Follower(3, 1.0, VOTERS[3]))
@@ -675,7 +675,7 @@ def test_fetch_before_log_start_is_sent_to_snapshot():
     assert validate_fetch(log, 5, 1) == ON_OUR_LOG
 
 
-def test_truncation_goes_to_where_the_logs_part():
+def test_log_is_truncated_to_divergence_point():
     log = log_of((5, 1), (5, 3))
     assert truncation_offset(log, OffsetAndEpoch(3, 1)) == 3
     assert truncation_offset(log, OffsetAndEpoch(8, 1)) == 5
@@ -754,7 +754,7 @@ def test_own_slow_flush_is_not_leaders_silence():
     assert isinstance(talk.raft.role, Prospective)
 
 
-def test_a_leader_that_resigns_appends_nothing_more():
+def test_resigning_leader_appends_nothing_more():
     """A frozen leader wakes up after its proposals have lingered long enough and the voters have been silent for too
     long.
     """

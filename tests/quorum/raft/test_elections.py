@@ -83,7 +83,7 @@ def test_only_reachable_epochs_are_believed(ours, theirs, code):
     assert talk.raft.epoch == (ours if code else theirs)
 
 
-def test_a_candidate_has_an_id():
+def test_candidate_without_id_is_refused():
     """In a dynamic quorum our set may be the older one, so requests of an unknown candidate are accepted; no node has
     this id.
     """
@@ -172,7 +172,7 @@ def test_repeated_leader_announcement_changes_nothing_for_follower():
 # --- leaders that leave and return
 
 
-def test_a_leader_that_announces_itself_is_not_gone():
+def test_announcing_leader_is_not_gone():
     talk = follower_of_2(high_watermark=0)
     asked = vote(epoch=3, end_offset=9, last_epoch=3, pre_vote=True)
     talk.gone(2)
@@ -244,7 +244,7 @@ def test_succession_order_survives_exit_of_leader_process():
     assert talk.raft.role.deadline == deadline
 
 
-def test_another_voter_that_is_gone_leaves_the_leader():
+def test_end_of_another_voter_keeps_the_leader():
     talk = follower_of_2()
     before = talk.raft.role
     talk.gone(3)
@@ -270,7 +270,7 @@ def test_refused_pre_vote_is_repeated_without_leader():
 # --- lost elections
 
 
-def test_the_pauses_after_lost_elections_double():
+def test_pauses_after_lost_elections_double():
     talk, pauses = Talk(election=ElectionState(4)), []
     for _ in range(5):
         stand(talk)
@@ -368,7 +368,7 @@ def test_broker_with_former_leaders_id_ignores_itself():
 # --- shutting down
 
 
-def test_stopping_node_neither_stands_nor_waits():
+def test_stopping_node_has_no_candidacy_or_deadline():
     talk = follower_of_2()
     talk.raft.shutdown(talk.now)
     talk._drain()

@@ -74,7 +74,7 @@ def test_log_is_truncated_only_to_committed_offset():
     assert (talk.truncated, talk.log.end_offset) == ([2], 2)
 
 
-def test_log_without_known_commit_may_be_emptied():
+def test_log_without_known_commit_may_become_empty():
     talk = follower_of_2(log_of((2, 1)))
     talk.answer(fetched(diverging=OffsetAndEpoch(0, 0)))
     assert talk.truncated == [0]
@@ -248,7 +248,7 @@ def test_silent_peer_is_retried_while_another_is_asked():
     assert targets_since(talk, count) == [3, 2]
 
 
-def test_an_answer_makes_the_next_pause_the_first():
+def test_answer_resets_the_next_pause():
     talk = follower_of_2(me=TWO)
 
     def pause() -> float:

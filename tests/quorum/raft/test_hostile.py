@@ -193,7 +193,7 @@ def test_arbitrary_messages_break_no_rule(cast: Cast, me: int, seed: int, steps:
     assert node.roles
 
 
-def test_the_nonsense_reaches_every_role() -> None:
+def test_nonsense_reaches_every_role() -> None:
     """Otherwise the test above would prove little."""
     roles: set[type] = set()
     for seed in range(60):

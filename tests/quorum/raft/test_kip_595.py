@@ -2,12 +2,12 @@
 
 | rule | where |
 |---|---|
-| error codes of Vote, Fetch, FetchSnapshot | `test_core.test_votes_are_judged`, `test_fetches_are_judged`, … |
+| error codes of Vote, Fetch, FetchSnapshot | `test_core.test_votes_get_expected_errors`, … |
 | a follower truncates by the diverging epoch and fetches again | transcript divergence |
 | a leader without fetches of a majority resigns | transcript check_quorum, R11 |
-| a voter fetches on only when what it has is flushed | transcript unflushed, R6 |
-| an observer never stands and never counts | transcript observer |
-| a restarted leader does not lead on | `test_core.test_a_former_leader_restarts_resigned…` |
+| a voter fetches again only after its records are flushed | transcript unflushed, R6 |
+| an observer never becomes a candidate and never counts | transcript observer |
+| a restarted leader no longer leads | `test_core.test_restart_resigns_leadership_and_drops_candidacy` |
 | everything else | here |
 """
 

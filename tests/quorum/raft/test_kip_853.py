@@ -1,14 +1,14 @@
-"""KIP-853 (voters that change), a test for each rule of the leader that is not in a transcript.
+"""KIP-853 (changes of voters), a test for each rule of the leader that is not in a transcript.
 
 | rule | where |
 |---|---|
-| a set counts once it is appended; the answer waits for the commit | transcript voter_add |
+| a voter set counts once it is appended; the response waits for the commit | transcript voter_add |
 | bootstrap voters are repeated in the log | transcript voter_add |
-| a set that is truncated counts no more | transcript voter_truncated, `test_voters` |
-| a removed voter goes on as an observer | transcript voter_remove |
-| a leader that removes itself leads, uncounted, until that is committed | transcript voter_remove_leader, R10 |
+| a truncated voter set no longer counts | transcript voter_truncated, `test_voters` |
+| a removed voter continues as an observer | transcript voter_remove |
+| a leader that removes itself leads, without counting itself, until the commit | transcript voter_remove_leader, R10 |
 | votes of and for voters that our set does not know | transcript voter_stale |
-| a voter that listens elsewhere says so | transcript voter_update |
+| a voter reports its new endpoints | transcript voter_update |
 | kraft.version 0 becomes 1 | transcript voter_upgrade |
 | automatic join | transcript voter_join |
 | one change at a time, overlapping majorities, in every run of the simulation | R10 |
@@ -92,7 +92,7 @@ def test_only_the_leader_changes_voters(request_):
 
 
 @pytest.mark.parametrize("request_", [add(cluster_id="theirs"), update(cluster_id="theirs")])
-def test_other_clusters_change_nothing(request_):
+def test_request_of_another_cluster_changes_nothing(request_):
     assert refused(committed(), request_) is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
@@ -137,12 +137,12 @@ def test_impossible_voter_is_an_invalid_request(request_):
     assert refused(committed(), request_) is ErrorCode.INVALID_REQUEST
 
 
-def test_only_the_very_voter_is_removed():
+def test_only_voter_with_same_directory_is_removed():
     assert refused(committed(), remove(key(4))) is ErrorCode.VOTER_NOT_FOUND
     assert refused(committed(), remove(key(2, 9))) is ErrorCode.VOTER_NOT_FOUND
 
 
-def test_only_the_very_voter_is_updated():
+def test_only_voter_with_same_directory_is_updated():
     assert refused(committed(), update(voter=key(2, 9))) is ErrorCode.VOTER_NOT_FOUND
 
 

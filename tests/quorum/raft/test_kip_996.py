@@ -39,7 +39,7 @@ def test_prospective_sends_pre_votes_without_raising_epoch():
     assert talk.raft.election == ElectionState(4)
 
 
-def test_a_prospective_keeps_its_vote_and_its_leader():
+def test_prospective_keeps_its_vote_and_leader():
     assert prospective(ElectionState(4, -1, ReplicaKey(3))).raft.election.voted == ReplicaKey(3)
     assert prospective(ElectionState(4, 2)).raft.election.leader_id == 2
 
@@ -79,7 +79,7 @@ def test_follower_that_fetched_from_leader_refuses_pre_vote():
     assert not ask(talk)
 
 
-def test_a_leader_refuses():
+def test_leader_refuses_pre_vote():
     assert not ask(Talk().lead(), epoch=1, last_epoch=1, end_offset=99)
 
 
@@ -89,7 +89,7 @@ def test_other_voters_grant_pre_vote_to_current_log(election):
     assert not ask(Talk(log_of((3, 1)), election), last_epoch=1, end_offset=2)
 
 
-def test_a_pre_vote_is_no_vote():
+def test_pre_vote_is_not_a_vote():
     """It is not persisted and not binding: two nodes may get one, and the vote may go to a third."""
     talk = Talk(election=ElectionState(5))
     assert ask(talk, candidate=ReplicaKey(2))

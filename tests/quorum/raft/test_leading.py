@@ -233,7 +233,7 @@ def test_caught_up_time_is_that_of_last_fetch():
     assert progress.last_caught_up == 5.0
 
 
-def test_the_watermark_moves_or_does_not():
+def test_progress_reports_whether_watermark_moved():
     state = leader_state()
     assert not state.flushed(1)
     assert state.fetched_by(ReplicaKey(2), 1, 1, 0.0)
@@ -242,7 +242,7 @@ def test_the_watermark_moves_or_does_not():
     assert state.high_watermark == 1
 
 
-def test_a_leader_is_no_observer_of_itself():
+def test_leader_is_not_its_own_observer():
     state = leader_state()
     changed = VoterSet.of([*SET, Voter(ReplicaKey(4))])
     state.update_voters(changed, 0.0)

@@ -69,7 +69,7 @@ class Leading:
         self.settle()
 
 
-def test_without_a_linger_nothing_waits():
+def test_without_linger_nothing_waits():
     leading = Leading(0)
     assert [leading.propose(2), leading.propose(1)] == [1, 3]
     assert leading.written == [[2], [1]]
@@ -90,7 +90,7 @@ def test_records_within_linger_are_one_write():
     assert leading.raft.deadline() == leading.now + LINGER, "the next one's time is its own"
 
 
-def test_a_largest_batch_of_them_does_not_wait():
+def test_full_batch_does_not_wait():
     leading = Leading(LINGER, max_bytes=100)
     leading.propose(1, size=60)
     assert leading.written == []
@@ -154,7 +154,7 @@ def test_empty_linger_has_no_deadline():
     assert linger.deadline == inf
 
 
-def test_a_batch_is_full_with_its_last_byte():
+def test_batch_is_full_with_its_last_byte():
     linger = Linger(LINGER, 10)
     for _ in range(2):
         linger.add(Proposal(b"x" * 9, 1))

@@ -30,7 +30,7 @@ def drawn(epoch: str) -> set[tuple[str, str]]:
     }
 
 
-def test_the_picture_has_every_change_within_an_epoch():
+def test_picture_shows_every_change_within_an_epoch():
     assert drawn("same") == {(a, b) for a, b in allowed(SAME_EPOCH) if a != b}
 
 
@@ -38,7 +38,7 @@ def test_picture_shows_every_change_to_higher_epochs():
     assert drawn("higher") == allowed(HIGHER_EPOCH)
 
 
-def test_functions_that_are_named_exist():
+def test_named_functions_exist():
     modules = "|".join(path.stem for path in RAFT.glob("*.py"))
     named = re.findall(rf"`({modules})\.(\w+)`", TABLE)
     assert len(named) > 20
@@ -47,14 +47,14 @@ def test_functions_that_are_named_exist():
         assert re.search(rf"(def|class) {function}\b", source), (module, function)
 
 
-def test_tests_that_are_named_exist():
+def test_named_tests_exist():
     here = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     named = re.findall(r"`(test_\w+)`", TABLE)
     assert len(named) > 20
     assert [name for name in named if f"def {name}(" not in here] == []
 
 
-def test_files_that_are_named_exist():
+def test_named_files_exist():
     testdata = Path(__file__).parent / "testdata"
     named = re.findall(r"\b(\w+\.txt)\b", TABLE)
     assert len(named) > 5

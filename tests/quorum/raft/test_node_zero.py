@@ -23,13 +23,13 @@ def test_node_zero_gets_votes():
     assert answer.granted
 
 
-def test_node_zero_is_followed():
+def test_node_zero_is_followed_as_leader():
     talk = Talk(me=ME)
     assert talk.ask(BEGIN).error == 0
     assert (talk.raft.leader_id, type(talk.raft.role)) == (0, Follower)
 
 
-def test_an_answer_that_names_it_is_believed():
+def test_answer_naming_node_zero_is_believed():
     talk = Talk(me=ME, election=ElectionState(5, 2))
     talk.answer(core.FetchResponse(error=int(ErrorCode.FENCED_LEADER_EPOCH), epoch=8, leader_id=0))
     assert (talk.raft.epoch, talk.raft.leader_id) == (8, 0)
@@ -44,7 +44,7 @@ def test_second_leader_of_epoch_is_refused(first, second):
     assert talk.raft.leader_id == first
 
 
-def test_fetches_of_node_zero_count():
+def test_fetches_of_node_zero_move_watermark():
     talk = stand(Talk(me=ME))
     for _ in range(2):
         talk.answer(core.VoteResponse(epoch=talk.raft.epoch, granted=True))
@@ -58,6 +58,6 @@ def test_node_zero_may_become_voter():
     assert talk.ask(add(4, voter=key(0, 9))) is None, "it is asked for its versions"
 
 
-def test_node_zero_is_named():
+def test_node_zero_appears_in_texts():
     assert str(core.FetchResponse(epoch=3, leader_id=0)).endswith("leader=0 hw=-1")
     assert describe(Unattached(3, leader_id=0)) == "Unattached epoch=3 leader=0"

@@ -32,13 +32,13 @@ def test_roles_change_only_along_the_table(role):
         state.become(role)
 
 
-def test_an_observer_does_not_stand():
+def test_observer_cannot_become_candidate():
     state = Talk(me=OBSERVER).raft._state
     with pytest.raises(InvariantViolated, match="observer"):
         state.become(Prospective(0, 1.0, None, -1, None, NOBODY))
 
 
-def test_a_role_is_not_left_with_proposals():
+def test_role_with_proposals_cannot_be_left():
     talk = Talk().lead()
     talk.raft.propose(b"x", 1, talk.raft.epoch)
     with pytest.raises(InvariantViolated, match="proposals"):
@@ -59,7 +59,7 @@ def test_role_epoch_and_vote_are_constant_within_role(role, broken):
         state.update(role)
 
 
-def test_a_vote_that_is_noted_is_handed_over():
+def test_noted_vote_is_passed_to_driver():
     talk = Talk(election=ElectionState(5))
     state = talk.raft._state
     role = state.role
@@ -82,7 +82,7 @@ def test_committed_records_are_never_truncated():
     state.truncate(2)
 
 
-def test_a_leader_never_truncates_and_loads_no_snapshot():
+def test_leader_neither_truncates_nor_loads_snapshot():
     state = Talk().lead().raft._state
     with pytest.raises(InvariantViolated, match="leader"):
         state.truncate(5)
@@ -90,7 +90,7 @@ def test_a_leader_never_truncates_and_loads_no_snapshot():
         state.take_snapshot_chunk(SnapshotChunk(OffsetAndEpoch(9, 1), 0, b"x", False))
 
 
-def test_a_cut_makes_nothing_durable():
+def test_truncation_makes_nothing_durable():
     log = log_of((4, 1))
     state = follower_of_2(log).raft._state
     log.append(Entry(4, 6, 1, 4, 0))
@@ -100,7 +100,7 @@ def test_a_cut_makes_nothing_durable():
     assert state.flushed_offset == 3
 
 
-def test_a_snapshot_takes_back_nothing_that_is_committed():
+def test_snapshot_never_reverts_committed_records():
     state = follower_of_2(log_of((2, 1), (2, 1)), high_watermark=2).raft._state
     state.take_snapshot_chunk(SnapshotChunk(OffsetAndEpoch(1, 1), 0, b"x", False))
     with pytest.raises(InvariantViolated, match="R7"):

@@ -24,7 +24,7 @@ def voter(node_id, directory_number=1, port=9000):
 THREE = VoterSet.of(voter(i) for i in (3, 1, 2))
 
 
-def test_a_voter_is_known_by_node_and_directory():
+def test_voter_is_identified_by_node_and_directory():
     assert voter(1).key in THREE
     assert voter(1, 2).key not in THREE, "the same node with another disk"
     assert ReplicaKey(1) not in THREE
@@ -33,7 +33,7 @@ def test_a_voter_is_known_by_node_and_directory():
     assert static.get(1).peer == Peer(1, "h", 9)
 
 
-def test_order_and_majority():
+def test_voters_are_ordered_and_have_majorities():
     assert THREE.ids == (1, 2, 3)
     assert [v.id for v in THREE] == [1, 2, 3]
     assert [v.id for v in THREE.others(voter(2).key)] == [1, 3]
@@ -44,7 +44,7 @@ def test_order_and_majority():
     )
 
 
-def test_changes_that_are_none():
+def test_impossible_voter_changes_return_nothing():
     assert THREE.add(voter(1, 7)) is None
     assert THREE.remove(ReplicaKey(1, directory(7))) is None
     assert THREE.remove(ReplicaKey(9, directory(1))) is None
@@ -53,7 +53,7 @@ def test_changes_that_are_none():
     assert THREE.update(voter(1, port=1)).get(1).endpoints[0].port == 1
 
 
-def test_one_change_at_a_time_overlaps():
+def test_majorities_overlap_after_each_single_change():
     assert THREE.overlaps(THREE.add(voter(4)))
     assert THREE.overlaps(THREE.remove(voter(1).key))
     replaced = VoterSet.of([voter(1, 7), voter(2), voter(3)])
@@ -78,7 +78,7 @@ def test_majorities_around_a_change_share_a_voter(ids, other):
             assert set(combination) & set(two)
 
 
-def test_the_newest_set_counts_until_it_is_truncated():
+def test_newest_voter_set_counts_until_truncated():
     history = QuorumHistory(VoterSet.static([Peer(1)]))
     assert (history.voters.ids, history.voters_offset, history.is_dynamic) == ((1,), None, False)
     history.set_kraft_version(-1, 1)
@@ -109,7 +109,7 @@ def test_voter_update_needs_changed_endpoints_or_versions():
     assert not THREE.needs_update(voter(9))
 
 
-def test_a_range_of_versions_has_its_ends():
+def test_version_range_includes_its_ends():
     only = voter(1)._replace(kraft_version_min=1, kraft_version_max=2)
     assert [only.supports(level) for level in range(4)] == [False, True, True, False]
 
@@ -151,7 +151,7 @@ def test_unreachable_history_of_voters_is_dropped():
     st.integers(0, 30),
     st.integers(0, 30),
 )
-def test_trimming_changes_no_answer_from_the_start_on(offsets, start, asked):
+def test_trimming_changes_no_later_answer(offsets, start, asked):
     """Compared with the obvious implementation: search all records up to the offset."""
     history = QuorumHistory()
     for offset in offsets:

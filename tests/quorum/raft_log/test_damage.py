@@ -128,7 +128,7 @@ def test_sole_voter_reports_damage_without_changes(
     assert not (left / "__cluster_metadata-0.refetch").exists()
 
 
-def test_after_a_stop_in_good_order_too(tmp_path: Path, value: bytes) -> None:
+def test_damage_after_clean_stop_is_found(tmp_path: Path, value: bytes) -> None:
     directory, _ = begin(tmp_path / "running", value)
     directory.close(broker_epoch=-1)
     left = crash(tmp_path, directory)
@@ -180,7 +180,7 @@ def test_zeros_in_flushed_part_are_damage(tmp_path: Path) -> None:
     assert (again.end_offset, again.refetch_end) == (BATCHES - 1, BATCHES)
 
 
-def test_a_log_that_has_become_shorter_is_damaged(tmp_path: Path) -> None:
+def test_shortened_log_is_damaged(tmp_path: Path) -> None:
     directory, log = begin(tmp_path / "running", VALUE)
     save(log)
     left = crash(tmp_path, directory)
@@ -190,7 +190,7 @@ def test_a_log_that_has_become_shorter_is_damaged(tmp_path: Path) -> None:
     assert (again.end_offset, again.refetch_end) == (4, BATCHES)
 
 
-def test_a_log_that_is_gone_is_damaged(tmp_path: Path) -> None:
+def test_missing_log_is_damaged(tmp_path: Path) -> None:
     directory, log = begin(tmp_path / "running", VALUE)
     save(log)
     left = crash(tmp_path, directory)
@@ -215,7 +215,7 @@ def test_truncation_undone_by_crash_is_no_damage(tmp_path: Path) -> None:
 # --- the recovery point itself
 
 
-def test_the_point_follows_flushes_and_truncations(tmp_path: Path) -> None:
+def test_recovery_point_follows_flushes_and_truncations(tmp_path: Path) -> None:
     _, log = begin(tmp_path / "running", VALUE)
     path = log.log.directory
     save(log)
@@ -256,7 +256,7 @@ def test_log_beginning_at_snapshot_opens_after_crash(tmp_path: Path) -> None:
         assert (again.start_offset, again.end_offset, again.refetch_end) == (20, 20, None)
 
 
-def test_a_damaged_point_is_none(tmp_path: Path) -> None:
+def test_damaged_recovery_point_is_ignored(tmp_path: Path) -> None:
     _, log = begin(tmp_path / "running", VALUE)
     save(log)
     path = log.log.directory.with_name("__cluster_metadata-0.flushed")
@@ -264,7 +264,7 @@ def test_a_damaged_point_is_none(tmp_path: Path) -> None:
     assert RecoveryPoint(log.log.directory).offset == 0
 
 
-def test_voters_are_read_behind_damage_too(tmp_path: Path) -> None:
+def test_voters_behind_damage_are_read(tmp_path: Path) -> None:
     directory, log = begin(tmp_path / "running", VALUE)
     voters = ControlBatch((VotersChange(voter_set(1, 2)),))
     log.append_as_leader(LeaderAppend(log.end_offset, 1, (voters,)), now_ms=1)

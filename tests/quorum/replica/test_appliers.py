@@ -128,7 +128,7 @@ async def test_large_snapshot_is_applied_in_turns_visibly_atomic(nursery) -> Non
     assert listener.loader.image.provenance == (6, 2, 5)
 
 
-def test_pieces_of_a_snapshot_are_the_snapshot() -> None:
+def test_snapshot_in_pieces_equals_whole_snapshot() -> None:
     snapshot_id = OffsetAndEpoch(7, 2)
     for count in (0, 1, 9, 10, 11):
         encoded = encode_snapshot(snapshot_id, values(count) if count else [], appended_at_ms=5, now_ms=9)  # fmt: skip
@@ -141,7 +141,7 @@ def test_pieces_of_a_snapshot_are_the_snapshot() -> None:
 
 
 @given(st.lists(st.integers()), st.integers(1, 5))
-def test_in_pieces(items: list[int], size: int) -> None:
+def test_pieces_have_given_size_and_mark_last(items: list[int], size: int) -> None:
     pieces = list(in_pieces(items, size))
     naive = [items[at : at + size] for at in range(0, len(items), size)] or [[]]
     assert [piece for piece, _ in pieces] == naive

@@ -93,7 +93,7 @@ def damaged(path: Path, voters: VoterSet | None, *, at: int = -1, **changes: str
     ],
     ids=["static", "only bootstrap servers", "dynamic", "voters unreadable", "broker"],
 )
-def test_with_others_everything_is_fetched_again(
+def test_voter_with_damaged_snapshot_fetches_everything_again(
     tmp_path: Path, voters: VoterSet | None, at: int, changes: dict[str, str]
 ) -> None:
     directory = damaged(tmp_path, voters, at=at, **changes)
@@ -114,7 +114,7 @@ def test_with_others_everything_is_fetched_again(
     [(None, {}), (None, ALONE), (voter_set(1), BOOTSTRAP)],
     ids=["static", "no other bootstrap server", "dynamic with observers"],
 )
-def test_the_only_voter_is_not_emptied(
+def test_sole_voter_with_damaged_snapshot_refuses_start(
     tmp_path: Path, voters: VoterSet | None, changes: dict[str, str]
 ) -> None:
     directory = damaged(tmp_path, voters, **changes)

@@ -56,7 +56,7 @@ async def write(member: Member, *values: bytes) -> int:
 
 
 async def upgraded(cluster: QuorumNodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the quorum's newest record one of a later level, which only the leader knew."""
+    """Lets the leader commit a record of a later level, which only it knew at that time."""
     leader = await cluster.leader()
     with monkeypatch.context() as patch:
         patch.setattr(features, "METADATA_VERSION_LEVEL", LATER)

@@ -99,7 +99,7 @@ async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> No
             await until(lambda: [name[0] for name in member.names.names] == ["a", "b", "c"])
 
 
-async def test_a_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
+async def test_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
     """Idea 11: the election does not wait for a fetch timeout."""
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
@@ -126,7 +126,7 @@ async def test_a_stopped_leader_hands_over(tmp_path: Path) -> None:
             assert await cluster.leader(above=epoch) is not first
 
 
-async def test_everything_is_there_after_a_restart_of_all(tmp_path: Path) -> None:
+async def test_all_records_survive_a_full_restart(tmp_path: Path) -> None:
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
@@ -250,7 +250,7 @@ async def test_flipped_bit_after_crash_is_fetched_again(
             await until_all(cluster, everything)
 
 
-async def test_a_mirror_keeps_nothing(tmp_path: Path) -> None:
+async def test_mirror_stores_nothing_on_disk(tmp_path: Path) -> None:
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
@@ -282,7 +282,7 @@ async def test_an_observer_on_disk_is_seen_and_restarts(tmp_path: Path) -> None:
             await until(lambda: observer.names.names == ["a"])
 
 
-async def test_a_damaged_vote_file_is_not_guessed_at(tmp_path: Path) -> None:
+async def test_node_with_damaged_vote_file_refuses_start(tmp_path: Path) -> None:
     async with quorum_nodes(tmp_path, 1) as cluster:
         member = await cluster.start(1)
         await cluster.leader()
@@ -294,7 +294,7 @@ async def test_a_damaged_vote_file_is_not_guessed_at(tmp_path: Path) -> None:
             await cluster.start(1)
 
 
-async def test_a_node_of_another_cluster_ends(tmp_path: Path) -> None:
+async def test_node_of_another_cluster_ends(tmp_path: Path) -> None:
     """A single voter that reports this may itself be the stranger; a majority is believed."""
     async with quorum_nodes(tmp_path) as cluster:
         await start_all(cluster)

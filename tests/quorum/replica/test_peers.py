@@ -1,4 +1,4 @@
-"""The meaning of a refused connection to a peer: nothing if there was none before, or if one is left."""
+"""Conclusions from a refused connection to a peer: none if there was no connection before, or if one is still open."""
 
 from __future__ import annotations
 

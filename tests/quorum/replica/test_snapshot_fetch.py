@@ -1,4 +1,4 @@
-"""Memory held for a snapshot while its last chunk is checked."""
+"""Memory use of a fetched snapshot while its last chunk is checked."""
 
 import tracemalloc
 from itertools import count
@@ -42,7 +42,7 @@ def answer(data, position, size):
 
 
 @pytest.mark.parametrize("kind", ["file", "memory"])
-async def test_a_snapshot_is_held_once(tmp_path, kind):
+async def test_fetched_snapshot_is_held_in_memory_once(tmp_path, kind):
     whole = snapshot()
     assert len(whole) > 8 * PIECE_BYTES
     log = MemoryLog()
@@ -66,7 +66,7 @@ async def test_a_snapshot_is_held_once(tmp_path, kind):
     assert most < 1.5 * len(whole)
 
 
-async def test_a_snapshot_without_end_is_not_fetched():
+async def test_endless_snapshot_is_not_fetched():
     """Its first chunk is refused: otherwise a follower would fill its disk, and an observer its memory."""
     fetch = SnapshotReceiver(MemoryLog(), SimpleNamespace())
     refused = await fetch.check(answer(b"x", 0, SNAPSHOT_BYTES_MAX + 1))

@@ -33,7 +33,7 @@ def test_configured_size_is_the_maximum(snapshot_bytes):
     assert SnapshotPolicy(bytes_between=1000).bytes_due(snapshot_bytes) == 1000
 
 
-async def test_a_node_follows_that(tmp_path, monkeypatch):
+async def test_node_writes_snapshots_by_these_limits(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "FIRST_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(snapshots, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(snapshots, "BYTES_MIN", 2000)

@@ -87,7 +87,7 @@ def made_up_salt(accounts, name="eve"):
     return accounts.find("SCRAM-SHA-512", name, False).credential.salt
 
 
-def test_two_nodes_make_the_same_salt_up():
+def test_nodes_with_same_secret_invent_same_salt():
     one, other = (accounts_of(user("alice"), user("bob")) for _ in range(2))
     assert made_up_salt(one) == made_up_salt(one) == made_up_salt(other)
     assert made_up_salt(one) != made_up_salt(one, "mallory")

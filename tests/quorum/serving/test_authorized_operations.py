@@ -34,7 +34,7 @@ def node(*super_users, allows_all=False):
 
 
 @pytest.mark.parametrize("kind", OPERATIONS_OF)
-def test_all_without_an_authorizer_and_for_super_users(kind):
+def test_super_users_and_open_nodes_get_all_operations(kind):
     for item in (Node(None), node("User:ANONYMOUS"), node(allows_all=True)):
         assert names(authorized_operations(item, CALL, kind, "x")) == OPERATIONS_OF[kind]
 

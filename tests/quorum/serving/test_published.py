@@ -50,7 +50,7 @@ def test_altered_bounds_apply_to_node_at_once(connections, caplog):
     assert "many" in caplog.text
 
 
-def test_names_resolved_since_apply_too(connections):
+def test_limits_apply_to_names_resolved_later(connections):
     record = config("max.connections.per.ip.overrides", "a.example:3", (4, NODE_ID))
     connections.publish(replay([record]), image_of(record), None)
     assert connections.quotas.bounds.per_ip == {}

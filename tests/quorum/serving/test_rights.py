@@ -117,7 +117,7 @@ def test_acl_for_principal_and_host_permits_client(noted):
     assert noted() == []
 
 
-def test_a_name_is_judged_once_for_a_request(noted):
+def test_name_is_checked_once_per_request(noted):
     here = node((READ, TOPIC, "t"))
     for make in (
         lambda **options: may_with(here, asking(), READ, TOPIC, **options),
@@ -185,7 +185,7 @@ def test_any_resource_of_type_suffices_without_name(noted):
     assert noted() == []
 
 
-def test_declared_rights_are_judged_as_checked_ones(noted):
+def test_declared_rights_match_explicit_checks(noted):
     here = node((READ, GROUP, "g"))
     assert (ACL_JUDGE.judges(here), ACL_JUDGE.judges(Node(None))) == (True, False)
     for operation, kind, name, expected in (

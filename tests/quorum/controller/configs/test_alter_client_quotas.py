@@ -144,7 +144,7 @@ def test_duplicate_quota_entities_are_refused():
     assert message.startswith("Ignoring duplicate entity")
 
 
-def test_too_much_at_once():
+def test_more_than_10000_quotas_are_refused():
     many = [entry([("user", str(n))], (RATE, 1.0)) for n in range(10_001)]
     assert len(alter(*many[1:])[0]) == 10_000
     with pytest.raises(KafkaError) as caught:
@@ -176,7 +176,7 @@ def describe(quotas, components, *, strict):
         ([("user", 2, None), ("ip", 2, None)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_filters_that_cannot_be(components, code):
+def test_invalid_quota_filters_are_refused(components, code):
     with pytest.raises(KafkaError) as caught:
         describe(EMPTY.quotas, components, strict=False)
     assert caught.value.code is code

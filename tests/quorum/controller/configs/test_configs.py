@@ -51,7 +51,7 @@ def alter(*resources, image=IMAGE, validate_only=False):
     ]
 
 
-def test_set_and_delete():
+def test_configs_are_set_and_deleted():
     asked = resource(TOPIC, "t", ("segment.ms", SET, "7"), ("retention.ms", DELETE, None))
     assert alter(asked) == (
         [config("segment.ms", "7"), config("retention.ms", None)],
@@ -278,7 +278,7 @@ def test_unknown_configs_of_older_version_can_be_deleted():
     assert (len(records), codes) == (1, [ErrorCode.NONE])
 
 
-def test_far_too_much_fails_as_a_request():
+def test_excessive_request_fails_as_a_whole():
     image = image_of(*(broker(i) for i in range(1, 7)), base=IMAGE)
     many = [
         resource(BROKER, str(i), *((f"k{k}", DELETE, None) for k in range(2_000)))
@@ -418,7 +418,7 @@ def test_every_node_has_configs():
     assert alter(*nodes, image=image)[1] == [ErrorCode.NONE] * 4
 
 
-def test_a_list_of_a_broker_grows_and_shrinks():
+def test_broker_list_grows_and_shrinks():
     image = image_of(config("cordoned.log.dirs", "/a", (BROKER, "1")), base=IMAGE)
     for operation, value, after in ((APPEND, "/b", "/a,/b"), (SUBTRACT, "/a", "")):
         asked = resource(BROKER, "1", ("cordoned.log.dirs", operation, value))
@@ -427,7 +427,7 @@ def test_a_list_of_a_broker_grows_and_shrinks():
         assert records == [config("cordoned.log.dirs", after, (BROKER, "1"))]
 
 
-def test_the_longest_value_that_fits_a_record():
+def test_longest_value_fits_a_record():
     metrics = resource(METRICS, "m", ("metrics", SET, "a" * 32_767))
     assert alter(metrics)[1] == [ErrorCode.NONE]
 
@@ -516,7 +516,7 @@ def test_cordons_wait_for_their_metadata_version():
     )
 
 
-def test_cordons_are_of_one_broker():
+def test_cordons_apply_to_one_broker():
     asked = resource(BROKER, "", ("cordoned.log.dirs", SET, ""))
     assert alter(asked) == ([], [ErrorCode.INVALID_REQUEST])
 
@@ -559,7 +559,7 @@ def allocate(image, epoch=101):
     return allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch), image)
 
 
-def test_every_block_is_given_out_once():
+def test_every_producer_id_block_is_allocated_once():
     first = allocate(IMAGE)
     second = allocate(image_of(*first.records, base=IMAGE))
     assert [
@@ -567,13 +567,13 @@ def test_every_block_is_given_out_once():
     ] == [(0, 1000), (1000, 1000)]
 
 
-def test_blocks_are_for_registered_incarnations():
+def test_blocks_go_only_to_registered_incarnations():
     with pytest.raises(KafkaError) as caught:
         allocate(IMAGE, epoch=7)
     assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_the_last_block():
+def test_last_block_ends_at_largest_id():
     """Ids are signed 64-bit numbers."""
     last = (1 << 63) - 1 - 1000
     for begins, are_left in ((last, True), (last + 1, False)):
@@ -629,7 +629,7 @@ def test_empty_log_gets_bootstrap_records_in_one_transaction():
     assert image_of(*records).features.metadata_version == 30
 
 
-def test_a_log_with_metadata_gets_nothing():
+def test_log_with_metadata_gets_no_bootstrap_records():
     assert activation_records(IMAGE, bootstrap_records(), in_transaction=False) == []
 
 

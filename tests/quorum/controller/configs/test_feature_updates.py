@@ -167,7 +167,7 @@ def test_unserved_features_are_refused():
     )
 
 
-def test_all_or_nothing():
+def test_features_change_together_or_not():
     assert refused((MV, 30, UPGRADE), ("foo.version", 1, UPGRADE), image=AT_29)
     quorum = FakeQuorum()
     refused(("kraft.version", 1, UPGRADE), ("foo.version", 1, UPGRADE), image=AT_29, quorum=quorum)
@@ -259,7 +259,7 @@ def test_metadata_loss_of_downgrade_matches_naive_twin():
             assert versions.loses_metadata(present, wanted) == naive(present, wanted)
 
 
-def test_an_old_log_begins_without_a_transaction():
+def test_old_log_begins_without_transaction():
     """Nodes below 3.6-IV1 do not know transactions (KIP-868)."""
     assert activation_records(image_of(), [features(12)], in_transaction=False) == [features(12)]
     records = activation_records(image_of(), [features(13)], in_transaction=False)

@@ -112,7 +112,7 @@ async def test_topics_of_a_request_are_throttled_individually(tmp_path):
         assert answer.throttle_time_ms > 0
 
 
-async def test_a_refusal_and_a_failure_cost_nothing(tmp_path):
+async def test_refused_and_failed_changes_cost_no_tokens(tmp_path):
     async with controller_client(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, user="alice")
@@ -150,7 +150,7 @@ async def test_quota_of_any_matching_entity_applies(tmp_path, entity):
         assert codes_in(await one.forwarded(creation("b"), 7, "alice")) == [0]
 
 
-async def test_the_connection_of_the_broker_is_not_muted(tmp_path):
+async def test_connection_of_forwarding_broker_is_not_muted(tmp_path):
     """Other clients use the same connection; the broker mutes the client's."""
     async with controller_client(tmp_path) as one:
         await exhausted(one)

@@ -50,7 +50,7 @@ def installed(monkeypatch, **named):
     monkeypatch.setattr(policies, "entry_points", found)
 
 
-async def test_policies_are_called(tmp_path, monkeypatch):
+async def test_configured_policies_are_called(tmp_path, monkeypatch):
     installed(monkeypatch, create_topic="one_partition", alter_config="no_retention")
     SEEN.clear()
     settings = {

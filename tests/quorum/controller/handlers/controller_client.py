@@ -48,7 +48,7 @@ def envelope(request: Message | bytes, version: int, user: str = "ANONYMOUS") ->
 
 
 class ControllerClient:
-    """The active controller, and a connection to it."""
+    """The active controller, with a connection to it."""
 
     def __init__(
         self, nodes: Cluster, running: RunningController, connection: NodeConnection

@@ -15,7 +15,7 @@ def block(broker, epoch=None):
     )
 
 
-async def test_every_block_begins_where_the_last_one_ended(tmp_path):
+async def test_producer_id_blocks_are_consecutive(tmp_path):
     async with controller_client(tmp_path) as one:
         first, second = await one.join(1, 2)
         blocks = [await one.call(block(broker)) for broker in (first, second, first)]

@@ -6,7 +6,7 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 
 
-async def test_a_quota_comes_and_goes(tmp_path):
+async def test_quota_is_set_and_removed(tmp_path):
     async with controller_client(tmp_path) as one:
         assert (await one.call(alteration())).entries[0].error_code == 0
         assert [(quota.key, quota.value) for quota in one.image.quotas.values()] == [
@@ -16,7 +16,7 @@ async def test_a_quota_comes_and_goes(tmp_path):
         assert not one.image.quotas
 
 
-async def test_nothing_to_do_is_no_error(tmp_path):
+async def test_request_without_entries_succeeds(tmp_path):
     async with controller_client(tmp_path) as one:
         answer = await one.call(AlterClientQuotasRequest(entries=[], validate_only=False))
         assert answer.entries == []

@@ -13,7 +13,7 @@ from trimaran.wire.messages.alter_partition import (
 
 
 def change(leader, topic_id, isr, *, leader_epoch=0, partition_epoch=0):
-    """`isr` are brokers of the harness."""
+    """Returns a request; `isr` are brokers of the harness."""
     data = AlterPartitionRequestPartitionData(
         partition_index=0,
         leader_epoch=leader_epoch,
@@ -24,7 +24,7 @@ def change(leader, topic_id, isr, *, leader_epoch=0, partition_epoch=0):
     return AlterPartitionRequest(broker_id=leader.id, broker_epoch=leader.epoch, topics=[topic])
 
 
-async def test_a_replica_leaves_and_comes_back(tmp_path):
+async def test_replica_leaves_and_rejoins_isr(tmp_path):
     async with controller_client(tmp_path) as one:
         first, second = await one.join(1, 2)
         topic = await one.create("t", [1, 2])
@@ -36,7 +36,7 @@ async def test_a_replica_leaves_and_comes_back(tmp_path):
             assert sorted(one.partition().isr) == ids
 
 
-async def test_changes_that_come_late_or_from_others(tmp_path):
+async def test_stale_or_foreign_isr_changes_are_refused(tmp_path):
     async with controller_client(tmp_path) as one:
         first, second = await one.join(1, 2)
         topic = await one.create("t", [1, 2])
@@ -57,7 +57,7 @@ async def test_changes_that_come_late_or_from_others(tmp_path):
         assert one.partition().isr == (1, 2)
 
 
-async def test_a_broker_of_an_old_epoch_changes_nothing(tmp_path):
+async def test_broker_of_old_epoch_changes_nothing(tmp_path):
     async with controller_client(tmp_path) as one:
         (first,) = await one.join(1)
         topic = await one.create("t", [1])

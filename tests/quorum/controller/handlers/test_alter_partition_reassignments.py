@@ -5,7 +5,7 @@ from tests.quorum.controller.handlers.controller_client import controller_client
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_a_move_begins_and_is_called_back(tmp_path):
+async def test_reassignment_begins_and_is_cancelled(tmp_path):
     async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         await one.create("t", [1])
@@ -15,7 +15,7 @@ async def test_a_move_begins_and_is_called_back(tmp_path):
         assert (one.partition().replicas, one.partition().adding) == ((1,), ())
 
 
-async def test_the_number_of_replicas_may_be_held(tmp_path):
+async def test_replica_count_change_may_be_forbidden(tmp_path):
     """KIP-860."""
     async with controller_client(tmp_path) as one:
         await one.join(1, 2)

@@ -5,7 +5,7 @@ from tests.quorum.controller.handlers.controller_client import NOBODY, controlle
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_a_credential_is_written_down(tmp_path):
+async def test_scram_credential_is_recorded(tmp_path):
     async with controller_client(tmp_path) as one:
         answer = await one.call(upsertion())
         assert [(r.user, r.error_code) for r in answer.results] == [("alice", 0)]

@@ -29,7 +29,7 @@ async def broker_of_two(one):
     return broker
 
 
-async def test_a_replica_is_where_its_broker_says(tmp_path):
+async def test_reported_replica_directory_is_recorded(tmp_path):
     async with controller_client(tmp_path) as one:
         broker = await broker_of_two(one)
         topic = await one.create("t", [1])
@@ -51,7 +51,7 @@ async def test_unknown_topics_and_partitions_are_not_assigned(tmp_path):
         assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
 
 
-async def test_a_broker_of_an_old_epoch_assigns_nothing(tmp_path):
+async def test_broker_of_old_epoch_assigns_nothing(tmp_path):
     async with controller_client(tmp_path) as one:
         broker = await broker_of_two(one)
         topic = await one.create("t", [1])

@@ -32,7 +32,7 @@ async def test_second_process_with_live_brokers_id_is_refused(tmp_path):
         assert await other.register() == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
-async def test_registrations_that_are_refused(tmp_path):
+async def test_invalid_registrations_are_refused(tmp_path):
     async with controller_client(tmp_path) as one:
         broker = one.nodes.scripted_broker(one.connection, 1)
         old = Feature(name="metadata.version", min_supported_version=1, max_supported_version=2)
@@ -90,7 +90,7 @@ async def test_new_listener_at_disconnected_brokers_address_replaces_it(
         assert await register(one, NEW) > 101
 
 
-async def test_a_lease_is_of_one_incarnation(mock_clock):
+async def test_lease_belongs_to_one_incarnation(mock_clock):
     """The same incarnation keeps its lease when it registers again; another one's session begins with its first
     heartbeat.
     """
@@ -126,7 +126,7 @@ async def test_leaderships_of_replaced_process_move_in_parts(
         assert {(found.leader, found.isr) for found in one.partitions().values()} == {(2, (2,))}
 
 
-async def test_replaced_process_that_still_lives_loses_no_more(mock_clock, monkeypatch):
+async def test_replaced_process_with_heartbeat_loses_no_more_leaderships(mock_clock, monkeypatch):
     """Its heartbeat arrives while the registration of the other process takes away its leaderships in batches."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
     many = [partition(1, index, [1, 2]) for index in range(5)]
@@ -155,7 +155,7 @@ async def test_partition_without_other_leader_is_examined_once(mock_clock, monke
         assert {found.leader for found in one.partitions().values()} == {-1}
 
 
-async def test_a_part_need_not_be_one_batch(mock_clock, monkeypatch):
+async def test_handover_step_may_span_batches(mock_clock, monkeypatch):
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
     monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 1)
     many = [partition(1, index, [1, 2]) for index in range(3)]

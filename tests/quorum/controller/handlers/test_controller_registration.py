@@ -44,7 +44,7 @@ async def test_unchanged_registration_is_not_recorded_again(tmp_path):
         assert len(one.image.cluster.controllers[7].listeners) == 2
 
 
-async def test_a_controller_has_an_id(tmp_path):
+async def test_controller_registration_needs_an_id(tmp_path):
     async with controller_client(tmp_path) as one:
         request = registration("CONTROLLER")
         request.controller_id = -1

@@ -5,14 +5,14 @@ from tests.quorum.controller.handlers.controller_client import NOBODY, SUPER_USE
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_an_acl_is_written_down_once(tmp_path):
+async def test_acl_is_recorded_once(tmp_path):
     async with controller_client(tmp_path, **SUPER_USER) as one:
         for _ in range(2):
             assert (await one.call(acls.creation())).results[0].error_code == 0
         assert len(one.image.acls) == 1
 
 
-async def test_without_an_authorizer_there_are_none(tmp_path):
+async def test_acl_request_without_authorizer_is_refused(tmp_path):
     async with controller_client(tmp_path) as one:
         (result,) = (await one.call(acls.creation())).results
         assert result.error_code == ErrorCode.SECURITY_DISABLED

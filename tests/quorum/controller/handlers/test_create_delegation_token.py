@@ -30,7 +30,7 @@ async def test_plaintext_client_gets_no_token(tmp_path):
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
-async def test_one_for_another_user_needs_leave(tmp_path):
+async def test_token_for_another_user_needs_permission(tmp_path):
     async with controller_client(tmp_path, **SECRET, **SUPER_USER) as one:
         for_bob = CREATION.replace(owner_principal_type="User", owner_principal_name="bob")
         own = await one.forwarded(CREATION, 3, "alice")

@@ -5,7 +5,7 @@ from tests.quorum.controller.handlers.controller_client import controller_client
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_a_topic_grows_with_as_many_replicas(tmp_path):
+async def test_new_partitions_have_same_replica_count(tmp_path):
     async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         await one.create("t", [1, 2])
@@ -19,7 +19,7 @@ async def test_a_topic_grows_with_as_many_replicas(tmp_path):
         assert [sorted(p.replicas) for p in partitions.values()] == [[1, 2]] * 3
 
 
-async def test_growth_that_is_none(tmp_path):
+async def test_invalid_partition_counts_are_refused(tmp_path):
     async with controller_client(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])

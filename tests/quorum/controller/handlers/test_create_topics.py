@@ -24,7 +24,7 @@ from trimaran.wire.security.acls import Operation
 
 
 @pytest.mark.parametrize("version", [2, 5, 7])
-async def test_a_topic_is_made_of_brokers_that_serve(tmp_path, version):
+async def test_topic_is_created_on_active_brokers(tmp_path, version):
     async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         answer = await one.call(creation(partitions=3, replicas=2), version)
@@ -36,7 +36,7 @@ async def test_a_topic_is_made_of_brokers_that_serve(tmp_path, version):
         assert bool(created.configs) == (version >= 5)
 
 
-async def test_without_brokers_there_is_no_topic(tmp_path):
+async def test_topic_without_brokers_is_refused(tmp_path):
     async with controller_client(tmp_path) as one:
         (topic,) = (await one.call(creation())).topics
         assert topic.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
@@ -84,7 +84,7 @@ async def test_configs_are_returned_only_to_authorized_clients(mock_clock, caplo
     assert "kafka.authorizer.logger" not in {record.name for record in caplog.records}
 
 
-async def test_an_acl_counts_from_when_it_is_committed(tmp_path):
+async def test_acl_applies_once_committed(tmp_path):
     """The active controller authorizes by the metadata that it writes itself."""
     acl = ALICE._replace(resource_name="*", operation=Operation.CREATE)
     async with controller_client(tmp_path, **SUPER_USER) as one:

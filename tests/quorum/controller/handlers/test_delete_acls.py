@@ -15,7 +15,7 @@ async def test_acls_matching_filter_are_deleted(tmp_path):
         assert (again.error_code, again.matching_acls) == (0, [])
 
 
-async def test_without_an_authorizer_there_are_none(tmp_path):
+async def test_acl_request_without_authorizer_is_refused(tmp_path):
     async with controller_client(tmp_path) as one:
         (result,) = (await one.call(acls.deletion())).filter_results
         assert result.error_code == ErrorCode.SECURITY_DISABLED

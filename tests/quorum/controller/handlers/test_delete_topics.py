@@ -8,7 +8,7 @@ from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
 BY_NAME = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
 
 
-async def test_a_topic_goes_by_name_and_by_id(tmp_path):
+async def test_topic_is_deleted_by_name_or_id(tmp_path):
     async with controller_client(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])

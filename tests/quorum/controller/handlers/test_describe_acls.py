@@ -13,7 +13,7 @@ async def test_acls_are_listed_by_resource(tmp_path):
         assert (resource.resource_name, len(resource.acls)) == ("orders", 1)
 
 
-async def test_without_an_authorizer_there_are_none(tmp_path):
+async def test_acl_request_without_authorizer_is_refused(tmp_path):
     async with controller_client(tmp_path) as one:
         answer = await one.call(acls.description())
         assert answer.error_code == ErrorCode.SECURITY_DISABLED

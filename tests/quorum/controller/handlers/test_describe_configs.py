@@ -7,7 +7,7 @@ from tests.quorum.controller.handlers.controller_client import controller_client
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_a_config_of_a_topic_has_its_source(tmp_path):
+async def test_topic_config_has_its_source(tmp_path):
     async with controller_client(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])

@@ -69,13 +69,13 @@ async def test_a_forwarded_request_is_answered_inside(tmp_path, version):
         *("without a principal", "with half a principal", "without an address"),
     ],
 )
-async def test_envelopes_that_are_refused(tmp_path, wrong, code):
+async def test_invalid_envelopes_are_refused(tmp_path, wrong, code):
     async with controller_client(tmp_path) as one:
         answer = await one.call(wrong)
         assert (ErrorCode(answer.error_code), answer.response_data) == (code, None)
 
 
-async def test_with_an_authorizer_envelopes_are_for_brokers(tmp_path):
+async def test_authorizer_accepts_envelopes_only_from_brokers(tmp_path):
     """mA13: an envelope names its client, so only a broker may send one."""
     async with controller_client(tmp_path, **NOBODY) as one:
         answer = await one.call(envelope(creation(), 7, "admin"))
@@ -107,7 +107,7 @@ def inside(answer, version=7):
 
 
 @pytest.mark.parametrize("names", [1, 600])
-async def test_a_request_of_any_size_is_answered_inside(mock_clock, names):
+async def test_large_forwarded_request_is_answered_inside(mock_clock, names):
     """A large one is decoded in a thread."""
     async with solo(features(), broker(1)) as one:
         request = creation()

@@ -10,7 +10,7 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 
-async def test_a_broker_is_forgotten_and_may_come_back(tmp_path):
+async def test_unregistered_broker_may_register_again(tmp_path):
     async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         await one.create("t", [1, 2])
@@ -34,7 +34,7 @@ async def test_inactive_controller_answers_not_controller(tmp_path):
         assert answer.error_code == ErrorCode.NOT_CONTROLLER
 
 
-async def test_a_broker_that_is_forgotten_has_no_session(mock_clock):
+async def test_unregistered_broker_has_no_session(mock_clock):
     async with solo(features(), broker(1)) as one:
         await one.beat(1)
         await one.call(unregister_broker, UnregisterBrokerRequest(broker_id=1))

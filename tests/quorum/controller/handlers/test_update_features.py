@@ -7,7 +7,7 @@ from trimaran.wire.errors import ErrorCode
 ELIGIBLE = "eligible.leader.replicas.version"
 
 
-async def test_a_level_is_written_down(tmp_path):
+async def test_feature_level_is_recorded(tmp_path):
     async with controller_client(tmp_path) as one:
         for level, upgrade_type in ((0, 2), (1, 1)):
             answer = await one.call(update(level, feature=ELIGIBLE, upgrade_type=upgrade_type))
@@ -15,7 +15,7 @@ async def test_a_level_is_written_down(tmp_path):
             assert one.image.features.levels.get(ELIGIBLE, 0) == level
 
 
-async def test_levels_that_may_not_be(tmp_path):
+async def test_unsupported_feature_levels_are_refused(tmp_path):
     async with controller_client(tmp_path) as one:
         for request in (update(29), update(99), update(1, feature="no.such.feature")):
             answer = await one.call(request, 1)

@@ -168,7 +168,7 @@ def test_brokers_from_before_directories_name_none():
     assert register(image, registration(log_dirs=[])).response.broker_epoch == 900
 
 
-def test_another_process_while_the_first_is_alive():
+def test_second_live_process_is_refused():
     image = image_of(features(), broker(1))
     assert refused(image, registration(), alive=True) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
@@ -199,7 +199,7 @@ def test_decided_partition_is_reexamined_only_if_changed():
     assert decided.others(state_of(image), keys) == keys[1:]
 
 
-def test_fencing_takes_a_broker_out_of_everything():
+def test_fenced_broker_leaves_isrs_and_leaderships():
     """C4."""
     image = image_of(
         features(),
@@ -216,7 +216,7 @@ def test_fencing_takes_a_broker_out_of_everything():
     )
 
 
-def test_an_unregistered_broker_is_gone_and_stays_assigned():
+def test_unregistered_broker_stays_in_assignments():
     image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
     result = at_once(unregister_broker(state_of(image), 1))
     assert not result.atomic, "it may have been in sync with very many partitions"

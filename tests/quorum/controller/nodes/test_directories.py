@@ -66,7 +66,7 @@ def codes(result):
     }
 
 
-def test_directories_are_noted():
+def test_assigned_directories_are_recorded():
     result = at_once(assign_replicas(request(THERE, 0, 1), state_of(IMAGE)))
     assert result.records == [
         change(1, 0, directories=[THERE, uid(502)]),
@@ -92,7 +92,7 @@ def test_replica_without_online_directory_loses_leadership(directory):
     ]
 
 
-def test_each_is_answered_by_itself():
+def test_each_assignment_has_its_own_error():
     assert codes(at_once(assign_replicas(request(HERE, 0, 2, 9), state_of(IMAGE)))) == {
         0: ErrorCode.NONE,
         2: ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -107,14 +107,14 @@ def test_assignments_of_many_partitions_may_span_batches():
 
 
 def test_directories_came_with_3_7():
-    """metadata.version 17."""
+    """Directories were introduced in metadata.version 17."""
     assert at_once(assign_replicas(request(THERE, 0), state_of(image_of(features(17), base=IMAGE))))
     with pytest.raises(KafkaError) as refused:
         at_once(assign_replicas(request(THERE, 0), state_of(image_of(features(16), base=IMAGE))))
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_another_incarnation_is_not_believed():
+def test_assignment_of_another_incarnation_is_refused():
     with pytest.raises(KafkaError) as refused:
         at_once(assign_replicas(request(HERE, 0, epoch=1234), state_of(IMAGE)))
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH

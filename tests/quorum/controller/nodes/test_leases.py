@@ -33,14 +33,14 @@ def test_blocked_time_does_not_count():
     assert [lease.broker_id for lease in leases.expired(139.0)] == [1, 2]
 
 
-def test_a_lease_is_of_one_incarnation():
+def test_lease_belongs_to_one_incarnation():
     leases = Leases(9.0)
     leases.extend(1, 7, now=0.0)
     assert not leases.is_valid(IMAGE.cluster.brokers[1], 1.0)
     assert leases.get(1, 101) is None
 
 
-def test_no_lease_no_deadline():
+def test_without_lease_there_is_no_deadline():
     leases = Leases(9.0)
     leases.extend(1, 101, now=0.0)
     leases.end(1)
@@ -48,7 +48,7 @@ def test_no_lease_no_deadline():
     assert leases.next_deadline() is None
 
 
-def test_the_slowest_active_broker():
+def test_lowest_offset_is_of_slowest_active_broker():
     leases = Leases(9.0)
     assert leases.lowest_active_offset(IMAGE) is None
     leases.begin(IMAGE, now=0.0)

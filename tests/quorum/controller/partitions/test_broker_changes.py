@@ -85,7 +85,7 @@ def test_a_fenced_broker_is_no_successor():
     assert record.leader == 3
 
 
-def test_a_broker_about_to_go_is_no_successor():
+def test_stopping_broker_is_no_successor():
     image = cluster(changed_broker(2, in_controlled_shutdown=1), partition(1, 0, [1, 2, 3]))
     assert changes_without(state_of(image), 1)[0].leader == 3
 
@@ -102,7 +102,7 @@ def test_replica_in_offline_directory_is_no_successor(directory):
     assert changes_without(state_of(image), 1)[0].leader == 3
 
 
-def test_only_the_partitions_of_a_directory_that_failed():
+def test_failed_directory_affects_only_its_partitions():
     image = cluster(
         partition(1, 0, [1, 2]), partition(1, 1, [1, 2], directories=[uid(77), uid(502)])
     )
@@ -117,7 +117,7 @@ def test_leaderless_partition_loses_departing_isr_member():
     assert changes_without(state_of(image), 2) == [change(1, 0, isr=[1])]
 
 
-def test_partitions_of_others_are_left_alone():
+def test_partitions_of_other_brokers_are_unchanged():
     image = cluster(partition(1, 0, [1, 2]), partition(1, 1, [1, 2, 3], isr=[1], leader=-1))
     state = state_of(image)
     assert changes_without(state, 3) == []
@@ -192,14 +192,14 @@ def test_an_isr_shrinks_and_grows():
     assert after(image, result.records)[0].isr == (1, 2, 3)
 
 
-def test_version_2_names_no_epochs():
+def test_isr_proposal_of_version_2_is_accepted():
     image = cluster(partition(1, 0, [1, 2]))
     request = proposal([])
     request.topics[0].partitions[0].new_isr = [1]
     assert at_once(alter_partition(request, state_of(image))).records == [change(1, 0, isr=[1])]
 
 
-def test_the_same_isr_again_writes_nothing():
+def test_unchanged_isr_writes_nothing():
     result = at_once(alter_partition(proposal([1, 2]), state_of(cluster(partition(1, 0, [1, 2])))))
     assert result.records == []
     assert result.response.topics[0].partitions[0].error_code == 0
@@ -291,7 +291,7 @@ def test_versions_without_epochs_check_only_state():
     assert at_once(alter_partition(proposal([1, 2], epochs=False), state_of(image))).records
 
 
-def test_another_incarnation_of_the_leader_is_refused_whole():
+def test_request_of_another_leader_incarnation_is_refused():
     with pytest.raises(KafkaError) as caught:
         at_once(alter_partition(proposal([1], epoch=7), state_of(cluster(partition(1, 0, [1, 2])))))
     assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
@@ -339,7 +339,7 @@ def test_preferred_leaders_are_elected_where_they_can_lead():
     assert sorted(answers) == [0, 2]
 
 
-def test_an_operator_has_an_unclean_election_held():
+def test_operator_can_request_unclean_election():
     image = cluster(changed_broker(1, fenced=1), partition(1, 0, [1, 2], isr=[1], leader=-1))
     elected = change(1, 0, isr=[2], leader=2, leader_recovery_state=1)
     assert ask(image, kind=1, partitions=[0]) == ([elected], {0: ErrorCode.NONE})
@@ -359,7 +359,7 @@ def test_ten_thousand_leaders_may_be_elected_at_once():
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_an_election_of_no_known_kind():
+def test_unknown_election_type_is_refused():
     with pytest.raises(KafkaError):
         ask(cluster(), kind=7)
 

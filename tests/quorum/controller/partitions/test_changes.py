@@ -131,7 +131,7 @@ def test_leaderless_last_replica_leaves_the_isr():
     ]
 
 
-def test_a_minimum_above_the_replicas_is_the_replicas():
+def test_minimum_above_replica_count_equals_it():
     image = cluster(partition(1, 0, [1, 2], isr=[1, 2]), min_isr=5)
     (record,) = changes_without(state_of(image), 2)
     assert record.eligible_leader_replicas == [2]
@@ -203,7 +203,7 @@ def test_controllers_file_has_lowest_precedence():
     assert record.leader == -1
 
 
-def test_an_eligible_replica_goes_before_an_unclean_one():
+def test_eligible_replica_precedes_unclean_one():
     image = cluster(
         UNCLEAN,
         *fenced(1),

@@ -104,7 +104,7 @@ def test_index_follows_every_delta(branch):
         check(index, image)
 
 
-def test_on_its_way_it_is_of_no_image():
+def test_index_matches_no_image_while_updating():
     image = image_of(topic("t", 1), partition(1, 0, [1]), partition(1, 1, [2]))
     index = PartitionIndex()
     way = index.follow(image.topics)

@@ -55,12 +55,12 @@ def test_replicas_are_consecutive_brokers_and_begin_anywhere():
     assert first == set(range(5))
 
 
-def test_fenced_brokers_have_their_turn_too():
+def test_fenced_brokers_get_replicas_too():
     listed = brokers(broker(0), *(broker(i, fenced=True) for i in (1, 2, 3)))
     assert {place(listed, 1, 2, seed)[0][1] for seed in range(40)} == {1, 2, 3}
 
 
-def test_the_first_leader_may_be_in_any_rack():
+def test_first_leader_may_be_in_any_rack():
     listed = brokers(broker(0), broker(1, rack="a"), broker(2, rack="b"))
     assert {place(listed, 1, 1, seed)[0][0] for seed in range(40)} == {0, 1, 2}
 
@@ -86,7 +86,7 @@ def test_rack_of_fenced_brokers_holds_replicas():
         ([broker(1), broker(2), broker(3, fenced=True), broker(4, fenced=True)], 3),
     ],
 )
-def test_a_pattern_does_not_repeat(nodes, factor):
+def test_placement_pattern_does_not_repeat(nodes, factor):
     """Otherwise every few partitions would have all replicas on the same brokers."""
     up = sum(not node.fenced for node in nodes)
     for seed in range(20):
@@ -132,7 +132,7 @@ def test_placement_without_brokers_is_refused():
     assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_one_broker_up_leads_everything():
+def test_sole_active_broker_leads_everything():
     listed = brokers(broker(1), broker(2, fenced=True))
     assert place(listed, 5, 2) == [(1, 2)] * 5
 
@@ -165,7 +165,7 @@ def test_stopped_broker_is_placed_like_fenced_ones():
 
 
 @pytest.mark.parametrize("factor", [-1, 0, 3])
-def test_impossible_factors(factor):
+def test_impossible_replication_factors_are_refused(factor):
     with pytest.raises(KafkaError) as caught:
         place(brokers(broker(1), broker(2)), 1, factor)
     assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR

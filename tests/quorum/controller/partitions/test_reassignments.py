@@ -82,7 +82,7 @@ def test_move_begins_with_old_and_added_replicas():
     assert (after.leader, after.leader_epoch, after.isr) == (1, 0, (1, 2, 3))
 
 
-def test_another_order_is_there_at_once():
+def test_new_replica_order_applies_at_once():
     records, _, _ = ask(cluster(partition(1, 0, [1, 2, 3])), [3, 2, 1])
     assert (records[0].replicas, records[0].leader, records[0].adding_replicas) == (
         [3, 2, 1],
@@ -96,11 +96,11 @@ def test_shrinking_completes_at_once_if_remaining_in_sync():
     assert (after.replicas, after.isr, after.leader, after.removing) == ((2, 3), (2, 3), 2, ())
 
 
-def test_nothing_to_move():
+def test_unchanged_assignment_moves_nothing():
     assert ask(cluster(partition(1, 0, [1, 2])), [1, 2]) == ([], ErrorCode.NONE, None)
 
 
-def test_a_move_is_cancelled():
+def test_ongoing_move_is_cancelled():
     image = moved(cluster(partition(1, 0, [1, 2, 3])), [4, 5, 6])
     image = image_of(change(1, 0, isr=[1, 2, 3, 4]), base=image)
     after = found(moved(image, None))
@@ -130,7 +130,7 @@ def test_ten_thousand_partitions_may_be_named_at_once():
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_a_move_takes_the_place_of_another():
+def test_new_move_replaces_ongoing_one():
     image = moved(cluster(partition(1, 0, [1, 2, 3])), [1, 2, 4])
     after = found(moved(image, [1, 2, 5]))
     assert (after.replicas, after.adding, after.removing) == ((1, 2, 5, 3, 4), (5,), (3, 4))
@@ -142,13 +142,13 @@ def test_replica_kept_from_earlier_move_remains_added():
     assert (after.adding, after.removing) == ((4, 5), (2, 3))
 
 
-def test_a_move_back_ends_the_move():
+def test_move_back_ends_the_move():
     image = moved(cluster(partition(1, 0, [1, 2, 3])), [1, 2, 4])
     after = found(moved(image, [1, 2, 3]))
     assert (after.replicas, after.adding, after.removing) == ((1, 2, 3), (), ())
 
 
-def test_the_way_back_may_need_an_unclean_leader():
+def test_cancellation_may_need_an_unclean_leader():
     image = cluster(partition(1, 0, [4, 1, 2], isr=[4], leader=4, adding=[4], removing=[1, 2]))
     records, code, text = ask(image, None)
     assert (records, code) == ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT)
@@ -182,7 +182,7 @@ def test_replication_factor_of_ongoing_move_is_its_target():
     assert ask(image, [5, 6, 1], any_factor=False)[1] is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_a_partition_named_twice_is_moved_once():
+def test_partition_named_twice_is_moved_once():
     wish = ReassignablePartition(partition_index=0, replicas=[3, 4])
     request = AlterPartitionReassignmentsRequest(
         topics=[ReassignableTopic(name="t", partitions=[wish, wish])]
@@ -195,7 +195,7 @@ def test_a_partition_named_twice_is_moved_once():
     assert len(result.records) == 1
 
 
-def test_too_much_at_once():
+def test_more_than_10000_partitions_are_refused():
     """C5."""
     wishes = [ReassignablePartition(partition_index=i, replicas=None) for i in range(10_001)]
     request = AlterPartitionReassignmentsRequest(
@@ -217,7 +217,7 @@ def test_one_sided_move_is_listed(under_way):
     assert [ongoing.partition_index for ongoing in one.partitions] == [0]
 
 
-def test_moves_are_listed():
+def test_ongoing_moves_are_listed():
     image = cluster(partition(1, 0, [1, 2, 3], adding=[3], removing=[2]), partition(1, 1, [1, 2]))
     state = state_of(image)
     everything = listed(ListPartitionReassignmentsRequest(topics=None), state)

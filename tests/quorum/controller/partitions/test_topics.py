@@ -95,7 +95,7 @@ def test_new_topic_id_is_neither_reserved_nor_dashed(monkeypatch):
 # --- CreateTopics
 
 
-def test_a_topic_is_made_with_configs_before_partitions():
+def test_topic_is_created_with_configs_before_partitions():
     result, codes = create(wanted(configs=[("retention.ms", "5")]))
     assert codes == {"t": ErrorCode.NONE}
     assert [type(r) for r in result.records] == [TopicRecord, ConfigRecord] + [PartitionRecord] * 3
@@ -125,7 +125,7 @@ def test_answer_describes_created_topic():
     assert told["cleanup.policy"] == ("delete", 5)
 
 
-def test_defaults_of_partitions_and_replicas():
+def test_partition_and_replica_counts_have_defaults():
     result, _ = create(
         wanted(partitions=-1, factor=-1), num_partitions=4, default_replication_factor=3
     )
@@ -133,7 +133,7 @@ def test_defaults_of_partitions_and_replicas():
     assert [len(r.replicas) for r in made] == [3] * 4
 
 
-def test_only_checking():
+def test_validate_only_creates_no_topic():
     result, codes = create(wanted(), validate_only=True)
     assert result.records == []
     assert codes == {"t": ErrorCode.NONE}
@@ -191,24 +191,24 @@ def test_invalid_topics_are_not_created(asked, code):
     assert list(codes.values()) == [code]
 
 
-def test_one_bad_topic_does_not_spoil_the_others():
+def test_invalid_topic_does_not_affect_the_others():
     result, codes = create(wanted("good"), wanted("bad!"))
     assert codes == {"good": ErrorCode.NONE, "bad!": ErrorCode.INVALID_TOPIC_EXCEPTION}
     assert [r.name for r in result.records if isinstance(r, TopicRecord)] == ["good"]
 
 
-def test_topics_of_one_request_must_not_collide_either():
+def test_topics_of_one_request_must_not_collide():
     _, codes = create(wanted("a.b"), wanted("a_b"))
     assert codes == {"a.b": ErrorCode.NONE, "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION}
 
 
-def test_a_name_given_twice_is_not_made():
+def test_topic_named_twice_is_not_created():
     result, codes = create(wanted("t"), wanted("t"), wanted("u"))
     assert codes == {"t": ErrorCode.INVALID_REQUEST, "u": ErrorCode.NONE}
     assert len(result.response.topics) == 2
 
 
-def test_replicas_by_hand():
+def test_manual_assignment_is_used():
     result, codes = create(wanted(partitions=-1, factor=-1, assignments=[(1, [3, 1]), (0, [2, 3])]))
     assert codes == {"t": ErrorCode.NONE}
     assert [(r.partition_id, r.replicas) for r in result.records[1:]] == [(0, [2, 3]), (1, [3, 1])]
@@ -231,7 +231,7 @@ def test_assignment_without_live_leader_is_refused():
     assert create(by_hand, image=image)[1] == {"t": ErrorCode.INVALID_REPLICA_ASSIGNMENT}
 
 
-def test_a_million_partitions_fail_as_a_request():
+def test_million_partitions_fail_as_whole_request():
     """C5, KAFKA-14996."""
     for asked in (
         [wanted(partitions=1_000_000)],
@@ -258,16 +258,16 @@ def test_policy_sees_manual_assignments():
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "a.b", "_", "x" * 249, "0", "..."])
-def test_legal_names(name):
+def test_legal_topic_names_are_accepted(name):
     assert why_illegal(name) is None
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a\n", "ä", "a/b", "a\0"])
-def test_illegal_names(name):
+def test_illegal_topic_names_are_refused(name):
     assert why_illegal(name)
 
 
-def test_collisions_are_of_dots_and_underscores_only():
+def test_names_collide_only_by_dots_and_underscores():
     assert in_metrics("a.b_c") == in_metrics("a_b.c") == "a_b_c"
     assert len({in_metrics(name) for name in ("a.b", "a-b", "aXb")}) == 3
 
@@ -310,7 +310,7 @@ def test_partitions_are_added():
     assert add(4, validate_only=True) == ([], ErrorCode.NONE)
 
 
-def test_partitions_are_added_by_hand():
+def test_added_partitions_use_manual_assignment():
     records, _ = add(3, assignments=[[3, 1]])
     assert records[0].replicas == [3, 1]
 
@@ -330,7 +330,7 @@ def test_invalid_partition_additions_are_refused(count, more, code):
     assert add(count, **more) == ([], code)
 
 
-def test_too_many_new_partitions_fail_as_a_request():
+def test_too_many_new_partitions_fail_as_whole():
     assert len(add(10_002)[0]) == 10_000
     for count in (10_003, 2_000_000_000):
         with pytest.raises(KafkaError) as caught:
@@ -427,7 +427,7 @@ def test_invalid_topic_deletions_are_refused(asked, code):
 @pytest.mark.parametrize(
     ("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)]
 )
-def test_deletion_is_disabled(version, code):
+def test_disabled_deletion_is_refused(version, code):
     with pytest.raises(KafkaError) as caught:
         remove(names=["t"], enabled=False, version=version)
     assert caught.value.code is code
@@ -464,7 +464,7 @@ def test_existence_of_topic_is_hidden_without_describe(asked, sees, deletes, ans
     assert len(records) == (answer[2] is ErrorCode.NONE)
 
 
-def test_a_topic_named_both_ways_is_not_deleted():
+def test_topic_named_by_name_and_id_stays():
     records, answers = remove(states=[("t", NIL_UUID), (None, uid(1))])
     assert records == []
     assert len(answers) == 1  # for the name, as in Kafka

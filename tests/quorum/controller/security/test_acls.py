@@ -86,12 +86,12 @@ def test_an_acl_is_created_once():
     assert create(creation(), image=image_of(*result.records)).records == []
 
 
-def test_the_cluster_has_one_name():
+def test_cluster_resource_has_one_name():
     cluster = creation(resource_type=ResourceType.CLUSTER, resource_name="kafka-cluster")
     assert [result.error_code for result in create(cluster).response.results] == [0]
 
 
-def test_an_id_is_never_used_twice():
+def test_acl_id_is_never_reused():
     image = image_of(record(1))
     result = create(creation(host="a"), creation(host="b"), image=image, ids=[1, 2, 2, 3])
     assert [each_record.id for each_record in result.records] == [uid(2), uid(3)]
@@ -376,7 +376,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 6), st.none() | ACLS), max_size=20)
 
 
 @given(st.lists(CHANGES, max_size=4), st.integers(0, 3), ALL_ASKED)
-def test_deltas_and_a_snapshot_give_the_same_answers(batches, snapshot_at, all_asked):
+def test_deltas_and_snapshot_give_same_verdicts(batches, snapshot_at, all_asked):
     """X3: after any additions and removals, some of them read as a snapshot, the index answers like one built from the
     image.
     """

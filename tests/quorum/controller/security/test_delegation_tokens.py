@@ -80,7 +80,7 @@ def test_names_in_all_tokens_have_bounded_size(monkeypatch):
     assert refused(create, image, **owner) is ErrorCode.POLICY_VIOLATION
 
 
-def test_the_life_of_a_token():
+def test_token_is_created_renewed_and_expired():
     image, token = create(at=10)
     assert (token.issue_timestamp_ms, token.expiry_timestamp_ms) == (10, 110)
     assert token.max_timestamp_ms == 1010
@@ -113,27 +113,27 @@ def test_renewal_period_is_capped_by_the_rule(asked, granted):
     assert renew(image, token.hmac, at=20, period=asked)[1] == 20 + granted
 
 
-def test_a_life_without_end_ends_with_the_clock():
+def test_endless_lifetime_ends_with_largest_time():
     forever = (1 << 63) - 1
     rules = TokenRules(secret="key", lifetime_ms=forever, renewal_ms=forever)
     _, token = create(rules=rules, at=10)
     assert token.max_timestamp_ms == token.expiry_timestamp_ms == forever
 
 
-def test_the_secret_is_in_the_configuration():
+def test_token_rules_come_from_the_configuration():
     rules = TokenRules.of(config_of(delegation_token_secret_key="s3cret"))
     assert (rules.secret, rules.lifetime_ms, rules.renewal_ms) == ("s3cret", 604800000, 86400000)
     assert TokenRules.of(config_of()).secret == ""
 
 
-def test_a_refusal_tells_no_times():
+def test_refusal_contains_no_times():
     request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
     answer = fail_create_token(request, ALICE, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 3)
     times = (answer.issue_timestamp_ms, answer.expiry_timestamp_ms, answer.max_timestamp_ms)
     assert times == (-1, -1, -1)
 
 
-def test_the_hmac_is_sha_512_of_the_id():
+def test_hmac_is_sha_512_of_token_id():
     """Checked with `echo -n token-0 | openssl dgst -sha512 -hmac key`."""
     _, token = create()
     assert token.hmac.hex().startswith("e5d568ddf205813eda61abb3e3993e95")
@@ -175,7 +175,7 @@ def test_invalid_token_requests_are_refused():
     assert code is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
-def test_renewers_are_users():
+def test_renewer_must_be_a_user():
     request = CreateDelegationTokenRequest(
         renewers=[CreatableRenewers(principal_type="Group", principal_name="g")], max_lifetime_ms=1
     )

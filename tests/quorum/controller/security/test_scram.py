@@ -57,7 +57,7 @@ def alter(*changes, image=IMAGE):
     return list(result.records), answers
 
 
-def test_the_keys_of_rfc_7677():
+def test_keys_match_rfc_7677():
     """The example of RFC 7677, section 3: user "user", password "pencil"."""
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
@@ -99,7 +99,7 @@ def test_invalid_credential_is_refused_alone(change, code, message):
     assert answers["bob"].error_code == 0
 
 
-def test_the_most_iterations_that_may_be():
+def test_iterations_have_a_maximum():
     assert len(alter(upsertion(iterations=16384))[0]) == 1
 
 
@@ -145,7 +145,7 @@ def test_credentials_are_described_and_deleted():
     assert list(image_of(record, base=image).scram) == [("bob", SHA_512)]
 
 
-def test_old_clusters_have_no_scram():
+def test_old_level_refuses_scram():
     records, answers = alter(upsertion(), image=image_of(features(10)))
     assert records == []
     assert answers["alice"].error_code == ErrorCode.UNSUPPORTED_VERSION

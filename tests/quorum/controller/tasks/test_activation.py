@@ -32,7 +32,7 @@ def commit(loader, offset, epoch, *records):
 
 
 @pytest.mark.parametrize("written", [1, 2])
-def test_bootstrap_records_that_a_leader_did_not_finish(written):
+def test_unfinished_bootstrap_is_repeated_by_next_leader(written):
     seen = Seen()
     loader = MetadataLoader([seen])
     begun = [BeginTransactionRecord(name="Bootstrap records"), *bootstrap_records()][:written]

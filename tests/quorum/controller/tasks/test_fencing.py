@@ -159,7 +159,8 @@ async def test_heartbeat_permanently_disproves_earlier_refusal(autojump_clock):
     async with solo(*RECORDS) as one:
         one.silent.add(9001)
         await trio.sleep(1)
-        await one.beat(1)  # the first heartbeat at this controller; its address refuses by now
+        # the first heartbeat at this controller; the address now refuses connections
+        await one.beat(1)
         await trio.sleep(3)
         one.connection.mark_closed()
         await trio.sleep(3)

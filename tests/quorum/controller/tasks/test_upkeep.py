@@ -84,7 +84,7 @@ def token(number, ends):
     )
 
 
-async def test_tokens_that_have_run_out_are_swept_away(autojump_clock, monkeypatch):
+async def test_expired_tokens_are_removed_periodically(autojump_clock, monkeypatch):
     now = [1000]
     monkeypatch.setattr(upkeep, "now_ms", lambda: now[0])
     async with solo(features(), token(1, 500), token(2, 1500), token_sweep=60.0) as one:
