@@ -199,12 +199,12 @@ class Client:
         self.address = self.socket.getsockname()
         self._conversation: Conversation[int] = Conversation("calls")
         self._exchange(self._conversation.hello(0))
-        response = self._conversation.answer(self._received())[1]
+        response = self._conversation.receive(self._received())[1]
         self._conversation.negotiate(response)
 
     def ask(self, request: Message) -> Any:
         self._exchange(self._conversation.request(request, None, 0))
-        return self._conversation.answer(self._received())[1]
+        return self._conversation.receive(self._received())[1]
 
     def counted(self, request: Message) -> tuple[Any, Counts]:
         frame = self._conversation.request(request, None, 0)
@@ -213,7 +213,7 @@ class Client:
         self._exchange(frame)
         received = self._received()
         self._rest()
-        return self._conversation.answer(received)[1], self.calls.take()
+        return self._conversation.receive(received)[1], self.calls.take()
 
     def traced(self, request: Message) -> tuple[Any, float]:
         frame, peaks = self._conversation.request(request, None, 0), list[float]()
@@ -221,7 +221,7 @@ class Client:
             self._exchange(frame)
             received = self._received()
             self._rest()
-        return self._conversation.answer(received)[1], peaks[0]
+        return self._conversation.receive(received)[1], peaks[0]
 
     def _exchange(self, frame: bytearray) -> None:
         self.socket.sendall(FRAME_SIZE.pack(len(frame)) + frame)

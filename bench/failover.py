@@ -109,10 +109,10 @@ def leader_of(cluster: Cluster) -> Leader | None:
     """Queries every controller; returns None if none of them leads."""
     for address in parse_bootstrap(cluster.controller_bootstrap):
         with suppress(ConnectionLost, RequestTimedOut), connected(address) as connection:
-            answer = connection.call(describe_quorum_request(), timeout=1.0)
-            if answer.error_code or answer.topics[0].partitions[0].error_code:
+            response = connection.call(describe_quorum_request(), timeout=1.0)
+            if response.error_code or response.topics[0].partitions[0].error_code:
                 continue
-            found = answer.topics[0].partitions[0]
+            found = response.topics[0].partitions[0]
             least = min(voter.log_end_offset for voter in found.current_voters)
             follow = found.high_watermark >= 0 and least >= found.high_watermark - LAG_MAX
             return Leader(found.leader_id, found.leader_epoch, address, follow)

@@ -30,11 +30,11 @@ from bench.crowds import (
     LIFE_SECONDS_MAX,
     PRODUCE,
     SECONDS,
-    answer,
     connect,
     fetch_frame,
     produce_frame,
     raise_descriptors,
+    response,
 )
 from bench.results import Figure
 from bench.sizes import sized
@@ -96,7 +96,7 @@ class Honest:
 
     def _read(self, offset: int) -> None:
         self._socket.sendall(fetch_frame(HONEST, offset, 1 << 20))
-        data = answer(self._socket)
+        data = response(self._socket)
         _, body = decode_response_header(data, 1, FETCH)
         (one,) = FetchResponse.decode(data[body:], FETCH).responses[0].partitions
         assert one.error_code == 0, one
@@ -184,7 +184,7 @@ def _crowd(name: str, port: int) -> Iterator:
 
 def _produced(sock: socket.socket, request: bytes) -> PartitionProduceResponse:
     sock.sendall(request)
-    data = answer(sock)
+    data = response(sock)
     _, body = decode_response_header(data, ProduceRequest.KEY, PRODUCE)
     (one,) = ProduceResponse.decode(data[body:], PRODUCE).responses[0].partition_responses
     return one
@@ -210,8 +210,8 @@ def _make_topics(node: Peer) -> None:
 
     def made() -> bool:
         """Creates the topic, not before the broker is unfenced."""
-        answer = node.root(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 5)
-        return not any(topic.error_code for topic in answer.topics)
+        response = node.root(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 5)
+        return not any(topic.error_code for topic in response.topics)
 
     eventually("topics", made)
     wanted = [MetadataRequestTopic(name=name) for name in names]

@@ -230,17 +230,17 @@ def _consumer(ask: Ask, number: int) -> Member:
     return member
 
 
-def _follow(member: Member, answer: ConsumerGroupHeartbeatResponse) -> None:
+def _follow(member: Member, response: ConsumerGroupHeartbeatResponse) -> None:
     """Handles a response as a consumer does: takes the assignment and acknowledges it at once."""
     beat = ConsumerGroupHeartbeatRequest(
         group_id=member.beat.group_id,
         member_id=member.beat.member_id,
-        member_epoch=answer.member_epoch,
+        member_epoch=response.member_epoch,
     )
-    if answer.assignment is not None:
-        beat.topic_partitions = answer.assignment.topic_partitions
-    member.beat, member.interval = beat, answer.heartbeat_interval_ms / 1000
-    member.due = time.perf_counter() + (0.0 if answer.assignment else member.interval)
+    if response.assignment is not None:
+        beat.topic_partitions = response.assignment.topic_partitions
+    member.beat, member.interval = beat, response.heartbeat_interval_ms / 1000
+    member.due = time.perf_counter() + (0.0 if response.assignment else member.interval)
 
 
 def _beat(ask: Ask, members: list[Member], seconds: float) -> int:
@@ -252,9 +252,9 @@ def _beat(ask: Ask, members: list[Member], seconds: float) -> int:
         due, number = heappop(queue)
         time.sleep(max(0.0, due - time.perf_counter()))
         member = members[number]
-        answer = _well(ask(member.beat))
-        if isinstance(answer, ConsumerGroupHeartbeatResponse):
-            _follow(member, answer)
+        response = _well(ask(member.beat))
+        if isinstance(response, ConsumerGroupHeartbeatResponse):
+            _follow(member, response)
         else:
             member.due = max(due, time.perf_counter() - member.interval) + member.interval
         heappush(queue, (member.due, number))
@@ -262,10 +262,10 @@ def _beat(ask: Ask, members: list[Member], seconds: float) -> int:
     return count
 
 
-def _well(answer: Any) -> Any:
-    if answer.error_code:
-        raise RuntimeError(f"{type(answer).__name__}: {ErrorCode(answer.error_code).name}")
-    return answer
+def _well(response: Any) -> Any:
+    if response.error_code:
+        raise RuntimeError(f"{type(response).__name__}: {ErrorCode(response.error_code).name}")
+    return response
 
 
 def loading_bench(open_cluster: Opener, system: str) -> list[Figure]:
@@ -315,9 +315,9 @@ def _commit(ask: Ask, group: str) -> None:
         for index in range(OFFSETS_EACH)
     ]
     topic = OffsetCommitRequestTopic(name="loading", partitions=partitions)
-    answer = ask(OffsetCommitRequest(group_id=group, topics=[topic]), version=9)
+    response = ask(OffsetCommitRequest(group_id=group, topics=[topic]), version=9)
     if errors := {
-        partition.error_code for partition in answer.topics[0].partitions if partition.error_code
+        partition.error_code for partition in response.topics[0].partitions if partition.error_code
     }:
         raise RuntimeError(f"no commit: {errors}")
 

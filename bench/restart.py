@@ -55,7 +55,7 @@ PAUSE_SECONDS = 0.02
 # A node that prints nothing for this time is considered to hang.
 START_SECONDS_MAX = 300.0
 # The timeout of a request; producing a mebibyte takes milliseconds, more on a busy machine.
-ANSWER_SECONDS_MAX = 60.0
+RESPONSE_SECONDS_MAX = 60.0
 BATCH_BYTES = 1 << 19
 LATEST = -1
 
@@ -160,10 +160,10 @@ def create_topics(port: int, topics: int) -> dict[str, bytes]:
                 configs=[],
             )
             client.call(
-                CreateTopicsRequest(topics=[topic], timeout_ms=60_000), timeout=ANSWER_SECONDS_MAX
+                CreateTopicsRequest(topics=[topic], timeout_ms=60_000), timeout=RESPONSE_SECONDS_MAX
             )
-        answer = client.call(MetadataRequest(topics=None), timeout=ANSWER_SECONDS_MAX)
-    return {topic.name: topic.topic_id for topic in answer.topics if topic.name}
+        response = client.call(MetadataRequest(topics=None), timeout=RESPONSE_SECONDS_MAX)
+    return {topic.name: topic.topic_id for topic in response.topics if topic.name}
 
 
 def fill(path: Path, topics: Mapping[str, bytes]) -> None:
@@ -211,8 +211,8 @@ def answered(port: int, count: int, node: Node) -> Moment:
     request = ListOffsetsRequest(replica_id=-1, topics=[topic])
     with connect(port) as client:
         while True:
-            answer = client.call(request, timeout=ANSWER_SECONDS_MAX)
-            codes = {partition.error_code for partition in answer.topics[0].partitions}
+            response = client.call(request, timeout=RESPONSE_SECONDS_MAX)
+            codes = {partition.error_code for partition in response.topics[0].partitions}
             if codes == {ErrorCode.NONE}:
                 return node.now()
             if not codes <= {ErrorCode.NONE, ErrorCode.OFFSET_NOT_AVAILABLE}:
@@ -223,7 +223,7 @@ def answered(port: int, count: int, node: Node) -> Moment:
 def _is_led(client: BlockingConnection, name: str) -> bool:
     wanted = [MetadataRequestTopic(name=name)]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-    (topic,) = client.call(request, timeout=ANSWER_SECONDS_MAX).topics
+    (topic,) = client.call(request, timeout=RESPONSE_SECONDS_MAX).topics
     led = sum(partition.leader_id >= 0 for partition in topic.partitions)
     return led == PARTITIONS_OF_A_TOPIC
 
@@ -240,7 +240,7 @@ def write_to(port: int, count: int, mib: int) -> None:
                     partition_data=[PartitionProduceData(index=index, records=batch)],
                 )
                 request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
-                client.call(request, timeout=ANSWER_SECONDS_MAX, version=9)
+                client.call(request, timeout=RESPONSE_SECONDS_MAX, version=9)
 
 
 def say(what: str, value: object) -> None:

@@ -103,8 +103,8 @@ def _create_topics(
         )
         for name, count in partitions.items()
     ]
-    answer = client.call(CreateTopicsRequest(topics=topics), timeout=SECONDS_MAX)
-    return list(answer.topics)
+    response = client.call(CreateTopicsRequest(topics=topics), timeout=SECONDS_MAX)
+    return list(response.topics)
 
 
 def create_partitions(client: BlockingConnection, name: str, count: int) -> None:
@@ -125,16 +125,16 @@ def create_partitions(client: BlockingConnection, name: str, count: int) -> None
 
 def quorum_epoch(client: BlockingConnection) -> int:
     """Returns the epoch of the metadata quorum's leader; every election increases it."""
-    answer = client.call(describe_quorum_request(), timeout=SECONDS_MAX)
-    return int(answer.topics[0].partitions[0].leader_epoch)
+    response = client.call(describe_quorum_request(), timeout=SECONDS_MAX)
+    return int(response.topics[0].partitions[0].leader_epoch)
 
 
 def _metadata(client: BlockingConnection, name: str) -> MetadataResponse:
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
     )
-    answer: MetadataResponse = client.call(request, timeout=SECONDS_MAX)
-    return answer
+    response: MetadataResponse = client.call(request, timeout=SECONDS_MAX)
+    return response
 
 
 def known_everywhere(clients: Clients, name: str, count: int, pause: float = 0.0) -> bool:
@@ -169,8 +169,8 @@ def _all_answer(client: BlockingConnection, name: str, indices: list[int]) -> bo
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=wanted)]
     )
-    answer = client.call(request, timeout=SECONDS_MAX)
-    return not any(partition.error_code for partition in answer.topics[0].partitions)
+    response = client.call(request, timeout=SECONDS_MAX)
+    return not any(partition.error_code for partition in response.topics[0].partitions)
 
 
 def seconds_until(holds: Callable[[], bool], pause: float = PAUSE_SECONDS) -> float:

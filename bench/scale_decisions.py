@@ -78,9 +78,9 @@ class Brokers:
             rack=None,
             log_dirs=[uid(500 + broker_id)],
         )
-        answer = self.call(request)
-        assert not answer.error_code, answer
-        self.epochs[broker_id] = answer.broker_epoch
+        response = self.call(request)
+        assert not response.error_code, response
+        self.epochs[broker_id] = response.broker_epoch
 
     def beat(self, broker_id: int, **wishes: Any) -> None:
         values: dict[str, Any] = {"want_fence": False, "want_shut_down": False, **wishes}
@@ -90,8 +90,8 @@ class Brokers:
             current_metadata_offset=LATER,
             **values,
         )
-        answer = self.call(request)
-        assert not answer.error_code, answer
+        response = self.call(request)
+        assert not response.error_code, response
 
     def partitions(self, name: str) -> Iterator[tuple[int, Any]]:
         yield from self.image().topics.by_name[name].partitions.items()
@@ -120,12 +120,12 @@ class Brokers:
             for index, partition in self.partitions("wide")
         ]
         topics = [ReassignableTopic(name="wide", partitions=moves[:MANY])]
-        answer = self.call(AlterPartitionReassignmentsRequest(topics=topics))
-        assert not answer.error_code, answer.error_message
+        response = self.call(AlterPartitionReassignmentsRequest(topics=topics))
+        assert not response.error_code, response.error_message
 
     def elect(self) -> None:
-        answer = self.call(ElectLeadersRequest(election_type=0, topic_partitions=None))
-        assert not answer.error_code, answer.error_message
+        response = self.call(ElectLeadersRequest(election_type=0, topic_partitions=None))
+        assert not response.error_code, response.error_message
 
     def shrink(self) -> None:
         """Shrinks the ISR of all partitions that one broker leads, as after a replica fell behind."""
@@ -177,13 +177,13 @@ class Brokers:
             )
             for name, count in counts.items()
         ]
-        answer = self.call(CreateTopicsRequest(topics=topics))
-        assert not any(topic.error_code for topic in answer.topics)
+        response = self.call(CreateTopicsRequest(topics=topics))
+        assert not any(topic.error_code for topic in response.topics)
 
     def _delete(self, names: list[str]) -> None:
         topics = [DeleteTopicState(name=name, topic_id=NIL_UUID) for name in names]
-        answer = self.call(DeleteTopicsRequest(topics=topics, timeout_ms=60_000))
-        assert not any(response.error_code for response in answer.responses)
+        response = self.call(DeleteTopicsRequest(topics=topics, timeout_ms=60_000))
+        assert not any(topic.error_code for topic in response.responses)
 
 
 DECISIONS: dict[str, Callable[[Brokers], None]] = {

@@ -73,7 +73,7 @@ SHOWN = {
 }
 # Resumed tasks, ends of requests, and the functions of a rule that an idle node follows, too.
 NAMES_LEFT_OUT = re.compile(
-    r"(.*\.)?(run|close|publish|wait_for|deadline|expect|earliest|encode|encoded|decode_answer|stop_reading"
+    r"(.*\.)?(run|close|publish|wait_for|deadline|expect|earliest|encode|encoded|decode_response|stop_reading"
     r"|end_offset_for_epoch|answer_changes|commit|forward_frame|handle|locate|log_changed|note|others|read_bytes"
     r"|ready|since|submit|wait|watermarks|active|named)$"
 )

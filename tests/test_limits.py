@@ -136,7 +136,7 @@ TABLE = {
         ),
         Limit(
             "bytes of all responses not yet received, including converted messages",
-            "trimaran.wire.transport.memory.pools:ANSWER_BYTES_MAX",
+            "trimaran.wire.transport.memory.pools:RESPONSES_BYTES_MAX",
             "sockets are not read",
             MEMORY,
         ),
@@ -185,12 +185,12 @@ TABLE = {
         ),
         Limit(
             "bytes of a Fetch response",
-            "trimaran.broker.process.families:ANSWER_BYTES_MAX",
+            "trimaran.broker.process.families:RESPONSE_BYTES_MAX",
             "less is returned",
         ),
         Limit(
             "bytes of a response that a node accepts from another node",
-            "trimaran.wire.client.conversation:ANSWER_BYTES_MAX",
+            "trimaran.wire.client.conversation:RESPONSE_BYTES_MAX",
             "the connection ends",
         ),
         Limit(

@@ -20,7 +20,7 @@ from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.bootstrap import Bootstrap, parse_bootstrap
 from trimaran.wire.client.calls import RETRIED, Ask, Pause, Steps, refresh, routed_call
-from trimaran.wire.client.conversation import ANSWER_BYTES_MAX, Conversation
+from trimaran.wire.client.conversation import RESPONSE_BYTES_MAX, Conversation
 from trimaran.wire.client.destinations import AnyNode, Destination, NodeWithId
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
@@ -67,7 +67,7 @@ class BlockingConnection:
         # The time of `time.monotonic` after which we log in again before the next call (KIP-368).
         self._log_in_at = math.inf
         self._conversation: Conversation[int | None] = Conversation(client_id)
-        self._frames = FrameBuffer(ANSWER_BYTES_MAX)
+        self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
         deadline = time.monotonic() + timeout
         self._socket = _connect(address, timeout)
         try:
@@ -143,7 +143,7 @@ class BlockingConnection:
         try:
             self._socket.settimeout(_left(deadline))
             self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
-            return self._conversation.answer(self._receive(deadline))[1]
+            return self._conversation.receive(self._receive(deadline))[1]
         except TimeoutError as error:
             self.close()
             raise RequestTimedOut(f"no answer from {_text(self.address)} in time") from error

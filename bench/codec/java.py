@@ -32,8 +32,8 @@ def measure(chosen: Sequence[Case], seconds: float) -> dict[tuple[str, str, str]
         check=True,
     )
     found = {}
-    for case, answer in zip(chosen, run.stdout.splitlines(), strict=True):
-        decode, encode = map(float, answer.split())
+    for case, response in zip(chosen, run.stdout.splitlines(), strict=True):
+        decode, encode = map(float, response.split())
         found[case.name, "decode", "java"] = decode
         found[case.name, "encode", "java"] = encode
     return found

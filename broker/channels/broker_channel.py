@@ -190,13 +190,13 @@ class BrokerChannel:
                 self._active_at = trio.current_time()
             self._in_flight += 1
 
-    def _answered(self, request: _Request, answer: Any) -> None:
+    def _answered(self, request: _Request, response: Any) -> None:
         """Settles a request with its answer, or with the ConnectionLost in place of an answer; without a waiting caller
         the answer is dropped.
         """
         self._in_flight -= 1
         self._active_at = trio.current_time()
-        if isinstance(answer, Exception):
-            answer = OutcomeUnknown(f"broker {self._broker_id}: {answer}")
-        request.settle(answer)
+        if isinstance(response, Exception):
+            response = OutcomeUnknown(f"broker {self._broker_id}: {response}")
+        request.settle(response)
         self._news.set()

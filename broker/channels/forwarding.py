@@ -57,19 +57,19 @@ class Forwarder:
         self._controller = controller
         self._seconds_max = seconds_max
 
-    def forward(self, request: Message, call: Call, answer_type: type[M]) -> Handling[M]:
+    def forward(self, request: Message, call: Call, response_type: type[M]) -> Handling[M]:
         """Returns the controller's answer to `request`. Raises as `forward_request` does."""
         forwarded = yield from self.forward_request(request, call)
-        answer: M = yield Compute(
-            len(forwarded) * MESSAGE_COST, partial(decode_answer, forwarded, call, answer_type)
+        response: M = yield Compute(
+            len(forwarded) * MESSAGE_COST, partial(decode_response, forwarded, call, response_type)
         )
-        return answer
+        return response
 
     def forward_request(self, request: Message, call: Call) -> Handling[Outgoing]:
         """Does the same as `forward_frame` with `request`, in the version of the client's request."""
         frame = yield Compute(call.frame_bytes * MESSAGE_COST, partial(_encoded, request, call))
-        answer: Outgoing = yield Wait(partial(self.forward_frame, frame, call))
-        return answer
+        response: Outgoing = yield Wait(partial(self.forward_frame, frame, call))
+        return response
 
     async def forward_frame(self, frame: bytes, call: Call) -> Outgoing:
         """Returns the controller's answer to the request in `frame`, in the form for the client: header and body.
@@ -83,7 +83,9 @@ class Forwarder:
         _throttle(forwarded, _body_of(forwarded, call), call)
         return forwarded
 
-    async def ask_for(self, call: Call, request: Message, version: int, answer_type: type[M]) -> M:
+    async def ask_for(
+        self, call: Call, request: Message, version: int, response_type: type[M]
+    ) -> M:
         """Returns the controller's answer to a request that the broker sends on behalf of the client of `call`.
         Authorization and quotas apply as if the client had sent it. Raises as `forward_frame` does.
         """
@@ -92,7 +94,7 @@ class Forwarder:
         data = memoryview(await self._enveloped(bytes(frame), call))
         try:
             _, body = decode_response_header(data, request.KEY, version)
-            return answer_type.decode(data[body:], version)
+            return response_type.decode(data[body:], version)
         except RemoteProtocolError as error:
             raise _server_error(error) from error
 
@@ -102,11 +104,11 @@ class Forwarder:
             request_principal=_principal(call.connection.principal),
             client_host_address=_address(call.connection.peer[0]),
         )
-        answer = await self._controller.call(envelope, timeout=self._seconds_max)
-        assert isinstance(answer, EnvelopeResponse)
-        if answer.error_code:
-            raise KafkaError(ErrorCode.of(answer.error_code))
-        return answer.response_data or b""
+        response = await self._controller.call(envelope, timeout=self._seconds_max)
+        assert isinstance(response, EnvelopeResponse)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code))
+        return response.response_data or b""
 
 
 def _throttle(forwarded: Outgoing, body: int, call: Call) -> None:
@@ -117,11 +119,11 @@ def _throttle(forwarded: Outgoing, body: int, call: Call) -> None:
         call.throttle(int.from_bytes(told, "big", signed=True) / 1000)
 
 
-def decode_answer(forwarded: Outgoing, call: Call, answer_type: type[M]) -> M:
+def decode_response(forwarded: Outgoing, call: Call, response_type: type[M]) -> M:
     """Returns the decoded answer. Raises KafkaError UNKNOWN_SERVER_ERROR."""
     body = memoryview(forwarded)[_body_of(forwarded, call) :]
     try:
-        return answer_type.decode(body, call.header.api_version)
+        return response_type.decode(body, call.header.api_version)
     except RemoteProtocolError as error:
         raise _server_error(error) from error
 

@@ -86,8 +86,8 @@ class Gathering(Generic[T, R]):
                 destination.waiting.remove(entry)
         if isinstance(entry.outcome, Exception):
             raise entry.outcome
-        answer: R = entry.outcome
-        return answer
+        response: R = entry.outcome
+        return response
 
     async def _drain(self, broker_id: BrokerId, destination: _Destination[T, R]) -> None:
         try:

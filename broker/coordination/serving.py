@@ -132,9 +132,9 @@ class ServingShard(Generic[S, R]):
             last = (count - 1) // BATCH_RECORDS_MAX * BATCH_RECORDS_MAX
             for start in range(0, last, BATCH_RECORDS_MAX):
                 part = records[start : start + BATCH_RECORDS_MAX]
-                self._machine.answer(result._replace(records=part))
+                self._machine.respond(result._replace(records=part))
             result = result._replace(records=records[last:])
-        pending = self._machine.answer(result)
+        pending = self._machine.respond(result)
         if not records and not pending.ready():
             self._leader.expedite()
         return pending

@@ -33,7 +33,7 @@ class TimerKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class AwaitedResponse:
     """A response for the request that waits with `token`, sent when all records have been committed; usually without
     records.
 
@@ -55,7 +55,7 @@ class Outputs:
     def __init__(self) -> None:
         self.effects: Effects[GroupRecord] = Effects()
         # Writes that requests wait for.
-        self.awaited: set[Answer] = set()
+        self.awaited: set[AwaitedResponse] = set()
 
     def respond(self, token: PendingResponse[Any], response: Message) -> None:
         self.effects.responses.append((token, response))
@@ -70,16 +70,16 @@ class Outputs:
         if effects.writes or effects.responses or effects.follow_ups:
             self.effects = Effects()
         for write in effects.writes:
-            if isinstance(write, Answer) and write.token is not None:
+            if isinstance(write, AwaitedResponse) and write.token is not None:
                 self.awaited.add(write)
         return effects
 
-    def written(self, write: Answer, code: ErrorCode) -> None:
+    def written(self, write: AwaitedResponse, code: ErrorCode) -> None:
         """Responds to the request that waits for the write."""
         self.awaited.discard(write)
-        self.answer(write, code)
+        self.respond_to(write, code)
 
-    def answer(self, write: Answer, code: ErrorCode) -> None:
+    def respond_to(self, write: AwaitedResponse, code: ErrorCode) -> None:
         if write.token is None or write.response is None:
             return
         refused = write.refused
@@ -89,5 +89,5 @@ class Outputs:
     def close(self) -> None:
         """Refuses every request that waits for a write."""
         for write in self.awaited:
-            self.answer(write, ErrorCode.NOT_COORDINATOR)
+            self.respond_to(write, ErrorCode.NOT_COORDINATOR)
         self.awaited.clear()

@@ -29,7 +29,7 @@ from trimaran.broker.groups.kinds import (
 )
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import GroupAccount
-from trimaran.broker.groups.outputs import Answer, Outputs, Timer, TimerKey
+from trimaran.broker.groups.outputs import AwaitedResponse, Outputs, Timer, TimerKey
 from trimaran.broker.groups.records import (
     GroupRecord,
     KnowsTopic,
@@ -261,7 +261,7 @@ class GroupCoordinatorShard:
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
         """Handles the outcome of a write: committed, not written, or not committed in time."""
-        if isinstance(write, Answer):
+        if isinstance(write, AwaitedResponse):
             self.outputs.written(write, code)
         elif code and isinstance(write, Tombstones):
             self._removals.give_up()

@@ -58,7 +58,7 @@ def altered(
     rest.
     """
     answered: dict[ConfigResource, KafkaError] = {}
-    yield from answer_here(
+    yield from respond_here(
         request.resources,
         ctx,
         answered,
@@ -88,7 +88,7 @@ def _split(
     return respond(answered), left
 
 
-def answer_here(
+def respond_here(
     resources: Sequence[Resource],
     ctx: AdminContext,
     answered: dict[ConfigResource, KafkaError],

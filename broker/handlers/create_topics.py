@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from trimaran.broker.channels.forwarding import MESSAGE_COST, decode_answer
+from trimaran.broker.channels.forwarding import MESSAGE_COST, decode_response
 from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.controller.handlers.create_topics import create_topics as declared
 from trimaran.quorum.metadata.image import MetadataImage
@@ -33,18 +33,19 @@ DECODED_BYTES_MAX = 1 << 20
 def create_topics(
     request: CreateTopicsRequest, ctx: AdminContext, call: Call
 ) -> Handling[Outgoing]:
-    answer = yield from ctx.forwarder.forward_request(request, call)
+    forwarded = yield from ctx.forwarder.forward_request(request, call)
     if request.validate_only:
-        return answer
+        return forwarded
     names = [topic.name for topic in request.topics]
-    if len(answer) <= DECODED_BYTES_MAX:
+    if len(forwarded) <= DECODED_BYTES_MAX:
         response = yield Compute(
-            len(answer) * MESSAGE_COST, partial(decode_answer, answer, call, CreateTopicsResponse)
+            len(forwarded) * MESSAGE_COST,
+            partial(decode_response, forwarded, call, CreateTopicsResponse),
         )
         names = [topic.name for topic in response.topics if not topic.error_code]
     if not _are_known(names, ctx.metadata.image):
         yield Wait(partial(_known, names, ctx))
-    return answer
+    return forwarded
 
 
 def _are_known(names: Sequence[str], image: MetadataImage) -> bool:

@@ -118,7 +118,7 @@ def fetch(request: FetchRequest, ctx: DataContext, call: Call) -> Handling[Fetch
 
 async def _convert(response: FetchResponse, request: FetchRequest, call: Call) -> None:
     version, connection = call.header.api_version, call.connection
-    async with holding(connection.memory.answers, stored_bytes(response)):
+    async with holding(connection.memory.responses, stored_bytes(response)):
         await down_converted(response, request, version, connection.id)
 
 

@@ -34,7 +34,7 @@ def passed_on(declared: Callable[..., Any]) -> Callable[..., Any]:
     def forward_request(frame: bytes, ctx: AdminContext, call: Call) -> Handling[Outgoing]:
         if is_of_tokens:
             check_tokens_allowed(ctx, call.connection)
-        answer: Outgoing = yield Wait(partial(ctx.forwarder.forward_frame, frame, call))
-        return answer
+        response: Outgoing = yield Wait(partial(ctx.forwarder.forward_frame, frame, call))
+        return response
 
     return forward_request

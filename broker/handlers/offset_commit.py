@@ -43,7 +43,7 @@ class _Topic(NamedTuple):
     """An existing topic and its entry in the response."""
 
     image: TopicImage
-    answer: OffsetCommitResponseTopic
+    response: OffsetCommitResponseTopic
 
 
 _Batch = Sequence[tuple[_Topic, Sequence[OffsetCommitRequestPartition]]]
@@ -86,8 +86,8 @@ def offset_commit(
     in_zookeeper = version == ZOOKEEPER_VERSION
     if in_zookeeper and ctx.zookeeper_offsets is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    answers: list[OffsetCommitResponseTopic] = []
-    admitted = yield from _admitted(request, ctx, call, answers)
+    responses: list[OffsetCommitResponseTopic] = []
+    admitted = yield from _admitted(request, ctx, call, responses)
     decided: list[tuple[_Batch, OffsetCommitRequest, PendingResponse[OffsetCommitResponse]]] = []
     for batch in in_batches(admitted):
         part = request.replace(
@@ -109,7 +109,7 @@ def offset_commit(
         except KafkaError as error:
             response = _fail(part, error.code, "")
         yield from _add(answered, response, call)
-    return OffsetCommitResponse(topics=answers)
+    return OffsetCommitResponse(topics=responses)
 
 
 def _decided(
@@ -126,14 +126,14 @@ def _decided(
 def _add(batch: _Batch, response: OffsetCommitResponse, call: Call) -> Handling[None]:
     """Adds the coordinator's results to the topics of the response."""
     for (topic, _), answered in zip(batch, response.topics, strict=True):
-        topic.answer.partitions += yield from call.room().encoding(answered.partitions)
+        topic.response.partitions += yield from call.room().encoding(answered.partitions)
 
 
 def _admitted(
     request: OffsetCommitRequest,
     ctx: GroupContext,
     call: Call,
-    answers: list[OffsetCommitResponseTopic],
+    responses: list[OffsetCommitResponseTopic],
 ) -> Handling[list[tuple[_Topic, list[OffsetCommitRequestPartition]]]]:
     """Returns the partitions that exist and may be read. Adds each topic to `answers`, with the results of refused
     partitions.
@@ -143,11 +143,11 @@ def _admitted(
     found: list[tuple[_Topic, list[OffsetCommitRequestPartition]]] = []
     for topic in request.topics:
         partitions = EncodedArray()
-        answer = OffsetCommitResponseTopic(
+        response = OffsetCommitResponseTopic(
             name=topic.name, topic_id=topic.topic_id, partitions=partitions
         )
         room.take(TOPIC_BYTES + len(topic.name))
-        answers.append(answer)
+        responses.append(response)
         image, refused = _find(topic, topics, version, may_read)
         known: list[OffsetCommitRequestPartition] = []
         for partition in topic.partitions:
@@ -158,7 +158,7 @@ def _admitted(
                 partitions.append(room.encoded(_refused(index, refused)))
             yield None
         if image is not None and known:
-            found.append((_Topic(image, answer), known))
+            found.append((_Topic(image, response), known))
         yield None
     return found
 

@@ -34,10 +34,10 @@ def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> Offse
         return _refuse(code)
     by_name: dict[str, OffsetDeleteResponseTopic] = {}
     for topic in filter(attrgetter("partitions"), request.topics):
-        answer = by_name.setdefault(
+        response = by_name.setdefault(
             topic.name, OffsetDeleteResponseTopic(name=topic.name, partitions=[])
         )
-        answer.partitions += [
+        response.partitions += [
             OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code)
             for each in topic.partitions
         ]
@@ -66,11 +66,11 @@ def offset_delete(
     room = call.room()
     by_name: dict[str, OffsetDeleteResponseTopic] = {}
     for topic in filter(attrgetter("partitions"), request.topics):
-        answer = by_name.setdefault(
+        response = by_name.setdefault(
             topic.name, OffsetDeleteResponseTopic(name=topic.name, partitions=EncodedArray())
         )
         keys = (TopicPartition(topic.name, each.partition_index) for each in topic.partitions)
-        answer.partitions += yield from room.encoding(_answered(key, codes) for key in keys)
+        response.partitions += yield from room.encoding(_response(key, codes) for key in keys)
         yield None
     return OffsetDeleteResponse(topics=list(by_name.values()))
 
@@ -101,7 +101,7 @@ def _refuse(code: ErrorCode) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=code, topics=[])
 
 
-def _answered(key: TopicPartition, codes: Codes) -> OffsetDeleteResponsePartition:
+def _response(key: TopicPartition, codes: Codes) -> OffsetDeleteResponsePartition:
     return OffsetDeleteResponsePartition(
         partition_index=key.partition,
         error_code=codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

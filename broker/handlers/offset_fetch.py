@@ -128,17 +128,17 @@ def offset_fetch(
         else:
             found = yield from _fetched(group, request.require_stable, ctx, call, may_see)
         return _of_one_group(found)
-    answers = EncodedArray()
+    responses = EncodedArray()
     for group in request.groups:
         before = room.size
         found = yield from _fetched(group, request.require_stable, ctx, call, may_see)
         room.rewind(before)  # its topics are included
         try:
-            answers.append((yield from room.encoding_with(found, "topics", found.topics)))
+            responses.append((yield from room.encoding_with(found, "topics", found.topics)))
         except ResponseTooLarge as error:
-            answers.append(room.refusal(_group_error(group, error.code, version)))
+            responses.append(room.refusal(_group_error(group, error.code, version)))
         yield None
-    return OffsetFetchResponse(groups=answers)
+    return OffsetFetchResponse(groups=responses)
 
 
 def _fetched(
@@ -166,25 +166,25 @@ def _topics(
     admitted, refused = [], []
     for topic in asked:
         code = _admit(topic, ctx, version, may_see)
-        answer = OffsetFetchResponseTopics(
+        response = OffsetFetchResponseTopics(
             name=topic.name, topic_id=topic.topic_id, partitions=EncodedArray()
         )
         room.take(TOPIC_BYTES + len(topic.name))
         if code:
             partitions = (not_found(index, code) for index in topic.partition_indexes)
-            answer.partitions = yield from room.encoding(_shown(partitions, version))
-            refused.append(answer)
+            response.partitions = yield from room.encoding(_shown(partitions, version))
+            refused.append(response)
         else:
-            admitted.append((answer, topic.partition_indexes))
+            admitted.append((response, topic.partition_indexes))
         yield None
     for batch in [*in_batches(admitted, OFFSETS_PER_BATCH)] or [[]]:
         room.expect(sum(len(indexes) for _, indexes in batch) * OBJECT_BYTES)
         yield None
         found = yield from _read(group, batch, is_stable, ctx)
-        for (answer, _), fetched in zip(batch, found.topics, strict=True):
+        for (response, _), fetched in zip(batch, found.topics, strict=True):
             offsets = _shown(fetched.partitions, version)
-            answer.partitions += yield from room.encoding(offsets)
-    return [*(answer for answer, _ in admitted), *refused]
+            response.partitions += yield from room.encoding(offsets)
+    return [*(response for response, _ in admitted), *refused]
 
 
 def _read(
@@ -196,9 +196,9 @@ def _read(
     """Returns the offsets of a batch as soon as they are committed."""
     topics = [
         OffsetFetchRequestTopics(
-            name=answer.name, topic_id=answer.topic_id, partition_indexes=[*indexes]
+            name=response.name, topic_id=response.topic_id, partition_indexes=[*indexes]
         )
-        for answer, indexes in batch
+        for response, indexes in batch
     ]
     pending = ctx.groups.fetch_offsets(group.replace(topics=topics), require_stable=is_stable)
     try:

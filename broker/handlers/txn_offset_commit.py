@@ -96,7 +96,7 @@ def txn_offset_commit(
     codes: dict[TopicPartition, int] = {}
     if admitted:
         yield from _committed(request, admitted, ctx, call, codes)
-    return (yield from _answered(request, codes, call))
+    return (yield from _responses(request, codes, call))
 
 
 def _commit_of(partition: TxnOffsetCommitRequestPartition) -> OffsetCommitRequestPartition:
@@ -191,24 +191,24 @@ def _codes(response: OffsetCommitResponse) -> Codes:
     }
 
 
-def _answered(
+def _responses(
     request: TxnOffsetCommitRequest, codes: Codes, call: Call
 ) -> Handling[TxnOffsetCommitResponse]:
-    answers = []
+    responses = []
     for topic in request.topics:
         partitions = (
-            _answer(TopicPartition(topic.name, partition.partition_index), codes)
+            _response(TopicPartition(topic.name, partition.partition_index), codes)
             for partition in topic.partitions
         )
-        answers.append(
+        responses.append(
             TxnOffsetCommitResponseTopic(
                 name=topic.name, partitions=(yield from call.room().encoding(partitions))
             )
         )
         yield None
-    return TxnOffsetCommitResponse(topics=answers)
+    return TxnOffsetCommitResponse(topics=responses)
 
 
-def _answer(key: TopicPartition, codes: Codes) -> TxnOffsetCommitResponsePartition:
+def _response(key: TopicPartition, codes: Codes) -> TxnOffsetCommitResponsePartition:
     code = codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return TxnOffsetCommitResponsePartition(partition_index=key.partition, error_code=code)

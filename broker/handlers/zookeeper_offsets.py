@@ -95,13 +95,13 @@ def fetched_from_zookeeper(
         codes |= dict.fromkeys(known, error.code)
     for key, offset in found.items():
         codes[key] = ErrorCode.UNKNOWN_SERVER_ERROR if offset is None else ErrorCode.NONE
-    answers = []
+    responses = []
     for topic in request.topics or ():
         keys = (TopicPartition(topic.name, index) for index in topic.partition_indexes)
         encoded = yield from call.room().encoding(_fetched(key, found, codes) for key in keys)
-        answers.append(OffsetFetchResponseTopic(name=topic.name, partitions=encoded))
+        responses.append(OffsetFetchResponseTopic(name=topic.name, partitions=encoded))
         yield None
-    return OffsetFetchResponse(topics=answers)
+    return OffsetFetchResponse(topics=responses)
 
 
 def _fetched(

@@ -46,7 +46,7 @@ class SeenTopics:
         return self._kept.get(asker) if self._is_of(topics, acls_epoch) else None
 
     def keep(
-        self, asker: Asker, topics: TopicsImage, acls_epoch: AclEpoch, answer: EncodedArray
+        self, asker: Asker, topics: TopicsImage, acls_epoch: AclEpoch, response: EncodedArray
     ) -> None:
         """Caches a response; drops the oldest one, and all responses for other topics or ACLs."""
         if not self._is_of(topics, acls_epoch):
@@ -54,7 +54,7 @@ class SeenTopics:
             self._topics, self._acls_epoch = topics, acls_epoch
         elif len(self._kept) >= KEPT_MAX:
             del self._kept[next(iter(self._kept))]
-        self._kept[asker] = answer
+        self._kept[asker] = response
 
     def _is_of(self, topics: TopicsImage, acls_epoch: AclEpoch) -> bool:
         return self._topics is topics and self._acls_epoch == acls_epoch

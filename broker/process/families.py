@@ -52,7 +52,7 @@ from trimaran.wire.transport.metrics.rate import Windows
 
 # Clients only process complete responses. Measured with librdkafka at 1 KiB per record: 950 to 1,050 MB/s with
 # responses of up to 8 or 16 MiB, which stay in the processor's cache, and 600 to 850 MB/s with 50 MB.
-ANSWER_BYTES_MAX = 16 << 20
+RESPONSE_BYTES_MAX = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def families(
         groups=groups,
         transactions=transacting.coordinator,
         verifier=transacting.verifier,
-        limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], ANSWER_BYTES_MAX)),
+        limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], RESPONSE_BYTES_MAX)),
         now_ms=ports.now_ms,
         kraft_version=ports.kraft_version,
         quotas=data.quotas,

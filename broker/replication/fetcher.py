@@ -478,12 +478,12 @@ def _offset_in(response: ListOffsetsResponse, replica: Replica) -> Offset:
     `replica`.
     """
     for topic in response.topics:
-        for answer in topic.partitions:
-            if (topic.name, answer.partition_index) == replica.topic_partition:
-                if answer.error_code:
-                    raise _LeaderError(ErrorCode.of(answer.error_code))
-                if answer.offset >= 0:
-                    return answer.offset
+        for partition in topic.partitions:
+            if (topic.name, partition.partition_index) == replica.topic_partition:
+                if partition.error_code:
+                    raise _LeaderError(ErrorCode.of(partition.error_code))
+                if partition.offset >= 0:
+                    return partition.offset
     raise RemoteProtocolError("the leader's answer to ListOffsets names no offset")
 
 

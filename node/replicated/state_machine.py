@@ -131,7 +131,7 @@ class ReplicatedStateMachine(Generic[R]):
             progress.end_offset = last_offset + 1
         return result.response
 
-    def answer(self, result: Result[R, T]) -> PendingResponse[T]:
+    def respond(self, result: Result[R, T]) -> PendingResponse[T]:
         """Appends and replays the records at once; returns the response, which waits for the commit."""
         if result.records:
             at_once(self.write(result))

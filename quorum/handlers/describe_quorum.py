@@ -43,9 +43,9 @@ def describe_quorum(
     status = ctx.node.describe()
     version = call.header.api_version
     if not ctx.node.is_leader:
-        return _answer(_partition(ErrorCode.NOT_LEADER_OR_FOLLOWER), [])
+        return _response(_partition(ErrorCode.NOT_LEADER_OR_FOLLOWER), [])
     nodes = _nodes(ctx) if version >= VERSION_WITH_NODES else []
-    return _answer(_described(status, version), nodes)
+    return _response(_described(status, version), nodes)
 
 
 def _asks_for_metadata(request: DescribeQuorumRequest) -> bool:
@@ -73,7 +73,7 @@ def _each_unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(error_message=None, topics=topics)
 
 
-def _answer(
+def _response(
     partition: DescribeQuorumResponsePartitionData, nodes: list[Node]
 ) -> DescribeQuorumResponse:
     topic = DescribeQuorumResponseTopicData(topic_name=TOPIC, partitions=[partition])

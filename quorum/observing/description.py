@@ -37,11 +37,11 @@ def describe_quorum_and_nodes(
     client: BlockingClient, *, timeout: float | None = None
 ) -> tuple[DescribeQuorumResponsePartitionData, list[Node]]:
     """Returns the result of `describe_quorum`, and the voters' listeners if the leader names them (KIP-853)."""
-    answer = client.call(ControllerNode(), describe_quorum_request(), timeout=timeout)
-    if answer.error_code:
-        raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
-    found: DescribeQuorumResponsePartitionData = metadata_partition_of(answer.topics)
-    return found, list(answer.nodes)
+    response = client.call(ControllerNode(), describe_quorum_request(), timeout=timeout)
+    if response.error_code:
+        raise KafkaError(ErrorCode.of(response.error_code), response.error_message or "")
+    found: DescribeQuorumResponsePartitionData = metadata_partition_of(response.topics)
+    return found, list(response.nodes)
 
 
 def metadata_partition_of(topics: Any) -> Any:

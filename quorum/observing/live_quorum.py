@@ -99,8 +99,8 @@ class LiveQuorum:
                 topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[wanted])],
             )
 
-        answer = self._ask_leader(ask, lambda answer: answer.responses, version=FETCH_VERSION)
-        return metadata_partition_of(answer.responses)
+        response = self._ask_leader(ask, lambda response: response.responses, version=FETCH_VERSION)
+        return metadata_partition_of(response.responses)
 
     def snapshot(self, end_offset: Offset, epoch: LeaderEpoch) -> bytes:
         """Returns the whole snapshot with that id. Raises KafkaError if the leader no longer has it."""
@@ -119,8 +119,8 @@ class LiveQuorum:
             )
 
         while True:
-            answer = self._ask_leader(ask, lambda answer: answer.topics)
-            piece = metadata_partition_of(answer.topics)
+            response = self._ask_leader(ask, lambda response: response.topics)
+            piece = metadata_partition_of(response.topics)
             if piece.size > SNAPSHOT_BYTES_MAX:
                 raise KafkaError(
                     ErrorCode.RECORD_LIST_TOO_LARGE, f"a snapshot of {piece.size} bytes"
@@ -150,10 +150,12 @@ class LiveQuorum:
             request = ask(self._leader_epoch)
             # A leader that was just looked up may not have noticed its epoch yet, but a newer epoch is a real change.
             retried = RETRIED - (EPOCH_IS_OVER if was_known else {ErrorCode.FENCED_LEADER_EPOCH})
-            answer = self._client.call(ControllerNode(), request, version=version, retried=retried)
-            code = answer.error_code or metadata_partition_of(topics_of(answer)).error_code
+            response = self._client.call(
+                ControllerNode(), request, version=version, retried=retried
+            )
+            code = response.error_code or metadata_partition_of(topics_of(response)).error_code
             if code not in EPOCH_IS_OVER:
                 if code:
                     raise KafkaError(ErrorCode.of(code), "while reading the metadata log")
-                return answer
+                return response
             self._leader_epoch = None

@@ -93,7 +93,7 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
 
 
 def _query_endpoint(state: State, leader: Leader, change: PendingChange, now: float) -> None:
-    """Queries the endpoint of the change's voter; `on_answer` handles the response."""
+    """Queries the endpoint of the change's voter; `on_response` handles the response."""
     assert change.voter is not None
     peer = state.peer_of(change.voter)._replace(id=NodeId(ASKED_ID - change.voter.id))
     if not state.requests.is_ready(peer, now):
@@ -105,7 +105,7 @@ def _query_endpoint(state: State, leader: Leader, change: PendingChange, now: fl
     change.question = state.send(peer, ApiVersionsRequest(), now)
 
 
-def on_answer(
+def on_response(
     state: State, source: Peer, token: int, response: AnyResponse | None, now: float
 ) -> bool:
     """Handles the response of a queried endpoint (None: it is unreachable). Returns whether the token belongs to that
@@ -210,7 +210,7 @@ def _write_verified(state: State, leader: Leader, change: PendingChange, now: fl
     change.offset = _append_voters(state, leader, voters)
     if not change.ack_when_committed:
         # The change stays pending until it is committed.
-        state.answer_change(change, ErrorCode.NONE)
+        state.respond_to_change(change, ErrorCode.NONE)
 
 
 # --- removing a voter
@@ -430,7 +430,7 @@ def _finish(state: State, leader: Leader, error: ErrorCode, message: str | None 
     if change.question is not None:
         # a later response of the endpoint must not be taken for a peer's
         state.requests.answered(change.question)
-    state.answer_change(change, error, message)
+    state.respond_to_change(change, error, message)
 
 
 def _refuse(state: State, cls: type[ChangeResponse], refusal: _ChangeRefused, token: int) -> None:

@@ -113,7 +113,7 @@ class Raft:
         sent = state.requests.answered(token)
         if sent is not None:
             state.requests.back_off(sent.peer, now)
-            changing.on_answer(state, sent.peer, token, None, now)
+            changing.on_response(state, sent.peer, token, None, now)
         self._poll(now)
 
     def handle_timeout(self, now: float) -> None:
@@ -313,7 +313,7 @@ class Raft:
         if sent is None:
             return
         source = sent.peer
-        if changing.on_answer(state, source, token, response, now):
+        if changing.on_response(state, source, token, response, now):
             return
         if self._on_response_without_header(source, response, now):
             return

@@ -291,7 +291,7 @@ class State:
     def _fail_pending(self, leader: Leader) -> None:
         change = leader.leader_state.change
         if change is not None:
-            self.answer_change(change, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.respond_to_change(change, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for deferred in leader.leader_state.deferred.values():
             self.reply(
                 deferred.token, self.make_response(FetchResponse, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -321,7 +321,7 @@ class State:
             endpoints=self.identity.endpoints,
         )
 
-    def answer_change(
+    def respond_to_change(
         self, change: PendingChange, error: ErrorCode, message: str | None = None
     ) -> None:
         """Answers the request for a change of voters, unless it has been answered already."""

@@ -42,7 +42,7 @@ from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import Address, Offset
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.client.node_connection import OnAnswer
+from trimaran.wire.transport.client.node_connection import OnResponse
 from trimaran.wire.transport.scheduling.alarm import Alarm
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
@@ -314,7 +314,7 @@ class Driver:
 
     # --- incoming responses
 
-    def _response_callback(self, send: Send) -> OnAnswer:
+    def _response_callback(self, send: Send) -> OnResponse:
         return lambda found: self.submit(partial(self._on_response, send, found))
 
     def _on_response(self, send: Send, found: Message | Exception, now: float) -> None:

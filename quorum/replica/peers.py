@@ -39,7 +39,7 @@ from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
 from trimaran.wire.transport.client.node_connection import (
     NodeConnection,
-    OnAnswer,
+    OnResponse,
     connect,
     open_node_connection,
 )
@@ -102,7 +102,7 @@ class Peers:
         return total
 
     def send(
-        self, peer: Peer, request: core.Request, seconds: float, on_response: OnAnswer
+        self, peer: Peer, request: core.Request, seconds: float, on_response: OnResponse
     ) -> None:
         """Sends a request of the core; waits for a connection at most the given time. The core decides how long it
         waits for the response.
@@ -126,7 +126,7 @@ class Peers:
         peer: Peer,
         request: core.Request,
         seconds: float,
-        on_response: OnAnswer,
+        on_response: OnResponse,
     ) -> None:
         try:
             with trio.fail_after(seconds):
@@ -193,7 +193,7 @@ class Peers:
             sock.close()
 
 
-def _send(connection: NodeConnection, request: core.Request, on_response: OnAnswer) -> None:
+def _send(connection: NodeConnection, request: core.Request, on_response: OnResponse) -> None:
     try:
         version = connection.negotiated.best(_WIRE[type(request)])
         connection.ask(write_request(request, version), on_response, version=version)

@@ -30,9 +30,9 @@ def read_response(response: Message) -> core.AnyResponse:
     Raises:
         RemoteProtocolError: the response is not about the metadata partition.
     """
-    if type(response) not in _ANSWERS:
+    if type(response) not in _RESPONSES:
         return voters.read_response(response)
-    cls, fields = _ANSWERS[type(response)]
+    cls, fields = _RESPONSES[type(response)]
     read: core.AnyResponse = _read_response(response, cls, fields)
     return read
 
@@ -96,7 +96,7 @@ def _snapshot_fields(partition: Any) -> dict[str, Any]:
     }
 
 
-_ANSWERS: dict[type[Message], tuple[type[core.Response], Callable[[Any], dict[str, Any]]]] = {
+_RESPONSES: dict[type[Message], tuple[type[core.Response], Callable[[Any], dict[str, Any]]]] = {
     vote.VoteResponse: (core.VoteResponse, _vote_fields),
     begin.BeginQuorumEpochResponse: (core.BeginQuorumEpochResponse, _no_fields),
     end.EndQuorumEpochResponse: (core.EndQuorumEpochResponse, _no_fields),
@@ -119,19 +119,19 @@ class _ElectionClasses(Generic[M]):
     partition: Any
     endpoint: Any
 
-    def build(self, answer: core.Response, version: int, **fields: Any) -> M:
+    def build(self, response: core.Response, version: int, **fields: Any) -> M:
         make: Any = self.response
-        if answer.error in _TOP_LEVEL:
-            return cast(M, make(error_code=answer.error, topics=[]))
+        if response.error in _TOP_LEVEL:
+            return cast(M, make(error_code=response.error, topics=[]))
         partition = self.partition(
             partition_index=PARTITION,
-            error_code=answer.error,
-            leader_id=answer.leader_id,
-            leader_epoch=answer.epoch,
+            error_code=response.error,
+            leader_id=response.leader_id,
+            leader_epoch=response.epoch,
             **fields,
         )
         topic = self.topic(topic_name=TOPIC, partitions=[partition])
-        endpoints = _nodes(self.endpoint, answer, version)
+        endpoints = _nodes(self.endpoint, response, version)
         return cast(M, make(topics=[topic], node_endpoints=endpoints))
 
 
@@ -155,67 +155,67 @@ _END = _ElectionClasses(
 )
 
 
-def write_vote_response(answer: core.VoteResponse, version: int) -> vote.VoteResponse:
-    return _VOTE.build(answer, version, vote_granted=answer.granted)
+def write_vote_response(response: core.VoteResponse, version: int) -> vote.VoteResponse:
+    return _VOTE.build(response, version, vote_granted=response.granted)
 
 
 def write_begin_response(
-    answer: core.BeginQuorumEpochResponse, version: int
+    response: core.BeginQuorumEpochResponse, version: int
 ) -> begin.BeginQuorumEpochResponse:
-    return _BEGIN.build(answer, version)
+    return _BEGIN.build(response, version)
 
 
 def write_end_response(
-    answer: core.EndQuorumEpochResponse, version: int
+    response: core.EndQuorumEpochResponse, version: int
 ) -> end.EndQuorumEpochResponse:
-    return _END.build(answer, version)
+    return _END.build(response, version)
 
 
-def write_fetch_response(answer: core.FetchResponse, version: int) -> fetch.FetchResponse:
-    if answer.error in _TOP_LEVEL:
-        return fetch.FetchResponse(error_code=answer.error, responses=[])
+def write_fetch_response(response: core.FetchResponse, version: int) -> fetch.FetchResponse:
+    if response.error in _TOP_LEVEL:
+        return fetch.FetchResponse(error_code=response.error, responses=[])
     partition = fetch.PartitionData(
         partition_index=PARTITION,
-        error_code=answer.error,
-        high_watermark=answer.high_watermark,
-        log_start_offset=answer.log_start_offset,
+        error_code=response.error,
+        high_watermark=response.high_watermark,
+        log_start_offset=response.log_start_offset,
         current_leader=fetch.LeaderIdAndEpoch(
-            leader_id=answer.leader_id, leader_epoch=answer.epoch
+            leader_id=response.leader_id, leader_epoch=response.epoch
         ),
         aborted_transactions=None,
-        records=answer.records,
+        records=response.records,
     )
-    if answer.diverging is not None:
-        epoch, offset = answer.diverging.epoch, answer.diverging.offset
+    if response.diverging is not None:
+        epoch, offset = response.diverging.epoch, response.diverging.offset
         partition.diverging_epoch = fetch.EpochEndOffset(epoch=epoch, end_offset=offset)
-    if answer.snapshot_id is not None:
-        offset, epoch = answer.snapshot_id
+    if response.snapshot_id is not None:
+        offset, epoch = response.snapshot_id
         partition.snapshot_id = fetch.SnapshotId(end_offset=offset, epoch=epoch)
     topic = fetch.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
     return fetch.FetchResponse(
-        responses=[topic], node_endpoints=_nodes(fetch.NodeEndpoint, answer, version)
+        responses=[topic], node_endpoints=_nodes(fetch.NodeEndpoint, response, version)
     )
 
 
 def write_snapshot_response(
-    answer: core.FetchSnapshotResponse, version: int
+    response: core.FetchSnapshotResponse, version: int
 ) -> fetch_snapshot.FetchSnapshotResponse:
-    if answer.error in _TOP_LEVEL:
-        return fetch_snapshot.FetchSnapshotResponse(error_code=answer.error, topics=[])
-    offset, epoch = answer.snapshot_id or OffsetAndEpoch(NO_OFFSET, NO_LEADER_EPOCH)
+    if response.error in _TOP_LEVEL:
+        return fetch_snapshot.FetchSnapshotResponse(error_code=response.error, topics=[])
+    offset, epoch = response.snapshot_id or OffsetAndEpoch(NO_OFFSET, NO_LEADER_EPOCH)
     partition = fetch_snapshot.FetchSnapshotResponsePartitionSnapshot(
         index=PARTITION,
-        error_code=answer.error,
+        error_code=response.error,
         snapshot_id=fetch_snapshot.FetchSnapshotResponseSnapshotId(end_offset=offset, epoch=epoch),
         current_leader=fetch_snapshot.LeaderIdAndEpoch(
-            leader_id=answer.leader_id, leader_epoch=answer.epoch
+            leader_id=response.leader_id, leader_epoch=response.epoch
         ),
-        size=answer.size,
-        position=answer.position,
-        unaligned_records=answer.data,
+        size=response.size,
+        position=response.position,
+        unaligned_records=response.data,
     )
     topic = fetch_snapshot.FetchSnapshotResponseTopicSnapshot(name=TOPIC, partitions=[partition])
-    endpoints = _nodes(fetch_snapshot.NodeEndpoint, answer, version)
+    endpoints = _nodes(fetch_snapshot.NodeEndpoint, response, version)
     return fetch_snapshot.FetchSnapshotResponse(topics=[topic], node_endpoints=endpoints)
 
 
@@ -229,8 +229,8 @@ _WITH_ENDPOINTS = {
 }
 
 
-def _nodes(cls: type[P], answer: core.Response, version: int) -> list[P]:
-    leader = answer.leader
+def _nodes(cls: type[P], response: core.Response, version: int) -> list[P]:
+    leader = response.leader
     if leader is None or leader.id < 0 or version < _WITH_ENDPOINTS[cast(Any, cls)]:
         return []
     make = cast(Any, cls)

@@ -133,15 +133,15 @@ def _read_update_response(response: update.UpdateRaftVoterResponse) -> core.Upda
     )
 
 
-def write_add_response(answer: core.AddVoterResponse, _version: int) -> add.AddRaftVoterResponse:
-    return add.AddRaftVoterResponse(error_code=answer.error, error_message=_cut(answer.message))
+def write_add_response(response: core.AddVoterResponse, _version: int) -> add.AddRaftVoterResponse:
+    return add.AddRaftVoterResponse(error_code=response.error, error_message=_cut(response.message))
 
 
 def write_remove_response(
-    answer: core.RemoveVoterResponse, _version: int
+    response: core.RemoveVoterResponse, _version: int
 ) -> remove.RemoveRaftVoterResponse:
     return remove.RemoveRaftVoterResponse(
-        error_code=answer.error, error_message=_cut(answer.message)
+        error_code=response.error, error_message=_cut(response.message)
     )
 
 
@@ -150,14 +150,14 @@ def _cut(message: str | None) -> str | None:
 
 
 def write_update_response(
-    answer: core.UpdateVoterResponse, _version: int
+    response: core.UpdateVoterResponse, _version: int
 ) -> update.UpdateRaftVoterResponse:
-    leader = answer.leader or Peer(NO_NODE)
+    leader = response.leader or Peer(NO_NODE)
     return update.UpdateRaftVoterResponse(
-        error_code=answer.error,
+        error_code=response.error,
         current_leader=update.CurrentLeader(
-            leader_id=answer.leader_id,
-            leader_epoch=answer.epoch,
+            leader_id=response.leader_id,
+            leader_epoch=response.epoch,
             host=leader.host,
             port=leader.port,
         ),

@@ -64,8 +64,8 @@ def partition(*sides: str, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -
     """
     state = _running(data)
     named = [[_named(state, part).name for part in side.split(",")] for side in sides]
-    answer = control.ask(state.control, "partition", sides=named, dry_run=dry_run)
-    cut = f"{'would cut' if dry_run else 'cut'} {counted(answer['links'], 'link')}"
+    response = control.ask(state.control, "partition", sides=named, dry_run=dry_run)
+    cut = f"{'would cut' if dry_run else 'cut'} {counted(response['links'], 'link')}"
     say(f"{cut} between {' | '.join(map(', '.join, named))}")
     return Exit.OK
 
@@ -81,12 +81,12 @@ def _send(command: str, node: str, data: Data, done: str, *, dry_run: bool) -> i
     state = _running(data)
     found = _named(state, node)
     with progress(f"{command} {found.name}"):
-        answer = control.ask(state.control, command, node=found.name, dry_run=dry_run)
+        response = control.ask(state.control, command, node=found.name, dry_run=dry_run)
         if command == "restart" and not dry_run:
             nodes = state_file.plan_of(state_file.nearest(data), state).nodes
             plan = next(plan for plan in nodes if plan.name == found.name)
             readiness.wait_until_serving(state.control, plan)
-    pid = "not running" if answer.get("pid") is None else f"pid {answer['pid']}"
+    pid = "not running" if response.get("pid") is None else f"pid {response['pid']}"
     say(f"{f'would {command}' if dry_run else done} {found.name} ({pid})")
     return Exit.OK
 

@@ -19,11 +19,11 @@ def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> No
         client_software_name="trimaran", client_software_version="0"
     )
     with brokers.connected() as client:
-        answer = client.call(None, request)
-    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+        response = client.call(None, request)
+    levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
     ranges = {
         supported_feature.name: (supported_feature.min_version, supported_feature.max_version)
-        for supported_feature in answer.supported_features
+        for supported_feature in response.supported_features
     }
     rows = [
         {
@@ -90,12 +90,12 @@ def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_ru
         for name, level in wanted
     ]
     with brokers.connected() as client:
-        answer = client.call(
+        response = client.call(
             None,
             update_features.UpdateFeaturesRequest(feature_updates=updates, validate_only=dry_run),
         )
-        for result in answer.results:
+        for result in response.results:
             refused.check(result.error_code, result.error_message)
-        refused.check(answer.error_code, answer.error_message)
+        refused.check(response.error_code, response.error_message)
     done = ", ".join(f"{name} to {level}" for name, level in wanted)
     say(f"{'would change' if dry_run else 'changed'} {done}")

@@ -161,11 +161,11 @@ def delete(
             if dry_run:
                 _tell_deletion(client, group)
                 continue
-            answer = client.call(
+            response = client.call(
                 destinations.CoordinatorNode(group),
                 delete_groups.DeleteGroupsRequest(groups_names=[group]),
             )
-            code = response_checks.single_item(answer.results, "group").error_code
+            code = response_checks.single_item(response.results, "group").error_code
             changes.check_idle(group, code)
             refused.check_group(group, code)
             say(f"deleted group {group}")
@@ -216,9 +216,9 @@ def delete_offsets(
                 for t, p in by_topic.items()
             ],
         )
-        answer = client.call(destinations.CoordinatorNode(group), request)
-        refused.check_group(group, answer.error_code)
-        deleted = [partition for found in answer.topics for partition in _deleted(found)]
+        response = client.call(destinations.CoordinatorNode(group), request)
+        refused.check_group(group, response.error_code)
+        deleted = [partition for found in response.topics for partition in _deleted(found)]
     say(f"deleted {counted(len(deleted), 'offset')}")
     return Exit.OK
 

@@ -42,10 +42,10 @@ def _names(kind: str, words: Sequence[str]) -> list[str]:
 
 
 def _topics(client: blocking.BlockingClient) -> list[str]:
-    answer = client.call(
+    response = client.call(
         None, metadata.MetadataRequest(topics=None, allow_auto_topic_creation=False)
     )
-    return sorted(topic.name for topic in answer.topics)
+    return sorted(topic.name for topic in response.topics)
 
 
 def _groups(client: blocking.BlockingClient) -> list[str]:

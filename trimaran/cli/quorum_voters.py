@@ -97,8 +97,8 @@ def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -
         say(f"would {what}")
         return
     with controllers.connected() as client:
-        answer: Any = client.call(destinations.ControllerNode(), request)
-        refused.check(answer.error_code, answer.error_message)
+        response: Any = client.call(destinations.ControllerNode(), request)
+        refused.check(response.error_code, response.error_message)
     say(f"done: {what}")
 
 

@@ -130,10 +130,10 @@ def _alter(
             for key, value, remove in changes
         ],
     )
-    answer = client.call(
+    response = client.call(
         None, alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=dry_run)
     )
-    result = response_checks.single_item(answer.entries, "entity")
+    result = response_checks.single_item(response.entries, "entity")
     refused.check(result.error_code, result.error_message)
 
 
@@ -149,17 +149,17 @@ def _described(
         )
         for kind, name in entity.items()
     ]
-    answer = client.call(
+    response = client.call(
         None,
         describe_client_quotas.DescribeClientQuotasRequest(components=components, strict=strict),
     )
-    refused.check(answer.error_code, answer.error_message)
+    refused.check(response.error_code, response.error_message)
     return [
         (
             {part.entity_type: part.entity_name for part in entry.entity},
             {record.key: record.value for record in entry.values},
         )
-        for entry in answer.entries or ()
+        for entry in response.entries or ()
     ]
 
 

@@ -190,10 +190,10 @@ def state_of_move(
 
 
 def _moves(client: BlockingClient) -> list[dict[str, Any]]:
-    answer = client.call(
+    response = client.call(
         None, list_partition_reassignments.ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS)
     )
-    errors_refused.check(answer.error_code, answer.error_message)
+    errors_refused.check(response.error_code, response.error_message)
     return [
         {
             "topic": topic.name,
@@ -202,7 +202,7 @@ def _moves(client: BlockingClient) -> list[dict[str, Any]]:
             "adding": list(partition.adding_replicas),
             "removing": list(partition.removing_replicas),
         }
-        for topic in answer.topics
+        for topic in response.topics
         for partition in topic.partitions
     ]
 
@@ -223,10 +223,10 @@ def _alter(
             for name, listed in topics.items()
         ],
     )
-    answer = client.call(None, request)
-    errors_refused.check(answer.error_code, answer.error_message)
+    response = client.call(None, request)
+    errors_refused.check(response.error_code, response.error_message)
     refused = False
-    for topic in answer.responses:
+    for topic in response.responses:
         for partition in topic.partitions:
             code = errors.ErrorCode.of(partition.error_code)
             refused = refused or code is not errors.ErrorCode.NONE

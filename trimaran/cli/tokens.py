@@ -77,15 +77,15 @@ def create(
         say(f"would create a token owned by {owner or 'yourself'}; nothing was changed")
         return
     with brokers.connected() as client:
-        answer = client.call(None, request, retry_unknown=False)
-        refused.check(answer.error_code, "")
+        response = client.call(None, request, retry_unknown=False)
+        refused.check(response.error_code, "")
     show_fields(
         {
-            "token": answer.token_id,
-            "hmac": base64.b64encode(answer.hmac).decode(),
-            "owner": f"{answer.principal_type}:{answer.principal_name}",
-            "expires": _time(answer.expiry_timestamp_ms),
-            "ends": _time(answer.max_timestamp_ms),
+            "token": response.token_id,
+            "hmac": base64.b64encode(response.hmac).decode(),
+            "owner": f"{response.principal_type}:{response.principal_name}",
+            "expires": _time(response.expiry_timestamp_ms),
+            "ends": _time(response.max_timestamp_ms),
         },
         output,
     )
@@ -140,11 +140,11 @@ def expire(
 def _tokens(brokers: Brokers) -> list[Any]:
     """Lists the tokens that the caller may see."""
     with brokers.connected() as client:
-        answer = client.call(
+        response = client.call(
             None, describe_delegation_token.DescribeDelegationTokenRequest(owners=None)
         )
-        refused.check(answer.error_code, "")
-    return list(answer.tokens)
+        refused.check(response.error_code, "")
+    return list(response.tokens)
 
 
 def _say_would(brokers: Brokers, verb: str, hmac: bytes) -> None:
@@ -161,9 +161,9 @@ def _say_would(brokers: Brokers, verb: str, hmac: bytes) -> None:
 
 def _say_expiry(brokers: Brokers, request: Any) -> None:
     with brokers.connected() as client:
-        answer = client.call(None, request, retry_unknown=False)
-        refused.check(answer.error_code, "")
-    say(f"the token expires at {_time(answer.expiry_timestamp_ms)}")
+        response = client.call(None, request, retry_unknown=False)
+        refused.check(response.error_code, "")
+    say(f"the token expires at {_time(response.expiry_timestamp_ms)}")
 
 
 def _principal(text: str) -> tuple[str, str]:

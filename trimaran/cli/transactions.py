@@ -78,11 +78,11 @@ def list_transactions(
 def _listed(client: BlockingClient, request: Any) -> Iterator[tuple[int, TransactionState]]:
     client.refresh()
     for node_id in sorted(client.routing.nodes):
-        answer = client.call(node_id, request)
-        refused.check(answer.error_code, f"broker {node_id}")
-        if answer.unknown_state_filters:
-            raise _unknown_states(answer.unknown_state_filters)
-        yield from ((node_id, found) for found in answer.transaction_states)
+        response = client.call(node_id, request)
+        refused.check(response.error_code, f"broker {node_id}")
+        if response.unknown_state_filters:
+            raise _unknown_states(response.unknown_state_filters)
+        yield from ((node_id, found) for found in response.transaction_states)
 
 
 def _unknown_states(states: Sequence[str]) -> UserError:
@@ -132,8 +132,8 @@ def _described(client: BlockingClient, transactional_id: str) -> Any:
     request = describe_transactions.DescribeTransactionsRequest(
         transactional_ids=[transactional_id]
     )
-    answer = client.call(destinations.CoordinatorNode(transactional_id, key_type=1), request)
-    return response_checks.single_item(answer.transaction_states, "transaction")
+    response = client.call(destinations.CoordinatorNode(transactional_id, key_type=1), request)
+    return response_checks.single_item(response.transaction_states, "transaction")
 
 
 class _Open(NamedTuple):
@@ -192,9 +192,9 @@ def _producers(client: BlockingClient, partition: TopicPartition) -> list[Produc
         name=partition.topic, partition_indexes=[partition.partition]
     )
     request = describe_producers.DescribeProducersRequest(topics=[topic])
-    answer = client.call(destinations.LeaderNode(partition), request)
+    response = client.call(destinations.LeaderNode(partition), request)
     found = response_checks.single_item(
-        response_checks.single_item(answer.topics, "topic").partitions, "partition"
+        response_checks.single_item(response.topics, "topic").partitions, "partition"
     )
     refused.check(found.error_code, str(partition))
     producers: list[ProducerState] = found.active_producers
@@ -292,12 +292,12 @@ def _write_abort(
         ],
         coordinator_epoch=max(CoordinatorEpoch(0), producer.coordinator_epoch),
     )
-    answer = client.call(
+    response = client.call(
         destinations.LeaderNode(partition),
         write_txn_markers.WriteTxnMarkersRequest(markers=[marker]),
     )
     found = response_checks.single_item(
-        response_checks.single_item(answer.markers, "marker").topics, "topic"
+        response_checks.single_item(response.markers, "marker").topics, "topic"
     )
     refused.check(
         response_checks.single_item(found.partitions, "partition").error_code,

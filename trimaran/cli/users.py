@@ -47,11 +47,11 @@ def list_users(
         [describe_user_scram_credentials.UserName(name=name) for name in names] if names else None
     )
     with brokers.connected() as client:
-        answer = client.call(
+        response = client.call(
             None, describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=wanted)
         )
-        refused.check(answer.error_code, answer.error_message)
-        for result in answer.results:
+        refused.check(response.error_code, response.error_message)
+        for result in response.results:
             refused.check(result.error_code, result.error_message)
     rows = [
         {
@@ -59,7 +59,7 @@ def list_users(
             "mechanism": _BOTH[info.mechanism - 1],
             "iterations": info.iterations,
         }
-        for result in sorted(answer.results, key=lambda one: str(one.user))
+        for result in sorted(response.results, key=lambda one: str(one.user))
         for info in result.credential_infos
     ]
     show_rows(rows, output, columns=["user", "mechanism", "iterations"])
@@ -159,9 +159,9 @@ def _numbers(brokers: Brokers, name: str) -> set[int]:
         users=[describe_user_scram_credentials.UserName(name=name)]
     )
     with brokers.connected() as client:
-        answer = client.call(None, request)
-        refused.check(answer.error_code, answer.error_message)
-    found = response_checks.single_item(answer.results, "user")
+        response = client.call(None, request)
+        refused.check(response.error_code, response.error_message)
+    found = response_checks.single_item(response.results, "user")
     if found.error_code == errors.ErrorCode.RESOURCE_NOT_FOUND:
         return set()
     refused.check(found.error_code, found.error_message)

@@ -107,8 +107,8 @@ def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | No
         operation=_ANY,
         permission_type=_ANY,
     )
-    answer = client.call(None, request)
-    check(answer.error_code, answer.error_message)
+    response = client.call(None, request)
+    check(response.error_code, response.error_message)
     return sorted(
         Acl(
             resource.resource_type,
@@ -119,7 +119,7 @@ def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | No
             acl.operation,
             acl.permission_type,
         )
-        for resource in answer.resources
+        for resource in response.resources
         for acl in resource.acls
     )
 

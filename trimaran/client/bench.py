@@ -198,8 +198,10 @@ def _send(client: BlockingClient, producing: Producing, partition: int, batch: b
         timeout_ms=producing.timeout_ms,
         topic_data=[TopicProduceData(name=producing.topic, partition_data=[produced])],
     )
-    answer = client.call(LeaderNode(TopicPartition(producing.topic, partition)), request, version=9)
-    result = single_item(single_item(answer.responses, "topic").partition_responses, "partition")
+    response = client.call(
+        LeaderNode(TopicPartition(producing.topic, partition)), request, version=9
+    )
+    result = single_item(single_item(response.responses, "topic").partition_responses, "partition")
     check(result.error_code, result.error_message)
 
 

@@ -22,8 +22,8 @@ def broker_rows(
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, include_fenced_brokers=True
     )
-    answer = client.call(None, request)
-    check(answer.error_code, answer.error_message)
+    response = client.call(None, request)
+    check(response.error_code, response.error_message)
     leaders, replicas = _counts(topics)
     return [
         {
@@ -34,7 +34,7 @@ def broker_rows(
             "leaders": leaders.get(broker.broker_id, 0),
             "replicas": replicas.get(broker.broker_id, 0),
         }
-        for broker in sorted(answer.brokers, key=lambda one: one.broker_id)
+        for broker in sorted(response.brokers, key=lambda one: one.broker_id)
     ]
 
 

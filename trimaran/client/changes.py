@@ -114,10 +114,10 @@ def elect_leaders(
     request = ElectLeadersRequest(
         election_type=int(unclean), topic_partitions=asked, timeout_ms=TIMEOUT_MS
     )
-    answer = client.call(None, request)
-    check(answer.error_code, None)
+    response = client.call(None, request)
+    check(response.error_code, None)
     told: dict[TopicPartition, str | None] = {}
-    for result in answer.replica_election_results:
+    for result in response.replica_election_results:
         for partition in result.partition_result:
             code = ErrorCode.of(partition.error_code)
             if code is not ErrorCode.ELECTION_NOT_NEEDED:

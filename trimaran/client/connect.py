@@ -181,8 +181,8 @@ def _ensure_no_login_is_wanted(
         else MetadataRequest(topics=[], allow_auto_topic_creation=False)
     )
     try:
-        answer = client.connection_to(address).call(request, timeout=HELLO_SECONDS)
-        if answer.error_code != ErrorCode.ILLEGAL_SASL_STATE:
+        response = client.connection_to(address).call(request, timeout=HELLO_SECONDS)
+        if response.error_code != ErrorCode.ILLEGAL_SASL_STATE:
             return
     except (ConnectionLost, RequestTimedOut, VersionMismatch):
         pass

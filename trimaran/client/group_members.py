@@ -62,8 +62,8 @@ def owners_of(described: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str,
 
 def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
     """Returns a classic group; None for a dead one, as which Kafka describes a missing group."""
-    answer = client.call(CoordinatorNode(group), DescribeGroupsRequest(groups=[group]))
-    found = single_item(answer.groups, "group")
+    response = client.call(CoordinatorNode(group), DescribeGroupsRequest(groups=[group]))
+    found = single_item(response.groups, "group")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
         return None
     check(found.error_code, found.error_message)

@@ -31,8 +31,8 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
     client.refresh()
     rows = []
     for node_id in sorted(client.routing.nodes):
-        answer = client.call(node_id, ListGroupsRequest())
-        check(answer.error_code, None)
+        response = client.call(node_id, ListGroupsRequest())
+        check(response.error_code, None)
         rows += [
             {
                 "group": group.group_id,
@@ -40,7 +40,7 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
                 "state": group.group_state,
                 "coordinator": node_id,
             }
-            for group in answer.groups
+            for group in response.groups
         ]
     return sorted(rows, key=lambda row: str(row["group"]))
 
@@ -58,11 +58,11 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition
     counts as none, as in Kafka's tools: some clients commit -2 for "the earliest".
     """
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    answer = _of_coordinator(client, group, request, version=8)
-    check(answer.error_code, None)
+    response = _of_coordinator(client, group, request, version=8)
+    check(response.error_code, None)
     return {
         TopicPartition(topic.name, partition.partition_index): partition.committed_offset
-        for topic in answer.topics
+        for topic in response.topics
         for partition in topic.partitions
         if partition.committed_offset >= 0
     }
@@ -90,11 +90,11 @@ def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str,
 def _share_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Any]:
     """Returns the start offsets of a share group in its partitions (KIP-932)."""
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
-    answer = _of_coordinator(client, group, DescribeShareGroupOffsetsRequest(groups=[asked]))
-    check(answer.error_code, answer.error_message)
+    response = _of_coordinator(client, group, DescribeShareGroupOffsetsRequest(groups=[asked]))
+    check(response.error_code, response.error_message)
     return {
         TopicPartition(topic.topic_name, partition.partition_index): partition
-        for topic in answer.topics
+        for topic in response.topics
         for partition in topic.partitions
     }
 

@@ -70,11 +70,11 @@ class IdempotentProducer:
             timeout_ms=TIMEOUT_MS,
             topic_data=[TopicProduceData(name=self._topic, partition_data=[produced])],
         )
-        answer = self._client.call(
+        response = self._client.call(
             LeaderNode(TopicPartition(self._topic, partition)), request, version=9
         )
         result = single_item(
-            single_item(answer.responses, "topic").partition_responses, "partition"
+            single_item(response.responses, "topic").partition_responses, "partition"
         )
         if result.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # the record is in the log
             check(result.error_code, result.error_message)
@@ -82,6 +82,6 @@ class IdempotentProducer:
 
     def _new_identity(self) -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS)
-        answer = self._client.call(None, request)
-        check(answer.error_code, "a producer id")
-        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        response = self._client.call(None, request)
+        check(response.error_code, "a producer id")
+        return ProducerIdentity(response.producer_id, response.producer_epoch)

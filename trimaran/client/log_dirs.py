@@ -33,8 +33,8 @@ def log_dirs_of(
             for topic in client.refresh(topics).topics
         }
         named = [DescribableLogDirTopic(topic=t, partitions=counts.get(t, [])) for t in topics]
-    answer = client.call(broker, DescribeLogDirsRequest(topics=named), timeout=timeout)
-    check(answer.error_code, f"broker {broker}")
+    response = client.call(broker, DescribeLogDirsRequest(topics=named), timeout=timeout)
+    check(response.error_code, f"broker {broker}")
     return [
         {
             "broker": broker,
@@ -56,7 +56,7 @@ def log_dirs_of(
             "usable": result.usable_bytes,
             "is_cordoned": result.is_cordoned,
         }
-        for result in answer.results
+        for result in response.results
     ]
 
 

@@ -42,9 +42,9 @@ def end_offset(
         topics=[ListOffsetsTopic(name=partition.topic, partitions=[wanted])],
     )
     topics = client.call(LeaderNode(partition), request).topics
-    answer = single_item(single_item(topics, "topic").partitions, "partition")
-    check(answer.error_code, None)
-    return Offset(answer.offset)
+    response = single_item(single_item(topics, "topic").partitions, "partition")
+    check(response.error_code, None)
+    return Offset(response.offset)
 
 
 def end_offsets(
@@ -70,10 +70,10 @@ def end_offsets(
         named = [ListOffsetsTopic(name=name, partitions=asked) for name, asked in topics.items()]
         request = ListOffsetsRequest(replica_id=NO_BROKER, topics=named)
         try:
-            answer = client.call(leader_id, request, timeout=ASIDE_SECONDS)
+            response = client.call(leader_id, request, timeout=ASIDE_SECONDS)
         except (ConnectionLost, RequestTimedOut):
             continue
-        for each_topic in answer.topics:
+        for each_topic in response.topics:
             for partition in each_topic.partitions:
                 if not partition.error_code:
                     found[TopicPartition(each_topic.name, partition.partition_index)] = Offset(

@@ -26,8 +26,8 @@ def topics_of(
 ) -> Sequence[MetadataResponseTopic]:
     """Returns the metadata of the named topics, or of all with None, including errors."""
     named = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-    answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
-    topics: Sequence[MetadataResponseTopic] = answer.topics
+    response = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
+    topics: Sequence[MetadataResponseTopic] = response.topics
     return topics
 
 

@@ -97,10 +97,10 @@ class TopicReader:
             topics=[FetchTopic(topic=self._topic, partitions=[wanted])],
         )
         leader = LeaderNode(TopicPartition(self._topic, partition))
-        answer = self._client.call(leader, request, version=12).responses
-        if not answer:
+        response = self._client.call(leader, request, version=12).responses
+        if not response:
             return []
-        found = single_item(single_item(answer, "topic").partitions, "partition")
+        found = single_item(single_item(response, "topic").partitions, "partition")
         check(found.error_code, f"{self._topic}-{partition} at offset {offset}")
         return fetched_batches(found)
 

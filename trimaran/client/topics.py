@@ -138,8 +138,8 @@ def moves_of(client: BlockingClient, topic: dict[str, Any]) -> dict[int, dict[st
     )
     request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[asked])
     try:
-        answer = client.call(None, request)
-        check(answer.error_code, answer.error_message)
+        response = client.call(None, request)
+        check(response.error_code, response.error_message)
     except KafkaError:
         return {}
     return {
@@ -147,6 +147,6 @@ def moves_of(client: BlockingClient, topic: dict[str, Any]) -> dict[int, dict[st
             "adding": list(partition.adding_replicas),
             "removing": list(partition.removing_replicas),
         }
-        for found in answer.topics
+        for found in response.topics
         for partition in found.partitions
     }

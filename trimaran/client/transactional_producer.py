@@ -54,8 +54,8 @@ class TransactionalProducer(IdempotentProducer):
             v3_and_below_producer_epoch=identity.epoch,
             v3_and_below_topics=[topic],
         )
-        answer = self._ask(request, version=3)
-        found = single_item(answer.results_by_topic_v3_and_below, "topic").results_by_partition
+        response = self._ask(request, version=3)
+        found = single_item(response.results_by_topic_v3_and_below, "topic").results_by_partition
         check(single_item(found, "partition").partition_error_code, self._what)
 
     def end(self, *, is_commit: bool) -> None:
@@ -76,9 +76,9 @@ class TransactionalProducer(IdempotentProducer):
         request = InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
-        answer = self._ask(request)
-        check(answer.error_code, self._what)
-        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        response = self._ask(request)
+        check(response.error_code, self._what)
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
 
     @property
     def _what(self) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 # A person waits for a page; commands have 20 s.
-ANSWER_SECONDS = 5.0
+RESPONSE_SECONDS = 5.0
 # The greatest age of a response that several pages or tabs share: a query of 10,000 topics costs a tenth of a second.
 FRESH_SECONDS = 1.0
 
@@ -84,7 +84,7 @@ class ConsoleCluster:
 
     def client(self) -> AbstractContextManager[BlockingClient]:
         """Yields a client of the brokers; its errors are UserErrors."""
-        return connected(self.bootstrap, settings=self.settings, timeout=ANSWER_SECONDS)
+        return connected(self.bootstrap, settings=self.settings, timeout=RESPONSE_SECONDS)
 
     def controller_client(self) -> AbstractContextManager[BlockingClient]:
         """Yields a client of the controllers. Raises UserError if none were named."""
@@ -94,7 +94,7 @@ class ConsoleCluster:
             self.controllers,
             of_controllers=True,
             settings=self.settings,
-            timeout=ANSWER_SECONDS,
+            timeout=RESPONSE_SECONDS,
         )
 
     def topics(self) -> Sequence[MetadataResponseTopic]:

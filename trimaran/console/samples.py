@@ -26,7 +26,7 @@ LOOKED_SECONDS = 900.0
 # A node spends at most a twentieth of its time on our scrapes, whatever the number of its metrics.
 PAUSE_PER_SECOND = 20.0
 # The default of Prometheus: an exporter in a busy JVM takes seconds.
-ANSWER_SECONDS = 10.0
+RESPONSE_SECONDS = 10.0
 NODES_MAX = 100
 Labels = Mapping[str, str]
 
@@ -124,7 +124,7 @@ class Samples:
         for name, address in list(self._sources().items())[:NODES_MAX]:
             began = time.monotonic()
             try:
-                found[name] = values_of(text_of(address, ANSWER_SECONDS, _NAMES))
+                found[name] = values_of(text_of(address, RESPONSE_SECONDS, _NAMES))
             except UserError:
                 silent.append(name)
             slowest = max(slowest, time.monotonic() - began)

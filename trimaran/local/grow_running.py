@@ -9,7 +9,7 @@ from pathlib import Path
 from trimaran.local import control, state_file
 from trimaran.local.growing import Growth
 from trimaran.local.layout import NodePlan
-from trimaran.local.readiness import NO_ANSWER, POLL_SECONDS, READY_SECONDS_MAX, Acquaintance
+from trimaran.local.readiness import NO_RESPONSE, POLL_SECONDS, READY_SECONDS_MAX, Acquaintance
 from trimaran.local.start_failure import StoppedWhileStarting, died_while_starting
 from trimaran.local.state_file import ClusterState
 from trimaran.wire.blocking import BlockingClient
@@ -73,7 +73,7 @@ def _late(data: Path, state: ClusterState, names: list[str]) -> NodePlan | None:
 def _unregister(state: ClusterState, brokers: list[BrokerId]) -> None:
     """Unregisters brokers, so that no command waits for them; most that fail have not registered."""
     with (
-        contextlib.suppress(*NO_ANSWER, KafkaError),
+        contextlib.suppress(*NO_RESPONSE, KafkaError),
         BlockingClient(state.bootstrap, timeout=READY_SECONDS_MAX) as client,
     ):
         for broker in brokers:

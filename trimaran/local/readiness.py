@@ -21,8 +21,8 @@ from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartiti
 
 POLL_SECONDS = 0.01
 READY_SECONDS_MAX = 60.0  # three brokers take a second, or twenty on a loaded machine
-ANSWER_SECONDS = 2.0
-NO_ANSWER = (ConnectionLost, RequestTimedOut, VersionMismatch)
+RESPONSE_SECONDS = 2.0
+NO_RESPONSE = (ConnectionLost, RequestTimedOut, VersionMismatch)
 
 
 class Acquaintance:
@@ -39,7 +39,7 @@ class Acquaintance:
         self._deadline: float | None = None
 
     def made(self) -> bool:
-        """Queries one broker, for at most `ANSWER_SECONDS`; returns True once every broker knows all.
+        """Queries one broker, for at most `RESPONSE_SECONDS`; returns True once every broker knows all.
 
         Raises:
             UserError: the time has run out.
@@ -87,10 +87,10 @@ def wait_until_serving(control_path: str, node: NodePlan) -> None:
 def brokers_seen_by(address: str) -> set[NodeId]:
     """Returns the ids of the brokers that the broker at `address` lists; none if it does not respond."""
     try:
-        with BlockingClient(parse_bootstrap(address), timeout=ANSWER_SECONDS) as client:
+        with BlockingClient(parse_bootstrap(address), timeout=RESPONSE_SECONDS) as client:
             client.refresh()
             return set(client.routing.nodes)
-    except NO_ANSWER:
+    except NO_RESPONSE:
         return set()
 
 
@@ -120,10 +120,10 @@ def _quorum(state: ClusterState) -> DescribeQuorumResponsePartitionData | None:
             continue
         try:
             with BlockingClient(
-                node.address, of_controllers=True, timeout=ANSWER_SECONDS
+                node.address, of_controllers=True, timeout=RESPONSE_SECONDS
             ) as client:
-                found = describe_quorum(client, timeout=ANSWER_SECONDS)
-        except (*NO_ANSWER, KafkaError):
+                found = describe_quorum(client, timeout=RESPONSE_SECONDS)
+        except (*NO_RESPONSE, KafkaError):
             continue
         if not found.error_code and found.leader_id >= 0:
             return found

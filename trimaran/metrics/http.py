@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 CONNECTIONS_MAX = 32
 # Also between two requests: scrapers come every 15 to 60 s.
 REQUEST_SECONDS = 90.0
-ANSWER_SECONDS = 30.0
+RESPONSE_SECONDS = 30.0
 _RECEIVE_BYTES = 4096
 
 
@@ -131,7 +131,7 @@ class _Connection:
                 if response is None:
                     return
                 self._places.waiting[self] = None
-                with trio.move_on_after(ANSWER_SECONDS):
+                with trio.move_on_after(RESPONSE_SECONDS):
                     await self._send(response)
                 self._places.waiting.pop(self, None)
                 if self._http.states == {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}:

@@ -72,10 +72,10 @@ class Kafka(ABC):
         """
         texts = {key: str(value) for key, value in (configs or {}).items()}
         with self._client() as client:
-            answer = changes.create_topic(
+            response = changes.create_topic(
                 client, name, partitions, replication, texts, timeout_ms=_CREATE_TIMEOUT_MS
             )
-            self._wait_for_leaders(client, name, answer.num_partitions)
+            self._wait_for_leaders(client, name, response.num_partitions)
         return name
 
     def delete_topic(self, name: str) -> None:

@@ -24,7 +24,7 @@ from trimaran.wire.schema import Message
 T = TypeVar("T")
 
 # The largest frame of a response; a Fetch response has at most about fetch.max.bytes plus one batch.
-ANSWER_BYTES_MAX = 256 << 20
+RESPONSE_BYTES_MAX = 256 << 20
 
 # Responses with record bytes, which are views of the frame unless copied.
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
@@ -122,7 +122,7 @@ class Conversation(Generic[T]):
             self._unanswered.append(_Sent(request.KEY, version, correlation_id, token))
         return frame
 
-    def answer(self, frame: memoryview) -> tuple[T, Any]:
+    def receive(self, frame: memoryview) -> tuple[T, Any]:
         """Returns the token of the request that `frame` answers, and the response.
 
         Raises:

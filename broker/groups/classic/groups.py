@@ -103,7 +103,7 @@ class ClassicGroups(GroupsOfKind):
         """Ends the epoch; only members of groups in a rebalance wait for responses."""
         rebalancing = (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
         for group in [group for group in self.groups.values() if group.state in rebalancing]:
-            rebalance.answer_all(self.operation(group, at), E.NOT_COORDINATOR)
+            rebalance.respond_to_all(self.operation(group, at), E.NOT_COORDINATOR)
 
     def unload(self) -> None:
         while self.groups:

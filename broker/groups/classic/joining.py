@@ -195,8 +195,8 @@ def _replace_static(operation: GroupOperation, join: Join, member: Member, membe
         version=join.version,
     )
     fenced = ErrorCode.FENCED_INSTANCE_ID
-    operation.answer_join(member, join_error(fenced, member.id))
-    operation.answer_sync(member, sync_error(fenced))
+    operation.respond_to_join(member, join_error(fenced, member.id))
+    operation.respond_to_sync(member, sync_error(fenced))
     operation.forget_heartbeat(member.id)
     group.account.owned_by((group.id, member_id), join.principal)
     group.rename(member, member_id)
@@ -244,7 +244,7 @@ def _join_known(operation: GroupOperation, join: Join) -> None:
 
 
 def _update(operation: GroupOperation, join: Join, member: Member) -> None:
-    operation.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
+    operation.respond_to_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
     operation.group.set_protocols(member, join.protocols())
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms

@@ -17,7 +17,7 @@ from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.classic.member import Member, Protocols
 from trimaran.broker.groups.classic.records import group_record
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
+from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode
@@ -116,16 +116,16 @@ class GroupOperation:
         response: Message,
         refused: Callable[[ErrorCode], Message],
     ) -> None:
-        """Responds after the commit, see `Answer`."""
-        self.effects.writes.append(Answer(token, response, refused))
+        """Responds after the commit, see `AwaitedResponse`."""
+        self.effects.writes.append(AwaitedResponse(token, response, refused))
 
-    def answer_join(self, member: Member, response: JoinGroupResponse) -> None:
+    def respond_to_join(self, member: Member, response: JoinGroupResponse) -> None:
         """Answers the member's waiting join, if there is one."""
         token, member.join = member.join, None
         if token is not None:
             self.respond(token, response)
 
-    def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+    def respond_to_sync(self, member: Member, response: SyncGroupResponse) -> bool:
         """Answers the member's waiting sync; returns False if there is none."""
         token, member.sync = member.sync, None
         if token is None:

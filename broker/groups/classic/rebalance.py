@@ -118,7 +118,7 @@ def complete_join(operation: GroupOperation) -> None:
         return
     events.GROUP_GENERATION.log(log, group=group)
     for member in group.members.values():
-        operation.answer_join(member, operation.joined(member))
+        operation.respond_to_join(member, operation.joined(member))
         if not member.is_abandoned:
             operation.expect_heartbeat(member)
         member.is_new = False
@@ -134,7 +134,7 @@ def reset_assignments(operation: GroupOperation, code: ErrorCode) -> None:
     operation.group.storing_generation = None
     for member in operation.group.members.values():
         operation.group.set_assignment(member, b"")
-        if operation.answer_sync(member, sync_error(code)):
+        if operation.respond_to_sync(member, sync_error(code)):
             operation.expect_heartbeat(member)
 
 
@@ -144,7 +144,7 @@ def assign(operation: GroupOperation, assignments: dict[str, bytes]) -> None:
     group.storing_generation = None
     for member in group.members.values():
         group.set_assignment(member, assignments.get(member.id, b""))
-        if operation.answer_sync(member, synced(group, member)):
+        if operation.respond_to_sync(member, synced(group, member)):
             operation.expect_heartbeat(member)
     group.transition(S.STABLE, operation.at.now_ms)
 
@@ -167,8 +167,8 @@ def drop(operation: GroupOperation, member_id: str) -> Member | None:
     operation.forget_heartbeat(member_id)
     member = operation.group.remove(member_id)
     if member is not None:
-        operation.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        operation.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        operation.respond_to_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        operation.respond_to_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
     return member
 
 
@@ -240,7 +240,7 @@ def _admit_replacement(operation: GroupOperation, write: GroupWrite) -> None:
         # As leader it would compute an assignment that no member waits for.
         response.leader = replaced.old_leader or ""
         response.members = []
-    operation.answer_join(member, response)
+    operation.respond_to_join(member, response)
     member.is_new = False
     operation.expect_heartbeat(member)
 
@@ -254,7 +254,7 @@ def _revert_replacement(operation: GroupOperation, write: GroupWrite, code: Erro
     response = operation.joined(member)
     response.error_code, response.member_id, response.members = code, "", []
     response.leader = replaced.old_leader or ""
-    operation.answer_join(member, response)
+    operation.respond_to_join(member, response)
     operation.forget_heartbeat(member.id)
     group.set_protocols(member, replaced.old_protocols)
     member.rebalance_timeout_ms = replaced.old_rebalance_timeout_ms
@@ -271,7 +271,7 @@ def _revert_replacement(operation: GroupOperation, write: GroupWrite, code: Erro
 def close(operation: GroupOperation, code: ErrorCode) -> None:
     """Closes a deleted or abandoned group: answers all waiting requests and cancels all timers."""
     group = operation.group
-    answer_all(operation, code)
+    respond_to_all(operation, code)
     for member_id in (*group.members, *group.pending):
         operation.timers.cancel(TimerKey(Timer.SESSION, group.id, member_id))
     operation.cancel_timer(ClassicTimer.JOIN)
@@ -280,8 +280,8 @@ def close(operation: GroupOperation, code: ErrorCode) -> None:
     group.transition(S.DEAD, operation.at.now_ms)
 
 
-def answer_all(operation: GroupOperation, code: ErrorCode) -> None:
+def respond_to_all(operation: GroupOperation, code: ErrorCode) -> None:
     """Refuses all waiting requests of members."""
     for member in operation.group.members.values():
-        operation.answer_join(member, join_error(code, member.id))
-        operation.answer_sync(member, sync_error(code))
+        operation.respond_to_join(member, join_error(code, member.id))
+        operation.respond_to_sync(member, sync_error(code))

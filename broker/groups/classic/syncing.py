@@ -45,7 +45,7 @@ def sync(
     if group.state is S.STABLE:
         operation.respond_committed(token, synced(group, member), sync_error)
         return
-    operation.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+    operation.respond_to_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     assignments = {a.member_id: a.assignment for a in request.assignments}
     stores = group.leader == member.id and group.storing_generation is None
     if stores and not _fits(group, member, assignments):

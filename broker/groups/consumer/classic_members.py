@@ -61,7 +61,7 @@ def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
     subscription = _check_protocols(group, join)
     is_dynamic = request.group_instance_id is None
     if not request.member_id and is_dynamic and join.version >= MEMBER_ID_VERSION:
-        return _answer(operation, join, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        return _response(operation, join, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     before = _admit(operation, join, member_id)
     updated = replace(
         before,
@@ -93,10 +93,10 @@ def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
     )
     # The last member of the consumer protocol may have been a static one that has returned with the classic protocol.
     downgrade_if_classic(operation)
-    return _answer(operation, join, response)
+    return _response(operation, join, response)
 
 
-def _answer(
+def _response(
     operation: ConsumerOperation, join: Join, response: JoinGroupResponse
 ) -> ConsumerGroupWrite:
     return ConsumerGroupWrite(

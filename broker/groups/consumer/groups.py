@@ -41,7 +41,7 @@ from trimaran.broker.groups.consumer.operation import (
 from trimaran.broker.groups.consumer.records import group_tombstones
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.kinds import CheckPartition, Due, HeartbeatGroups, ShardParts
-from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
+from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
@@ -261,7 +261,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         except KafkaError as error:
             self._outputs.respond(token, sync_error(error.code))
         else:
-            self._outputs.effects.writes.append(Answer(token, response, sync_error))
+            self._outputs.effects.writes.append(AwaitedResponse(token, response, sync_error))
 
     def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
         operation = self.operation(self._groups[request.group_id], at)

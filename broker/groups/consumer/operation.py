@@ -22,7 +22,7 @@ from trimaran.broker.groups.consumer.records import (
     member_record,
 )
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
-from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
+from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.topics import Topics, metadata_hash
 from trimaran.wire.identity import GroupEpoch
@@ -72,7 +72,7 @@ FIRST_EPOCH = GroupEpoch(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConsumerGroupWrite(Answer):
+class ConsumerGroupWrite(AwaitedResponse):
     """Records of a consumer group that result from a timer or from a member of the classic protocol."""
 
     group_id: str = ""

@@ -44,7 +44,7 @@ def fail_alter_quotas(
     """Returns the response for a request that could not be decided at all."""
     error = KafkaError(code, message)
     return AlterClientQuotasResponse(
-        entries=[_answer(entry.entity, error) for entry in request.entries]
+        entries=[_response(entry.entity, error) for entry in request.entries]
     )
 
 
@@ -57,24 +57,24 @@ def alter_client_quotas(
         KafkaError: POLICY_VIOLATION if the request is too large; nothing is changed.
     """
     records: list[Message] = []
-    answers: dict[QuotaEntity, AlterClientQuotasResponseEntryData] = {}
+    responses: dict[QuotaEntity, AlterClientQuotasResponseEntryData] = {}
     for entry in request.entries:
         key = _key(entry.entity)
         try:
-            if key in answers:
+            if key in responses:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {_text(entry.entity)}"
                 )
             records += _alter(entry, key, quotas)
-            answers[key] = _answer(entry.entity, None)
+            responses[key] = _response(entry.entity, None)
         except KafkaError as error:
-            answers[key] = _answer(entry.entity, error)
+            responses[key] = _response(entry.entity, error)
         yield 1
     if len(records) > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
         )
-    response = AlterClientQuotasResponse(entries=list(answers.values()))
+    response = AlterClientQuotasResponse(entries=list(responses.values()))
     return Result([] if request.validate_only else records, response)
 
 
@@ -184,7 +184,7 @@ def _record(
     )
 
 
-def _answer(
+def _response(
     entity: list[EntityData], error: KafkaError | None
 ) -> AlterClientQuotasResponseEntryData:
     return AlterClientQuotasResponseEntryData(

@@ -36,8 +36,10 @@ def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
 ) -> Handling[ElectLeadersResponse]:
     def fail(code: ErrorCode, message: str) -> ElectLeadersResponse:
-        answer = fail_elect_leaders(request, code, message)
-        return answer if call.header.api_version > 0 else answer.replace(error_code=ErrorCode.NONE)
+        response = fail_elect_leaders(request, code, message)
+        return (
+            response if call.header.api_version > 0 else response.replace(error_code=ErrorCode.NONE)
+        )
 
     def elect(active: ActiveController) -> Steps[Result[Message, ElectLeadersResponse]]:
         try:

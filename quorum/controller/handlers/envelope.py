@@ -47,11 +47,11 @@ def envelope(
     client = _client(request, principal, call.connection)
     frame = memoryview(request.request_data)
     try:
-        answer = yield from FORWARDED.nested(frame, replace(ctx, forwarded=True), client, call)
+        response = yield from FORWARDED.nested(frame, replace(ctx, forwarded=True), client, call)
     except (RemoteProtocolError, CloseConnection) as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
     _check_active(ctx)
-    return EnvelopeResponse(response_data=None if answer is None else bytes(answer))
+    return EnvelopeResponse(response_data=None if response is None else bytes(response))
 
 
 def _check_active(ctx: ControllerContext) -> None:

@@ -49,7 +49,7 @@ def alter_partition(
     check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     records: list[Message] = []
     changed: dict[TopicIdPartition, PartitionImage] = {}
-    answers = []
+    responses = []
     for asked in request.topics:
         yield 1
         topic = state.image.topics.by_id.get(asked.topic_id)
@@ -77,10 +77,10 @@ def alter_partition(
                 partitions.append(_refused(index, ErrorCode.NEW_LEADER_ELECTED))
             else:
                 partitions.append(_accepted(index, partition))
-        answers.append(
+        responses.append(
             AlterPartitionResponseTopicData(topic_id=asked.topic_id, partitions=partitions)
         )
-    return Result(records, AlterPartitionResponse(topics=answers), atomic=False)
+    return Result(records, AlterPartitionResponse(topics=responses), atomic=False)
 
 
 def _decide(

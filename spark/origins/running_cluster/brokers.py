@@ -77,9 +77,9 @@ class BrokerOrigin:
             return self._refresh(client)
 
     def _refresh(self, client: BlockingClient) -> list[TopicPartition]:
-        answer = client.refresh(None)
+        response = client.refresh(None)
         found = []
-        for topic in answer.topics:
+        for topic in response.topics:
             if topic.error_code or topic.name is None:
                 continue
             self._topic_ids[topic.name] = topic.topic_id
@@ -117,11 +117,11 @@ class BrokerOrigin:
             for first in range(0, len(keys) if leader >= 0 else 0, IN_A_ROW):
                 some = keys[first : first + IN_A_ROW]
                 request = self._request({key: timestamps[key] for key in some})
-                answer = client.call(NodeWithId(NodeId(leader)), request, retried=frozenset())
-                found.update(_answered(answer, some))
+                response = client.call(NodeWithId(NodeId(leader)), request, retried=frozenset())
+                found.update(_answered(response, some))
         for key in timestamps.keys() - found.keys():
-            answer = client.call(LeaderNode(key), self._request({key: timestamps[key]}))
-            topic = single_item(answer.topics, "topic")
+            response = client.call(LeaderNode(key), self._request({key: timestamps[key]}))
+            topic = single_item(response.topics, "topic")
             partition = single_item(topic.partitions, "partition")
             _ensure_of(key, TopicPartition(topic.name, partition.partition_index))
             if partition.error_code:
@@ -169,12 +169,12 @@ class BrokerOrigin:
         return BrokerRange(self._settings, key, leader, topic_id, start, end, log_start)
 
 
-def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
+def _answered(response: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
     """Returns the offsets that were answered without an error."""
     wanted = set(asked)
     return {
         TopicPartition(topic.name, partition.partition_index): partition.offset
-        for topic in answer.topics
+        for topic in response.topics
         for partition in topic.partitions
         if not partition.error_code and (topic.name, partition.partition_index) in wanted
     }
@@ -295,10 +295,10 @@ class _PartitionReader:
         # Before 2.8 there are no topic ids, so topics are named.
         version = None if any(wanted.topic_id) else NAMING_VERSION
         leader = LeaderNode(wanted.key)
-        answer = self._client.call(leader, request, version=version)
-        if answer.error_code:
-            raise KafkaError(ErrorCode.of(answer.error_code), f"to a read of {wanted.name}")
-        topic = single_item(answer.responses, "topic")
+        response = self._client.call(leader, request, version=version)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code), f"to a read of {wanted.name}")
+        topic = single_item(response.responses, "topic")
         partition = single_item(topic.partitions, "partition")
         is_same = any(topic.topic_id) and topic.topic_id == wanted.topic_id
         name = wanted.key.topic if is_same else topic.topic

@@ -9,7 +9,7 @@ import trio
 from immutables import Map
 
 from tests.broker.calls import call, finished
-from trimaran.broker.channels.forwarding import Forwarder, decode_answer
+from trimaran.broker.channels.forwarding import Forwarder, decode_response
 from trimaran.broker.handlers.create_topics import DECODED_BYTES_MAX, KNOWN_SECONDS, create_topics
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.quorum.metadata.image import MetadataImage, TopicImage, TopicsImage
@@ -89,7 +89,7 @@ async def test_the_answer_is_passed_on_byte_by_byte() -> None:
     at = call(request, VERSION)
     forwarded = await finished(Forwarder(Controller(response), 30.0).forward_request(request, at))
     assert forwarded == encode_response(response, VERSION, at.header.correlation_id)
-    assert decode_answer(forwarded, at, CreateTopicsResponse) == response
+    assert decode_response(forwarded, at, CreateTopicsResponse) == response
 
 
 @pytest.mark.parametrize(("version", "throttle_ms"), [(1, 0), (2, 1500), (7, 1500)])

@@ -17,8 +17,8 @@ from trimaran.broker.handlers.alter_configs import alter_configs
 from trimaran.broker.handlers.config_changes import (
     NONE,
     _check_own_listeners,
-    answer_here,
     resource_of,
+    respond_here,
 )
 from trimaran.broker.handlers.incremental_alter_configs import incremental_alter_configs
 from trimaran.quorum.controller.configs.configs import incremental_response, legacy_response
@@ -49,7 +49,7 @@ def answers(harness, message, **options):
     """By resource the code, or None where the controller is to answer."""
     answered: dict = {}
     options = {"validate_only": False, "may_alter_loggers": True, **options}
-    trio.run(finished, answer_here(message.resources, harness.context, answered, **options))
+    trio.run(finished, respond_here(message.resources, harness.context, answered, **options))
     return [
         answered[resource_of(resource)].code if resource_of(resource) in answered else None
         for resource in message.resources
@@ -158,13 +158,15 @@ class Forwarder:
     def __init__(self):
         self.forwarded = []
 
-    def forward(self, request, _call, answer_type):
+    def forward(self, request, _call, response_type):
         yield None
         self.forwarded.append([resource_of(resource) for resource in request.resources])
         codes = {
             resource_of(resource): KafkaError(E.POLICY_VIOLATION) for resource in request.resources
         }
-        respond = incremental_response if "Incremental" in answer_type.__name__ else legacy_response
+        respond = (
+            incremental_response if "Incremental" in response_type.__name__ else legacy_response
+        )
         return respond(codes)
 
 

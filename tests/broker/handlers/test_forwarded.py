@@ -24,7 +24,7 @@ from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.elements import HEAVY_BYTES
-from trimaran.wire.transport.requests.error_answers import general_error
+from trimaran.wire.transport.requests.error_responses import general_error
 from trimaran.wire.transport.requests.handles import Handled, declaration_of
 
 REGISTRY = broker_registry()

@@ -3,7 +3,7 @@
 from typing import get_args, get_type_hints
 
 from trimaran.wire.codec.declarations import Struct
-from trimaran.wire.transport.requests.error_answers import _zero
+from trimaran.wire.transport.requests.error_responses import _zero
 
 
 def _structs(hint):

@@ -76,7 +76,7 @@ class Counter:
         return Result(numbers, self.total + sum(numbers), **options)
 
     def add(self, *numbers, **options):
-        return self.machine.answer(self.plus(*numbers, **options))
+        return self.machine.respond(self.plus(*numbers, **options))
 
     def write(self, result):
         return at_once(self.machine.write(result))

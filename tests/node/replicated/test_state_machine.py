@@ -89,7 +89,7 @@ class Story:
         self.counter.failure = errors.get(error)
 
     def damage(self, name):
-        self.responses[name] = self.counter.machine.answer(Result(["broken"], None))
+        self.responses[name] = self.counter.machine.respond(Result(["broken"], None))
 
     def close(self):
         self.counter.close()
@@ -110,7 +110,7 @@ def test_append_gets_the_whole_result():
         Result((3,), None, producer=PRODUCER, is_awaited=False),
     ]
     for result in results:
-        counter.machine.answer(result)
+        counter.machine.respond(result)
     assert counter.appended == results
 
 

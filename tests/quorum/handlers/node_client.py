@@ -16,7 +16,7 @@ from tests.quorum.test_dynamic_node import PATIENT, DynamicCluster
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
-from trimaran.wire.transport.requests.error_answers import general_error
+from trimaran.wire.transport.requests.error_responses import general_error
 
 SECONDS = 20.0
 LEADER = 1

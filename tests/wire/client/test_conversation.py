@@ -26,7 +26,7 @@ def begun(**options) -> Conversation:
     conversation = Conversation("me", **options)
     conversation.hello("hello")
     frame = encode_response(offered((12, 0, 3), (1, 4, 12), (18, 0, 4)), 4, 0)
-    token, response = conversation.answer(memoryview(frame))
+    token, response = conversation.receive(memoryview(frame))
     assert token == "hello"
     assert conversation.negotiate(response) is None
     return conversation
@@ -41,19 +41,19 @@ def test_version_is_negotiated_and_responses_find_requests():
     header, _body = decode_request_header(conversation.request(HEARTBEAT, None, "a"))
     assert (header.api_version, header.correlation_id, header.client_id) == (3, 1, "me")
     conversation.request(HEARTBEAT, 0, "b")
-    assert conversation.answer(answer(HeartbeatResponse(throttle_time_ms=7), 3, 1)) == (
+    assert conversation.receive(answer(HeartbeatResponse(throttle_time_ms=7), 3, 1)) == (
         "a",
         HeartbeatResponse(throttle_time_ms=7),
     )
     assert conversation.unanswered() == ["b"]
-    assert conversation.answer(answer(HeartbeatResponse(), 0, 2))[0] == "b"
+    assert conversation.receive(answer(HeartbeatResponse(), 0, 2))[0] == "b"
 
 
 def test_an_unanswered_request_waits_for_nothing():
     conversation = begun()
     conversation.request(HEARTBEAT, None, None)
     conversation.request(HEARTBEAT, None, "a")
-    assert conversation.answer(answer(HeartbeatResponse(), 3, 2))[0] == "a"
+    assert conversation.receive(answer(HeartbeatResponse(), 3, 2))[0] == "a"
 
 
 @pytest.mark.parametrize("version", [4, -1])
@@ -76,13 +76,13 @@ def test_bad_answers(frame):
     conversation = begun()
     conversation.request(HEARTBEAT, None, "a")
     with pytest.raises(RemoteProtocolError):
-        conversation.answer(memoryview(frame))
+        conversation.receive(memoryview(frame))
     assert conversation.unanswered() == ["a"]
 
 
 def test_an_answer_to_nothing():
     with pytest.raises(RemoteProtocolError):
-        begun().answer(answer(HeartbeatResponse(), 3, 1))
+        begun().receive(answer(HeartbeatResponse(), 3, 1))
 
 
 def test_old_node_is_queried_in_its_version():
@@ -90,12 +90,12 @@ def test_old_node_is_queried_in_its_version():
     conversation.hello(1)
     refusal = offered((18, 0, 2))
     refusal.error_code = 35
-    _, response = conversation.answer(answer(refusal, 0, 0))
+    _, response = conversation.receive(answer(refusal, 0, 0))
     assert conversation.negotiate(response) == 2
     header, body = decode_request_header(frame := conversation.hello(2, 2))
     assert header.api_version == 2
     ApiVersionsRequest.decode(memoryview(frame)[body:], 2)
-    _token, response = conversation.answer(answer(offered((12, 0, 1)), 2, 1))
+    _token, response = conversation.receive(answer(offered((12, 0, 1)), 2, 1))
     assert conversation.negotiate(response) is None
     assert conversation.negotiated.best(HeartbeatRequest) == 1
 
@@ -119,7 +119,7 @@ def test_record_bytes_are_copied_or_views_as_asked(copy):
     )
     topics = [FetchableTopicResponse(topic="t", partitions=[partition])]
     frame = bytearray(encode_response(FetchResponse(responses=topics), 12, 1))
-    _, response = conversation.answer(memoryview(frame))
+    _, response = conversation.receive(memoryview(frame))
     records = response.responses[0].partitions[0].records
     assert bytes(records) == b"batch"
     place = frame.index(b"batch")

@@ -290,7 +290,7 @@ class World:
     def __init__(self, sasl=False, blocks=False, token_bytes_max=524_288):
         self.told = Told()
         self.records: list[str] = []
-        self.memory = Memory(request_bytes_max=200_000, answer_bytes_max=500)
+        self.memory = Memory(request_bytes_max=200_000, responses_bytes_max=500)
         self.counters = Counters()
         self.info = ConnectionInfo(1, "L", ("10.0.0.1", 5), ("10.0.0.2", 9092), memory=self.memory)
         self.info.on_close(lambda: self.told.say("is marked as closed"))
@@ -334,9 +334,9 @@ class World:
         words = [f"progress {one.progress()}", f"activity {one.activity()}"]
         rest = "" if one.owed is NOTHING else " in a queue"
         words.append(f"owed {len(one.owed)} of {one.owed_bytes}{rest}, unsent {one.unsent.size}")
-        words.append(f"holds {share.frame} {share.requests} {share.answers} of {used}")
+        words.append(f"holds {share.frame} {share.requests} {share.responses} of {used}")
         pools = [share.of(pool) for pool in self.memory.pools()]
-        assert pools == [share.frame if share.frame > 65536 else 0, share.requests, share.answers]
+        assert pools == [share.frame if share.frame > 65536 else 0, share.requests, share.responses]
         words.append(f"until {'ever' if deadline == math.inf else deadline}")
         words.append(f"buffer {len(one.frames._buffer)}, unread {one.frames.unread}")
         if counted:

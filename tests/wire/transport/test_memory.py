@@ -240,7 +240,7 @@ def answering(size):
 async def test_untaken_answers_hold_bounded_memory(autojump_clock):
     small = sync_frame(1)
     async with (
-        open_server(*answering(8 * MIB), answer_bytes_max=16 * MIB, stalled_seconds=5) as server,
+        open_server(*answering(8 * MIB), responses_bytes_max=16 * MIB, stalled_seconds=5) as server,
         trio.open_nursery() as nursery,
     ):
         peers = [await nursery.start(connected, server, 4096) for _ in range(20)]

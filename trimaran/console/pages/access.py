@@ -31,7 +31,7 @@ COLUMNS = ("principal", "permission", "operation", "resource", "host")
 def view(question: PageRequest) -> dict[str, Any]:
     with question.cluster.client() as client:
         rows = _acls(client)
-        answer = None if rows is None else _explained(question, client)
+        response = None if rows is None else _explained(question, client)
     shown = table(
         question,
         rows or [],
@@ -39,7 +39,7 @@ def view(question: PageRequest) -> dict[str, Any]:
         sort="principal",
         search=("principal", "operation", "resource"),
     )
-    return {**shown, "is_guarded": rows is not None, "answer": answer, **_users(question)}
+    return {**shown, "is_guarded": rows is not None, "answer": response, **_users(question)}
 
 
 def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:

@@ -71,7 +71,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class LoginAction:
-    """The action for a frame. If `answer` is None, nothing is sent.
+    """The action for a frame. If `response` is None, nothing is sent.
 
     Args:
         refused: the request is not handled; its response has this code, if it can carry one.
@@ -81,7 +81,7 @@ class LoginAction:
         delayed: the response reports a failure and is sent late, which slows down guessing.
     """
 
-    answer: Outgoing | None = None
+    response: Outgoing | None = None
     refused: ErrorCode | None = None
     passes: bool = False
     login: Login | None = None
@@ -153,8 +153,8 @@ class SaslAuthenticator:
             response = SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text, auth_bytes=b""
             )
-            answer = encode_response(response, version, correlation_id)
-            return LoginAction(answer, closes=text, delayed=True)
+            encoded = encode_response(response, version, correlation_id)
+            return LoginAction(encoded, closes=text, delayed=True)
         login = self._login(step)
         response = SaslAuthenticateResponse(auth_bytes=step.token)
         if login is not None:
@@ -166,9 +166,9 @@ class SaslAuthenticator:
             step = self._evaluate(exchange, token)
         except AuthenticationFailed as error:
             return LoginAction(closes=f"Authentication failed: {error}", delayed=True)
-        answer = Outgoing()
-        answer += step.token
-        return LoginAction(answer, login=self._login(step))
+        response = Outgoing()
+        response += step.token
+        return LoginAction(response, login=self._login(step))
 
     def _login(self, step: Challenge | Done) -> Login | None:
         if isinstance(step, Challenge):

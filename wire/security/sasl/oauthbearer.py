@@ -90,7 +90,7 @@ def client_tokens(bearer: str) -> Tokens:
     Raises:
         AuthenticationRefused: the node's answer does not follow the mechanism.
     """
-    answer = yield b"n,,\x01auth=Bearer " + bearer.encode() + b"\x01\x01"
-    if answer:
+    response = yield b"n,,\x01auth=Bearer " + bearer.encode() + b"\x01\x01"
+    if response:
         yield _END  # the node then answers with its error
-        raise AuthenticationRefused(f"the node refuses the token: {answer[:200]!a}")
+        raise AuthenticationRefused(f"the node refuses the token: {response[:200]!a}")

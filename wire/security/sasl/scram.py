@@ -190,10 +190,10 @@ class ScramExchange:
         nonce = found["nonce"] + self._make_nonce()
         credential = account.credential
         salt = base64.b64encode(credential.salt).decode()
-        answer = f"r={nonce},s={salt},i={credential.iterations}"
-        transcript = f"{found['bare']},{answer},"
+        challenge = f"r={nonce},s={salt},i={credential.iterations}"
+        transcript = f"{found['bare']},{challenge},"
         self._begun = _Begun(account, found["gs2"].encode(), nonce, transcript)
-        return Challenge(answer.encode())
+        return Challenge(challenge.encode())
 
     def _finish(self, begun: _Begun, text: str) -> Done:
         found = _CLIENT_FINAL.fullmatch(text)

@@ -20,7 +20,7 @@ import trio
 
 from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.client.conversation import ANSWER_BYTES_MAX, Conversation
+from trimaran.wire.client.conversation import RESPONSE_BYTES_MAX, Conversation
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
@@ -48,45 +48,45 @@ IN_FLIGHT_MAX = 64
 # The connection closes after this many requests have timed out: the node is stuck.
 _UNANSWERED_MAX = 256
 # The most answers processed between two checkpoints.
-_ANSWERS_PER_TURN = 32
+_RESPONSES_PER_TURN = 32
 
 
 # The fraction of a login's lifetime after which we log in again; Kafka's clients use 85 to 95 %.
 _RENEWED_AFTER = 0.85
 
-OnAnswer = Callable[[Any], object]
+OnResponse = Callable[[Any], object]
 """Is given the response, or the ConnectionLost that took its place. Called by the connection's reader: it must not
 raise.
 """
 
 
-_Held = tuple[Message, int, OnAnswer | None]
+_Held = tuple[Message, int, OnResponse | None]
 
 
 class _PendingCall:
-    """A call that waits: `take` is its `OnAnswer`."""
+    """A call that waits: `take` is its `OnResponse`."""
 
-    __slots__ = ("_answer", "done")
+    __slots__ = ("_response", "done")
 
     def __init__(self) -> None:
         self.done = AutoResetEvent()
-        self._answer: Any = None
+        self._response: Any = None
 
-    def take(self, answer: Any) -> None:
-        self._answer = answer
+    def take(self, response: Any) -> None:
+        self._response = response
         self.done.set()
 
     def result(self) -> Any:
         """Returns the response; call it once. Raises ConnectionLost if the connection broke before the response
         arrived.
         """
-        answer, self._answer = self._answer, None
-        if not isinstance(answer, Exception):
-            return answer
+        response, self._response = self._response, None
+        if not isinstance(response, Exception):
+            return response
         try:
-            raise answer
+            raise response
         finally:
-            del answer  # it refers to this frame, and to those that hold the request: kept here, it would be a cycle
+            del response  # it refers to this frame, and to those that hold the request: kept here, it would be a cycle
 
 
 class NodeConnection:
@@ -99,17 +99,17 @@ class NodeConnection:
         client_id: str | None,
         *,
         copy_records: bool = True,
-        answer_bytes_max: int = ANSWER_BYTES_MAX,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
     ) -> None:
         self.address = address
         # Set when no call can succeed any more; pending calls then fail.
         self.closed = trio.Event()
         self.traffic = ChannelTraffic()
         self._endpoint = endpoint
-        self._conversation: Conversation[OnAnswer] = Conversation(
+        self._conversation: Conversation[OnResponse] = Conversation(
             client_id, copy_records=copy_records
         )
-        self._frames = FrameBuffer(answer_bytes_max)
+        self._frames = FrameBuffer(response_bytes_max)
         self._unsent = SendQueue()
         self._writer_sends = False
         self._writer_wanted = AutoResetEvent()
@@ -170,21 +170,25 @@ class NodeConnection:
         name = type(request).__name__
         raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
 
-    def ask(self, request: Message, on_answer: OnAnswer, *, version: int | None = None) -> None:
+    def ask(self, request: Message, on_response: OnResponse, *, version: int | None = None) -> None:
         """Sends `request` like `call`, without a task that waits: for callers with few requests in flight and their own
         clock.
 
         Raises:
-            ConnectionLost, VersionMismatch: as `call`; nothing was sent, and `on_answer` will not be called.
+            ConnectionLost, VersionMismatch: as `call`; nothing was sent, and `on_response` will not be called.
         """
         self._check_open()
-        self._request(request, version, on_answer)
+        self._request(request, version, on_response)
 
-    def _request(self, request: Message, version: int | None, on_answer: OnAnswer | None) -> None:
+    def _request(
+        self, request: Message, version: int | None, on_response: OnResponse | None
+    ) -> None:
         if self._held is None:
-            self._send(self._conversation.request(request, version, on_answer))
+            self._send(self._conversation.request(request, version, on_response))
         else:
-            self._held.append((request, self._conversation.version_of(request, version), on_answer))
+            self._held.append(
+                (request, self._conversation.version_of(request, version), on_response)
+            )
 
     async def negotiate(
         self,
@@ -245,8 +249,8 @@ class NodeConnection:
                 self._running.cancel()
                 return
             held, self._held = self._held, None
-            for request, version, on_answer in held:
-                self._send(self._conversation.request(request, version, on_answer))
+            for request, version, on_response in held:
+                self._send(self._conversation.request(request, version, on_response))
 
     async def _exchange(self, frame: Outgoing, waiter: _PendingCall) -> Any:
         self._check_open()
@@ -310,11 +314,11 @@ class NodeConnection:
             while (frame := self._frames.next_frame()) is not None:
                 self.traffic.responses += 1
                 self.traffic.bytes_in += len(frame)
-                on_answer, response = self._conversation.answer(frame)
-                on_answer(response)
-                del frame, on_answer, response  # or the views in them outlive their use
+                on_response, response = self._conversation.receive(frame)
+                on_response(response)
+                del frame, on_response, response  # or the views in them outlive their use
                 taken += 1
-                if taken % _ANSWERS_PER_TURN == 0:
+                if taken % _RESPONSES_PER_TURN == 0:
                     await yield_to_loop()
 
     async def _write(self) -> None:
@@ -333,15 +337,15 @@ class NodeConnection:
             self._why = ConnectionLost(f"the connection to {self._name} broke: {why}")
             self._why.__cause__ = why
         self.closed.set()
-        held = [on_answer for _, _, on_answer in self._held or () if on_answer is not None]
+        held = [on_response for _, _, on_response in self._held or () if on_response is not None]
         if self._conversation.unanswered_count:
             # An abandoned request must not take effect after the caller's next attempt, here or at another node
             # (AlterPartition).
             self._endpoint.give_up()
-        for on_answer in [*self._conversation.unanswered(), *held]:
+        for on_response in [*self._conversation.unanswered(), *held]:
             error = ConnectionLost(str(self._why))
             error.__cause__ = self._why
-            on_answer(error)
+            on_response(error)
 
 
 async def connect(

@@ -204,7 +204,7 @@ class Connection:
         """Waits until the connection is not muted and has acquired the memory for a request of `size` bytes."""
         await self._wait_unmuted()
         if self.core.lacks_memory(size):
-            for pool in (self.info.memory.requests, self.info.memory.answers):
+            for pool in (self.info.memory.requests, self.info.memory.responses):
                 async with holding(pool, EXPECTED_BYTES):
                     pass
         await self._turn.begin()
@@ -237,4 +237,4 @@ class Connection:
         reply = await trio.to_thread.run_sync(
             receive, data, abandon_on_cancel=True, limiter=LOGIN_THREADS
         )
-        core.answer_login(reply, data)
+        core.respond_to_login(reply, data)

@@ -34,7 +34,7 @@ from trimaran.wire.security.sasl.authenticator import (
     SaslAuthenticator,
     SaslSettings,
 )
-from trimaran.wire.transport.connection.failed_logins import DelayedAnswer
+from trimaran.wire.transport.connection.failed_logins import DelayedResponse
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.connection.session import Session
 from trimaran.wire.transport.dispatch.registry import Registry
@@ -51,7 +51,7 @@ _PROGRESS_BYTES = 16384
 _STALLED_BYTES = 65536
 
 # A response that is not known yet.
-Pending: TypeAlias = RunningRequest | DelayedAnswer
+Pending: TypeAlias = RunningRequest | DelayedResponse
 
 
 @dataclass(slots=True, frozen=True, eq=False)
@@ -178,7 +178,7 @@ class ConnectionCore:
         if self._authenticator is None and (self._session is None or not self.is_at_login(frame)):
             self.owe(service.registry.dispatch(frame, service.context, self.info))
         else:
-            self.answer_login(self.authenticator.receive(frame), frame)
+            self.respond_to_login(self.authenticator.receive(frame), frame)
 
     @property
     def authenticator(self) -> Authenticator:
@@ -186,7 +186,7 @@ class ConnectionCore:
         assert self._authenticator is not None
         return self._authenticator
 
-    def answer_login(self, reply: LoginAction, frame: memoryview) -> None:
+    def respond_to_login(self, reply: LoginAction, frame: memoryview) -> None:
         """Carries out the authenticator's decision about `frame`. Raises as `begin`."""
         service = self._service
         if reply.passes:
@@ -200,9 +200,9 @@ class ConnectionCore:
             base, failed = self._sasl.failure_delay_seconds, service.counters.failed_logins
             delay = failed.delay(self.info.peer[0], base, service.clock())
             self._failure_delay_seconds = delay
-            self.owe(DelayedAnswer(reply.answer, delay))
+            self.owe(DelayedResponse(reply.response, delay))
         else:
-            self.owe(reply.answer)
+            self.owe(reply.response)
         if reply.login is not None:
             self._open(reply.login)
         if reply.closes is not None:
@@ -240,8 +240,8 @@ class ConnectionCore:
     def lacks_memory(self, size: int) -> bool:
         """Whether a request of `size` bytes must wait for memory that other connections hold."""
         memory = self.info.memory
-        answers, requests = memory.answers, memory.requests
-        return answers.used >= answers.bytes_max or (size > SMALL_BYTES and requests.is_full)
+        responses, requests = memory.responses, memory.requests
+        return responses.used >= responses.bytes_max or (size > SMALL_BYTES and requests.is_full)
 
     def muted_until(self) -> float | None:
         """Returns the time until which nothing is read; None if the connection is not muted."""
@@ -308,8 +308,8 @@ class ConnectionCore:
     def count_responses(self) -> None:
         """Charges the bytes of unsent responses to the node's memory."""
         held = self.unsent.in_memory + self.owed_bytes
-        if held != self.share.answers:
-            self.share.set_answers(held)
+        if held != self.share.responses:
+            self.share.set_responses(held)
 
     # Closing
 

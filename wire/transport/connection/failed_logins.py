@@ -61,7 +61,7 @@ def _network(address: str) -> str:
 
 
 @dataclass(slots=True)
-class DelayedAnswer:
+class DelayedResponse:
     """A response that is sent after a delay although it is known; None delays without a response."""
 
     response: Outgoing | None

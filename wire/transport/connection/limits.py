@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trimaran.wire.transport.connection.failed_logins import FailedLogins
-from trimaran.wire.transport.memory.pools import ANSWER_BYTES_MAX, REQUEST_BYTES_MAX
+from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX, RESPONSES_BYTES_MAX
 
 # The bound before login keeps a connection below 64 KiB in all, TLS included, until the peer has authenticated
 # (`bench.idle_connections`). No honest token of a supported mechanism comes near this bound; Kerberos tickets would.
@@ -33,7 +33,7 @@ class ConnectionLimits:
             has room for the 5 produce requests of a megabyte that an idempotent producer keeps in flight.
         unsent_bytes_max: no further request begins while this many bytes of answers wait to be sent.
         request_bytes_max: `queued.max.request.bytes`, of all connections of one kind of listener (`Memory`).
-        answer_bytes_max: the same for answers that wait to be sent.
+        responses_bytes_max: the same for answers that wait to be sent.
         stalled_seconds: while other connections wait for memory, a connection that holds memory is closed if it neither
             receives nor sends 64 KiB nor begins a request within this time; the largest is closed first, until there is
             room.
@@ -49,7 +49,7 @@ class ConnectionLimits:
     in_flight_bytes_max: int = 8 << 20
     unsent_bytes_max: int = 1 << 20
     request_bytes_max: int = REQUEST_BYTES_MAX
-    answer_bytes_max: int = ANSWER_BYTES_MAX
+    responses_bytes_max: int = RESPONSES_BYTES_MAX
     stalled_seconds: float = 1.0
     half_closed_seconds: float = 1.0
 

@@ -32,7 +32,7 @@ class Writer:
         self._reading_ended = False
         self._failure: Exception | None = None
         # A response that is ready leaves at the end of the slice: others may be under way, and the next flush.
-        self._when_ready = partial(turn.slice_end.then, self._answer)
+        self._when_ready = partial(turn.slice_end.then, self._respond)
 
     def flush(self) -> None:
         """Ends the reader's slice and sends the known responses, before the reader waits."""
@@ -41,7 +41,7 @@ class Writer:
             self._endpoint.send_nowait(core.unsent)
         if not self._is_awake and (core.unsent.size or (core.owed and self._has_to_drive())):
             self._wanted.set()
-        if core.unsent.size or core.owed_bytes or core.share.answers:
+        if core.unsent.size or core.owed_bytes or core.share.responses:
             core.count_responses()
         self._turn.end()
 
@@ -73,7 +73,7 @@ class Writer:
         first = self._core.owed[0]
         return isinstance(first, Outgoing) or not first.calls_back(self._when_ready)
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         """The first response has called back: sends it, or wakes the writer."""
         core, info = self._core, self._core.info
         pending, unsent = core.owed[0] if core.owed else None, core.unsent.size
@@ -82,7 +82,7 @@ class Writer:
             or unsent
             or not isinstance(pending, RunningRequest)
             or not pending.ready()
-            or info.memory.answers.is_full
+            or info.memory.responses.is_full
             or not self._turn.has_room()
         ):
             self._wanted.set()
@@ -95,7 +95,7 @@ class Writer:
                 self._endpoint.send_nowait(core.unsent)
         except Exception as error:  # noqa: BLE001 - it is for the writer's task, not for the one that calls back
             self._failure = error
-        if core.unsent.size or core.share.answers:
+        if core.unsent.size or core.share.responses:
             core.count_responses()
         self.progress.set()
         if core.owed or core.unsent.size or self._reading_ended or self._failure is not None:
@@ -122,12 +122,12 @@ class Writer:
     async def _drive_pending(self) -> None:
         """Drives the first pending response until it is known, and the following ones that need no wait."""
         core, loop_time = self._core, self._core.info.loop_time
-        began, answers = loop_time.seconds, core.info.memory.answers
+        began, responses = loop_time.seconds, core.info.memory.responses
         while (pending := core.first()) is not None:
             if core.unsent.size and not pending.ready():
                 return
-            if answers.is_full and not core.share.answers:
-                async with holding(answers, EXPECTED_BYTES):
+            if responses.is_full and not core.share.responses:
+                async with holding(responses, EXPECTED_BYTES):
                     pass
             held = pending.held
             await pending.proceed()

@@ -44,7 +44,7 @@ class NodeIdentity(NamedTuple):
     node_id: NodeId
 
 
-def answer_api_versions(
+def api_versions_response(
     request: ApiVersionsRequest,
     call: Call,
     advertised: Mapping[int, Versions],

@@ -24,7 +24,7 @@ from trimaran.wire.transport.requests.calls import Call, CloseConnection, Connec
 from trimaran.wire.transport.requests.elements import FROZEN_ELEMENTS_MIN, HEAVY_BYTES
 from trimaran.wire.transport.scheduling.effects import INLINE_COST_MAX, Compute, Handling
 
-Answer: TypeAlias = Outgoing | RunningRequest | None
+Dispatched: TypeAlias = Outgoing | RunningRequest | None
 # Exceptions that propagate out of a handler that has not paused yet: the request may be malformed.
 _PASSES = (CloseConnection, RemoteProtocolError)
 
@@ -56,7 +56,7 @@ def decode(
     return Call(header, connection, time.monotonic(), size, held), request
 
 
-def begin(route: Route, call: Call, request: Any, context: Any) -> Answer:
+def begin(route: Route, call: Call, request: Any, context: Any) -> Dispatched:
     """Runs the handler. Returns the response, None if the request gets no response, or the running request.
 
     Raises:

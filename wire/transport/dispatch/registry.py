@@ -23,10 +23,10 @@ from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
 from trimaran.wire.transport.dispatch.api_versions import (
     Features,
     NodeIdentity,
-    answer_api_versions,
+    api_versions_response,
     unsupported_api_versions,
 )
-from trimaran.wire.transport.dispatch.dispatch import Answer, begin, decode, nested
+from trimaran.wire.transport.dispatch.dispatch import Dispatched, begin, decode, nested
 from trimaran.wire.transport.dispatch.route import Route, route_of
 from trimaran.wire.transport.memory.pools import ELEMENT_BYTES
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
@@ -60,14 +60,14 @@ _OF_THE_CONNECTION = open_to_all("about the connection itself, also before authe
 
 
 @handles(SaslHandshakeRequest, versions="0-1", access=_OF_THE_CONNECTION)
-def _answer_sasl_handshake(
+def _sasl_handshake(
     _request: SaslHandshakeRequest, _context: object, _call: Call
 ) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
 
 
 @handles(SaslAuthenticateRequest, versions="0-2", access=_OF_THE_CONNECTION)
-def _answer_sasl_authenticate(
+def _sasl_authenticate(
     _request: SaslAuthenticateRequest, _context: object, _call: Call
 ) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
@@ -79,7 +79,7 @@ def _answer_sasl_authenticate(
 
 # On an open connection there is nothing to authenticate; before that, `trimaran.wire.security.sasl.authenticator`
 # answers.
-AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
+AFTER_LOGIN = (_sasl_handshake, _sasl_authenticate)
 
 
 class Registry(Generic[C]):
@@ -106,7 +106,7 @@ class Registry(Generic[C]):
         self._unadvertised = {request.KEY: versions for request, versions in unadvertised.items()}
         self._routes: dict[int, Route] = {}
         limited_log = LimitedLog(log)
-        own: tuple[Callable[..., Any], ...] = (self._answer_api_versions, *AFTER_LOGIN)
+        own: tuple[Callable[..., Any], ...] = (self._api_versions, *AFTER_LOGIN)
         for handler in (*own, *handlers):
             route = route_of(handler, limited_log, judge, hooks)
             assert route.request.KEY not in self._routes, (
@@ -136,7 +136,7 @@ class Registry(Generic[C]):
         context: C,
         connection: ConnectionInfo,
         budget: DecodeBudget = DECODE_BUDGET,
-    ) -> Answer:
+    ) -> Dispatched:
         """Decodes one request, within `budget`, and begins its handler."""
         if len(frame) < _HEAD.size:
             raise RemoteProtocolError(f"a request of {len(frame)} bytes has no header")
@@ -155,7 +155,7 @@ class Registry(Generic[C]):
         context: C,
         connection: ConnectionInfo,
         budget: DecodeBudget = DECODE_BUDGET,
-    ) -> Answer:
+    ) -> Dispatched:
         """Decodes and begins a request like `dispatch`, if its frame `is_heavy`; `frame` is kept meanwhile."""
         key, version, correlation_id = _HEAD.unpack_from(frame)
         route = self._routes[key]
@@ -212,13 +212,13 @@ class Registry(Generic[C]):
             f"{name} v{version}, served is {route.versions.low} to {route.versions.high}"
         )
 
-    def _answer_api_versions(
+    def _api_versions(
         self, request: ApiVersionsRequest, context: C, call: Call
     ) -> ApiVersionsResponse:
-        return answer_api_versions(
+        return api_versions_response(
             request, call, self.api_versions(), self._features(context), self._identity(context)
         )
 
-    _answer_api_versions.__handles__ = Handled(  # type: ignore[attr-defined]
+    _api_versions.__handles__ = Handled(  # type: ignore[attr-defined]
         ApiVersionsRequest, Versions(0, 5), _OF_THE_CONNECTION
     )

@@ -21,7 +21,7 @@ from trimaran.wire.transport.metrics.request_metrics import RequestMetrics
 from trimaran.wire.transport.requests.access import needs_of
 from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX
-from trimaran.wire.transport.requests.error_answers import (
+from trimaran.wire.transport.requests.error_responses import (
     GeneralError,
     OnError,
     general_error,

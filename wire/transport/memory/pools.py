@@ -24,7 +24,7 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 REQUEST_BYTES_MAX = 128 << 20
 # Records are sent by `sendfile`; only metadata, converted messages and TLS data are in memory. Two of the largest
 # responses are made at once (`transport.room`), the second in excess of the bound.
-ANSWER_BYTES_MAX = 96 << 20
+RESPONSES_BYTES_MAX = 96 << 20
 # The bytes of responses that have grown beyond the free size: 16 at a time, of a megabyte each (`transport.room`).
 LARGE_BYTES_MAX = 16 << 20
 # How often others are granted before the longest-waiting connection.
@@ -129,24 +129,24 @@ class _Waiting:
 
 
 class Memory:
-    """The pools. A handler that holds `large` may then wait for `answers` and for no other pool. A handler that
+    """The pools. A handler that holds `large` may then wait for `responses` and for no other pool. A handler that
     continues a large response holds `making` for one turn of the loop.
     """
 
-    __slots__ = ("answers", "frames", "large", "making", "requests")
+    __slots__ = ("frames", "large", "making", "requests", "responses")
 
     def __init__(
         self,
         request_bytes_max: int = REQUEST_BYTES_MAX,
-        answer_bytes_max: int = ANSWER_BYTES_MAX,
+        responses_bytes_max: int = RESPONSES_BYTES_MAX,
     ) -> None:
         """Divides `request_bytes_max` equally between arriving frames and running requests."""
         self.frames = MemoryPool(request_bytes_max // 2)
         self.requests = MemoryPool(request_bytes_max // 2)
         self.large = MemoryPool(LARGE_BYTES_MAX)
         self.making = trio.Lock()
-        self.answers = MemoryPool(answer_bytes_max)
+        self.responses = MemoryPool(responses_bytes_max)
 
     def pools(self) -> tuple[MemoryPool, MemoryPool, MemoryPool]:
         """Returns the pools of which a connection may hold bytes while its peer does nothing."""
-        return self.frames, self.requests, self.answers
+        return self.frames, self.requests, self.responses

@@ -166,7 +166,7 @@ class ResponseRoom:
             await self._memory.large.acquire(LARGE_BYTES)
             self._held = LARGE_BYTES
         if size > LARGE_BYTES and self._held == LARGE_BYTES:
-            await self._memory.answers.acquire(HUGE_BYTES)
+            await self._memory.responses.acquire(HUGE_BYTES)
             self._held = HUGE_BYTES
         async with self._memory.making:
             await yield_to_loop()
@@ -194,5 +194,5 @@ class ResponseRoom:
         if self._held >= LARGE_BYTES:
             self._memory.large.give_back(LARGE_BYTES)
         if self._held == HUGE_BYTES:
-            self._memory.answers.give_back(HUGE_BYTES)
+            self._memory.responses.give_back(HUGE_BYTES)
         self._held = FREE_BYTES

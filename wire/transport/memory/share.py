@@ -9,13 +9,13 @@ from trimaran.wire.transport.memory.pools import Memory, MemoryPool
 class MemoryShare:
     """The bytes held, by pool; `frame` is the allowed buffer size: up to `BUFFER_BYTES_KEPT` no pool is used."""
 
-    __slots__ = ("_memory", "answers", "frame", "requests")
+    __slots__ = ("_memory", "frame", "requests", "responses")
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.frame = BUFFER_BYTES_KEPT
         self.requests = 0
-        self.answers = 0
+        self.responses = 0
 
     def of(self, pool: MemoryPool) -> int:
         memory = self._memory
@@ -23,7 +23,7 @@ class MemoryShare:
             return self.frame if self.frame > BUFFER_BYTES_KEPT else 0
         if pool is memory.requests:
             return self.requests
-        return self.answers if pool is memory.answers else 0
+        return self.responses if pool is memory.responses else 0
 
     async def acquire_frame(self, size: int) -> None:
         """Waits until a frame of `size` bytes may be received. It releases the bytes of the last frame first, so that
@@ -46,17 +46,17 @@ class MemoryShare:
         self.requests -= size
         self._memory.requests.give_back(size)
 
-    def set_answers(self, size: int) -> None:
+    def set_responses(self, size: int) -> None:
         """Sets the bytes of answers that are held now."""
-        more = size - self.answers
-        self.answers = size
+        more = size - self.responses
+        self.responses = size
         if more > 0:
-            self._memory.answers.take(more)
+            self._memory.responses.take(more)
         elif more < 0:
-            self._memory.answers.give_back(-more)
+            self._memory.responses.give_back(-more)
 
     def give_back_all(self) -> None:
         """Releases everything. The connection has ended, and none of its tasks waits."""
         self.give_back_frame()
         self.give_back_request(self.requests)
-        self.set_answers(0)
+        self.set_responses(0)

@@ -20,7 +20,7 @@ from trimaran.wire.schema import Message, encode_element
 from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from trimaran.wire.transport.requests.access import ITSELF, JudgedBy, Need
 from trimaran.wire.transport.requests.calls import Call, CloseConnection
-from trimaran.wire.transport.requests.error_answers import OnError
+from trimaran.wire.transport.requests.error_responses import OnError
 from trimaran.wire.transport.scheduling.effects import (
     ITEM_COST_BYTES,
     Compute,

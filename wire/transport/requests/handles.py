@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.schema import DECODE_BUDGET, Message
 from trimaran.wire.transport.requests.access import Access
-from trimaran.wire.transport.requests.error_answers import OnError
+from trimaran.wire.transport.requests.error_responses import OnError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

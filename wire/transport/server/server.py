@@ -152,7 +152,7 @@ class Server:
         turns = loop_turns()
         self._turns = {for_nodes: TurnQueue(turns) for for_nodes in (False, True)}
         self._memory = {
-            for_nodes: Memory(limits.request_bytes_max, limits.answer_bytes_max)
+            for_nodes: Memory(limits.request_bytes_max, limits.responses_bytes_max)
             for for_nodes in (False, True)
         }
 

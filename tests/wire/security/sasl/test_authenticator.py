@@ -31,11 +31,11 @@ class Peer:
         return reply, self._read(reply, request.KEY, version)
 
     def _read(self, reply, key, version):
-        if reply.answer is None:
+        if reply.response is None:
             return None
-        correlation_id, body = decode_response_header(bytes(reply.answer), key, version)
+        correlation_id, body = decode_response_header(bytes(reply.response), key, version)
         assert correlation_id == 7
-        return RESPONSES[key].decode(bytes(reply.answer)[body:], version)
+        return RESPONSES[key].decode(bytes(reply.response)[body:], version)
 
     def handshake(self, version=1, mechanism="PLAIN"):
         return self.send(SaslHandshakeRequest(mechanism=mechanism), version)
@@ -62,14 +62,14 @@ def test_old_clients_send_bare_tokens():
     peer = Peer()
     assert peer.handshake(version=0)[1].error_code == 0
     reply = peer.raw(b"bob\0bob\0" + "pässword".encode())
-    assert (bytes(reply.answer), reply.login.principal) == (b"", Principal("bob"))
+    assert (bytes(reply.response), reply.login.principal) == (b"", Principal("bob"))
 
 
 def test_wrong_bare_token_gets_no_response():
     peer = Peer()
     peer.handshake(version=0)
     reply = peer.raw(b"\0alice\0wrong")
-    assert reply.answer is None
+    assert reply.response is None
     assert reply.closes
     assert reply.delayed
 

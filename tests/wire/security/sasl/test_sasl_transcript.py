@@ -92,8 +92,8 @@ class Scene:
         except RemoteProtocolError as error:
             return f"no sense: {error}"
         told = []
-        if reply.answer is not None:
-            told.append(f"answers {self._decoded(bytes(reply.answer))}")
+        if reply.response is not None:
+            told.append(f"answers {self._decoded(bytes(reply.response))}")
         for name in ("passes", "delayed"):
             told += [name] * getattr(reply, name)
         if reply.refused is not None:

@@ -171,10 +171,10 @@ def test_peer_that_takes_no_responses_gets_none():
     assert begun < 100
     assert 200 <= peer.core.unsent.size < 250
     peer.core.count_responses()
-    assert peer.core.share.answers == peer.core.unsent.size == peer.info.memory.answers.used
+    assert peer.core.share.responses == peer.core.unsent.size == peer.info.memory.responses.used
     assert peer.received() == list(range(begun))
     peer.core.count_responses()
-    assert peer.info.memory.answers.used == 0
+    assert peer.info.memory.responses.used == 0
 
 
 def test_memory_of_others_delays_only_large_requests():
@@ -183,7 +183,7 @@ def test_memory_of_others_delays_only_large_requests():
     assert not peer.core.lacks_memory(1 << 20)
     memory.requests.take(memory.requests.bytes_max)
     assert [peer.core.lacks_memory(size) for size in (4096, 4097)] == [False, True]
-    memory.answers.take(memory.answers.bytes_max)
+    memory.responses.take(memory.responses.bytes_max)
     assert peer.core.lacks_memory(1)
 
 

@@ -26,7 +26,7 @@ def test_defaults_are_those_of_kafka_or_documented():
         "in_flight_bytes_max": 8 * MIB,
         "unsent_bytes_max": MIB,
         "request_bytes_max": 128 * MIB,
-        "answer_bytes_max": 96 * MIB,
+        "responses_bytes_max": 96 * MIB,
         "stalled_seconds": 1.0,
         "half_closed_seconds": 1.0,
     }

@@ -28,7 +28,7 @@ from trimaran.wire.messages.produce import ProduceRequest
 from trimaran.wire.transport.dispatch.api_versions import (
     Features,
     NodeIdentity,
-    answer_api_versions,
+    api_versions_response,
     unsupported_api_versions,
 )
 from trimaran.wire.transport.dispatch.registry import Registry
@@ -149,7 +149,7 @@ def test_answer_is_wholly_that_of_its_version(version):
         SupportedFeatureKey(name="one", min_version=1, max_version=4),
         SupportedFeatureKey(name="two", min_version=2, max_version=5),
     ]
-    assert answer_api_versions(request, asked, SERVED, FEATURES) == ApiVersionsResponse(
+    assert api_versions_response(request, asked, SERVED, FEATURES) == ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=18, min_version=0, max_version=4),
             ApiVersion(api_key=1, min_version=4, max_version=17),
@@ -178,7 +178,7 @@ def test_answer_is_wholly_that_of_its_version(version):
 )
 def test_software_is_judged_from_version_3_on(version, software, is_valid):
     request, asked = asked_in(version, *software)
-    answer = answer_api_versions(request, asked, SERVED, FEATURES)
+    answer = api_versions_response(request, asked, SERVED, FEATURES)
     if version < 3 or is_valid:
         assert (answer.error_code, len(answer.api_keys)) == (ErrorCode.NONE, 2)
     else:
@@ -210,6 +210,6 @@ def test_unserved_version_is_answered_with_own_versions():
 def test_client_of_another_node_must_rebootstrap(version, cluster_id, node_id, code):
     request, asked = asked_in(version)
     request.cluster_id, request.node_id = cluster_id, node_id
-    answer = answer_api_versions(request, asked, SERVED, FEATURES, NodeIdentity("c", NodeId(7)))
+    answer = api_versions_response(request, asked, SERVED, FEATURES, NodeIdentity("c", NodeId(7)))
     assert (answer.error_code, bool(answer.api_keys)) == (code, not code)
-    assert answer_api_versions(request, asked, SERVED, FEATURES).error_code == ErrorCode.NONE
+    assert api_versions_response(request, asked, SERVED, FEATURES).error_code == ErrorCode.NONE

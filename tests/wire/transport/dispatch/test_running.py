@@ -251,7 +251,7 @@ async def test_growing_response_pauses_and_gives_back_its_memory(groups):
         found = []
         for _ in range(10):
             found += yield from room.encoding(groups)
-            seen.add((memory.large.used, memory.answers.used))
+            seen.add((memory.large.used, memory.responses.used))
         return ListGroupsResponse(groups=EncodedArray(found))
 
     frame = memoryview(bytearray(encode_request(ListGroupsRequest(), 5, 7, "me")))
@@ -259,7 +259,7 @@ async def test_growing_response_pauses_and_gives_back_its_memory(groups):
     outgoing = await running.finish()
     assert len(outgoing) > 2_000_000
     assert seen == {(LARGE, 0), (LARGE, HUGE)}
-    assert (memory.large.used, memory.answers.used) == (0, 0)
+    assert (memory.large.used, memory.responses.used) == (0, 0)
 
 
 async def test_requests_of_a_connection_take_effect_in_order():

@@ -111,7 +111,11 @@ async def test_pressure_is_noticed_from_the_first_waiter():
 
 def test_half_of_request_bytes_is_for_frames():
     made = Memory(100, 40)
-    assert (made.frames.bytes_max, made.requests.bytes_max, made.answers.bytes_max) == (50, 50, 40)
+    assert (made.frames.bytes_max, made.requests.bytes_max, made.responses.bytes_max) == (
+        50,
+        50,
+        40,
+    )
     assert made.large.bytes_max == 16 << 20
     assert len({id(pool) for pool in made.pools()}) == 3
     assert made.large not in made.pools()

@@ -134,17 +134,17 @@ async def test_small_response_holds_none_large_holds_memory():
     memory = Memory()
     room = room_of(memory)
     memory.large.take(OF_LARGE)
-    memory.answers.take(memory.answers.bytes_max)
+    memory.responses.take(memory.responses.bytes_max)
     room.encoded(member(FREE // 2))
     await room.pause()
     memory.large.give_back(OF_LARGE)
     await grown(room, LARGE - STEP)
     assert memory.large.used == LARGE
-    memory.answers.give_back(memory.answers.bytes_max)
+    memory.responses.give_back(memory.responses.bytes_max)
     await grown(room, 2 * LARGE)
-    assert (memory.large.used, memory.answers.used) == (LARGE, HUGE_BYTES)
+    assert (memory.large.used, memory.responses.used) == (LARGE, HUGE_BYTES)
     room.close()
-    assert (memory.large.used, memory.answers.used) == (0, 0)
+    assert (memory.large.used, memory.responses.used) == (0, 0)
 
 
 async def test_largest_responses_wait_and_block_no_smaller(autojump_clock):
@@ -155,7 +155,7 @@ async def test_largest_responses_wait_and_block_no_smaller(autojump_clock):
         nonlocal made, most
         room = room_of(memory)
         await grown(room, size)
-        most = max(most, memory.answers.used)
+        most = max(most, memory.responses.used)
         await trio.sleep(1)
         room.close()
         made += 1
@@ -168,17 +168,17 @@ async def test_largest_responses_wait_and_block_no_smaller(autojump_clock):
         await make(LARGE // 2)
         assert trio.current_time() - began < 1.5
     assert made == 9
-    assert most <= memory.answers.bytes_max + HUGE_BYTES
+    assert most <= memory.responses.bytes_max + HUGE_BYTES
 
 
 async def test_one_who_gives_up_holds_nothing():
     memory = Memory()
-    memory.answers.take(memory.answers.bytes_max)
+    memory.responses.take(memory.responses.bytes_max)
     room = room_of(memory)
     with trio.move_on_after(0):
         await grown(room, 4 * MIB)
     room.close()
-    assert (memory.large.used, memory.answers.used) == (0, memory.answers.bytes_max)
+    assert (memory.large.used, memory.responses.used) == (0, memory.responses.bytes_max)
 
 
 def test_an_encoder_stops_whatever_it_was_given():
@@ -250,10 +250,10 @@ async def test_room_counts_holds_and_pauses_as_twin(seed):
                 await room.pause()
                 assert (task._schedule_points > before) == twin.pause(coming)
         assert room.size == twin.size
-        assert (memory.large.used, memory.answers.used) == twin.used()
+        assert (memory.large.used, memory.responses.used) == twin.used()
     room.close()
     room.close()
-    assert (memory.large.used, memory.answers.used) == (0, 0)
+    assert (memory.large.used, memory.responses.used) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -270,11 +270,11 @@ async def test_each_stage_is_held_from_first_byte(size, held):
     room = room_of(memory)
     room.take(size)
     await room.pause()
-    assert (memory.large.used, memory.answers.used) == held
+    assert (memory.large.used, memory.responses.used) == held
     await room.pause()
-    assert (memory.large.used, memory.answers.used) == held
+    assert (memory.large.used, memory.responses.used) == held
     room.close()
-    assert (memory.large.used, memory.answers.used) == (0, 0)
+    assert (memory.large.used, memory.responses.used) == (0, 0)
 
 
 async def yields(act):

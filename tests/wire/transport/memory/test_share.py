@@ -42,27 +42,27 @@ async def test_held_bytes_match_the_sums_of_the_pools(seed):
                 mine["requests"] -= size
             case 4:
                 mine["answers"] = random.choice([0, 1, 700, mine["answers"]])
-                share.set_answers(mine["answers"])
+                share.set_responses(mine["answers"])
             case 5 if random.random() < 0.2:
                 share.give_back_all()
                 mine.update(frame=max(KEPT, 0) if mine["frame"] > KEPT else mine["frame"])
                 mine.update(requests=0, answers=0)
         for each_share, expected in zip(shares, held, strict=True):
-            found = (each_share.frame, each_share.requests, each_share.answers)
+            found = (each_share.frame, each_share.requests, each_share.responses)
             assert found == (expected["frame"], expected["requests"], expected["answers"])
             assert each_share.of(memory.frames) == of_frames(expected)
             assert each_share.of(memory.requests) == expected["requests"]
-            assert each_share.of(memory.answers) == expected["answers"]
+            assert each_share.of(memory.responses) == expected["answers"]
             assert each_share.of(memory.large) == 0
         assert memory.frames.used == sum(map(of_frames, held))
         assert memory.requests.used == sum(item["requests"] for item in held)
-        assert memory.answers.used == sum(item["answers"] for item in held)
+        assert memory.responses.used == sum(item["answers"] for item in held)
 
 
 async def test_frame_is_given_back_before_next_wait():
     memory = Memory(400_000, 1)
     share = MemoryShare(memory)
-    assert (share.frame, share.requests, share.answers) == (KEPT, 0, 0)
+    assert (share.frame, share.requests, share.responses) == (KEPT, 0, 0)
     await share.acquire_frame(200_000)
     assert memory.frames.is_full
     await share.acquire_frame(100_000)  # it alone held all of it

@@ -101,4 +101,4 @@ async def test_long_encoding_leaves_the_loop(heavy, size, is_large):
     assert call.is_large is is_large
     memory = call.connection.memory
     call.close_room()
-    assert (memory.large.used, memory.answers.used) == (0, 0)
+    assert (memory.large.used, memory.responses.used) == (0, 0)

@@ -16,8 +16,8 @@ from trimaran.wire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
 from trimaran.wire.schema import Message, response
-from trimaran.wire.transport.requests import error_answers
-from trimaran.wire.transport.requests.error_answers import general_error
+from trimaran.wire.transport.requests import error_responses
+from trimaran.wire.transport.requests.error_responses import general_error
 
 CODE = ErrorCode.NOT_CONTROLLER
 ALL = 32_767
@@ -86,7 +86,7 @@ def test_message_is_sent_if_all_versions_carry_it(monkeypatch, versions, is_told
         error_code: int16 = 0
         error_message: string | None = field(versions, default=None)
 
-    monkeypatch.setattr(error_answers, "RESPONSES", {12: Response})
+    monkeypatch.setattr(error_responses, "RESPONSES", {12: Response})
     built = general_error(HeartbeatRequest).build(CODE, "why")
     assert built == Response(error_code=CODE, error_message="why" if is_told else None)
     assert Response.decode(built.encode(0), 0).error_code == CODE
