@@ -374,7 +374,8 @@ class LogDirectories:
         if directory is not None:
             with self.noting_failure(f"{key} is not deleted"):
                 directory.delete_log(key)
-            if key in directory:  # the disk has failed
+            # Online, the name stays known: otherwise a namesake's log would begin with its records (P14).
+            if key in directory and directory.offline is not None:
                 directory.forget(key)
 
     async def drop_strays(self, wanted: Container[TopicPartition]) -> None:

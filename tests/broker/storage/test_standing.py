@@ -14,7 +14,7 @@ from tests.log.faulty_files import FaultyFiles
 from trimaran.broker.storage import directories as directories_module
 from trimaran.broker.storage.new_replicas import Standing
 from trimaran.log.config import LogConfig
-from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
+from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -151,6 +151,20 @@ def test_undeletable_name_is_no_longer_a_replica(disks, caplog):
     assert directories.holding(T0) is None
     assert names_in(disks, "a") == ["t-0"]
     assert "t-0 is not deleted" in caplog.text
+
+
+def test_namesake_of_unrenamed_deleted_replica_begins_empty(disks):
+    """One path's error keeps its directory in service; the old replica is put aside when its name is needed."""
+    disks.write("a", 3)
+    files = FaultyFiles()
+    directories = disks.start(files=files)
+    files.fail_at("rename", error=errno.EACCES)
+    directories.delete_log(T0, TOPIC_ID)
+    assert names_in(disks, "a") == ["t-0"]
+    log = directories.open_log(T0, OTHER_ID, LogConfig(), id_of("a"), Standing.NEW)
+    assert log.log_end_offset == 0
+    assert names_in(disks, "a") == [STRAY_SUFFIX, "t-0"]
+    assert directories.all[0].topic_id(T0) == OTHER_ID
 
 
 def test_deletion_affects_only_its_own_replica(disks, caplog):
