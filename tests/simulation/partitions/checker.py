@@ -182,7 +182,7 @@ class Checker:
             replica.durable_end = min(replica.durable_end, shared_end)
         elif log.log_end_offset > replica.end:
             self._add(broker, replica, key, log, self._entries(broker, key, log, replica.end))
-        replica.log, replica.truncations = log, log.truncations
+        replica.log, replica.truncations, replica.flushed = log, log.truncations, log.flushed_offset
         replica.start, replica.end = log.log_start_offset, log.log_end_offset
         replica.durable_end = max(replica.durable_end, log.flushed_offset)
         end = replica.entries[-1].last + 1 if replica.entries else log.log_end_offset

@@ -246,8 +246,8 @@ def _lower_what_was_to_be_cut(replica: ReplicaLog) -> None:
     """Lowers the durable end after a truncation that failed, or in which the process died: the records to be truncated
     may be there or not.
     """
-    log, seen = replica.log, replica.seen
-    if log is not None and log.flushed_offset < seen[4]:
+    log = replica.log
+    if log is not None and log.flushed_offset < replica.flushed:
         replica.durable_end = min(replica.durable_end, log.flushed_offset)
 
 

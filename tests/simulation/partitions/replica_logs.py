@@ -78,13 +78,15 @@ def read_entries(log: Any, start: int) -> list[Entry]:
 
 class ReplicaLog:
     """The log of one replica across the processes of its broker. Everything below `durable_end` was reported as
-    durable; `leader` is its current epoch as the leader, if any.
+    durable; `leader` is its current epoch as the leader, if any;
+    `flushed` is the flushed offset of `log` when the checker last looked.
     """
 
     __slots__ = (
         "durable_end",
         "end",
         "entries",
+        "flushed",
         "leader",
         "log",
         "opened_end",
@@ -99,6 +101,7 @@ class ReplicaLog:
         self.start = 0
         self.end = 0
         self.durable_end = 0
+        self.flushed = 0
         self.opened_end = 0  # the end of the log when this process opened it
         # The start of the log when its producers were last read; producers of batches below it may be unknown.
         self.unknown_below = 0

@@ -22,7 +22,7 @@ from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 
 Patch = AbstractContextManager[Any]
 UNTOLD = ("P25", "P24", "L1")
@@ -35,11 +35,9 @@ def _offline_directories_are_not_told() -> Patch:
 def _new_places_are_not_told() -> Patch:
     real = DirectoryAssignments.assign
 
-    def assign(
-        self: DirectoryAssignments, topic_id: bytes, index: int, directory_id: bytes
-    ) -> None:
+    def assign(self: DirectoryAssignments, replica: TopicIdPartition, directory_id: bytes) -> None:
         if directory_id == LOST_DIRECTORY:
-            real(self, topic_id, index, directory_id)
+            real(self, replica, directory_id)
 
     return mock.patch.object(DirectoryAssignments, "assign", assign)
 
