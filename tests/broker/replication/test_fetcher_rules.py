@@ -529,13 +529,13 @@ async def test_due_partition_waits_for_anothers_flush(tmp_path, monkeypatch):
         leader.answer = once(answered(refused, data(1, records=record(1))))
         follow(harness, partitions=2)
         await until(lambda: looks and looks[0]._flushing)
-        [client] = {item._client for item in looks}
-        await until(lambda: client.next_due < trio.current_time())
-        await trio.testing.wait_all_tasks_blocked()
-        count = len(looks)
+        [fetcher] = set(looks)
+        await until(lambda: fetcher._client.next_due < trio.current_time())
+        looks.clear()
+        follow(harness, partitions=3)
         for _ in range(50):
             await trio.lowlevel.checkpoint()
-        assert len(looks) == count
+        assert len(looks) == 1, "one for the new partition"
         written.set()
         await until(lambda: len(leader.fetches) >= 2)
-        assert leader.positions()[1] == [(1, 2)]
+        assert leader.positions()[1] == [(1, 2), (2, 0)]
