@@ -12,7 +12,6 @@ import pytest
 
 from tests.simulation.coordinators.mutants import COORDINATORS, ELSEWHERE, named
 from tests.simulation.coordinators.world import CoordinatorWorld
-from tests.simulation.mutants.elsewhere import is_killed_by, missing_tests
 from tests.simulation.mutants.mutant import hunt
 from trimaran.testing import EmbeddedKafka
 
@@ -74,15 +73,3 @@ def test_enough_mutants_exist() -> None:
     names = {mutant.name for mutant in COORDINATORS}
     assert len(names) == len(COORDINATORS) >= 60
     assert ELSEWHERE.keys() <= names
-    assert missing_tests(ELSEWHERE) == []
-
-
-@pytest.mark.slow
-def test_planted_bug_is_killed_only_by_failing_test() -> None:
-    name = "duplicates are appended"
-    test = ELSEWHERE[name]
-    assert is_killed_by(name, test)
-    assert not is_killed_by(
-        name, test.replace("test_the_last_five_batches_are_recognised", "test_expiry")
-    )
-    assert not is_killed_by(name, "tests/no_such_test.py"), "nor where nothing runs"

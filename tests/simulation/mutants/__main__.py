@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from tests.simulation.coordinators.mutants import COORDINATORS
 from tests.simulation.coordinators.mutants import ELSEWHERE as NOT_BY_COORDINATORS
 from tests.simulation.mutants import MUTANTS, SLOW
-from tests.simulation.mutants.elsewhere import is_killed_by
+from tests.simulation.mutants import elsewhere as targeted
 from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
 from tests.simulation.partitions.mutants import ELSEWHERE, PARTITIONS
 from tests.simulation.run import spare_the_collector
@@ -64,11 +64,14 @@ def main() -> int:
             flush=True,
         )
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants killed within {seeds} seeds")
-    held = [name for name in survivors if name in elsewhere and is_killed_by(name, elsewhere[name])]
     for name in survivors:
-        print(f"survivor: {name}" + (f"; killed by {elsewhere[name]}" if name in held else ""))
+        print(f"survivor: {name}")
     is_enough = len(chosen) - len(survivors) >= share * len(chosen)
-    return int(not is_enough or (bool(elsewhere) and len(held) < len(survivors)))
+    if not elsewhere:
+        return int(not is_enough)
+    held = {name: elsewhere[name] for name in survivors if name in elsewhere}
+    left = targeted.survivors(every, held) if held else []
+    return int(not is_enough or bool(left) or len(held) < len(survivors))
 
 
 if __name__ == "__main__":

@@ -1,50 +1,61 @@
-"""Whether a targeted test is there, and fails with a planted bug.
+"""Whether the tests of planted bugs that few or no seeds find kill them.
 
-`python -m tests.simulation.mutants.elsewhere NAME TEST ...` has exit status `KILLED` if a test fails.
+`python -m tests.simulation.mutants.elsewhere` plants each bug of both `ELSEWHERE` and runs its test; the exit status is
+0 if every one is killed. With the arguments NAME TEST ... it runs these tests with that bug.
 """
 
 from __future__ import annotations
 
-import subprocess
+import io
 import sys
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 
 import pytest
 
 from tests.simulation.coordinators.mutants import COORDINATORS
-from tests.simulation.partitions.mutants import PARTITIONS
-
-# None of Python's own: what ends with an exception before a test has run, has status 1, as pytest's failed tests have.
-KILLED = 77
-ROOT = Path(__file__).parents[3]
+from tests.simulation.coordinators.mutants import ELSEWHERE as NOT_BY_COORDINATORS
+from tests.simulation.mutants.mutant import Mutant
+from tests.simulation.partitions.mutants import ELSEWHERE, PARTITIONS
 
 
-def is_killed_by(name: str, test: str) -> bool:
-    """Runs `test`, a node id of pytest, in a process of its own, in which the bug called `name` is planted."""
-    command = [sys.executable, "-m", "tests.simulation.mutants.elsewhere", name, test]
-    status = subprocess.run(command, capture_output=True, check=False).returncode
-    return status == KILLED
+def survivors(mutants: Sequence[Mutant], elsewhere: Mapping[str, str]) -> list[str]:
+    """Plants each bug of `elsewhere` and runs its test, in this process; returns the bugs that are not killed."""
+    by_name = {mutant.name: mutant for mutant in mutants}
+    are_sound = run_tests(sorted({*elsewhere.values()})) == pytest.ExitCode.OK
+    survived = []
+    for name, test in elsewhere.items():
+        is_killed = is_killed_by(by_name[name], test, is_sound=are_sound)
+        print(f"{'killed' if is_killed else 'SURVIVED':8} {name}: {test}", flush=True)
+        if not is_killed:
+            survived.append(name)
+    return survived
 
 
-def missing_tests(elsewhere: Mapping[str, str]) -> list[str]:
-    """Missing ones of the tests that hold a rule if no seed does: a renamed one would kill nothing."""
-    missing = []
-    for test in elsewhere.values():
-        file, _, name = test.partition("::")
-        if f"def {name.partition('[')[0]}(" not in (ROOT / file).read_text():
-            missing.append(test)
-    return missing
+def is_killed_by(mutant: Mutant, test: str, *, is_sound: bool = False) -> bool:
+    """Whether `test`, a node id of pytest, passes, and fails with the planted bug; `is_sound` says that it passes."""
+    # Without the bug first: the modules of tests must be imported then, or they keep names that were replaced.
+    if not is_sound and run_tests([test]) != pytest.ExitCode.OK:
+        return False
+    with mutant.patch():
+        return run_tests([test]) == pytest.ExitCode.TESTS_FAILED
 
 
-def main(name: str, *tests: str) -> int:
-    mutant = next(entry for entry in (*PARTITIONS, *COORDINATORS) if entry.name == name)
+def run_tests(tests: Sequence[str]) -> int:
+    """Runs tests up to the first failure; returns the exit status of pytest."""
     # If the package has plugins of pytest, it warns that the modules imported by the mutants can no longer be
     # rewritten.
     quiet = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
-    with mutant.patch():
-        status = pytest.main(["-q", "-x", "-p", "no:cacheprovider", *quiet, *tests])
-    return KILLED if status == pytest.ExitCode.TESTS_FAILED else int(status)
+    with redirect_stdout(io.StringIO()):
+        return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *quiet, *tests]))
+
+
+def main(name: str = "", *tests: str) -> int:
+    if name:
+        left = [test for test in tests if survivors((*PARTITIONS, *COORDINATORS), {name: test})]
+    else:
+        left = survivors(PARTITIONS, ELSEWHERE) + survivors(COORDINATORS, NOT_BY_COORDINATORS)
+    return int(bool(left))
 
 
 if __name__ == "__main__":
