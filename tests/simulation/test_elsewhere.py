@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from typing import Any
+from unittest import mock
 
 import pytest
 
+from tests.checks import check_each
 from tests.simulation.coordinators.mutants import COORDINATORS, ELSEWHERE
 from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.partitions.mutants import PARTITIONS
 
 
@@ -34,8 +39,36 @@ def test_passing_and_missing_tests_kill_nothing() -> None:
     assert done.returncode == 1
 
 
-def test_every_planted_bug_fits_the_code() -> None:
-    """A bug whose class or method has another name now would be found by nothing."""
-    for mutant in (*MUTANTS, *PARTITIONS, *COORDINATORS):
+def test_planted_bugs_fit_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each replacement has the signature of its function; otherwise a crash would be found instead of the bug."""
+    replaced: list[tuple[Any, Any]] = []
+    real = mock.patch.object
+
+    def patch(target: Any, name: str, new: Any = mock.DEFAULT, **options: Any) -> Any:
+        replaced.append((inspect.getattr_static(target, name), new))
+        return real(target, name, new, **options)
+
+    def check(mutant: Mutant) -> None:
+        replaced.clear()
         with mutant.patch():
-            pass
+            for old, new in replaced:
+                assert_takes_arguments(old, new)
+
+    monkeypatch.setattr(mock.patch, "object", patch)
+    check_each((*MUTANTS, *PARTITIONS, *COORDINATORS), check)
+
+
+def assert_takes_arguments(old: Any, new: Any) -> None:
+    """Binds all arguments of `old` to `new`: by position where `old` permits it, else by name."""
+    old, new = inspect.unwrap(getattr(old, "fget", old)), getattr(new, "fget", new)
+    old = getattr(old, "__func__", old)
+    if not inspect.isfunction(new) or not inspect.isfunction(old):
+        return
+    parameters = inspect.signature(old).parameters.values()
+    by_name = {item.name: item for item in parameters if item.kind is item.KEYWORD_ONLY}
+    by_position = [
+        item
+        for item in parameters
+        if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)
+    ]
+    inspect.signature(new).bind(*by_position, **by_name)

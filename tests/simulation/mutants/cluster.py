@@ -159,7 +159,7 @@ def _no_request_is_too_large() -> Patch:
 def _half_of_an_oversized_batch_is_written() -> Patch:
     real = controllers.ControllerMember.propose
 
-    def propose(self: Any, records: Any, epoch: int, batch: bytes) -> int:
+    def propose(self: Any, records: Any, epoch: int, batch: bytes | None = None) -> int:
         try:
             return real(self, records, epoch, batch)
         except KafkaError:

@@ -213,7 +213,7 @@ def _unstable_offsets_are_told() -> Patch:
 def _markers_pass_by_the_shard() -> Patch:
     """The log has the marker, but the coordinator ignores it."""
 
-    def append(self: Marking, _topic: str, _index: int, marker: Any, leader: Any) -> Any:
+    def append(self: Marking, _key: Any, marker: Any, leader: Any) -> Any:
         return append_end_marker(
             leader,
             EndMarker(marker.transaction_result, marker.coordinator_epoch),

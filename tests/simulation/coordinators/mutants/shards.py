@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from trimaran.broker.coordination import shard_epoch
+from trimaran.broker.coordination import loader, shard_epoch
 from trimaran.broker.coordination.effects import EffectRunner
 from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.coordination.runtime import CoordinatorRuntime
@@ -22,10 +22,10 @@ Patch = AbstractContextManager[Any]
 def _load_stops_before_the_end() -> Patch:
     real = CoordinatorLoader.replay_into
 
-    def replay(self: Any, shard: Any) -> None:
+    def replay(self: Any, *given: Any) -> None:
         if self._last:
             del self._last[max(self._last, key=lambda place: self._last[place][0])]
-        real(self, shard)
+        real(self, *given)
 
     return mock.patch.object(CoordinatorLoader, "replay_into", replay)
 
@@ -42,31 +42,31 @@ def _the_first_record_counts() -> Patch:
     return mock.patch.object(CoordinatorLoader, "_take", take)
 
 
+def _every_marker_is(is_commit: bool) -> Patch:
+    real = loader.read_end_marker
+
+    def read(batch: Any) -> Any:
+        marker = real(batch)
+        return marker and marker._replace(is_commit=is_commit)
+
+    return mock.patch.object(loader, "read_end_marker", read)
+
+
 def _aborted_records_are_loaded() -> Patch:
-    real = CoordinatorLoader._end_transaction
-
-    def end(self: Any, producer_id: int, _is_commit: bool) -> None:
-        real(self, producer_id, True)
-
-    return mock.patch.object(CoordinatorLoader, "_end_transaction", end)
+    return _every_marker_is(True)
 
 
 def _committed_records_are_not_loaded() -> Patch:
     """Redpanda #6019: everything written in transactions is lost."""
-    real = CoordinatorLoader._end_transaction
-
-    def end(self: Any, producer_id: int, _is_commit: bool) -> None:
-        real(self, producer_id, False)
-
-    return mock.patch.object(CoordinatorLoader, "_end_transaction", end)
+    return _every_marker_is(False)
 
 
 def _open_transactions_are_not_loaded() -> Patch:
     real = CoordinatorLoader.replay_into
 
-    def replay(self: Any, shard: Any) -> None:
+    def replay(self: Any, *given: Any) -> None:
         self._pending = PendingTransactions()
-        real(self, shard)
+        real(self, *given)
 
     return mock.patch.object(CoordinatorLoader, "replay_into", replay)
 
