@@ -10,7 +10,7 @@ from trimaran.node.runtime.clock import now_ms
 
 
 def batch(*values: bytes, timestamp_ms: int | None = None, **fields: Any) -> memoryview:
-    """One batch, writable as bytes in a receive buffer are."""
+    """Returns one batch, in a writable buffer like a receive buffer."""
     time = now_ms() if timestamp_ms is None else timestamp_ms
     return memoryview(bytearray(build_batch([NewRecord(None, v, time) for v in values], **fields)))
 

@@ -23,12 +23,16 @@ def call(request: Message, version: int, on: ConnectionInfo | None = None) -> Ca
 
 
 def through_wire(request: Any, version: int) -> Any:
-    """The request as the broker sees it in that version; record bytes are writable views, as of a receive buffer."""
+    """Returns the request as the broker decodes it in that version; record bytes are writable views, as in a receive
+    buffer.
+    """
     return type(request).decode(memoryview(bytearray(request.encode(version))), version)
 
 
 class Paused:
-    """A request that the transport carries on when its effect is done: `ready` and `finish` as its writer has them."""
+    """A request that the transport resumes when its effect is done; `ready` and `finish` have the meaning that they
+    have for its writer.
+    """
 
     def __init__(self, steps: Any, effect: Any, whom: int | None) -> None:
         self.steps = steps
@@ -43,8 +47,8 @@ class Paused:
 
 
 def started(found: Any, whom: int | None = None) -> Any:
-    """The response of a handler that is a generator, or `Paused` at the first effect that the transport does not carry
-    out at once. `whom` is the id of its connection.
+    """Starts a handler that is a generator: returns its response, or `Paused` at the first effect that the transport
+    does not carry out immediately. `whom` is the id of its connection.
     """
     if not isinstance(found, GeneratorType):
         return found
@@ -63,7 +67,7 @@ def started(found: Any, whom: int | None = None) -> Any:
 
 
 def computed(steps: Any, effect: Compute) -> tuple[Any, Any]:
-    """Continues the handler after pure computation."""
+    """Resumes the handler after pure computation."""
     try:
         return steps.send, effect.call()
     except Exception as error:  # noqa: BLE001 - it is for the handler
@@ -71,14 +75,14 @@ def computed(steps: Any, effect: Compute) -> tuple[Any, Any]:
 
 
 async def answered(handler: Any, request: Message, context: Any, asked: Call) -> Any:
-    """Returns the response of a handler as a client reads it: what is encoded already, too."""
+    """Returns the response of a handler as a client decodes it, including parts that were encoded ahead."""
     response = await finished(handler(request, context, asked))
     version = asked.header.api_version
     return type(response).decode(response.encode(version), version)
 
 
 def is_known_at_once(steps: Any) -> bool:
-    """Whether a handler that is a generator returns its response without an effect; it ends in any case."""
+    """Whether a handler that is a generator returns its response without yielding an effect; it is closed in any case."""
     try:
         next(steps)
     except StopIteration:
@@ -97,8 +101,8 @@ async def finished(response: Any) -> Any:
 async def carried_out(
     steps: Any, effects: list[Any], begun: Any = None, whom: int | None = None
 ) -> Any:
-    """The response of a handler that is a generator; its effects are added to `effects`. It waits for the effect
-    `begun`, if it has yielded one already.
+    """Returns the response of a handler that is a generator, and adds its effects to `effects`. If the handler has
+    already yielded the effect `begun`, it begins by waiting for that.
     """
     step, given = steps.send, None
     if begun is not None:

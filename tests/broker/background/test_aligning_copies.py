@@ -1,4 +1,4 @@
-"""Records that a copy keeps when its source has others by now: those of their common history."""
+"""Copies whose source log has changed keep only the records of the common history."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests.log.helpers import append, open_log, read_all
 from trimaran.broker.background.directory_moves import align
 
-# How many batches of records each leader epoch has written. Epochs that both histories have are the same leader's.
+# How many batches each leader epoch has written. Epochs that both histories share were written by the same leader.
 SIZES = st.lists(st.integers(1, 3), max_size=3)
 
 
 def written(path, epochs):
-    """A log with a batch of one to three records for each leader epoch in `epochs`."""
+    """Returns a log with a batch of one to three records for each leader epoch in `epochs`."""
     log = open_log(path)
     for number, epoch in enumerate(epochs):
         append(log, 1 + number % 3, epoch=epoch)
@@ -45,10 +45,10 @@ def epochs_of(sizes, first, step):
 def test_copy_keeps_only_the_common_history(
     shared, more, others, cut, goes_on, deleted, deleted_in_copy
 ):
-    """`shared` was copied; then the last batches of the source were `cut` and it got `more`, and the copy `others`, of
-    epochs that the source never had. The last epoch may be longer in the source than in the copy (`goes_on`), and the
-    source's first records may be deleted. The beginning of an epoch above all known to the source is unknown:
-    everything is copied again.
+    """`shared` was copied; then the source lost its last batches (`cut`) and appended `more`, and the copy appended
+    `others`, with epochs that the source never had. The last epoch may be longer in the source than in the copy
+    (`goes_on`), and the source's first records may be deleted. The source does not know where an epoch above all of its
+    own begins: everything is copied again.
     """
     copied = epochs_of(shared, 0, 1)
     common = copied[: len(copied) - min(cut, len(copied))]

@@ -1,5 +1,5 @@
-"""Reports of replica locations to the controller: each until accepted, all of a directory together, none without
-end.
+"""Reports of replica locations to the controller: each is retried until accepted, replicas of one directory are
+reported together, and no request waits forever.
 """
 
 from collections import deque
@@ -21,12 +21,14 @@ from trimaran.wire.messages.assign_replicas_to_dirs import (
 TOPIC, OTHER = bytes(15) + b"\x01", bytes(15) + b"\x02"
 A, B = bytes(15) + b"\x0a", bytes(15) + b"\x0b"
 NODE_ID, BROKER_EPOCH = 11, 77
-# Kafka's limit of one request, how long it may take, and the seconds between two of which the first has failed.
+# Kafka's limits: replicas in one request, its timeout, and the pause after a failed request.
 MOST_IN_ONE, ANSWER_SECONDS, FIRST_PAUSE, LONGEST_PAUSE = 2250, 30.0, 0.1, 5.0
 
 
 class Controller:
-    """Accepts reports, except for `refusals`: a code of the whole, or of each replica, one for each request."""
+    """A controller that accepts reports, except for `refusals`: for each request an error code of the whole response or
+    of each replica.
+    """
 
     def __init__(self, *refusals):
         self.refusals = deque(refusals)
@@ -81,7 +83,7 @@ class Controller:
 
 @pytest.fixture
 async def telling(nursery):
-    """Makes the queue of a broker and lets it run."""
+    """Creates a broker's queue of reports and runs it."""
 
     def begin(controller):
         assignments = DirectoryAssignments(controller, NODE_ID, lambda: BROKER_EPOCH)
@@ -172,7 +174,7 @@ async def test_failing_request_is_repeated_with_growing_pauses(
     pauses = [later - earlier for earlier, later in pairwise(times)]
     expected = [min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE) for failures in range(8)]
     assert pauses == pytest.approx(expected)
-    # A cluster below metadata.version 3.7-IV2 knows no directories; this causes no warning.
+    # Below metadata.version 3.7-IV2 a cluster has no directory assignments; this causes no warning.
     assert bool(caplog.records) == (refusal is not ErrorCode.UNSUPPORTED_VERSION)
 
 

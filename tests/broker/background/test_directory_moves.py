@@ -1,4 +1,4 @@
-"""Moves of replicas between directories that are given up while a thread works for them."""
+"""Moves of replicas between directories that are cancelled while a thread works on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from trimaran.wire.identity import TopicPartition
 
 
 class Moves:
-    """Partitions of `t` in directory `a`, and a directory `b`."""
+    """Moves partitions of `t` in directory `a`; there is also a directory `b`."""
 
     def __init__(self, tmp_path, partitions=1):
         self._path, self._partitions = tmp_path / "a", partitions
@@ -43,7 +43,7 @@ class Moves:
             self.harness.leader("t", index).append(memoryview(data), [view_of(data)])
 
     def start_again(self):
-        """A process that knows both directories; the one before has closed `a`."""
+        """Returns a process that has opened both directories after its predecessor closed `a`."""
         self.harness = open_harness(self._path)
         self.a = self.harness.directory
         self.harness.directories.all.append(self.b)
@@ -57,7 +57,7 @@ class Moves:
         assert self.moves.request(TopicPartition("t", index), str(directory.path)) is ErrorCode.NONE
 
     async def run(self, and_until=lambda: True):
-        """Runs until nothing is left to do or to cancel."""
+        """Runs steps until nothing is left to do or to cancel."""
         with trio.fail_after(5):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.moves.run)
@@ -66,7 +66,7 @@ class Moves:
                 nursery.cancel_scope.cancel()
 
     def restart(self):
-        """The next process finds the copies that this one has begun."""
+        """Starts the next process, which finds the copies that this one began."""
         self.moves.close()
         self.moves = DirectoryMoves(
             self.harness.directories, self.harness.partitions, self.harness.context.throttles.moves
@@ -77,7 +77,7 @@ class Moves:
         return [None if directory is None else directory.path.name for directory in found]
 
     def settle(self, directories, *topics):
-        """As the next start does, with these topics in the image."""
+        """Settles copies as the next start does, with these topics in the image."""
         topics = topics or (topic("t", partition_image()),)
         return finish_moves(directories, topics_image(*topics), 11)
 
@@ -118,7 +118,7 @@ async def test_move_is_cancelled_while_another_runs(tmp_path, monkeypatch):
 
     async def other_given_up(step):
         calls.append(step)
-        if len(calls) == 3:  # both were read, the first is flushed
+        if len(calls) == 3:  # both pieces were read, the first was flushed
             setup.request(1, setup.a)
         return await trio.to_thread.run_sync(step)
 
@@ -131,7 +131,9 @@ async def test_move_is_cancelled_while_another_runs(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("last", ["b", "a", "a, then b"])
 async def test_copy_of_earlier_process_is_checked_in_thread(tmp_path, monkeypatch, last):
-    """Requests during the check count afterwards: the copy continues, is dropped, or continues after all."""
+    """Changes of the request during the check are obeyed after it: the copy continues, is dropped, or continues despite
+    a cancellation.
+    """
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
     partition = setup.harness.partitions.find(TopicPartition("t", 0))
@@ -168,7 +170,7 @@ async def test_uncheckable_copy_disturbs_no_other_move(tmp_path, monkeypatch):
 
     def broken(partition, target):
         if target is setup.b:
-            setup.request(0, c)  # while the thread is at it
+            setup.request(0, c)  # while the thread checks it
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
         return open_copy(partition, target)
 
@@ -212,7 +214,7 @@ async def test_copy_of_recreated_topic_is_discarded(tmp_path, monkeypatch, given
 
 
 async def test_unwanted_copies_of_earlier_process_are_removed(tmp_path):
-    """Copies of another topic of that name, or of a replica that is no longer here."""
+    """A copy is removed if its topic was recreated or its replica is no longer assigned here."""
     setup = Moves(tmp_path)
     for index, topic_id in (
         (0, b"else" * 4),
@@ -232,7 +234,7 @@ async def test_replica_that_cannot_be_copied_leaves_nothing(tmp_path, caplog, da
     setup = Moves(tmp_path)
     [segment] = (setup.a.path / "t-0").glob("*.log")
     content = bytearray(segment.read_bytes())
-    content[16 : 16 + len(damage)] = damage  # from the magic on
+    content[16 : 16 + len(damage)] = damage  # from the magic byte on
     segment.write_bytes(content)
     setup.request(0, setup.b)
     await setup.run()
@@ -265,7 +267,7 @@ async def test_copy_of_failed_move_goes_with_its_topic(tmp_path):
 
 
 async def test_namesakes_copy_survives_deletion_of_topic(tmp_path):
-    """It belongs to the topic that has the name now; the old one is found out late."""
+    """The copy belongs to the current topic of that name; the predecessor's copy is discovered late."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
     setup.a.health.fail("the disk is gone")
@@ -276,7 +278,7 @@ async def test_namesakes_copy_survives_deletion_of_topic(tmp_path):
 
 
 async def test_open_copy_is_left_to_its_move(tmp_path, monkeypatch):
-    """A thread may be at its names."""
+    """A thread may be renaming its files."""
     setup = Moves(tmp_path)
     dropped = []
     drop = FutureReplicas.drop
@@ -293,7 +295,7 @@ async def test_open_copy_is_left_to_its_move(tmp_path, monkeypatch):
 
 
 class FailingDisk(Files):
-    """`call` fails from the `nth` call on for which `is_it` is true."""
+    """A disk whose `call` fails from the `nth` call on that satisfies `is_it`."""
 
     def __init__(self, call, is_it=lambda *_: True):
         super().__init__()
@@ -327,7 +329,7 @@ def takes_name(source, target):
 )
 @pytest.mark.parametrize("crashes", [False, True])
 async def test_disk_failure_during_renames_leaves_log_on_other(tmp_path, of, files, crashes):
-    """In the same leader epoch; and at the next start, when both disks are back."""
+    """The leader epoch stays the same; the log is also found at the next start, when both disks are back."""
     setup = Moves(tmp_path)
     partition = setup.harness.partitions.find(TopicPartition("t", 0))
     setup.harness.flush()
@@ -366,7 +368,9 @@ async def test_deleted_topics_move_is_not_shown_for_namesake(
 
 
 def twins_of(setup):
-    """`t-0` lies in `a` with three records, and in `b` with one more batch, as Kafka leaves it for a moment."""
+    """Creates `t-0` in `a` with three records, and in `b` with one more batch, as Kafka briefly leaves it during a
+    swap.
+    """
     partition = setup.harness.partitions.find(TopicPartition("t", 0))
     twin = setup.b.create_log(TopicPartition("t", 0), partition.topic_id, LogConfig())
     twin.append_as_follower(memoryview(partition.log.read_bytes(0, 1 << 20, upto_offset=3)))
@@ -407,8 +411,8 @@ async def test_sound_twin_is_kept(tmp_path):
 
 
 async def test_replica_without_log_moves_at_once(tmp_path):
-    """What `kafka-reassign-partitions --verify` looks at, and what is left of it after a restart: the controller's
-    word.
+    """After the move, and after a restart, the controller's assignment is what `kafka-reassign-partitions --verify`
+    reads.
     """
     setup = Moves(tmp_path)
     setup.harness.set_image(topic("t", partition_image(), partition_image()))
@@ -436,7 +440,7 @@ async def test_replica_possibly_in_failed_directory_does_not_move(tmp_path):
 
 
 async def test_move_is_refused_when_disk_cannot_be_read(tmp_path, monkeypatch):
-    """The answer is the disk's error, not an unknown one."""
+    """The response has the disk's error, not UNKNOWN_SERVER_ERROR."""
     setup = Moves(tmp_path)
 
     def fail(*_args, **_options):
@@ -452,9 +456,9 @@ async def test_move_is_refused_when_disk_cannot_be_read(tmp_path, monkeypatch):
 
 
 async def test_a_throttled_copy_waits_for_its_rate(tmp_path, monkeypatch, autojump_clock):
-    """A piece goes; the next one when the rate is down to the bound again."""
+    """A piece is copied; the next one follows when the rate is back at the limit."""
 
-    async def at_once(step):  # a clock that jumps does not wait for threads
+    async def at_once(step):  # a clock that jumps ahead does not wait for threads
         return step()
 
     monkeypatch.setattr(directory_moves, "run_blocking", at_once)
@@ -474,7 +478,7 @@ def batch_of(epoch, number):
 
 
 async def test_data_read_during_source_truncation_is_not_copied(tmp_path, monkeypatch):
-    """The bytes are of two histories: the middle of one that its leader has taken back, the end of the one after it."""
+    """The bytes belong to two histories: the middle to the one that its leader truncated, the end to the next one."""
     setup = Moves(tmp_path)
     source = setup.harness.partitions.find(TopicPartition("t", 0)).log
     for number in (1, 2):
@@ -538,7 +542,7 @@ def bases(log):
 
 
 async def test_moved_log_keeps_end_behind_gap(tmp_path):
-    """Apache Kafka's cleaner leaves nothing of a segment whose last records are tombstones."""
+    """Apache Kafka's cleaner leaves no records of a segment that ends in tombstones."""
     setup = Moves(tmp_path)
     log = setup.harness.leader("t", 0).log
     data = batch_bytes(3)

@@ -1,4 +1,4 @@
-"""The cleaner at work in a broker: which log it takes, what readers see meanwhile, and how rounds end early."""
+"""The log cleaner in a broker: which log it chooses, what readers see meanwhile, and how rounds end early."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def harness_with(tmp_path, *names, log_segment_bytes="1048576", **configs):
 
 
 def write(harness, name, rounds=3, keys=20, value=b"x" * 100):
-    """Some sealed segments with the same keys again and again."""
+    """Writes several sealed segments with the same keys."""
     leader = harness.leader(name)
     for number in range(rounds):
         for key in range(keys):
@@ -160,7 +160,7 @@ async def test_truncation_during_round_keeps_remaining_records(tmp_path, monkeyp
 
 
 async def test_records_after_truncation_are_not_taken_for_read(tmp_path, monkeypatch):
-    """The segment is the same one, and sealed again."""
+    """The segment is the same one, and is sealed again."""
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     clean = Round.clean
@@ -182,7 +182,7 @@ async def test_records_after_truncation_are_not_taken_for_read(tmp_path, monkeyp
 
 
 async def test_replica_deleted_during_checkpoint_leaves_no_entry(tmp_path, monkeypatch):
-    """Its successor would be taken for compacted where it never was."""
+    """Otherwise its successor would count as compacted up to there, although it never was."""
     harness = harness_with(tmp_path, "t")
     write(harness, "t")
     written = []
@@ -203,7 +203,7 @@ async def test_replica_deleted_during_checkpoint_leaves_no_entry(tmp_path, monke
 
 
 async def test_truncation_during_checkpoint_lowers_the_cleaned_offset(tmp_path, monkeypatch):
-    """Later records there would never be compacted."""
+    """Otherwise later records at those offsets would never be compacted."""
     harness = harness_with(tmp_path, "t")
     log = write(harness, "t").log
 
@@ -239,10 +239,10 @@ async def test_log_truncated_during_read_is_not_called_damaged(tmp_path, monkeyp
 
 
 async def test_replica_removed_during_read_is_not_flushed(tmp_path, monkeypatch):
-    """Its files have other names by then, and there is a new replica of the name."""
+    """Its files have been renamed by then, and a new replica has the old name."""
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
-    log._flushing.flushed_offset = 0  # as in write-behind
+    log._flushing.flushed_offset = 0  # as write-behind does
     build_map = Round.build_map
 
     def recreated(cleaning):
@@ -288,7 +288,7 @@ async def test_batch_too_large_for_map_makes_log_uncleanable(tmp_path, caplog):
 
 
 async def test_log_too_large_for_memory_delays_no_other(tmp_path, caplog):
-    """It is the dirtiest each time."""
+    """It is the dirtiest log in every round."""
     harness = harness_with(tmp_path, "a", "b")
     write(harness, "a").log.skip_to(1 << 45, 0)
     write(harness, "a", rounds=1)
@@ -333,7 +333,7 @@ async def test_the_dirtiest_log_goes_before_those_around_it(tmp_path):
     for name in ("a", "c"):
         write(harness, name, rounds=1)
         assert await cleaner.clean_dirtiest()
-        write(harness, name, rounds=2)  # two thirds of it are dirty
+        write(harness, name, rounds=2)  # two thirds of the log are dirty
     write(harness, "b", rounds=2)
     assert await cleaner.clean_dirtiest()
     counts = {name: set(map(len, values(harness.leader(name).log).values())) for name in "abc"}

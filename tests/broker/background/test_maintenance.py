@@ -1,4 +1,4 @@
-"""Retention reaches logs at rest, and opens no others."""
+"""Retention applies to idle logs, and opens only those that are due."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_old_segments_of_idle_partition_are_removed(tmp_path):
 
 
 async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
-    """Their files are not looked at all at once either."""
+    """Their files are not listed all at once either."""
     monkeypatch.setattr("trimaran.broker.background.maintenance.SEGMENTS_AT_ONCE", 10)
     monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
     harness = open_harness(tmp_path)
@@ -89,7 +89,7 @@ async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 async def test_topic_deleted_during_retention_is_left_alone(tmp_path, monkeypatch, is_made_again):
-    """Its files have other names then, or there are those of another topic: nothing is rolled there."""
+    """Its files have been renamed then, or a new topic has its name: nothing is rolled there."""
     monkeypatch.setattr(maintenance, "SEGMENTS_AT_ONCE", 10)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
@@ -152,7 +152,7 @@ async def test_retention_begins_soon_after_the_start(
 
 
 async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
-    """Kafka's log.flush.scheduler.interval.ms sets how often it checks, flush.ms which logs are due then."""
+    """Kafka's log.flush.scheduler.interval.ms sets how often it checks, and flush.ms which logs are due."""
     harness = open_harness(tmp_path, trimaran_log_fsync="none", log_flush_interval_ms="1000")
     harness.set_image(topic("t", partition()))
     nursery.start_soon(harness.group_commit.run)
@@ -174,7 +174,7 @@ async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
             await trio.lowlevel.checkpoint()
     assert log.flushed_offset == 1
     append(harness, b"b")
-    await maintenance.flush_once()  # its time begins now
+    await maintenance.flush_once()  # its interval begins now
     await trio.testing.wait_all_tasks_blocked()
     assert log.flushed_offset == 1
 
@@ -206,7 +206,7 @@ async def test_records_that_were_synced_meanwhile_begin_no_time(tmp_path, nurser
     log.flush()
     assert log.flushed_offset == 1
     clock[0] = 500
-    await maintenance.flush_once()  # nothing is left to sync
+    await maintenance.flush_once()  # no unsynced records are left
     append(harness, b"b")
     clock[0] = 1000
     nursery.start_soon(harness.group_commit.run)
@@ -261,7 +261,7 @@ async def test_idle_log_is_opened_if_retention_is_due(tmp_path, configs, age_ms,
 
 
 async def until(is_done):
-    """As threads need it, while the clock stands."""
+    """Lets threads finish while the clock stays where it is."""
     for _ in range(100_000):
         if is_done():
             return
@@ -298,7 +298,7 @@ async def test_each_part_does_its_work_at_its_time(tmp_path, mock_clock, nursery
         "checkpoint": 10,
         "purge": PURGE_SECONDS,
         "lag": 30,
-        "flush": 40,  # the first look finds records unsynced, the next one 20 s later
+        "flush": 40,  # the first check finds unsynced records, the next one is 20 s later
         "producers": 50,
     }
 

@@ -1,4 +1,4 @@
-"""The order of steps of a move, the copies of an earlier process that continue, and the remains of a failed move."""
+"""The order of a move's steps, copies that were begun by an earlier process, and what a failed move leaves behind."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_step_waits_while_rate_exceeds_bound(
 
 
 async def test_each_step_does_one_thing_until_swap(tmp_path, in_loop):
-    """A read, a flush, the swap; then there is no move any more."""
+    """Each call reads, flushes or swaps; after the swap the move no longer exists."""
     setup = Moves(tmp_path)
     ask(setup)
     partition = setup.harness.partitions.find(TopicPartition("t", 0))
@@ -103,7 +103,7 @@ async def test_each_step_does_one_thing_until_swap(tmp_path, in_loop):
 
 
 async def test_abandoned_copy_is_closed_without_flush(tmp_path, in_loop):
-    """It is checked from its beginning when it is opened again; and a flush would hold the loop."""
+    """It is checked from its beginning when it is opened again, and a flush would block the loop."""
     for close in ("moves", "given up alone", "given up"):
         setup = Moves(_made(tmp_path / close.replace(" ", "-")))
         ask(setup)
@@ -124,7 +124,7 @@ def _made(path):
     return path
 
 
-# -- of an earlier process
+# -- copies of an earlier process
 
 
 def with_c(setup, tmp_path):
@@ -196,7 +196,7 @@ async def test_earlier_moves_are_found_in_order_of_targets(tmp_path):
 
 @pytest.mark.parametrize("is_of_topic", [True, False])
 async def test_copy_without_source_stays_if_of_topic(tmp_path, is_of_topic):
-    """Nothing is begun of it: it may be the last, and a part."""
+    """No new copy is begun from it: it may be the only replica left, and incomplete."""
     setup = Moves(tmp_path)
     setup.harness.set_image(topic("t", *[partition_image()] * 2))
     partition = setup.harness.partitions.find(TopicPartition("t", 1))
@@ -253,7 +253,7 @@ async def test_directory_takes_next_move_after_check(tmp_path, monkeypatch, is_d
 
 
 async def test_each_copy_is_checked_for_its_own_move(tmp_path, monkeypatch):
-    """One that cannot be checked ends its own move alone."""
+    """A copy that cannot be checked ends only its own move."""
     setup = Moves(tmp_path, partitions=3)
     partitions = list(setup.harness.partitions)
     for partition in partitions:

@@ -1,4 +1,4 @@
-"""Answers to requests to move a replica in each standing, and the fate of the copy."""
+"""Responses to requests to move a replica in each state, and what becomes of the copy."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ ANSWERS = {
 
 
 async def test_request_is_answered_by_state_of_both_directories(tmp_path):
-    """And only a replica that can move begins to."""
+    """Only a replica that can be moved begins to move."""
 
     def check(row):
         number, (act, (code, begins)) = row
@@ -143,7 +143,9 @@ async def test_replica_without_log_is_created_at_target(
 
 
 async def test_copy_is_kept_only_as_possible_last_one(tmp_path):
-    """`None`: its source is gone; `True`: its disk is; `False`: it is there, or neither is wanted."""
+    """`None`: the source is gone; `True`: the source's disk is offline; `False`: the source is there, or neither is
+    needed.
+    """
 
     def check(row):
         number, (source_fails, is_deleted, is_kept) = row
@@ -180,7 +182,7 @@ async def test_copy_in_failed_directory_is_closed_and_kept(tmp_path):
 
 
 async def test_moved_log_keeps_start_end_and_new_directory(tmp_path, monkeypatch):
-    """This holds after a restart: no moved replica is checked or restarts empty."""
+    """This survives a restart: no moved replica is checked or restarts empty."""
     setup = Moves(tmp_path)
     placed = []
     setup.harness.directories.on_placed = lambda *replica: placed.append(replica)
@@ -218,7 +220,7 @@ async def test_copy_proceeds_by_counted_mebibytes(tmp_path, monkeypatch):
     setup = Moves(tmp_path)
     leader = setup.harness.leader("t", 0)
     sizes = [len(batch_bytes(3))]
-    for count in (1, 1, 1, 1, 5, 1, 1, 1, 1):  # one of them is larger than that
+    for count in (1, 1, 1, 1, 5, 1, 1, 1, 1):  # one of the logs is larger than that
         data = batch_bytes(count, value=b"v" * 300_000)
         leader.append(memoryview(data), [view_of(data)])
         sizes.append(len(data))
@@ -261,7 +263,7 @@ async def test_requested_moves_begin_at_once_when_idle(
 
 
 async def at_once(step, *arguments):
-    """A clock that jumps does not wait for threads."""
+    """A clock that jumps ahead does not wait for threads."""
     return step(*arguments)
 
 
@@ -337,7 +339,7 @@ async def test_a_copy_that_cannot_be_flushed_goes(tmp_path, monkeypatch, caplog)
 
 
 async def test_undeletable_source_name_is_no_longer_the_replica(tmp_path):
-    """The source's disk is there, but lets no name go: the copy is the replica."""
+    """The source's disk is online, but its directory cannot be removed: the copy is the replica."""
     setup = Moves(tmp_path)
 
     class Keeping(Files):

@@ -1,4 +1,6 @@
-"""Rounds of upkeep with a failing disk, a log removed meanwhile, or many partitions: reports, remains, and retries."""
+"""Rounds of maintenance with a failing disk, a log removed meanwhile, or many partitions: reports, leftovers and
+retries.
+"""
 
 from __future__ import annotations
 
@@ -213,7 +215,7 @@ async def test_missing_files_mean_disk_failure_unless_replica_removed(
 
 
 class Noting(Files):
-    """Keeps what was made durable, in its order."""
+    """Records which files were made durable, in order."""
 
     def __init__(self):
         super().__init__()
@@ -229,7 +231,7 @@ class Noting(Files):
 
 
 async def test_compaction_is_durable_before_and_after_renames(tmp_path, monkeypatch):
-    """A leader in write-behind has records that no disk has; compaction leaves gaps among them."""
+    """A leader in write-behind has records that are on no disk; compaction leaves offset gaps between them."""
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     log._flushing.flushed_offset = 0

@@ -1,4 +1,4 @@
-"""Rounds over many partitions let other tasks run; and which logs at rest a round of retention opens."""
+"""Rounds over many partitions let other tasks run, and retention opens only those idle logs that need it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def maintenance_of(partitions, directories=None):
 
 @pytest.fixture
 def turns(monkeypatch):
-    """One entry for each turn that others have had: one before each item, as no time may pass for any."""
+    """Returns one entry for each turn of other tasks: one before each partition, because no partition may use any time."""
     taken = []
 
     async def turn():
@@ -126,7 +126,7 @@ NOW = 10_000
 
 
 def is_due(files, config):
-    """Whether retention opens a log of these (size, age)."""
+    """Whether retention opens a log with segments of these (size, age)."""
     found = [FileStatus(size, NOW - age_ms, is_regular=True) for size, age_ms in files]
     asked = []
 
@@ -142,7 +142,7 @@ def is_due(files, config):
 
 
 def wanted(files, config):
-    """As Kafka's `deleteOldSegments` would want one, by the youngest date that a segment may have."""
+    """Whether Kafka's `deleteOldSegments` would delete a segment, judged by the newest timestamp that it may hold."""
     limit = config.retention_ms
     old = [age for _, age in files if limit >= 0 and age > limit]
     limit = config.retention_bytes
@@ -223,7 +223,7 @@ async def test_logs_in_offline_directories_are_not_examined(tmp_path, monkeypatc
 
 
 async def test_each_log_opened_for_retention_takes_one_turn(tmp_path, monkeypatch, turns, caplog):
-    """One that cannot be opened keeps no other back."""
+    """A log that cannot be opened does not hold back the others."""
     harness = with_logs(tmp_path, 3)
     for each_partition in harness.partitions:
         each_partition.release_log()

@@ -1,4 +1,4 @@
-"""Requests to other brokers over real sockets: peers that answer, go away, are silent, or talk nonsense."""
+"""Requests to other brokers over real sockets: peers that answer, disconnect, stay silent, or send garbage."""
 
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -25,7 +25,7 @@ def beat(group):
 
 @asynccontextmanager
 async def open_channels(addresses, **limits):
-    """`addresses` by broker id; changes that the test makes in it are the metadata from then on."""
+    """Opens channels to `addresses`, by broker id; later changes of that mapping are changes of the metadata."""
     channels = BrokerChannels(
         BrokerConnector(addresses.get, "test"),
         ChannelLimits(**{"backoff_seconds_max": 0.05, **limits}),
@@ -47,7 +47,7 @@ async def until(condition):
 
 
 def begin(nursery, channels, group, outcomes, *, broker_id=1, timeout=SECONDS):
-    """Asks in a task of its own; what came of it is in `outcomes` by group."""
+    """Sends the requests in a task of its own; their results are in `outcomes`, by group."""
 
     async def ask():
         try:
@@ -229,7 +229,7 @@ async def test_idle_connection_closes_and_next_request_reopens():
 
 @asynccontextmanager
 async def hostile_peer(answer):
-    """Accepts; `answer(what came)` is sent for whatever comes, None closes."""
+    """Listens and replies to all received bytes with `answer(bytes)`; None closes the connection."""
 
     async def serve(stream):
         async with stream:

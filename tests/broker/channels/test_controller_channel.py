@@ -13,7 +13,9 @@ from trimaran.wire.messages.heartbeat import HeartbeatRequest
 
 
 async def test_request_waits_for_controller_that_supports_it():
-    """It may be the oldest of a cluster during an upgrade; the next leader may serve it. The broker goes on."""
+    """During an upgrade the controller may run the oldest release in the cluster, and the next leader may support the
+    request. The broker continues.
+    """
     async with open_server(heartbeat, context=Toy()) as server, trio.open_nursery() as nursery:
         channel = ControllerChannel(
             Latest(LeaderAndEpoch(1, 1)),

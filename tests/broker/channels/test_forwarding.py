@@ -1,4 +1,4 @@
-"""The controller's answer reaches the client as it is, and what is no answer to its request does not."""
+"""The controller's response reaches the client unchanged; a response to another request does not."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Controller:
 
     def __init__(self, response: CreateTopicsResponse) -> None:
         self.response = response
-        self.lies = 0  # by how much the correlation id is wrong
+        self.lies = 0  # offset of the response's correlation id from the request's
         self.error = ErrorCode.NONE
         self.timeout: float | None = None  # of the last request
         self.principal = b""
-        # the number of answer bytes that arrive; None: not even an empty one
+        # the number of response bytes that arrive; None: not even an empty frame
         self.size: int | None = 1 << 30
 
     async def call(
@@ -94,7 +94,7 @@ async def test_the_answer_is_passed_on_byte_by_byte() -> None:
 
 @pytest.mark.parametrize(("version", "throttle_ms"), [(1, 0), (2, 1500), (7, 1500)])
 async def test_throttled_clients_connection_is_muted(version: int, throttle_ms: int) -> None:
-    """Versions without a throttle time have no field for it."""
+    """These versions have no field for the throttle time."""
     at = call(creation_request("a"), version)
     controller = Controller(created("a").replace(throttle_time_ms=1500))
     await finished(Forwarder(controller, 30.0).forward_request(creation_request("a"), at))
@@ -178,7 +178,7 @@ async def test_answer_waits_until_broker_knows_the_result(
 
 
 async def test_large_answer_is_not_parsed(autojump_clock) -> None:
-    """The client waits for the refused change only for a short time."""
+    """The client waits only briefly for the refused change."""
     names = [f"topic-{number}" for number in range(40)]
     request, response = (
         creation_request(*names),

@@ -1,4 +1,4 @@
-"""Items that go together: when, how many, and what becomes of them when the broker stops."""
+"""Batching of items: when they are sent together, how many, and what happens to them when the broker stops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimaran.broker.channels.gathering import IN_FLIGHT_MAX, Gathering
 
 
 class Broker:
-    """Takes items (a key and a number) until `gate` opens; answers each with its number."""
+    """A broker that accepts items (a key and a number) until `gate` opens, and answers each with its number."""
 
     def __init__(self) -> None:
         self.requests: list[list[tuple[str, int]]] = []
@@ -42,7 +42,7 @@ async def gathered(broker, nursery):
 
 
 async def begin(nursery, gathered, answers, *items):
-    """Asks all of them, in this order; returns when all wait."""
+    """Submits all items in this order; returns when all wait."""
 
     async def one(item):
         try:

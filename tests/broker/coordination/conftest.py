@@ -11,7 +11,7 @@ from trimaran.broker.coordination.loader import CoordinatorLoader
 
 @pytest.fixture
 def held_load(monkeypatch):
-    """Loads end when this is set."""
+    """Blocks loads until it is set."""
     may_finish = threading.Event()
     replay_into = CoordinatorLoader.replay_into
 

@@ -1,6 +1,6 @@
-"""A coordinator of another kind: counters, each forgotten after a minute without additions.
+"""A coordinator of counters, each of which is forgotten a minute after its last addition.
 
-The shard is all that a coordinator must bring, beside what its handlers do with it.
+A coordinator consists of only a shard and handlers that use it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ IDLE_MS = 60_000
 
 
 class Count(NamedTuple):
-    """A counter's value from now on; None, it is forgotten."""
+    """The new value of a counter; None removes it."""
 
     name: str
     value: int | None
 
 
 class CountSerde:
-    """Names that begin with a question mark are of a version to come."""
+    """Encodes counts. Names that begin with a question mark belong to a future version."""
 
     def encode(self, record: Count, now_ms: int) -> NewRecord:
         value = None if record.value is None else b"%d" % record.value
@@ -42,7 +42,7 @@ class CountSerde:
 
 
 class Forgotten(NamedTuple):
-    """The write of the shard at the expiry of a counter."""
+    """The write with which the shard removes an expired counter."""
 
     records: tuple[Count, ...]
     atomic: bool = True
@@ -58,18 +58,18 @@ class CounterShard:
         self._waiting: dict[PendingResponse[Any], tuple[str, int]] = {}
         self._effects = Effects[Count]()
 
-    # -- inputs of its own
+    # -- the shard's own requests
 
     def add(self, name: str, amount: int) -> Result[Count, int]:
         value = self.counts.get(name, 0) + amount
         return Result([Count(name, value)], value)
 
     def wait_for(self, name: str, value: int, token: PendingResponse[Any]) -> None:
-        """`token` is answered as soon as the count reaches this value."""
+        """Answers `token` when the count reaches this value."""
         self._waiting[token] = (name, value)
         self._tell()
 
-    # -- of the runtime
+    # -- called by the runtime
 
     def replay(self, offset: int, record: Count, producer: Producer | None = None) -> None:
         self.replayed.append((offset, record, producer))

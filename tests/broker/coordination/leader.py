@@ -1,4 +1,4 @@
-"""A partition of a coordinator's topic over a real log, with its leadership and its commits in the test's hands."""
+"""A partition of a coordinator's topic over a real log; the test controls its leadership and commits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_log(path: Path) -> PartitionLog:
 
 
 class Leader:
-    """A `CoordinatorPartition`; `holding` keeps the watermark where it is until `commit`."""
+    """A `CoordinatorPartition`; while `holding`, the watermark does not move until `commit`."""
 
     def __init__(self, log: PartitionLog, epoch: int) -> None:
         self.log = log
@@ -28,7 +28,7 @@ class Leader:
         self.high_watermark = Watermark(log.log_end_offset)
         self.holding = False
         self.failing: ErrorCode | None = None
-        self.left = 0  # appends without waiters
+        self.left = 0  # appends for which no request waits
 
     def append(
         self, records: memoryview, views: Sequence[BatchView], *, is_awaited: bool = True

@@ -24,7 +24,7 @@ PRODUCER = Producer(7, 0)
 
 
 def code_of(act: Callable[[], object]) -> ErrorCode:
-    """With which code it is refused."""
+    """Returns the error code of the refusal."""
     with pytest.raises(KafkaError) as caught:
         act()
     return caught.value.code
@@ -63,12 +63,12 @@ class Rig:
         return self.lead(epoch, index), await self.loaded(index)
 
     async def reload(self, index: int = 0) -> CounterShard:
-        """Another epoch, which finds what is in the log."""
+        """Begins another epoch, which loads what is in the log."""
         self.resign(index)
         self.lead(self.leaders[index].epoch + 1, index)
         return await self.loaded(index)
 
-    # -- what its handlers would do
+    # -- stands for the handlers
 
     def add(self, name: str, amount: int = 1, producer: Producer | None = None, index: int = 0):
         epoch = self.epoch(index)

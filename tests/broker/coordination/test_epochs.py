@@ -1,4 +1,4 @@
-"""The epochs of a shard, a test for each sentence: load, serve, close; and isolation from other epochs."""
+"""The life of a shard's epochs, one rule per test: load, serve, close, and isolation from other epochs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_nothing_is_served_where_another_broker_leads(tmp_path):
 
 
 def test_loaded_state_is_hidden_from_the_collector(monkeypatch):
-    """First the collected records of the log, as they are fed; then the shard's own objects, some at a time."""
+    """Records of the log are frozen as they are replayed, then the shard's own objects, a few at a time."""
     counted = []
     monkeypatch.setattr(loader, "LongLived", lambda: SimpleNamespace(add=counted.append))
     monkeypatch.setattr(loader, "ROWS_AT_ONCE", 2)
@@ -143,7 +143,7 @@ async def test_load_waiters_learn_whether_it_serves(tmp_path, held_load, ends):
 
 
 async def test_only_plain_batches_are_decoded_together(tmp_path, monkeypatch):
-    """Each of those may expand to a lot."""
+    """A compressed batch may expand greatly."""
     runs, decode = [], loader.decode_columns
     monkeypatch.setattr(
         loader, "decode_columns", lambda run: (runs.append(len(run)), decode(run))[1]
@@ -169,7 +169,7 @@ async def test_records_of_a_version_to_come_are_skipped(tmp_path):
 
 @pytest.mark.parametrize("is_transactional", [False, True])
 async def test_records_without_a_key_are_skipped(tmp_path, is_transactional):
-    """Compacted topics refuse them; a log may be older than that."""
+    """Compacted topics refuse them, but a log may be older than the topic's cleanup.policy."""
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
@@ -183,7 +183,7 @@ async def test_records_without_a_key_are_skipped(tmp_path, is_transactional):
 
 
 async def test_ended_epoch_stops_reading_its_log(tmp_path, monkeypatch):
-    """The log may be gone by then."""
+    """The log may have been removed by then."""
     reads, read = [], PartitionLog.read
     async with open_rig(tmp_path, load_buffer_bytes=1) as rig:
         await rig.serve()
@@ -249,7 +249,7 @@ async def test_unreplayable_log_fails_shard_until_next_epoch(tmp_path, caplog):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         await rig.serve(index=1)
-        rig.epoch().submit(Result([Count("a", -1)], None))  # "-1" is no count
+        rig.epoch().submit(Result([Count("a", -1)], None))  # "-1" is not a count
         rig.resign()
         with failures_expected(caplog):
             rig.lead(1)
@@ -263,7 +263,7 @@ async def test_unreplayable_log_fails_shard_until_next_epoch(tmp_path, caplog):
 
 
 async def test_failed_shard_is_reloaded_with_growing_pauses(tmp_path, caplog, autojump_clock):
-    """The leader stays the same; the log, or the disk, may be well again."""
+    """The leader does not change; the log or the disk may have recovered."""
     loads = []
 
     class Unreadable(CounterShard):
@@ -290,9 +290,8 @@ async def test_failed_shard_is_reloaded_with_growing_pauses(tmp_path, caplog, au
 
 
 class Unreliable:
-    """Shards that fail to load a given number of times; `loads` has the time of each attempt.
-
-    Time may run ahead of a load, which a thread does: what counts is when it begins.
+    """Shards that fail to load a given number of times; `loads` has the time of each attempt. Time may pass during a
+    load, which runs in a thread: the times of the starts are compared.
     """
 
     def __init__(self, rig):
@@ -308,7 +307,7 @@ class Unreliable:
         return CounterShard()
 
     async def fail(self, times):
-        """Runs until it has failed `times` times and is loaded."""
+        """Runs until the load has failed `times` times and then succeeded."""
         self.loads.clear()
         self.failures = times
         current = self._rig.runtime._current[0]
@@ -343,7 +342,7 @@ async def test_long_serving_shard_is_reloaded_soon(tmp_path, caplog, autojump_cl
             await shards.fail(3)
             await trio.sleep(61)
             failed_at, served = trio.current_time(), rig.epoch()
-            served.active().replayed = None  # a mistake of ours
+            served.active().replayed = None  # a bug in the shard
             with pytest.raises(AttributeError):
                 rig.add("a")
             await rig.runtime._current[0].wait_not(served)
@@ -365,7 +364,7 @@ async def test_nonempty_load_is_logged(tmp_path, caplog):
 async def test_shard_diverged_from_its_log_is_reloaded(tmp_path, caplog, autojump_clock):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
-        shard.replayed = None  # a mistake of ours
+        shard.replayed = None  # a bug in the shard
         with failures_expected(caplog):
             with pytest.raises(AttributeError):
                 rig.add("a")
@@ -387,11 +386,11 @@ async def test_failed_shard_is_not_reloaded_after_leadership(tmp_path, caplog, a
         assert not rig.runtime.epochs
 
 
-# -- one epoch after the other
+# -- successive epochs
 
 
 async def test_epoch_loads_after_previous_has_unwound(tmp_path, held_load, monkeypatch):
-    """Threads included: what the old one reads would be read while the new one writes."""
+    """Its threads must have ended, too; otherwise the new epoch would write while the old one reads."""
     made = []
     init = CounterShard.__init__
 
@@ -477,7 +476,7 @@ async def test_closed_shard_answers_nothing_though_still_led(tmp_path):
 
 
 async def test_epoch_without_leadership_writes_nothing(tmp_path):
-    """The end of the leadership may be reported a moment after it is visible in the log."""
+    """The end of the leadership may be announced slightly after the partition has lost it."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.high_watermark.close()
@@ -499,7 +498,7 @@ async def test_no_timer_of_an_ended_epoch_goes_off(tmp_path, autojump_clock):
 
 
 async def test_tasks_due_at_epoch_end_are_dropped(tmp_path, caplog):
-    """Its tasks are awake already, one for a commit, one for a deadline."""
+    """Two of its tasks are already runnable, one for a commit, one for a deadline."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         rig.add("a")
@@ -548,7 +547,7 @@ async def test_waiter_fails_when_broker_stops(tmp_path):
 
 
 async def test_shard_that_cannot_replay_its_write_closes(tmp_path, monkeypatch, caplog):
-    """State and log no longer match. The partition continues: its records are in the log anyway."""
+    """State and log no longer match. The partition itself continues: the records are in its log."""
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
 
@@ -567,16 +566,16 @@ async def test_shard_that_cannot_replay_its_write_closes(tmp_path, monkeypatch, 
 
 
 async def test_replay_failures_are_logged_with_cause(tmp_path, caplog, autojump_clock):
-    """A record that cannot be loaded, and one that cannot be replayed when it was written."""
+    """One record cannot be loaded, another cannot be replayed when it is written."""
     async with open_rig(tmp_path) as rig:
         await rig.serve()
-        rig.epoch().submit(Result([Count("a", -1)], None))  # "-1" is no count
+        rig.epoch().submit(Result([Count("a", -1)], None))  # "-1" is not a count
         rig.resign()
         rig.lead(1)
         await until_failed(rig)
         await trio.testing.wait_all_tasks_blocked()
         _, shard = await rig.serve(index=1)
-        shard.replayed = None  # a mistake of ours
+        shard.replayed = None  # a bug in the shard
         with pytest.raises(AttributeError):
             rig.add("b", index=1)
     with_cause = {event_of(record) for record in caplog.records if record.exc_info}

@@ -1,6 +1,4 @@
-"""The records that a shard gets from a log: those of a naive twin, however the log is cut into pieces; and the reading
-of the log.
-"""
+"""Records that a shard loads from a log: they equal those of a naive twin wherever the log is cut into pieces."""
 
 from __future__ import annotations
 
@@ -28,7 +26,9 @@ PRODUCERS = (7, 8, 9)
 
 
 class Log:
-    """A random log, and in `effective` and `open` what counts of it, by offset: (offset, producer, key, value)."""
+    """A random log; `effective` and `open` hold its committed and pending records, by offset: (offset, producer, key,
+    value).
+    """
 
     def __init__(self, path, seed):
         self.random = random.Random(seed)
@@ -90,7 +90,7 @@ class Log:
 
 
 def expected_of(log, *, compacted):
-    """The rows that are of no open transaction, and the others, each in the order of the log."""
+    """Returns the rows outside of open transactions and those inside, both in log order."""
     effective = sorted(row for row in log.effective if row[2] is not None)
     open_rows = sorted(row for rows in log.open.values() for row in rows if row[2] is not None)
     if compacted:
@@ -107,7 +107,7 @@ def expected_of(log, *, compacted):
 
 
 def replayed_of(rows, open_rows):
-    """As the shard is given them, without records of a version to come."""
+    """Returns the records as the shard replays them, without those of a future version."""
     plain = [(offset, None, key, value) for offset, key, value in rows]
     serde = CountSerde()
     return [
@@ -138,7 +138,7 @@ def test_shard_loads_same_records_as_naive_twin(tmp_path, seed, compacted):
     loader.replay_into(by_rows, taken.extend)
     assert taken == rows
     assert by_rows.replayed == replayed_of([], open_rows)
-    # Markers are no records of the shard's.
+    # Markers are not records of the shard.
     assert loader.record_count == log.count
     log.leader.log.close()
 
@@ -156,7 +156,7 @@ def test_rows_are_loaded_a_thousand_at_a_time(count):
 
 
 class Source:
-    """A log from `start` on, of one record with an offset each, that notes how it is read."""
+    """A log from `start` on with one record per offset, which notes how it is read."""
 
     def __init__(self, start, end, *, ends_at=None):
         self.log_start_offset, self.log_end_offset = start, end
@@ -236,7 +236,7 @@ async def test_uncompacted_topic_yields_every_row(monkeypatch):
         assert shard.replayed == [(offset, Count("0", 1), None) for offset in offsets]
 
 
-# -- writes that are not committed yet
+# -- writes that are not yet committed
 
 
 def test_writes_commit_and_expire_in_order():

@@ -1,4 +1,4 @@
-"""Waiting for shards that load: their partitions, and the timeout."""
+"""Requests that wait for shards to load: by partition, and with a timeout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 @pytest.fixture
 def rig(tmp_path):
-    """Nothing runs, so both shards keep loading; the test makes the first one serve."""
+    """Returns a rig that runs nothing: both shards keep loading until the test makes the first one serve."""
     rig = Rig(tmp_path)
     for index in (0, 1):
         rig.lead(index=index)

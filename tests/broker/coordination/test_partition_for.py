@@ -1,4 +1,4 @@
-"""The partition of a key is the one that Apache Kafka puts it in."""
+"""Keys map to the same partition as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trimaran.broker.coordination.runtime import partition_for
 
 @pytest.mark.parametrize(
     ("group", "partition"),
-    # As Apache Kafka 4.3.0 has them.
+    # Values computed by Apache Kafka 4.3.0.
     [("pair", 28), ("static", 38), ("gone", 5), ("simple", 26), ("txn", 6)],
 )
 def test_groups_are_where_kafka_has_them(group, partition):

@@ -1,4 +1,4 @@
-"""Guarantees to a shard while it serves: writes, responses, time."""
+"""Guarantees to a serving shard: writes, responses, time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_reader_awaits_a_commit_without_other_waiters(tmp_path):
 
 
 async def test_loaded_records_are_returned_once_committed(tmp_path):
-    """A new leader has all that was committed, but does not know yet how far that reaches."""
+    """A new leader has all committed records, but does not know the high watermark yet."""
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         rig.add("a")
@@ -146,7 +146,7 @@ async def test_a_record_is_replayed_with_its_offset(tmp_path):
     [(None, E.NONE), (E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE)],
 )
 async def test_outcome_of_write_is_applied_at_once(tmp_path, monkeypatch, failure, outcome):
-    """A shard may answer a request because its own write is committed, or has failed."""
+    """The outcome of its own write may allow a shard to answer a request."""
     pending = PendingResponse()
     monkeypatch.setattr(
         CounterShard,
@@ -184,7 +184,7 @@ async def test_outcome_of_late_commit_is_applied_with_it(tmp_path, monkeypatch):
 
 
 def write(rig, name):
-    """The shard writes by itself that a counter is forgotten."""
+    """Lets the shard write, without a request, that a counter is removed."""
     forgotten = Forgotten((Count(name, None),))
     rig.epoch().step(lambda shard, _at: shard._effects.writes.append(forgotten))
 
@@ -239,7 +239,7 @@ async def test_thousands_of_follow_ups_start_in_turns(tmp_path, monkeypatch):
 
 
 async def test_follow_up_of_immediate_commit_follows_the_answers(tmp_path):
-    """That is when the slice of requests ends; without it two more turns of the loop would pass."""
+    """The answers go out at the end of the slice of requests; without this rule two more turns of the loop would pass."""
     begun = []
 
     async def follow_up(_epoch, name):
@@ -310,7 +310,7 @@ async def test_a_follow_up_ends_with_the_epoch(tmp_path):
         assert ended == ["begun"]
 
 
-# -- responses at the wire
+# -- responses on the wire
 
 
 # -- writes
@@ -375,7 +375,7 @@ async def test_batches_before_refused_one_take_effect(tmp_path):
         assert pending.ready()
 
 
-# -- time, and what a shard writes by itself
+# -- time, and writes without a request
 
 
 async def test_a_shard_is_woken_at_its_deadline(tmp_path, autojump_clock):
@@ -450,7 +450,7 @@ async def test_shard_learns_when_its_write_fails(tmp_path):
 
 @pytest.mark.parametrize("other_deadline", [None, 1, 100])
 async def test_shard_learns_once_of_uncommitted_write(tmp_path, autojump_clock, other_deadline):
-    """Whatever else it has a deadline for."""
+    """This holds whatever other deadlines it has."""
     async with open_rig(tmp_path, commit_timeout_ms=2_000) as rig:
         leader, shard = await rig.serve()
         rig.add("a")

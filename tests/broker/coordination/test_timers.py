@@ -40,7 +40,7 @@ def test_heartbeats_cost_no_heap():
 
 
 def test_stale_timers_are_removed_together_when_prevailing():
-    """Rebuilding the heap each time would cost as much as all timers together."""
+    """Rebuilding the heap for each one would cost as much as all timers together."""
     timers, count = Timers(), 100
     for key in range(count):
         timers.set(key, 1000.0)

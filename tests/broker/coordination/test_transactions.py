@@ -130,7 +130,7 @@ async def test_a_producer_of_an_older_epoch_writes_nothing(tmp_path):
 
 
 async def test_a_marker_that_is_refused_completes_nothing(tmp_path):
-    """From transaction version 2 on its epoch is above that of the records (KIP-890)."""
+    """From transaction version 2 on, a marker's epoch is above that of the records (KIP-890)."""
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         rig.add("a", producer=PRODUCER)
@@ -142,8 +142,9 @@ async def test_a_marker_that_is_refused_completes_nothing(tmp_path):
 
 
 async def test_marker_is_refused_during_load_and_afterwards(tmp_path, held_load):
-    """Appended after the part that is being loaded, it would never be replayed. A transaction coordinator asks
-    again."""
+    """A marker that is appended behind the part being loaded would never be replayed. A transaction coordinator
+    retries.
+    """
     async with open_rig(tmp_path) as rig:
         leader = rig.lead()
         await trio.testing.wait_all_tasks_blocked()
@@ -166,7 +167,7 @@ def test_newest_record_of_key_is_identified(producers):
 
 
 class Twin:
-    """Pending records as a list in the order of the log, looked through every time."""
+    """Keeps pending records as a list in log order and scans it for each query."""
 
     def __init__(self) -> None:
         self.records: list[tuple[int, int, str]] = []
@@ -188,7 +189,7 @@ class Twin:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_pending_records_are_those_of_a_naive_twin(seed):
-    """Counted by key and weighed by value, too: each record has a weight of its own."""
+    """They are also counted by key and summed by weight: each record has a different weight."""
     rng, twin = random.Random(seed), Twin()
     pending = PendingTransactions(part_of=lambda key: key == "a", weigh=lambda value: 10 * value)
     for offset in range(300):

@@ -1,4 +1,4 @@
-"""Fetch requests of consumers and followers, and what is in their answers."""
+"""Fetch requests of consumers and followers, and helpers that read the responses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def ask(harness, message, version=VERSION):
 
 
 async def ask_one(harness, *partitions, version=VERSION, **fields):
-    """The answer for the only partition."""
+    """Returns the response for the only partition."""
     response = await ask(harness, request(*partitions, **fields), version)
     [answered] = response.responses
     [data] = answered.partitions
@@ -53,7 +53,7 @@ async def ask_one(harness, *partitions, version=VERSION, **fields):
 
 
 def fetch_of(harness, *partitions, in_session=False, **terms):
-    """A fetch of partitions of `t` that has not looked yet, its reader, and its slots."""
+    """Returns a fetch of partitions of `t` that has not read yet, its reader, and its slots."""
     reader, asked = FetchReader(in_session=in_session), FetchTopic(topic="t", partitions=[])
     slots = [Slot(reader, asked, partition, upto_end=False) for partition in partitions]
     reader.changed.update(dict.fromkeys(slots))
@@ -63,7 +63,7 @@ def fetch_of(harness, *partitions, in_session=False, **terms):
 
 
 def sizes(response):
-    """Partition index to bytes of records, in the order of the answer."""
+    """Returns the bytes of records by partition index, in response order."""
     return {
         data.partition_index: data.records.size if data.records else 0
         for answered in response.responses
@@ -72,7 +72,7 @@ def sizes(response):
 
 
 def fill(harness, *indexes, values=(b"a",)):
-    """One batch a value in each of the partitions; returns the size of a batch of one byte."""
+    """Appends one batch per value to each of the partitions; returns the size of a batch with a value of one byte."""
     for index in indexes:
         for value in values:
             append(harness, value, index=index)

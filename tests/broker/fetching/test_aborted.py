@@ -1,4 +1,6 @@
-"""Tens of thousands of aborts under one long transaction: each fetch looks at few of them, some at a time."""
+"""Tens of thousands of aborted transactions inside one long transaction: each fetch examines few of them, some at a
+time.
+"""
 
 import pytest
 
@@ -19,7 +21,7 @@ FIRST = build_batch([NewRecord(None, b"", 1000)])
 
 @pytest.fixture
 def harness(tmp_path):
-    """One batch in the long transaction, then many aborts in one large batch, then the end of the long one."""
+    """Appends a batch of the long transaction, a large batch of aborted ones, and the end of the long one."""
     harness = open_broker(tmp_path)
     behind = build_batch([NewRecord(None, b"", 1000)] * (2 * ABORTS + 1))
     data = memoryview(bytearray(FIRST + behind))
@@ -78,7 +80,7 @@ async def test_log_truncated_during_abort_search_answers_nothing(harness):
 
 
 async def test_records_expired_before_abort_listing_are_not_sent(harness):
-    """Their file is still open, and without the list they would look committed."""
+    """Their segment's file is still open, and without the list they would look committed."""
     log = harness.leader().log
     fetch, _, slots = fetch_of(harness, wanted(), isolation_level=1)
     started(fetch.poll())

@@ -1,6 +1,7 @@
-"""Fetch sessions while leaders move (KIP-227, KIP-951): hints alone lead a consumer, and it misses and repeats nothing.
+"""Fetch sessions while leaders move (KIP-227, KIP-951): a consumer follows only the hints in responses, and neither
+misses nor repeats a record.
 
-The consumer uses metadata only to see that a partition has come back, as one does that has moved elsewhere with it.
+The consumer reads metadata only to learn that a partition has moved back to this broker.
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ async def assert_each_record_once(path, steps):
     for index in range(PARTITIONS):
         cluster.lead(index, HERE)
         consumer.found_here(index)
-    for _ in range(4):  # an eviction, an old epoch, what there is, and what is left
+    for _ in range(4):  # an eviction, an old epoch, available records, and the remaining ones
         await consumer.poll()
     assert consumer.received == cluster.counts
     cluster.harness.directory.close(broker_epoch=1)
 
 
 class _Cluster:
-    """Broker `HERE` with what it leads or follows; `counts` records are in each partition."""
+    """Broker `HERE` and the partitions that it leads or follows; each partition has `counts` records."""
 
     def __init__(self, path) -> None:
         self.harness = open_harness(path, trimaran_log_fsync="none")
@@ -105,7 +106,7 @@ class _Cluster:
 
 
 class _Consumer:
-    """Names the leader epoch that it knows in each request, and learns of others from answers."""
+    """A consumer that sends the leader epoch that it knows in each request, and learns of later ones from responses."""
 
     def __init__(self, cluster) -> None:
         self._cluster = cluster
@@ -116,12 +117,12 @@ class _Consumer:
         self._sent: dict[int, tuple[int, int]] = {}
 
     def found_here(self, index):
-        """Metadata says so."""
+        """Makes the consumer read from the metadata that `HERE` leads the partition."""
         self._elsewhere.discard(index)
         self._epochs[index] = self._cluster.epochs[index]
 
     def wrap(self):
-        """As after two thousand million requests."""
+        """Sets the session epoch as after two billion requests."""
         session = self._cluster.harness.context.fetch_sessions._sessions.get(self.session_id)
         if session is not None:
             session.epoch = self._epoch = EPOCH_MAX

@@ -1,4 +1,4 @@
-"""The rules of Fetch answers, a test for each: divergence of logs, the current leader, the layout of an answer."""
+"""The rules of Fetch responses, one test each: diverging logs, the current leader, the layout of a response."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def harness(tmp_path):
 @pytest.mark.parametrize(
     ("last_epoch", "offset", "expected"),
     [
-        (0, 2, None),  # up to where the epoch ends here
+        (0, 2, None),  # where the epoch ends here
         (0, 3, (0, 2)),
         (0, 9, (0, 2)),
         (1, 2, (0, 2)),  # an epoch that this log does not have
@@ -47,7 +47,7 @@ def harness(tmp_path):
     ],
 )
 async def test_reader_learns_end_of_its_epoch(harness, last_epoch, offset, expected):
-    """KIP-595: and is given nothing until it has cut its log."""
+    """KIP-595: it receives no records until it has truncated its log."""
     fill(harness, 0, values=(b"a", b"b"))
     harness.set_image(topic("t", partition(leader_epoch=2)), brokers=BROKERS)
     fill(harness, 0, values=(b"c", b"d"))
@@ -111,7 +111,7 @@ async def test_an_error_comes_without_numbers(harness):
     [(-1, 0), (0, ErrorCode.FENCED_LEADER_EPOCH), (1, 0), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
 async def test_session_is_bound_to_its_named_epoch(harness, named, code):
-    """Also where it has listened to the partition for long."""
+    """This holds even if the session has watched the partition for a long time."""
     first = await ask(harness, request(wanted(current_leader_epoch=0), epoch=0))
     harness.set_image(topic("t", partition(leader_epoch=1, partition_epoch=1)), brokers=BROKERS)
     again = request(wanted(current_leader_epoch=named), session_id=first.session_id, epoch=1)
@@ -178,7 +178,7 @@ async def test_fetch_beyond_unused_partition_is_out_of_range(harness):
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-# -- the shape of an answer
+# -- the layout of a response
 
 
 async def test_full_fetch_is_answered_in_request_order(harness):
@@ -194,7 +194,7 @@ async def test_full_fetch_is_answered_in_request_order(harness):
 
 @pytest.fixture
 def transaction(tmp_path):
-    """A log that was just opened: a record, and another one of a transaction that is open."""
+    """Opens a log with a record, and a second one in an open transaction."""
     before = open_harness(tmp_path)
     before.set_image(topic("t", partition()), brokers=BROKERS)
     append(before, b"a")
@@ -214,7 +214,7 @@ async def test_read_committed_stops_at_open_transaction(transaction):
 
 
 async def test_read_uncommitted_learns_known_last_stable_offset(transaction):
-    """A log is not scanned for readers that do not use it."""
+    """A log is not scanned for readers that do not need the last stable offset."""
     data = await ask_one(transaction, wanted(0, 1))
     assert (data.high_watermark, data.last_stable_offset) == (2, 2)
     assert data.records.size > 0
@@ -234,7 +234,7 @@ async def test_diverging_reader_also_learns_last_stable_offset(transaction):
 
 
 async def test_only_read_committed_gets_aborted_transactions(harness):
-    """None unless it was requested; otherwise a list, which may be empty."""
+    """The field is null for other readers; for read_committed it is a list, which may be empty."""
     fill(harness, 0)
     assert (await ask_one(harness, wanted())).aborted_transactions is None
     for offset in (0, 1):

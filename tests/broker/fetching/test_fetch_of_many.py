@@ -1,4 +1,4 @@
-"""A fetch of many partitions pauses after each, and reads nothing that it does not return."""
+"""A fetch of many partitions pauses after each one, and reads only what it returns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fetch_of(harness, count=COUNT, **terms):
 
 
 def has_records(answer):
-    """Partition index to whether it is given records."""
+    """Returns, by partition index, whether the response has records."""
     return {
         data.partition_index: bool(data.records)
         for each_topic in answer
@@ -48,7 +48,7 @@ async def test_poll_pauses_after_each_partition(harness):
 
 @pytest.mark.parametrize(("least", "counted"), [(COUNT, [COUNT] + [1] * COUNT), (COUNT + 1, [])])
 async def test_large_requests_are_frozen_for_the_collector(harness, monkeypatch, least, counted):
-    """All slots first, then the result of each."""
+    """All slots are frozen first, then the result of each."""
     noted = []
     monkeypatch.setattr(fetching, "FROZEN_ELEMENTS_MIN", least)
     monkeypatch.setattr(fetching, "LongLived", lambda: SimpleNamespace(add=noted.append))
@@ -57,7 +57,7 @@ async def test_large_requests_are_frozen_for_the_collector(harness, monkeypatch,
 
 
 async def test_released_fetch_reads_no_more_slots(harness):
-    """The next request of the session reads all of them."""
+    """The session's next request reads all of them."""
     fetch, reader, slots = fetch_of(harness)
     fetch.release()
     started(fetch.poll())
@@ -102,7 +102,7 @@ async def test_fetch_released_during_check_gives_all_slots_back(tmp_path):
 
 @pytest.mark.parametrize("count", [2, COUNT])
 async def test_changed_permissions_restart_the_poll(harness, count):
-    """Nothing is returned of topics that have become forbidden."""
+    """The response has no records of topics that have become forbidden."""
     forbidden = set()
     fill(harness, *range(COUNT))
     fetch, _, slots = fetch_of(harness, count, may_read=lambda name: name not in forbidden)

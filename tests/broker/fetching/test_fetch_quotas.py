@@ -1,4 +1,4 @@
-"""Fetches of clients are bounded and charged; those of followers are neither, so that replication never waits."""
+"""Client fetches are limited and charged against quotas; follower fetches are not, so that replication never waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimaran.wire.errors import ErrorCode
 
 
 class Quotas:
-    """Quotas of fetches: the charged bytes, and the seconds that a client has to wait then."""
+    """Fetch quotas: notes the charged bytes, and returns the seconds that the client must wait."""
 
     def __init__(self, *, is_set=True):
         self.fetch = SimpleNamespace(is_set=is_set)
@@ -49,7 +49,7 @@ def harness(tmp_path):
 
 
 async def ask(harness, quotas, *partitions, **fields):
-    """The answer, and the call that it was for."""
+    """Returns the response, and the call that it belongs to."""
     message = through_wire(request(*partitions, **fields), VERSION)
     asked = call(message, VERSION)
     context = replace(harness.context, quotas=quotas)

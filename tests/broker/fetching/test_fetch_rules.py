@@ -1,4 +1,4 @@
-"""The rules of one Fetch, a test for each: how much is given, up to where, when it is enough."""
+"""The rules of one Fetch, one test each: how much it returns, up to which offset, and when it responds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def harness(tmp_path):
 
 
 def looks_of(monkeypatch):
-    """The partitions that leaders look at from now on for followers."""
+    """Returns the partitions that leaders examine from now on for followers."""
     looks = []
     real = PartitionLeader.record_fetch
 
@@ -70,7 +70,7 @@ async def test_records_of_answer_are_limited_to_request(harness):
 
 
 async def test_only_first_records_may_exceed_the_limit(harness):
-    """KIP-74: otherwise no reader could get a batch that is larger than the limits."""
+    """KIP-74: otherwise no reader could receive a batch that is larger than its limits."""
     fill(harness, 0, 1, values=(b"x" * 500,))
     found = sizes(await ask(harness, request(wanted(0, max_bytes=1), wanted(1, max_bytes=1))))
     assert found[0] > 500
@@ -81,7 +81,7 @@ async def test_only_first_records_may_exceed_the_limit(harness):
 
 @pytest.mark.parametrize("limits", [{"max_bytes": 0}, {"max_bytes": -1}])
 async def test_fetch_of_zero_bytes_gets_first_records(harness, limits):
-    """KIP-74, of the whole answer and of a partition."""
+    """KIP-74, for limits of the response and of a partition."""
     fill(harness, 0)
     assert (await ask_one(harness, wanted(), **limits)).records.size > 0
     assert (await ask_one(harness, wanted(**limits))).records.size > 0
@@ -106,7 +106,7 @@ async def test_partition_with_unknown_watermark_takes_no_room(harness):
 
 
 async def test_old_clients_learn_too_large_message_at_once(harness):
-    """Before KIP-74 they asked again with more room."""
+    """Before KIP-74 a client retried with a larger limit."""
     fill(harness, 0, values=(b"x" * 500,))
     message = request(wanted(max_bytes=50), max_wait_ms=60_000)
     with trio.fail_after(5):
@@ -117,7 +117,7 @@ async def test_old_clients_learn_too_large_message_at_once(harness):
 
 
 async def test_unreached_partition_comes_first_next_time(harness):
-    """Otherwise a busy partition would starve the others of its session."""
+    """Otherwise a busy partition would starve the others in its session."""
     fill(harness, 0, 1, 2)
     partitions = [wanted(index) for index in range(3)]
     first = await ask(harness, request(*partitions, epoch=0, max_bytes=1))
@@ -128,7 +128,7 @@ async def test_unreached_partition_comes_first_next_time(harness):
     assert given == [[0], [1], [2], [0], [1], [2]]
 
 
-# -- when it is enough
+# -- when a fetch responds
 
 
 async def test_answer_waits_for_min_bytes(harness):
@@ -163,7 +163,7 @@ async def test_records_examined_twice_are_counted_once(harness, autojump_clock):
 
 
 async def test_error_is_returned_at_once(harness):
-    """However little there is of the others."""
+    """An error ends the wait however few records the other partitions have."""
     for message in (
         request(wanted(0), wanted(9), max_wait_ms=60_000),
         request(wanted(9), wanted(0), max_wait_ms=60_000),
@@ -173,7 +173,7 @@ async def test_error_is_returned_at_once(harness):
 
 
 async def test_watermark_alone_does_not_wake_follower(harness, autojump_clock):
-    """It learns of it with the next response: with new records, or at the end of its wait."""
+    """The follower learns of it in its next response: with new records, or at the end of its wait."""
     harness.set_image(topic("t", partition((11, 12, 13))), brokers=BROKERS)
     fill(harness, 0)
     first = await ask(harness, request(wanted(0, 1), follower=12, epoch=0))
@@ -226,7 +226,7 @@ async def test_records_that_come_before_the_wait_end_it(harness, autojump_clock)
     assert trio.current_time() == began
 
 
-# -- up to where
+# -- up to which offset
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ async def test_offsets_between_log_start_and_end_are_valid(harness, offset, code
 
 
 async def test_a_consumer_between_watermark_and_end_waits(harness):
-    """It has read from the leader before; nothing is wrong with its offset."""
+    """It has read from the leader before, so its offset is valid."""
     fill(harness, 0)
     append(harness, b"b")
     data = await ask_one(harness, wanted(0, 2))
@@ -254,7 +254,7 @@ async def test_a_consumer_between_watermark_and_end_waits(harness):
 
 
 async def test_known_committed_records_are_readable_early(harness):
-    """P7: a new leader does not know yet whether the rest was."""
+    """P7: a new leader does not know yet whether the later ones were committed."""
     harness.set_image(topic("t", partition((11, 12, 13))), brokers=BROKERS)
     fill(harness, 0, values=(b"a", b"b"))
     for follower in (12, 13):
@@ -295,7 +295,7 @@ async def test_an_idle_partition_of_a_session_costs_nothing(harness, monkeypatch
     [(ErrorCode.KAFKA_STORAGE_ERROR, True), (ErrorCode.OFFSET_OUT_OF_RANGE, False)],
 )
 async def test_unreadable_records_are_examined(harness, monkeypatch, code, noted):
-    """P17: this replica may have to make room for another."""
+    """P17: this replica may have to give way to another."""
     fill(harness, 0)
     held = harness.partitions.find(TopicPartition("t", 0))
     suspected = []
@@ -331,7 +331,7 @@ async def test_fetch_updates_progress_of_follower(harness):
 
 
 async def test_follower_repeating_its_offset_is_noted(harness):
-    """P17; consumers are not counted."""
+    """P17; repeated offsets of consumers do not count."""
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     fill(harness, 0)
     leader, suspected = harness.leader(), []

@@ -1,4 +1,4 @@
-"""Traffic counters of a topic for a fetch: requests, their failures, and bytes by recipient."""
+"""Traffic counters of a topic for fetches: requests, failures, and bytes by kind of reader."""
 
 from __future__ import annotations
 

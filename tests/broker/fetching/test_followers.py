@@ -1,4 +1,6 @@
-"""KIP-392: a leader names a follower in the consumer's rack, and followers serve below their own high watermark."""
+"""KIP-392: a leader names a follower in the consumer's rack, and followers serve records below their own high
+watermark.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ async def test_client_without_follower_in_rack_uses_leader(harness, rack):
 
 
 async def test_client_in_leaders_rack_or_none_uses_leader(harness):
-    """Followers in the same rack, or with a rack without a name, are no nearer."""
+    """A follower in the leader's rack, or with an empty rack name, is no nearer."""
     racks = {11: "a", 12: "a", 13: ""}
     lead(harness, racks)
     followed(harness, 2, 12)
@@ -83,7 +85,7 @@ async def test_follower_is_preferred_only_within_its_log(harness):
 
 @pytest.mark.parametrize("changes", [{"fenced": True}, {"listeners": ()}, None], ids=str)
 async def test_unreachable_follower_is_not_preferred(harness, changes):
-    """It is fenced, does not listen where the client comes from, or its registration has gone."""
+    """It is fenced, has no listener of the client's name, or is no longer registered."""
     lead(harness)
     followed(harness, 2, 12)
     assert await preferred(harness, "b") == 12
@@ -103,7 +105,7 @@ async def test_unregistered_leader_still_names_followers(harness):
 
 
 async def test_redirected_reader_is_informed_at_once_and_repeatedly(harness):
-    """Also in a session; and it leaves the others room for their first records."""
+    """This holds in sessions too, and the redirected partition uses none of the response's byte limit."""
     lead(harness)
     followed(harness, 2, 12)
     fill(harness, 1)
@@ -121,14 +123,14 @@ async def test_redirected_reader_is_informed_at_once_and_repeatedly(harness):
 
 
 async def test_follower_redirects_no_clients(harness):
-    """A follower redirects no client, not even to its leader in the client's rack."""
+    """It redirects no client, not even to its leader in the client's rack."""
     follow(harness)
     data = await ask_one(harness, wanted(0), rack_id="b")
     assert (data.preferred_read_replica, data.records.end_offset) == (-1, 1)
 
 
 async def test_session_is_woken_by_followers_first_records(harness):
-    """There was no log to read before."""
+    """Before them there was no log to read."""
     harness.set_image(topic("t", partition((12, 11), leader_epoch=4)), brokers=BROKERS)
     opened = await ask(harness, request(wanted(0), epoch=0))
     follow(harness)
@@ -153,7 +155,7 @@ async def test_clients_of_old_read_from_the_leader(harness):
 
 
 def follow(harness):
-    """Two records here, of which one is known to be committed."""
+    """Follows with two records, one of which is known to be committed."""
     harness.set_image(topic("t", partition((12, 11), leader_epoch=4)), brokers=BROKERS)
     follower = harness.partitions.find(TopicPartition("t", 0)).open_follower()
     for offset in range(2):

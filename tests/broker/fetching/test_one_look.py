@@ -30,7 +30,7 @@ def harness(tmp_path):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Offset and bytes of reads from logs."""
+    """Notes the offset and bytes of each read of a log."""
     asked, read = [], PartitionLog.read
 
     def noted(self, offset, max_bytes, **terms):
@@ -91,8 +91,8 @@ async def test_empty_parts_of_results_are_shared(harness):
     [
         (50, 50, 0, True),
         (50, 51, 0, True),
-        (51, 50, 0, False),  # it may have room in the next answer
-        (50, 50, 1, False),  # nothing is too large
+        (51, 50, 0, False),  # it may fit into the next response
+        (50, 50, 1, False),  # no record is too large
     ],
 )
 async def test_too_large_message_is_reported_for_own_limit(harness, wished, room, offset, is_told):
@@ -105,7 +105,7 @@ async def test_too_large_message_is_reported_for_own_limit(harness, wished, room
     assert data.records == (OVERFLOW if is_told else b"")
 
 
-# -- what is kept
+# -- the kept result
 
 
 async def test_unknown_end_is_examined_by_next_request(harness):
@@ -133,7 +133,7 @@ async def test_leader_opens_log_for_its_first_consumer(harness):
 
 
 async def test_slot_listens_only_to_its_latest_partition(harness):
-    """And of no other: that one holds it no more."""
+    """It no longer listens to the previous partition, which holds no reference to it."""
     reader = FetchReader(in_session=True)
     slot = Slot(reader, FetchTopic(topic="t", partitions=[]), wanted(0), upto_end=False)
     first, second = (harness.partitions.find(TopicPartition("t", index)) for index in range(2))

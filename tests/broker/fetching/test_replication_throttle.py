@@ -1,4 +1,4 @@
-"""Answers of a leader to throttled followers (KIP-73): nothing for lagging ones, once the rate is exceeded."""
+"""A leader's responses to throttled followers (KIP-73): lagging ones receive no records while the rate is exceeded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def harness(tmp_path):
 
 
 async def bytes_sent(harness, follower, **fields):
-    """Bytes of each partition."""
+    """Returns the bytes sent of each partition."""
     asked = request(wanted(0), wanted(1), follower=follower, **fields)
     return list(sizes(await ask(harness, asked)).values())
 

@@ -1,4 +1,4 @@
-"""The rules of fetch sessions at the leader (KIP-227), a test for each: eviction, and the end of a session."""
+"""The rules of fetch sessions at the leader (KIP-227), one test each: eviction, and the end of a session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 BY_ID, BY_NAME = 18, 12
-IDLE_SECONDS = 120  # Kafka's
+IDLE_SECONDS = 120  # Kafka's value
 
 
 def wanted(index=0, offset=0, **fields):
@@ -57,7 +57,7 @@ async def ask(harness, message, version=BY_ID, on=None):
 
 
 def found(response):
-    """Partition index to (error, size of records)."""
+    """Returns (error, size of records) by partition index."""
     return {
         data.partition_index: (data.error_code, data.records.size if data.records else 0)
         for answered in response.responses
@@ -72,7 +72,7 @@ def harness(tmp_path):
     return harness
 
 
-# -- who makes room for whom
+# -- which session evicts which
 
 
 def cached(sessions, session):
@@ -102,20 +102,20 @@ def opened(sessions, size, *, follower=False, now=0.0):
 @pytest.mark.parametrize(
     ("is_follower", "size", "by_follower", "by_size", "after", "makes_room"),
     [
-        # within two minutes: the larger for the smaller, not for an equal
+        # within two minutes: the larger replaces the smaller, not an equal one
         (False, 2, False, 1, 0, False),
         (False, 2, False, 2, 0, False),
         (False, 2, False, 3, 0, True),
-        # a follower for a consumer, of whatever size
+        # a follower replaces a consumer of any size
         (False, 2, True, 1, 0, True),
-        # never a consumer for a follower
+        # a consumer never replaces a follower
         (True, 2, False, 9, 0, False),
         (True, 2, False, 9, IDLE_SECONDS - 1, False),
-        # followers among each other by size
+        # followers replace each other by size
         (True, 2, True, 1, 0, False),
         (True, 2, True, 2, 0, False),
         (True, 2, True, 3, 0, True),
-        # after two minutes any other session may replace it
+        # after two minutes any session may be replaced
         (False, 2, False, 1, IDLE_SECONDS - 1, False),
         (False, 2, False, 1, IDLE_SECONDS, True),
         (True, 2, False, 1, IDLE_SECONDS, True),
@@ -186,7 +186,7 @@ def test_session_update_takes_steps_and_ends_cleanly():
 
 
 def test_ids_are_positive_and_unique(monkeypatch):
-    """Session ids are any positive numbers of 32 bits."""
+    """Session ids are positive 32-bit numbers."""
     drawn = {(1 << 31) - 1: [0, 0, EPOCH_MAX - 1]}
     monkeypatch.setattr(secrets, "randbelow", lambda bound: drawn[bound].pop(0))
     sessions = FetchSessions(9)
@@ -240,7 +240,7 @@ async def test_a_session_by_name_forgets_by_name(harness):
     assert set(found(await ask(harness, second, BY_NAME))) == {0}
 
 
-# -- what a session remembers
+# -- the state of a session
 
 
 async def test_partition_named_again_is_read_at_new_offset(harness):
@@ -326,7 +326,7 @@ async def test_full_fetch_naming_session_closes_it(harness):
 
 
 async def test_records_of_released_poll_go_to_next(harness):
-    """It waited for more; what it had belongs to the session."""
+    """The poll waited for more; the records that it had found belong to the session."""
     first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
     append(harness, b"a")
     harness.flush()
@@ -344,7 +344,7 @@ async def test_records_of_released_poll_go_to_next(harness):
 
 
 async def test_changes_seen_by_released_poll_go_to_next(harness):
-    """A follower, and consumers that read from it, would not learn of the high watermark before the next record."""
+    """Otherwise a follower and its consumers would not learn of the high watermark before the next record."""
     for value in (b"a", b"b"):
         append(harness, value)
     harness.flush()

@@ -60,7 +60,7 @@ async def ask(harness, request, on=None):
 
 
 def found(response):
-    """Partition index to (error, size of records)."""
+    """Returns (error, size of records) by partition index."""
     return {
         data.partition_index: (data.error_code, 0 if not data.records else data.records.size)
         for answered in response.responses
@@ -91,7 +91,7 @@ async def test_a_session_answers_only_changes(harness):
 
 
 async def test_unacknowledged_records_are_sent_again(harness):
-    """A client that lost an answer's records asks at the same offset, without naming the partition again."""
+    """A client that lost a response's records fetches from the same offset, without naming the partition again."""
     append(harness, b"a")
     harness.flush()
     first = await ask(harness, request(wanted(), epoch=0))
@@ -254,7 +254,7 @@ def test_closed_session_with_unfinished_update_frees_room():
 
 
 def test_sessions_growing_together_stay_within_bound():
-    """A large request is noted in steps: the room for it is taken before the first."""
+    """A large request is entered in steps: its room is reserved before the first."""
     sessions = FetchSessions(10, partitions_max=10)
     grown, begun = open_with(sessions, 2), open_with(sessions, 2)
     request = FetchRequest(
@@ -304,7 +304,7 @@ def test_no_cache_means_no_sessions():
     )
 )
 def test_session_returns_same_records_as_full_fetches(steps):
-    """Twin: a client with a session ends up with exactly the records of each partition, in order."""
+    """A client with a session is the twin: it ends up with exactly the records of each partition, in order."""
     path = Path(tempfile.mkdtemp())
     try:
         trio.run(assert_same_records, path, steps)
@@ -337,7 +337,7 @@ async def assert_same_records(path, steps):
 
 
 class _Client:
-    """The client's side of KIP-227, as small as it can be."""
+    """A minimal client side of KIP-227."""
 
     def __init__(self, harness) -> None:
         self.harness = harness
@@ -399,7 +399,7 @@ def test_forgotten_partitions_free_their_room():
 
 
 def test_unreserved_partition_takes_room_on_arrival():
-    """Another request of the session has forgotten meanwhile what this one takes for known."""
+    """Another request of the session has meanwhile removed a partition that this one expects to be there."""
     sessions = FetchSessions(10, partitions_max=10)
     session = open_with(sessions, 2, privileged=True)
     started(session.update(x(1, 5), ()))
