@@ -82,7 +82,7 @@ async def answered(handler: Any, request: Message, context: Any, asked: Call) ->
 
 
 def is_known_at_once(steps: Any) -> bool:
-    """Whether a handler that is a generator returns its response without yielding an effect; it is closed in any case."""
+    """Whether a handler that is a generator returns its response without yielding an effect; closes it in any case."""
     try:
         next(steps)
     except StopIteration:

@@ -1,4 +1,4 @@
-"""Requests with as many elements as they may have, made of their declarations alone."""
+"""Requests with the maximal number of elements, built from their declarations."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ Path = tuple[str, ...]
 
 
 def array_paths(cls: type[Struct], version: int) -> Iterator[Path]:
-    """The paths of a message's arrays, as field names; outer arrays first."""
+    """Returns the paths of a message's arrays, as field names; outer arrays first."""
     plan = plan_struct(cls, version)
     for field in (*plan.plain, *plan.tagged):
         if field.shape.item is not None:
@@ -25,7 +25,7 @@ def array_paths(cls: type[Struct], version: int) -> Iterator[Path]:
 
 
 def largest_request(handled: Handled, path: Path, count: int) -> Message:
-    """With `count` elements in the array at `path`, or as many as are handled."""
+    """Returns a request with `count` elements in the array at `path`, or with as many as are handled."""
 
     def of(count: int) -> Message:
         return large_request(handled.request, handled.versions.high, path, count)
@@ -34,7 +34,9 @@ def largest_request(handled: Handled, path: Path, count: int) -> Message:
 
 
 def legal_count(handled: Handled, of: Callable[[int], Message]) -> int:
-    """How many elements the array may have that `of` fills: those around it count, and so do those of each."""
+    """Returns how many elements the array filled by `of` may have: the elements of enclosing and nested arrays count
+    too.
+    """
     version = handled.versions.high
 
     def elements(count: int) -> int:
@@ -45,11 +47,11 @@ def legal_count(handled: Handled, of: Callable[[int], Message]) -> int:
 
 
 def large_request(cls: type[Message], version: int, path: Path, count: int) -> Message:
-    """With `count` elements in the array at `path`, one in those around it, and none in others."""
+    """Returns a request with `count` elements in the array at `path`, one in enclosing arrays, and none in the rest."""
     message = made(cls, version)
     vary(message, version, 0)
     if isinstance(message, ProduceRequest):
-        message.acks = ACKS_ALL  # made of zeros, it would not be answered
+        message.acks = ACKS_ALL  # a request of zeros would get no response
     _fill(message, version, path, count)
     return message
 
@@ -76,7 +78,7 @@ def _items(field: FieldPlan, version: int, rest: Path, count: int) -> list:
 
 
 def vary(message: Struct, version: int, number: int) -> None:
-    """Makes it another one than those of other numbers."""
+    """Makes the element differ from those with other numbers."""
     for name, wire_name in _varied(type(message), version):
         if wire_name == "string":
             setattr(message, name, f"{name[:1]}{number}")
@@ -114,8 +116,8 @@ def _scalar(wire_name: str, number: int):
 def repeating_request(
     cls: type[Message], version: int, path: Path, count: int, names: Mapping[str, Any]
 ) -> Message:
-    """With the same item `count` times in the array at `path`, one in those around it and within it; fields of these
-    `names` have these values.
+    """Returns a request with the same element `count` times in the array at `path`, and one element in enclosing and
+    nested arrays; fields called one of `names` have these values.
     """
     message = made(cls, version)
     if isinstance(message, ProduceRequest):
@@ -142,7 +144,7 @@ def _repeat(
         shape = field.shape.item
         if shape.struct is None:
             item = names.get(field.name, _scalar(shape.wire.name, 0))
-            if item is None and path:  # else the field stays null
+            if item is None and path:  # otherwise the field stays null
                 item = _scalar(shape.wire.name, 0)
         else:
             item = made(shape.struct, version)

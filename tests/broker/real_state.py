@@ -1,4 +1,4 @@
-"""A broker that has some of everything, so that requests by name find it: see `NAMES`."""
+"""A broker with some of every kind of state, so that requests by name find it: see `NAMES`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequest
 
 TOPIC, GROUP, TRANSACTION, USER = "t", "g", "x", "alice"
 PARTITIONS = 10
-# As long as Kafka allows.
+# The maximal length that Kafka allows.
 METADATA = "m" * 4096
 SUBSCRIPTION = bytes(200_000)
 
 
 def make_some_of_everything(address: Address) -> None:
-    """With an authorizer; the broker has groups and transactions of one partition each."""
+    """Creates the state, with an authorizer; groups and transactions have one partition each."""
     with contextlib.closing(Peer(address)) as peer:
         _check(peer.ask(CreateTopicsRequest(topics=[_topic()]), 7).topics)
         for kind, key in ((0, GROUP), (1, TRANSACTION)):
@@ -100,7 +100,7 @@ def _syncing(member_id: str, generation_id: int) -> SyncGroupRequest:
 
 
 def _committing() -> OffsetCommitRequest:
-    """Before the group has members, which alone may commit then."""
+    """Commits before the group has members; then only those may commit."""
     partitions = [
         OffsetCommitRequestPartition(
             partition_index=index, committed_offset=1, committed_metadata=METADATA

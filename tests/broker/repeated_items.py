@@ -1,4 +1,4 @@
-"""Treatment of repeated items in a request: the table of docs/limits.md, proved by `test_repeated_items`."""
+"""How repeated items in a request are treated: the table of docs/limits.md, verified by `test_repeated_items`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EACH = "each time"
 
 
 class Repeated(NamedTuple):
-    """`here` what the answer is, `by_kafka` where Apache Kafka's is another one."""
+    """`here` is our response, and `by_kafka` Apache Kafka's if it differs."""
 
     here: str
     by_kafka: str = ""
@@ -22,8 +22,8 @@ _BOTH_ONCE = Repeated(ONCE)
 _BOTH_REFUSE = Repeated(REFUSED)
 _BOTH_EACH = Repeated(EACH)
 
-# By API; a request with several arrays has the rule of the requested items. Requests that only brokers and controllers
-# may send are answered by the rule of the first array.
+# By API. A request with several arrays follows the rule of the requested items; requests of brokers and controllers
+# follow that of the first array.
 REPEATED = {
     "AddPartitionsToTxn": Repeated(EACH, ONCE),
     "AddRaftVoter": _BOTH_REFUSE,

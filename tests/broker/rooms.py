@@ -11,8 +11,8 @@ from trimaran.wire.transport.scheduling.effects import Handling
 
 
 class NotedRoom(ResponseRoom):
-    """The real room; `noted` are its pauses and what is expected, and the items that were encoded with their array;
-    `sizes` what was counted at each pause.
+    """The real room; `noted` has its pauses and expectations, and the elements that were encoded with their array;
+    `sizes` has the counts at each pause.
     """
 
     __slots__ = ("noted", "sizes")

@@ -131,8 +131,8 @@ async def test_move_is_cancelled_while_another_runs(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("last", ["b", "a", "a, then b"])
 async def test_copy_of_earlier_process_is_checked_in_thread(tmp_path, monkeypatch, last):
-    """Changes of the request during the check are obeyed after it: the copy continues, is dropped, or continues despite
-    a cancellation.
+    """Requests that arrive during the check take effect after it: the copy continues, is dropped, or is dropped and
+    requested again.
     """
     setup = Moves(tmp_path)
     setup.request(0, setup.b)

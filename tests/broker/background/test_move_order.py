@@ -196,7 +196,7 @@ async def test_earlier_moves_are_found_in_order_of_targets(tmp_path):
 
 @pytest.mark.parametrize("is_of_topic", [True, False])
 async def test_copy_without_source_stays_if_of_topic(tmp_path, is_of_topic):
-    """No new copy is begun from it: it may be the only replica left, and incomplete."""
+    """No move is resumed from it: it may be the only replica left, and incomplete."""
     setup = Moves(tmp_path)
     setup.harness.set_image(topic("t", *[partition_image()] * 2))
     partition = setup.harness.partitions.find(TopicPartition("t", 1))

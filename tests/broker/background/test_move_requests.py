@@ -143,8 +143,8 @@ async def test_replica_without_log_is_created_at_target(
 
 
 async def test_copy_is_kept_only_as_possible_last_one(tmp_path):
-    """`None`: the source is gone; `True`: the source's disk is offline; `False`: the source is there, or neither is
-    needed.
+    """`source_fails`: true if the source's disk is offline, None if the source is gone. A deleted partition needs no
+    copy.
     """
 
     def check(row):

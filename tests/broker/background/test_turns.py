@@ -30,7 +30,7 @@ def maintenance_of(partitions, directories=None):
 
 @pytest.fixture
 def turns(monkeypatch):
-    """Returns one entry for each turn of other tasks: one before each partition, because no partition may use any time."""
+    """Returns one entry for each turn of other tasks: one before each partition, because none may use any time."""
     taken = []
 
     async def turn():

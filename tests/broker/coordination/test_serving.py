@@ -239,7 +239,7 @@ async def test_thousands_of_follow_ups_start_in_turns(tmp_path, monkeypatch):
 
 
 async def test_follow_up_of_immediate_commit_follows_the_answers(tmp_path):
-    """The answers go out at the end of the slice of requests; without this rule two more turns of the loop would pass."""
+    """The answers go out at the end of the slice of requests; otherwise two more turns of the loop would pass."""
     begun = []
 
     async def follow_up(_epoch, name):

@@ -57,7 +57,7 @@ WALL_CLOCK_MS = 1_700_000_000_000
 
 
 def subscription(topics: Iterable[str]) -> bytes:
-    """Version 0 of the consumer protocol."""
+    """Returns version 0 of the consumer protocol's subscription."""
     names = [topic.encode() for topic in topics]
     out = b"\0\0" + len(names).to_bytes(4, "big")
     for name in names:
@@ -66,7 +66,7 @@ def subscription(topics: Iterable[str]) -> bytes:
 
 
 class FakeTopics:
-    """Topics by name; the id is the name. Every change makes another version."""
+    """Topics by name; the id of a topic is its name. Every change makes a new version."""
 
     def __init__(self, **counts: int) -> None:
         self._counts = counts or {"t": 4}
@@ -100,7 +100,7 @@ def topic_id(name: str) -> bytes:
 
 
 def refusal(regex: str | None) -> KafkaError | None:
-    """The error in a pattern, which the coordinator detects before it calls the shard."""
+    """Returns the error in a pattern, which the coordinator detects before it calls the shard."""
     try:
         compiled(regex or "")
     except KafkaError as error:
@@ -112,8 +112,8 @@ GROUP_DEPENDENCIES = GroupDependencies({}, FakeTopics)
 
 
 class Driver:
-    """One shard, group `g`. Writes are committed at once unless `holding`; answers are collected by token. Patterns are
-    resolved at once unless `matching_later`, and then by `match`.
+    """One shard, group `g`. Writes are committed immediately unless `holding`; answers are collected by token. Patterns
+    are resolved immediately, or by `match` if `matching_later`.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Driver:
         self.now = now
         self.log = list(log)
         self.gone = set(gone)
-        # Unique over reloads too, as random ids are.
+        # Also unique across reloads, as random ids are.
         self._serial = len(self.log) * 1000
         self.settings = settings or ConsumerGroupSettings(assignment_interval_ms=0)
         self.topics = FakeTopics() if topics is None else topics
@@ -152,7 +152,7 @@ class Driver:
         self.holding = self.matching_later = False
         self.failing: ErrorCode | None = None
         self.answers: dict[str, object] = {}
-        # Generations with records in the log that were not committed in time.
+        # Generations whose records are in the log but were not committed in time.
         self.in_doubt: set[int] = set()
 
     @property
@@ -161,7 +161,7 @@ class Driver:
 
     @property
     def groups(self) -> ByGroup[ClassicGroup]:
-        """The classic groups in memory."""
+        """Returns the classic groups in memory."""
         return self.classic.groups
 
     @property
@@ -180,10 +180,10 @@ class Driver:
     def at(self) -> Instant:
         return Instant(self.now, WALL_CLOCK_MS + round(self.now * 1000))
 
-    # -- the shell
+    # -- what the shell does
 
     def settle(self) -> None:
-        """What `ShardEpoch` does after every input."""
+        """Does what `ShardEpoch` does after every input."""
         while True:
             effects = self.shard.take()
             for write in effects.writes:
@@ -197,7 +197,7 @@ class Driver:
                 return
 
     def match(self) -> None:
-        """What `GroupCoordinator` does about the patterns of groups."""
+        """Resolves patterns of groups as `GroupCoordinator` does."""
         groups, self.follow_ups = self.follow_ups, []
         for group_id in groups:
             while (asked := self.consumers.next_regex(group_id)) is not None:
@@ -216,7 +216,7 @@ class Driver:
         self.uncommitted.add(write, len(self.log), deadline)
 
     def acknowledge(self) -> int:
-        """Everything in the log is committed; how many writes waited for it."""
+        """Commits everything in the log; returns how many writes waited for it."""
         committed = self.uncommitted.pop_committed(len(self.log))
         for write in committed:
             self.shard.written(write, ErrorCode.NONE, self.at)
@@ -238,7 +238,7 @@ class Driver:
         self.settle()
 
     def advance(self, seconds: float) -> list[float]:
-        """Lets time pass, waking the core at its deadlines only; answers when it was woken."""
+        """Lets time pass, waking the core only at its deadlines; returns the times at which it was woken."""
         end = self.now + seconds
         woken = []
         while (deadline := self.deadline()) is not None and deadline <= end:
@@ -316,7 +316,7 @@ class Driver:
         may_see: Callable[[str], bool] = lambda _name: True,
         principal: str = "User:a",
     ) -> ConsumerGroupHeartbeatResponse | ErrorCode:
-        """The answer, or the code of the refusal."""
+        """Returns the response, or the error code of the refusal."""
         self._serial += 1
         if epoch == 0:
             owned = owned or {}
@@ -422,7 +422,7 @@ class Driver:
         version: int = 9,
         topic_id: bytes = bytes(16),
     ) -> ErrorCode:
-        """The code of the partition, or of the request if it was refused as a whole."""
+        """Returns the error code of the partition, or of the request if it was refused as a whole."""
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=generation,
@@ -456,7 +456,7 @@ class Driver:
         return None if value is None else value.offset
 
     def held_bytes(self) -> int:
-        """The bytes of the groups, counted again; the shard's account must be equal."""
+        """Returns the bytes of the groups, counted again; the shard's account must be equal."""
         of_classic = sum(
             sum(member.held_bytes for member in group.members.values())
             + sum(map(pending_bytes, group.pending))
@@ -472,7 +472,7 @@ class Driver:
         return of_classic + of_consumer
 
     def known_bytes(self) -> int:
-        """The bytes of known groups and offsets, counted again."""
+        """Returns the bytes of known groups and offsets, counted again."""
         store = self.shard.store
         places = (self.groups, store.of("classic"), store.of("consumer"), store.offsets)
         found = sum(group_bytes(group_id) for item in (*places, store.emptied) for group_id in item)
@@ -500,7 +500,7 @@ class Driver:
         assert account._owners.keys() <= members
 
     def replayed(self) -> GroupStore:
-        """The state that another coordinator would load from the log."""
+        """Returns the state that another coordinator would load from the log."""
         store = GroupStore(self.kinds)
         for offset, record in enumerate(self.log):
             store.replay(offset, record)

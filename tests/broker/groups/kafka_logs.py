@@ -2,7 +2,7 @@
 
 Made with confluent-kafka 2.16: two members `alice` and `bob` of group `pair` share topic `orders` (4 partitions of 10
 records), commit and die; group `simple` commits without members; group `txn` commits offset 3 of partition 2 in a
-transaction and offset 9 in one that is aborted.
+transaction and offset 9 in an aborted one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A coordinator over real logs, with the leadership and the commits of their partitions in the test's hands."""
+"""A coordinator over real logs; the test controls the leadership and the commits of their partitions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def topic_image(name: str, topic_id: bytes, count: int, leader: int = NODE_ID) -
 
 
 def cluster_image(*topics: TopicImage) -> MetadataImage:
-    """One unfenced broker, `NODE_ID`, and these topics."""
+    """Returns an image with one unfenced broker, `NODE_ID`, and these topics."""
     broker = BrokerRegistration(
         id=NODE_ID,
         epoch=1,
@@ -62,7 +62,7 @@ def cluster_image(*topics: TopicImage) -> MetadataImage:
 
 
 class Rig:
-    """Topic `t` has 4 partitions, `__consumer_offsets` as many as the limits say."""
+    """Topic `t` has 4 partitions; `__consumer_offsets` has as many as the limits require."""
 
     def __init__(
         self, directory: Path, limits: GroupLimits, kinds: Sequence[GroupKind] = KINDS
@@ -116,7 +116,7 @@ class Rig:
     # -- requests
 
     async def call(self, handler, request, version, *, client_id="c"):
-        """Sends `request` through the registry, as a connection would; answers the decoded response."""
+        """Sends `request` through the registry, as a connection would; returns the decoded response."""
         deferred = self.start(handler, request, version, client_id=client_id)
         return await self.finish(request, version, deferred)
 

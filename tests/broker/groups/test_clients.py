@@ -1,5 +1,5 @@
 """Consumer groups of third-party clients against real processes: two members, commits, kill -9 of their coordinator,
-resumption.
+and resumption.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def cluster(tmp_path_factory):
 
 
 class Member:
-    """A client's process; `(partition, offset)` of what it reads goes to `records`."""
+    """A client's process; the `(partition, offset)` of every record that it reads goes to `records`."""
 
     def __init__(self, client, bootstrap, group, topic, name, records):
         command = [sys.executable, "-m", f"tests.broker.groups.members.{client}"]
@@ -103,7 +103,7 @@ class Member:
 
 
 def consume(client, cluster, group, topic, count, members):
-    """Reads `count` records with that many `members`, which then commit and leave."""
+    """Reads `count` records with this many `members`, which then commit and leave."""
     records = Queue()
     running = [
         Member(client, cluster.bootstrap, group, topic, f"{client}-{i}", records)

@@ -1,4 +1,4 @@
-"""Rules of commits, expiry and static members that no other test covers, a test for each."""
+"""Rules of commits, expiry and static members that no other test covers, one per test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITS = replace(GroupLimits(), offsets_retention_ms=60_000, expiry_interval_ms=
 
 
 def stable(driver, name="a", **join):
-    """A static member, alone in a stable generation 1."""
+    """Returns a static member, alone in a stable generation 1."""
     driver.join(name, instance=name, **join)
     driver.advance(3)
     member_id = driver.answers[name].member_id
@@ -63,7 +63,7 @@ def test_commit_with_generation_needs_membership(generation):
 
 
 def test_unsubscribed_topics_are_kept_since_their_commit():
-    """Not from when the group was formed."""
+    """The time does not count from when the group was formed."""
     driver = Driver(LIMITS)
     member_id = stable(driver, session_ms=300_000)
     driver.advance(47)
@@ -197,7 +197,7 @@ def test_commit_makes_exact_records_and_response():
 
 
 def transactional(driver, member_id="", generation=-1, instance=None, *, exists=False):
-    """The code of the refusal, or NONE."""
+    """Returns the error code of the refusal, or NONE."""
     request = OffsetCommitRequest(
         group_id="g",
         generation_id_or_member_epoch=generation,
@@ -231,7 +231,7 @@ def test_transactional_commit_without_group_follows_rules(
 
 @pytest.mark.parametrize("generation", [-1, 0, 3])
 def test_transactional_commit_to_empty_group_follows_rules(generation):
-    """A commit with a generation claims membership."""
+    """A commit with a generation must come from a member."""
     driver = Driver(log=[empty_group()])
     expected = E.NONE if generation < 0 else E.UNKNOWN_MEMBER_ID
     assert transactional(driver, "x", generation, exists=True) is expected
@@ -240,7 +240,7 @@ def test_transactional_commit_to_empty_group_follows_rules(generation):
 def test_transactional_commit_with_member_needs_its_generation():
     driver = Driver()
     member_id = stable(driver)
-    assert transactional(driver) is E.NONE  # of a client before KIP-447
+    assert transactional(driver) is E.NONE  # from a client before KIP-447
     assert transactional(driver, member_id, 1) is E.NONE
     assert transactional(driver, member_id, 1, "a") is E.NONE
     assert transactional(driver, member_id, 0) is E.ILLEGAL_GENERATION

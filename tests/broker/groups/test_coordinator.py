@@ -1,4 +1,4 @@
-"""Shards over real logs: loading, serving, losing leadership, and the waits of requests."""
+"""Shards over real logs: loading, serving, losing leadership, and requests that wait."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def heartbeat(rig, given):
 
 
 def new_member(member_id, group="g", instance=None):
-    """The first heartbeat of a member of the consumer protocol."""
+    """Sends the first heartbeat of a member of the consumer protocol."""
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id=member_id,
@@ -182,7 +182,7 @@ async def test_commit_is_answered_after_isr_replication(tmp_path, autojump_clock
         leader.holding = True
         pending = rig.groups.commit_offsets(commit_request(5), 9)
         assert not pending.ready()
-        # Uncommitted offsets must not be read: the answer waits as well (G3).
+        # Uncommitted offsets must not be read: this response waits as well (G3).
         read = fetch_all(rig)
         assert not read.ready()
         leader.commit()
@@ -299,7 +299,9 @@ async def test_many_tombstones_are_cut_into_batches(tmp_path):
 
 
 async def test_a_rebalance_in_time(tmp_path, autojump_clock):
-    """Two members from the first join to their assignments; time passes only where the coordinator makes them wait."""
+    """Runs two members from the first join to their assignments; time passes only while the coordinator makes them
+    wait.
+    """
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -323,14 +325,14 @@ async def test_a_rebalance_in_time(tmp_path, autojump_clock):
         assert assigned == {m: m.encode() for m in assigned}
         assert len(assigned) == 2
         assert 3 <= trio.current_time() - began < 3.5
-        # Both fall silent; after their sessions the group is empty.
+        # Both stop sending heartbeats; after their sessions the group is empty.
         await trio.sleep(11)
         described, _members = rig.groups.describe_group("g", 6)
         assert described.group_state == "Empty"
 
 
 async def test_fifty_members_join_in_one_delay(tmp_path, autojump_clock):
-    """Apache Kafka takes 6.1 s, as it adds a second delay of 3 s."""
+    """Apache Kafka takes 6.1 s, because it adds a second delay of 3 s."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -412,7 +414,7 @@ async def test_a_log_that_cannot_be_read_fails_alone(tmp_path, caplog):
         assert [g.group_id for g in [*chain.from_iterable(rig.groups.list_groups((), ()))]] == [
             other
         ]
-        # Another leadership may do better.
+        # The next leadership may succeed.
         rig.resign(index)
         leader.log.truncate_to(0)
         rig.lead(index, epoch=2)
@@ -421,7 +423,7 @@ async def test_a_log_that_cannot_be_read_fails_alone(tmp_path, caplog):
 
 
 async def test_loaded_offsets_are_answered_once_committed(tmp_path):
-    """A new leader has all that was committed, but does not know yet how far that reaches."""
+    """A new leader has all committed records, but does not know the high watermark yet."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -442,7 +444,7 @@ async def test_loaded_offsets_are_answered_once_committed(tmp_path):
 
 
 async def test_new_coordinator_gives_assignment_after_commit(tmp_path):
-    """The member's first request may have been lost with the coordinator that appended the assignment."""
+    """The member's first response may have been lost with the coordinator that appended the assignment."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -486,7 +488,7 @@ async def test_assignment_waiter_fails_when_coordinator_moves(
 
 
 async def test_epoch_loads_after_previous_has_unwound(tmp_path, monkeypatch):
-    """Threads included: what the old one reads would be read while the new one writes."""
+    """Its threads must have ended, too; otherwise the new epoch would write while the old one reads."""
     may_read, reads = threading.Event(), []
     feed = CoordinatorLoader.feed
 
@@ -552,7 +554,7 @@ async def test_leadership_that_comes_and_goes_while_loading(tmp_path):
             if epoch % 2:
                 await trio.lowlevel.checkpoint()
             rig.resign(index)
-        rig.groups.runtime.ended(index, 9)  # of an epoch whose beginning was not announced
+        rig.groups.runtime.ended(index, 9)  # from an epoch whose beginning was not announced
         rig.lead(index, epoch=10)
         await rig.loaded(index)
         assert rig.groups.commit_offsets(commit_request(1), 9).ready()
@@ -576,7 +578,7 @@ AGAIN = b"topic-id-of-t--2"
 
 
 def recreate_topic(rig):
-    """Topic `t` is deleted and created again; the metadata's publishers are notified."""
+    """Deletes topic `t` and creates it again; notifies the metadata's subscribers."""
     old = rig.metadata.image
     delta = MetadataDelta(old)
     delta.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
@@ -587,7 +589,7 @@ def recreate_topic(rig):
 
 
 def stored_offsets(rig, index):
-    """The offsets that a coordinator loads from the log."""
+    """Returns the offsets that a coordinator loads from the log."""
     loader, log = CoordinatorLoader(serde_of()), rig.leaders[index].log
     shard = GroupCoordinatorShard(rig.limits, lambda *_: True, GROUP_DEPENDENCIES)
     found = log.read(0, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
@@ -598,7 +600,7 @@ def stored_offsets(rig, index):
 
 @pytest.mark.parametrize("retention_ms", [-1, DAY_MS], ids=["with topic id", "without"])
 async def test_offsets_of_topic_deleted_during_load_go(tmp_path, monkeypatch, retention_ms):
-    """A commit with an expiry of its own is stored without the topic's id."""
+    """A commit with its own expiry is stored without the topic's id."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -717,7 +719,7 @@ LEAVING, AWAY = -1, -2
 
 @pytest.mark.parametrize(("instance", "left"), [(None, LEAVING), ("i", LEAVING), ("i", AWAY)])
 async def test_member_that_cannot_leave_expires(tmp_path, autojump_clock, instance, left):
-    """It sends this once and vanishes; the group may keep nothing of it beyond its session."""
+    """The member sends this once and vanishes; the group keeps nothing of it beyond its session."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -765,7 +767,7 @@ async def test_unwritable_group_leaves_nothing(tmp_path):
 
 
 async def test_groups_go_by_the_partitions_that_there_are(tmp_path):
-    """Not the assignments that would be computed today."""
+    """The stored assignments are not replaced by those that would be computed today."""
     async with open_rig(tmp_path, GroupLimits(partition_count=4)) as rig:
         assert rig.groups.partition_count() == 4
         rig.groups.limits = GroupLimits(partition_count=50)
@@ -775,7 +777,7 @@ async def test_groups_go_by_the_partitions_that_there_are(tmp_path):
 
 
 async def commits_in_pieces(rig, count=5):
-    """A shard with `count` earlier commits, to be loaded one by one."""
+    """Returns a shard with `count` earlier commits, to be loaded one by one."""
     index = rig.index_of("g")
     rig.lead(index)
     await rig.loaded(index)
@@ -786,8 +788,8 @@ async def commits_in_pieces(rig, count=5):
 
 
 async def test_loader_looks_up_log_on_loop(tmp_path, monkeypatch):
-    """The loop swaps its files when they are compacted: a thread that looks for them then takes the directory
-    offline.
+    """The loop swaps the log's files when they are compacted: a thread that opened them at that moment would fail, and
+    take the directory offline.
     """
     threads = []
     read = PartitionLog.read

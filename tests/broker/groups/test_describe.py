@@ -1,4 +1,4 @@
-"""Descriptions for administrators of groups of either kind, and of those known by their offsets alone."""
+"""Descriptions for administrators of both kinds of groups, and of groups that only have offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ E = ErrorCode
 
 @pytest.fixture
 def driver():
-    """`old` has a member, `new` one of the consumer protocol, `offsets` none."""
+    """Returns a driver in which `old` has a member, `new` one of the consumer protocol, and `offsets` none."""
     found = Driver()
     found.join("a", version=3, group="old")
     found.consumer_heartbeat("b", group="new")

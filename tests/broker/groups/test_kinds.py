@@ -1,4 +1,4 @@
-"""A kind of group that is added by one line of the table: its records, heartbeat, timer and tombstones."""
+"""A kind of group that is added with one line in the table: its records, heartbeat, timer and tombstones."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class ToyHeartbeat:
 
 
 class ToyGroups(HeartbeatGroups[ToyHeartbeat, str]):
-    """A group is its members, and each member is one record."""
+    """A kind of group whose state is its members, each stored as one record."""
 
     def __init__(self, parts: ShardParts) -> None:
         self._parts = parts

@@ -1,4 +1,4 @@
-"""Rows of a loaded log: the state is what decoding and replaying each of them leads to."""
+"""Rows of a loaded log: the state equals that of decoding and replaying each row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trimaran.wire.records.groups import (
 )
 
 SERDE = serde_of()
-# One in the other, and such as could be cut elsewhere.
+# Names that contain each other, and names whose concatenations could be split at another place.
 NAMES = st.sampled_from(["", "g", "gt", "t", "\x00", "\x00\x01t"])
 PARTITIONS = st.integers(0, 2) | st.sampled_from([-1, 1 << 31 - 1])
 

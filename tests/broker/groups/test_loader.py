@@ -1,4 +1,4 @@
-"""Loading what Apache Kafka wrote, and what we write being the same bytes."""
+"""Loads logs that Apache Kafka wrote, and writes the same bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trimaran.wire.records.groups import (
 
 
 def load(*pieces):
-    """Loads pieces, with the same result as one piece and as single records."""
+    """Loads pieces; asserts the same result for one piece and for single records."""
     store, whole = _loaded(pieces), _loaded([b"".join(pieces)])
     plain = _loaded(pieces, lambda shard: None)
     assert (store.offsets, store.of("classic")) == (whole.offsets, whole.of("classic"))

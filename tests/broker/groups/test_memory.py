@@ -1,4 +1,4 @@
-"""Memory limit of a broker's groups (G8), and members without a connection."""
+"""The memory limit of a broker's groups (G8), and members without a connection."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ A, B = "User:a", "User:b"
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """All groups may take 100,000 bytes, a principal half of that."""
+    """Returns a driver whose groups may use 100,000 bytes, and a principal half of that."""
     monkeypatch.setattr(memory, "GROUPS_BYTES_MAX", 100_000)
     monkeypatch.setattr(memory, "PRINCIPAL_BYTES_MAX", 50_000)
     monkeypatch.setattr(memory, "OFFSET_METADATA_BYTES_MAX", 100)
@@ -58,7 +58,7 @@ def joined(driver, token, *, size=1_000, **more):
 
 
 def many(driver, principal, **more):
-    """As many members of one principal as may join, each in a group of its own."""
+    """Adds as many members of one principal as may join, each in a group of its own."""
     for number in range(1_000):
         token = f"{principal} {number} {len(driver.answers)}"
         if joined(driver, token, group=token, principal=principal, **more) is FULL:
@@ -203,12 +203,12 @@ def test_failed_load_takes_no_room():
     assert GroupAccount(of_all).member_fits(A, 50_000)
 
 
-# -- groups and offsets that are known
+# -- known groups and offsets
 
 
 @pytest.fixture
 def room(monkeypatch):
-    """Groups and offsets may take 100,000 bytes."""
+    """Returns a driver whose groups and offsets may use 100,000 bytes."""
     monkeypatch.setattr(memory, "KNOWN_BYTES_MAX", 100_000)
 
 
@@ -219,7 +219,7 @@ LONG = "g" * 30_000
 def test_groups_that_commit_offsets_count_with_their_ids(driver, room):
     codes = [committed(driver, "", group=f"{LONG}{number}") for number in range(4)]
     assert codes == [E.NONE] * 3 + [NO_ROOM]
-    assert committed(driver, "", group=f"{LONG}0") is E.NONE  # in the place of what was there
+    assert committed(driver, "", group=f"{LONG}0") is E.NONE  # replacing the former one
     driver.check_account()
     driver.submit(driver.shard.delete_groups([f"{LONG}0"]))
     driver.check_account()
@@ -357,7 +357,7 @@ def test_pattern_counts_as_wide_as_its_widest_character(regex, width):
 
 
 def test_pending_metadata_does_not_replace_committed():
-    """The committed offset and that of the open transaction are both kept until the marker comes."""
+    """The committed offset and that of the open transaction both count until the marker is written."""
     store = GroupStore(KINDS)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     value = OffsetCommitValue(offset=1, metadata="m" * 60, commit_timestamp=0)
@@ -383,7 +383,7 @@ def test_a_classic_member_of_a_consumer_group_counts(driver):
     driver.check_account()
 
 
-# -- what is committed beside offsets
+# -- metadata committed with offsets
 
 
 def committed(driver, metadata, *, partition=0, group="g"):
@@ -394,7 +394,7 @@ def test_offset_metadata_is_bounded_over_all_groups(driver):
     assert committed(driver, "x" * 60) is E.NONE
     assert committed(driver, "x" * 60, group="h") is E.OFFSET_METADATA_TOO_LARGE
     assert committed(driver, "", group="h") is E.NONE
-    assert committed(driver, "y" * 90) is E.NONE  # in the place of what was there
+    assert committed(driver, "y" * 90) is E.NONE  # replacing the former one
     assert committed(driver, "x" * 10, partition=1) is E.NONE
     assert committed(driver, "x", partition=2) is E.OFFSET_METADATA_TOO_LARGE
     driver.check_account()
@@ -432,7 +432,7 @@ def test_the_offsets_of_one_commit_count_together(driver):
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_pending_metadata_counts_until_transactions_end(driver, is_commit):
     producer = Producer(7, 0)
-    for _ in range(2):  # the second in the place of the first
+    for _ in range(2):  # the second replaces the first
         result = driver.shard.commit_offsets_in_transaction(
             commit_of(80), driver.at, Producer(7, 0)
         )
@@ -447,7 +447,7 @@ def test_pending_metadata_counts_until_transactions_end(driver, is_commit):
 
 
 def test_transaction_commits_bounded_offsets_per_group(driver, monkeypatch):
-    """It may commit each of them again; another transaction has room of its own."""
+    """It may commit each of them again; another transaction has its own limit."""
     monkeypatch.setattr("trimaran.broker.groups.store.PENDING_OFFSETS_MAX", 3)
 
     def commit(producer, *partitions):
@@ -501,7 +501,7 @@ async def test_shard_with_many_groups_ends_in_one_step(driver):
     assert answers["a"].error_code == E.NOT_COORDINATOR
 
 
-# -- who has no connection any more
+# -- members without a connection
 
 
 def join_from(driver, token, connection, member_id="", version=9):
@@ -525,7 +525,7 @@ def test_unused_id_ends_soon_after_its_connection(driver):
 
 def test_member_without_finished_join_ends_after_disconnect(driver):
     driver.join("other", version=3, session_ms=1_800_000)
-    driver.advance(3)  # and it does not come again for the rebalance
+    driver.advance(3)  # and it does not return for the rebalance
     join_from(driver, "a", 1, version=3)
     driver.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS)
@@ -647,7 +647,7 @@ def test_fewer_long_ids_are_remembered_per_connection():
 
 
 def stable_static(driver):
-    """A static member of A, alone in its group, that has synced."""
+    """Returns a static member of A, alone in its group, that has synced."""
     driver.join("first", instance="i", principal=A)
     driver.advance(3)
     first = driver.answers["first"].member_id
@@ -673,7 +673,7 @@ def test_unwritten_return_counts_for_previous_principal(driver):
 
 
 def test_members_without_written_record_count_for_nothing(driver):
-    """A member tries again under another id, as long as replicas are missing."""
+    """A member retries with another id while replicas are missing."""
     driver.consumer_heartbeat("a")
     driver.failing = E.NOT_ENOUGH_REPLICAS
     driver.join("classic", version=3)

@@ -1,4 +1,4 @@
-"""`trimaran.offsets.value.version`: what readers of `__consumer_offsets` find."""
+"""`trimaran.offsets.value.version`: the format that readers of `__consumer_offsets` find."""
 
 import struct
 

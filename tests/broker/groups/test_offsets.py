@@ -26,7 +26,7 @@ def driver():
 
 
 def stable(driver, topics=("t",), **join):
-    """One member, of generation 1."""
+    """Returns one member, in generation 1."""
     driver.join("join", version=3, protocols=[("range", subscription(topics))], **join)
     driver.advance(3)
     member_id = driver.answers["join"].member_id
@@ -44,7 +44,7 @@ def fetch(driver, *partitions, topic="t", group="g", topic_id=bytes(16)):
     return [p.committed_offset for p in answer.topics[0].partitions]
 
 
-# -- who may commit
+# -- the right to commit
 
 
 def test_a_group_that_does_not_exist(driver):
@@ -79,7 +79,7 @@ def test_a_commit_keeps_the_session_alive(driver):
     assert driver.commit_offset(1, member_id=member_id, generation=1) is E.UNKNOWN_MEMBER_ID
 
 
-# -- what may be committed (reliability mA7)
+# -- limits of a commit (reliability mA7)
 
 
 def test_metadata_is_bounded(driver):
@@ -90,7 +90,7 @@ def test_metadata_is_bounded(driver):
 
 
 def test_metadata_is_measured_as_java_does(driver):
-    """A character outside the basic plane counts twice."""
+    """A character outside of the basic plane counts twice."""
     assert driver.commit_offset(1, metadata="\N{GRINNING FACE}" * 2048) is E.NONE
     assert driver.commit_offset(2, metadata="\N{GRINNING FACE}" * 2048 + "m") is (
         E.OFFSET_METADATA_TOO_LARGE
@@ -102,7 +102,7 @@ def test_any_offset_is_stored_and_read_back(driver, offset):
     driver.commit_offset(5)
     assert driver.commit_offset(offset) is E.NONE
     assert fetch(driver, 0) == [offset]
-    serde_of().encode(driver.log[-1], 0)  # it can be written
+    serde_of().encode(driver.log[-1], 0)  # the record can be written
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_any_offset_is_stored_and_read_back(driver, offset):
 def test_retention_of_old_clients(driver, retention_ms, expires_ms):
     assert driver.commit_offset(1, retention_ms=retention_ms) is E.NONE
     assert driver.shard.store.offset("g", TopicPartition("t", 0)).expire_timestamp == expires_ms
-    serde_of().encode(driver.log[0], 0)  # it can be written
+    serde_of().encode(driver.log[0], 0)  # the record can be written
 
 
 # -- reading
@@ -202,7 +202,7 @@ def test_topics_deleted(driver):
     assert driver.offset("u") == 1
 
 
-# -- missing topics, with offsets that have no tombstone yet
+# -- missing topics whose offsets have no tombstone yet
 
 
 def test_offsets_of_missing_topics_are_omitted(driver):
@@ -214,7 +214,7 @@ def test_offsets_of_missing_topics_are_omitted(driver):
 
 
 def test_offsets_of_a_topic_that_is_gone_expire(driver):
-    """Those of the topic of that name which is there now stay, whether or not the group rebalances."""
+    """Offsets of a later topic with that name stay, whether or not the group rebalances."""
     driver.commit_offset(5, topic_id=ID_A, partition=0)
     driver.commit_offset(5, topic_id=ID_B, partition=1)
     driver.join("a", version=3)
@@ -242,7 +242,7 @@ def test_offsets_expire_after_last_member_left(driver):
     for _ in range(8 * DAY // 1_500):
         driver.advance(1_500)
         assert driver.heartbeat(member_id, 1) is E.NONE
-    assert driver.offset() == 1  # G6: older than the retention, but the group is alive
+    assert driver.offset() == 1  # G6: older than the retention, but the group is active
     driver.leave((member_id, None))
     driver.advance(6.9 * DAY)
     assert driver.offset() == 1
@@ -263,7 +263,7 @@ def test_offsets_do_not_expire_while_rebalancing(driver):
 
 
 def test_load_alone_does_not_expire_offsets():
-    """KAFKA-8069: the members of the old coordinator have not shown up yet."""
+    """KAFKA-8069: the members of the old coordinator have not sent a heartbeat yet."""
     limits = replace(LIMITS, offsets_retention_ms=60_000, expiry_interval_ms=1_000)
     old = Driver(limits)
     member_id = stable(old, session_ms=30_000)
@@ -274,7 +274,7 @@ def test_load_alone_does_not_expire_offsets():
     new = Driver(limits, log=old.log, now=old.now)
     new.advance(29)
     assert new.offset() == 1
-    new.advance(2)  # its session ends, the group is empty from now on
+    new.advance(2)  # its session ends; from now on the group is empty
     new.advance(58)
     assert new.offset() == 1
     new.advance(2)

@@ -1,8 +1,6 @@
-"""Random consumers against one shard: what must hold whatever they do.
-
-G1 commits of old generations are fenced; G2 one generation has one assignment and each part of it one owner; G3
-acknowledged offsets are what is read; G7 no request waits forever; and replaying the log restores the state that wrote
-it.
+"""Random consumers against one shard, which must keep these invariants: G1 commits of old generations are fenced; G2 a
+generation has one assignment and each part of it one owner; G3 acknowledged offsets are the ones fetched; G7 no request
+waits forever; and replaying the log restores the state that wrote it.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ ACTIONS = [
 
 @dataclass
 class Consumer:
-    """A client that behaves most of the time."""
+    """A client that is well-behaved most of the time."""
 
     name: str
     instance: str | None
@@ -72,7 +70,7 @@ class World:
         consumer.parked = token
         return token
 
-    # -- what clients do
+    # -- actions of clients
 
     def act(self) -> None:
         consumer = self.random.choice(self.consumers)
@@ -143,7 +141,7 @@ class World:
             consumer.member_id, consumer.generation = "", -1
 
     def do_forget(self, consumer: Consumer) -> None:
-        """A restart: the client remembers nothing."""
+        """Restarts the client, which remembers nothing."""
         consumer.member_id, consumer.generation, consumer.leads_over = "", -1, []
 
     def do_advance(self, _consumer: Consumer) -> None:
@@ -161,7 +159,7 @@ class World:
             self.driver.failing = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def do_reload(self, _consumer: Consumer) -> None:
-        """Another coordinator takes over, when nothing of the old one is in doubt."""
+        """Lets another coordinator take over, when no write of the old one is undecided."""
         if self.random.random() < 0.9:
             return
         old = self.driver
@@ -177,7 +175,7 @@ class World:
             raise AssertionError(f"generation {generation} was assigned and is lost")
         self.seen = set()
 
-    # -- what they hear
+    # -- responses that clients receive
 
     def read_answers(self) -> None:
         for token, response in self.driver.answers.items():
@@ -216,7 +214,7 @@ class World:
         for part in parts.split(","):
             assert self.owner_of.setdefault((generation, part), owner) == owner, "two owners (G2)"
 
-    # -- what holds
+    # -- invariants
 
     def check(self) -> None:
         shard = self.driver.shard
@@ -249,7 +247,7 @@ class World:
             }
 
     def end(self) -> None:
-        """All members fall silent: every request is answered, and in the end none is left (G7)."""
+        """Ends all members' heartbeats: every request is answered, and finally no member is left (G7)."""
         self.driver.holding, self.driver.failing = False, None
         self.driver.advance(15 * 60)
         self.read_answers()
@@ -268,7 +266,7 @@ def run(seed: int, steps: int) -> World:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_groups(seed):
-    """The world asserts its invariants after every step; here, that every request was answered in the end."""
+    """The world asserts its invariants after every step; this test, that every request was answered in the end."""
     assert run(seed, 300).waiting == {}
 
 

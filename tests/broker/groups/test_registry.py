@@ -1,7 +1,5 @@
-"""Places outside `broker/groups` that name the kinds of groups: they follow the table of kinds.
-
-A kind is served with its line in the table, its feature, its heartbeat and configs that act; until then the pages say
-that it is not implemented.
+"""Places outside of `broker/groups` that name the kinds of groups follow the table of kinds. A kind is served if it has
+a line in the table, a feature, a heartbeat and effective configs; until then the pages say that it is not implemented.
 """
 
 import re
@@ -23,7 +21,7 @@ FEATURE_OF = {"consumer": "group.version", "share": "share.version", "streams": 
 
 
 def section(page, title):
-    """The text below a heading, in lower case."""
+    """Returns the text below a heading, in lower case."""
     (found,) = re.findall(
         rf"^## {title}\n(.*?)(?=^## |\Z)", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
     )

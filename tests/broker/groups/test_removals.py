@@ -1,4 +1,4 @@
-"""Which offsets go: of topics that are gone, of groups that are deleted, and those whose time is over."""
+"""Removed offsets: those of missing topics, of deleted groups, and expired ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMITS = replace(GroupLimits(), offsets_retention_ms=1_000)
 
 
 def store_of(*commits, pending=()):
-    """Commits as (group, topic, partition, topic id)."""
+    """Returns a store with these commits, as (group, topic, partition, topic id)."""
     store = GroupStore(KINDS)
     for offset, (commit, producer) in enumerate(
         [(each_commit, None) for each_commit in commits] + [(item, PRODUCER) for item in pending]
@@ -75,7 +75,7 @@ def test_group_removal_includes_pending_offsets():
 
 
 def kind_of(store, group=None):
-    """The classic groups of a shard, of which `group` is one."""
+    """Returns the classic groups of a shard, one of which is `group`."""
     parts = ShardParts(store, Timers(), LIMITS, store.account, Outputs(), GROUP_DEPENDENCIES, {})
     groups = ClassicGroups(parts)
     if group is not None:

@@ -1,4 +1,4 @@
-"""Rules of membership and expiry that no other test covers, one by one."""
+"""Rules of membership and expiry that no other test covers, one per test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def state(driver):
 
 
 def stable(driver, *names, **join):
-    """Static members of a stable generation 1, by these instance ids; gives their member ids."""
+    """Adds static members with these instance ids in a stable generation 1; returns their member ids."""
     for name in names:
         driver.join(name, instance=name, client=name, **join)
     driver.advance(3)
@@ -89,7 +89,7 @@ def test_dynamic_members_id_is_refused_for_static(driver):
 
 
 def test_ids_that_were_given_out_have_a_bound(driver, monkeypatch):
-    """A member of the group, or a holder of such an id, is admitted nevertheless."""
+    """A member of the group, or a client that was already given an id, is admitted nevertheless."""
     monkeypatch.setattr(joining, "PENDING_MEMBERS_MAX", 2)
     stable(driver, "a")
     for token in "bcd":
@@ -105,7 +105,7 @@ def test_ids_that_were_given_out_have_a_bound(driver, monkeypatch):
     assert len(driver.groups["g"].members) == 2
 
 
-# -- static members that come back
+# -- returning static members
 
 
 def test_waiting_sync_is_fenced_by_next_incarnation(driver):
@@ -118,7 +118,7 @@ def test_waiting_sync_is_fenced_by_next_incarnation(driver):
 
 
 def test_static_member_back_before_generation_is_awaited(driver):
-    """Its awaiting join keeps it alive, unlike that of a new member."""
+    """Unlike a new member's, its waiting join keeps its session alive."""
     (a,) = stable(driver, "a", session_ms=300_000)
     driver.join("b", instance="b")
     driver.join("b2", instance="b")
@@ -154,7 +154,7 @@ def test_return_stored_during_rebalance_joins_next_generation(driver):
     stable(driver, "a")
     driver.holding = True
     driver.join("a2", instance="a")
-    driver.join("c")  # an id for one that has not come yet, so the rebalance waits for it
+    driver.join("c")  # an id for a member that has not joined yet, so the rebalance waits for it
     driver.join("b", instance="b")
     assert state(driver) is S.PREPARING_REBALANCE
     driver.commit()
@@ -169,7 +169,7 @@ def test_failed_return_during_rebalance_changes_nothing(driver):
     driver.holding = True
     driver.join("a2", instance="a")
     (write,) = driver.uncommitted.pop_committed(len(driver.log))
-    driver.join("c")  # an id for one that has not come yet, so the rebalance waits for it
+    driver.join("c")  # an id for a member that has not joined yet, so the rebalance waits for it
     driver.join("b", instance="b")
     assert state(driver) is S.PREPARING_REBALANCE
     driver.shard.written(write, E.COORDINATOR_NOT_AVAILABLE, driver.at)
@@ -222,7 +222,7 @@ def test_synced_group_awaits_no_member(driver):
 
 
 def test_oversized_group_keeps_first_rejoining_members(driver):
-    """Its size was lowered: the last to join again must go."""
+    """The limit was lowered: the last members to join again are removed."""
     a, b = stable(driver, "a", "b")
     driver.classic._limits = replace(driver.limits, members_max=1)
     assert code_of_join(driver, "c", version=3) is E.GROUP_MAX_SIZE_REACHED
@@ -249,7 +249,7 @@ def test_late_assignment_failure_spares_next_generation(driver):
     driver.join("a again", a)
     group = driver.groups["g"]
     assert (group.state, group.generation) == (S.COMPLETING_REBALANCE, 2)
-    driver.advance(6)  # the commit of the first was waited for long enough
+    driver.advance(6)  # the first one's commit did not come in time
     assert (group.state, group.generation) == (S.COMPLETING_REBALANCE, 2)
 
 
@@ -257,7 +257,7 @@ def test_late_assignment_failure_spares_next_generation(driver):
 
 
 def empty_group(**fields):
-    """A loaded group without members."""
+    """Returns a loaded group without members."""
     values = {
         "protocol_type": "consumer",
         "generation": 3,
@@ -279,7 +279,7 @@ def empty_group(**fields):
     ids=["empty for 50 s", "never had members", "since when is not stored"],
 )
 def test_offset_retention_starts_when_group_empties(fields, seconds):
-    """Retention starts when the last member left; or with the commit, if there was none or the time is unknown."""
+    """Retention starts when the last member leaves, or at the commit if there was no member or the time is unknown."""
     since = {"current_state_timestamp": WALL_CLOCK_MS - 50_000}
     driver = Driver(LIMITS, log=[empty_group(**since | fields)])
     driver.commit_offset(1)
@@ -328,7 +328,7 @@ def test_metadata_of_all_members_is_bounded(driver, monkeypatch):
     assert code_of_join(driver, "c", version=3, protocols=[("p", b"x" * 9)]) is E.NONE
     group = driver.groups["g"]
     assert (len(group.members), group.bytes) == (2, 20)
-    # Earlier metadata of a member does not count in addition to the present one.
+    # A member's former metadata does not count in addition to the present one.
     driver.advance(3)
     first, second = group.members
     driver.join("a again", first, protocols=[("p", b"y" * 9)])
@@ -356,7 +356,7 @@ def test_returning_static_member_has_its_own_session(driver):
 
 
 def test_rebalance_does_not_wait_for_sync(driver):
-    """The time to sync was the last generation's."""
+    """The deadline for SyncGroup belonged to the last generation."""
     driver.join("a", version=3, rebalance_ms=5_000)
     driver.advance(3)
     assert TimerKey(ClassicTimer.SYNC, "g") in driver.shard._timers
@@ -369,7 +369,7 @@ def test_rebalance_does_not_wait_for_sync(driver):
     ("delay_ms", "rebalance_ms", "ends"), [(3_000, 5_000, 5.0), (3_000, 1_000, 3.0)]
 )
 def test_initial_rebalance_ends_despite_further_joins(delay_ms, rebalance_ms, ends):
-    """After its delay, or the longest rebalance timeout of its first member."""
+    """It ends after its delay, or after the longest rebalance timeout of its first members."""
     driver = Driver(replace(GroupLimits(), initial_rebalance_delay_ms=delay_ms))
     driver.join("a", version=3, rebalance_ms=rebalance_ms)
     for number in range(4):

@@ -1,4 +1,4 @@
-"""A shard between its two kinds of groups: which one a request is for, what goes with a group, and what stays."""
+"""A shard with two kinds of groups: which kind a request is for, what is deleted with a group, and what stays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def driver():
 
 
 def stable(driver, *names):
-    """Static members of a stable generation 1."""
+    """Adds static members in a stable generation 1."""
     for name in names:
         driver.join(name, instance=name)
     driver.advance(3)
@@ -44,7 +44,7 @@ def stable(driver, *names):
 
 
 def pending(driver, topic="t", partition=0, group="g", topic_id=bytes(16)):
-    """An offset that an open transaction commits."""
+    """Adds an offset that an open transaction commits."""
     key = OffsetCommitKey(group=group, topic=topic, partition=partition)
     value = OffsetCommitValue(offset=9, metadata="", commit_timestamp=0, topic_id=topic_id)
     driver.shard.replay(-1, GroupRecord(key, value), PRODUCER)  # older than the log
@@ -112,7 +112,7 @@ def test_pending_offsets_are_deleted_too(driver):
     result = driver.shard.delete_offsets(
         "g", [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 2)]
     )
-    assert not result.atomic  # as many as there are
+    assert not result.atomic  # as many as exist
     assert set(driver.submit(result).values()) == {E.NONE}
     assert [record.value for record in driver.log[-2:]] == [None, None]
     driver.shard.complete_transaction(PRODUCER, is_commit=True)
@@ -141,7 +141,7 @@ def test_pending_offsets_of_deleted_topic_go_too(driver):
     assert driver.offset() is None
 
 
-# -- which kind of group it is
+# -- the kind of a group
 
 
 def test_empty_consumer_group_may_become_classic(driver):
@@ -208,7 +208,7 @@ def test_offsets_follow_rules_of_group_kind(driver):
         assert refusal.value.code is code
 
 
-# -- what is left behind
+# -- leftover records
 
 
 def close(driver, group):
@@ -307,7 +307,7 @@ def test_pending_offsets_of_missing_topics_go_on_load(driver):
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_stale_classic_record_does_not_count(driver, leaves):
-    """The tombstone of the classic group is missing in the log."""
+    """The log lacks the classic group's tombstone."""
     stable(driver, "a")
     classic = list(driver.log)
     fresh = Driver()
@@ -320,7 +320,7 @@ def test_stale_classic_record_does_not_count(driver, leaves):
 
 
 def test_stale_consumer_records_do_not_count(driver):
-    """The tombstones of the consumer group could not be written to the log."""
+    """The consumer group's tombstones could not be written."""
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("n", -1)
     classic = Driver()

@@ -1,4 +1,4 @@
-"""The topics of the metadata as groups see them, always the newest."""
+"""The metadata's topics as groups see them, always the newest version."""
 
 from __future__ import annotations
 

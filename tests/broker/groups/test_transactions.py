@@ -1,4 +1,4 @@
-"""Offsets of transactions, as a transaction coordinator's markers end them (KIP-98)."""
+"""Transactional offsets, which are ended by a transaction coordinator's markers (KIP-98)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def offset_record(offset, index=0):
 
 
 def committed_in_transaction(offset):
-    """A batch of `__consumer_offsets` as TxnOffsetCommit leaves it."""
+    """Returns a batch of `__consumer_offsets` as TxnOffsetCommit writes it."""
     return bytearray(
         build_batch(
             [serde_of().encode(offset_record(offset), 0)],
@@ -51,7 +51,7 @@ def committed_in_transaction(offset):
 
 
 class Broker:
-    """One that leads the only partition of `__consumer_offsets`."""
+    """A broker that leads the only partition of `__consumer_offsets`."""
 
     def __init__(self, harness) -> None:
         self.harness = harness
@@ -95,7 +95,7 @@ class Broker:
 
 @asynccontextmanager
 async def open_broker(tmp_path):
-    """Its shard loads when the test calls `serve`."""
+    """Opens a broker whose shard loads when the test calls `serve`."""
     harness = open_harness(tmp_path, offsets_topic_num_partitions="1")
     harness.partitions.listen(CONSUMER_OFFSETS, harness.context.groups.runtime)
     harness.set_image(topic("t", partition()), topic(CONSUMER_OFFSETS, partition()))
@@ -117,7 +117,7 @@ async def test_offsets_count_after_commit_marker(tmp_path, is_commit):
 
 
 async def test_marker_is_refused_before_groups_are_loaded(tmp_path):
-    """Appended after the part that is being loaded, it would never be replayed."""
+    """A marker that is appended behind the part being loaded would never be replayed."""
     async with open_broker(tmp_path) as (broker, nursery):
         end_offset = broker.harness.leader(CONSUMER_OFFSETS).log.log_end_offset
         assert await broker.mark(is_commit=True) == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,7 +1,7 @@
 """Rebalances, static members and timeouts as transcripts (`testdata/*.txt`).
 
 Commands: `limits`, `join`, `sync`, `heartbeat`, `leave`, `commit-offset`, `advance`, `hold`, `commit`, `fail-writes`,
-`reload`, `unload`, `group`, `deadline`, `log`. Members are called by the names in `as=`; what a command leads to is
+`reload`, `unload`, `group`, `deadline`, `log`. Members are called by the names in `as=`; the effects of a command are
 printed as `name: answer`, then the group if it has changed.
 """
 
@@ -114,7 +114,7 @@ class Interpreter:
         self.driver.failing = None if code == "NONE" else ErrorCode[code]
 
     def do_reload(self, **limits: str) -> None:
-        """Another coordinator takes over with what is in the log; it may have other limits."""
+        """Lets another coordinator take over with the log's content; it may have other limits."""
         old = self.driver
         changed = replace(old.limits, **{name: int(value) for name, value in limits.items()})
         self.driver = Driver(changed, log=old.log, now=old.now)

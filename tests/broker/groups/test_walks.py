@@ -1,4 +1,4 @@
-"""Work over all groups and offsets of a shard (G9): a piece at once, and right whatever comes between."""
+"""Work over all groups and offsets of a shard (G9): done in pieces, and correct whatever happens between them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def count(driver):
 
 
 def pieces(driver):
-    """Lets the shard work until it sleeps; how many records each turn wrote."""
+    """Lets the shard work until it sleeps; returns how many records each turn wrote."""
     written = []
     while driver.shard.deadline() == driver.now:
         before = len(driver.log)
@@ -75,7 +75,7 @@ def test_abandoned_walks_stop():
     assert walks.piece() == []
 
 
-# -- topics that are gone
+# -- missing topics
 
 
 @pytest.mark.parametrize("records", [of_one_group, of_many_groups])
@@ -101,7 +101,10 @@ def test_commits_to_recreated_topic_stay():
     driver = Driver(log=of_one_group())
     driver.shard.topics_deleted({"t": OLD}, driver.at)
     driver.settle()
-    for partition in (0, MANY - 1):  # an examined one, and one that was not
+    for partition in (
+        0,
+        MANY - 1,
+    ):  # a partition that the walk has examined, and one that it has not
         driver.commit_offset(7, partition=partition, topic_id=NEW)
     pieces(driver)
     assert count(driver) == 2
@@ -273,7 +276,7 @@ def test_group_with_own_record_is_remembered_once():
 
 
 def test_consumer_group_joined_during_expiry_keeps_epoch(monkeypatch):
-    """Otherwise a coordinator that finds the log compacted would restart the epochs of the group."""
+    """Otherwise a coordinator that loads the compacted log would restart the group's epochs."""
     driver = Driver(LIMITS)
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)

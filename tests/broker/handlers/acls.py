@@ -1,4 +1,4 @@
-"""ACLs for tests: one, and a filter that matches all."""
+"""ACLs for tests: one ACL, and a filter that matches all."""
 
 from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -21,7 +21,7 @@ ALTER_CONFIGS = 11
 def creation(
     name: str = "orders", principal: str = "User:alice", operation: int = ALTER_CONFIGS
 ) -> CreateAclsRequest:
-    """`principal` may not do `operation` with the topic."""
+    """Returns an ACL that denies `principal` the `operation` on the topic."""
     acl = AclCreation(
         resource_type=2,
         resource_name=name,

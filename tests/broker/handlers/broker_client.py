@@ -1,4 +1,4 @@
-"""Asks a broker: a real one with controllers behind it, or one whose controller refuses to decide."""
+"""Clients of a broker: of a real one with controllers behind it, or of one whose controller refuses to decide."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BrokerClient:
         return await self.connection.call(request, version=version, timeout=SECONDS)
 
     async def seen(self, predicate: Any) -> None:
-        """Waits until the broker knows what the controller has committed."""
+        """Waits until the broker has replicated what the controller has committed."""
         await self.cluster.seen(predicate, self.broker.node_id)
 
     async def create(self, *names: str, partitions: int = 1, replicas: int = 1) -> None:
@@ -71,12 +71,12 @@ class BrokerClient:
         assert [topic.error_code for topic in answer.topics] == [0] * len(names)
 
     async def delete(self, name: str) -> None:
-        """Returns when this broker knows."""
+        """Returns when this broker has applied the deletion."""
         await self.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=5000), 5)
         await self.seen(lambda image: name not in image.topics.by_name)
 
     async def create_at(self, name: str, *replicas: list[int]) -> None:
-        """A topic whose partitions have these replicas, the preferred leader first."""
+        """Creates a topic whose partitions have these replicas, the preferred leader first."""
         topic = CreatableTopic(
             name=name,
             num_partitions=-1,
@@ -95,7 +95,7 @@ class BrokerClient:
 async def broker_client(
     path: Path, *, brokers: int = 1, **settings: str
 ) -> AsyncIterator[BrokerClient]:
-    """`settings` are those of all nodes, with underscores for dots."""
+    """Opens a cluster; `settings` apply to all nodes, with underscores for dots."""
     async with cluster(path, brokers=brokers, **settings) as running:
         broker = running.brokers[min(running.brokers)]
         async with connected_to(broker) as connection:
@@ -114,7 +114,7 @@ class Refusing:
 
 
 async def refusal_by_controller(path: Path, request: Message, version: int) -> Any:
-    """The answer on the wire when the controller refuses the envelope, by CLUSTER_AUTHORIZATION_FAILED."""
+    """Returns the response on the wire when the controller refuses the envelope with CLUSTER_AUTHORIZATION_FAILED."""
     harness = open_harness(path)
     channel: Any = Refusing()
     context = replace(harness.context, forwarder=Forwarder(channel, SECONDS))

@@ -12,7 +12,7 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def incremental(*resources: Any, validate_only: bool = False) -> Any:
-    """`resources` are (type, name, {key: value})."""
+    """Returns a request of incremental changes; `resources` are (type, name, {key: value})."""
     messages = incremental_alter_configs
     return messages.IncrementalAlterConfigsRequest(
         resources=[
@@ -31,7 +31,7 @@ def incremental(*resources: Any, validate_only: bool = False) -> Any:
 
 
 def replacing(*resources: Any, validate_only: bool = False) -> Any:
-    """As clients did before there were incremental changes."""
+    """Returns a request that replaces all configs, as older clients send it."""
     messages = alter_configs
     return messages.AlterConfigsRequest(
         resources=[
@@ -50,7 +50,7 @@ def replacing(*resources: Any, validate_only: bool = False) -> Any:
 
 
 def description(kind: int, name: str, *keys: str) -> DescribeConfigsRequest:
-    """Without keys: of all of them."""
+    """Returns a request that describes these keys, by default all of them."""
     resource = DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
     )

@@ -1,4 +1,4 @@
-"""A broker that asks its clients for metrics, and a client that obeys."""
+"""A broker that requests metrics from its clients, and a client that sends them."""
 
 from contextlib import asynccontextmanager
 

@@ -1,4 +1,4 @@
-"""Unauthorized clients of a broker are refused, and so are false followers."""
+"""A broker refuses unauthorized clients and false followers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MOVES = AlterReplicaLogDirsRequest(
 async def answer_to(
     tmp_path: Path, request: Any, version: int, *, may: bool = False, acls: Sequence[Acl] = ()
 ) -> Any:
-    """The answer of a broker with an authorizer, which allows our principal everything or nothing."""
+    """Returns the response of a broker whose authorizer allows our principal everything or nothing."""
     harness = open_harness(tmp_path)
     harness.set_image(
         topic("t", partition((11, 12), isr=(11, 12))), brokers=(registration(11), registration(12))
@@ -98,7 +98,7 @@ async def test_markers_are_for_coordinators(tmp_path: Path) -> None:
 async def test_missing_group_is_one_error_without_topics(
     tmp_path: Path, may_see: tuple[str, ...]
 ) -> None:
-    """As Kafka's `OffsetDeleteResponse.Builder.merge`: whether topics are refused or not."""
+    """As Kafka's `OffsetDeleteResponse.Builder.merge`, whether topics are refused or not."""
     partitions = [OffsetDeleteRequestPartition(partition_index=0)]
     topics = [OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in ("t", "u")]
     kinds = {ResourceType.GROUP: ("g",), ResourceType.TOPIC: may_see}
@@ -138,7 +138,7 @@ async def test_directories_are_for_administrators(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("may", [False, True])
 async def test_only_brokers_fetch_as_followers(tmp_path: Path, may: bool) -> None:
-    """With the right name and epoch, but not allowed to act as a broker: mA4, CVE-2018-1288."""
+    """The name and epoch are right, but the principal may not act as a broker: mA4, CVE-2018-1288."""
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=1,

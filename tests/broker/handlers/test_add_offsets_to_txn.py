@@ -12,7 +12,7 @@ E = ErrorCode
 
 
 async def test_the_group_is_in_the_transaction(tmp_path):
-    """Its topic is created for the first that asks."""
+    """The first request creates the topic of offsets."""
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: results and refusals as a whole, and how long each kind of asker is kept waiting."""
+"""AddPartitionsToTxn: results and refusals as a whole, and how long each kind of requester waits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEYS = [("t", 2), ("t", 0), ("u", 1)]
 
 
 def results(*codes):
-    """Results for the partitions of `ASKED`."""
+    """Returns the results for the partitions of `ASKED`."""
     told = [
         AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
         for (_, index), code in zip(KEYS, codes, strict=True)
@@ -52,7 +52,7 @@ def results(*codes):
 
 
 class Coordinator:
-    """Notes its calls; `codes` are the results by transactional id."""
+    """A coordinator that notes its calls; `codes` are the results by transactional id."""
 
     def __init__(self, unknown=(), verified=None, **codes):
         self.asked = []
@@ -201,7 +201,7 @@ async def test_only_missing_partitions_are_reported_unknown():
 
 
 async def test_transactions_are_answered_in_request_order():
-    """Partitions that are not known are awaited once for all."""
+    """Unknown partitions of all transactions are awaited together."""
     coordinator = Coordinator(unknown=[("u", 1)])
     names = [f"x-{number}" for number in range(501)]
     asked = [transaction(name, verify_only=name != "x-500") for name in names]

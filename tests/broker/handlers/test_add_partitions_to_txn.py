@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: of clients all are added or none; brokers ask for many transactions at once."""
+"""AddPartitionsToTxn: a client's partitions are all added or none; brokers verify many transactions at once."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_brokers_ask_for_many(tmp_path):
 
 
 async def test_missing_partitions_fail_the_verification(tmp_path):
-    """Kafka answers the same, for any client and any transaction."""
+    """Kafka returns the same code for any client and any transaction."""
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         first = WireProducer(one, "first")

@@ -1,4 +1,4 @@
-"""AddRaftVoter through a broker; `tests/broker/test_quorum_changes.py` has a voter that comes back."""
+"""AddRaftVoter through a broker; for a voter that returns see `tests/broker/test_quorum_changes.py`."""
 
 from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from tests.cluster.nodes import CLUSTER_ID

@@ -1,4 +1,4 @@
-"""AlterConfigs through a broker: the old way, which replaces all configs of a resource."""
+"""AlterConfigs through a broker: the older request, which replaces all configs of a resource."""
 
 from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from tests.broker.handlers.configs import GROUP, TOPIC, incremental, replacing

@@ -17,7 +17,7 @@ from trimaran.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 
 def moves(*wanted):
-    """(path, topic, partitions) each."""
+    """Returns a request; each of `moves` is (path, topic, partitions)."""
     return AlterReplicaLogDirsRequest(
         dirs=[
             AlterReplicaLogDir(

@@ -41,7 +41,7 @@ from trimaran.wire.security.acls import (
 
 NOT_ASKED = -(1 << 31)
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
-# A topic, a group and the cluster of one name each, with rights that no two share.
+# A topic, a group and the cluster with the same name; each has different rights.
 RIGHTS = {
     (TOPIC, "t"): (Operation.READ, Operation.DESCRIBE),
     (TOPIC, "u"): (Operation.ALTER, Operation.DESCRIBE),
@@ -112,7 +112,7 @@ async def test_operations_of_topics_and_cluster(harness, asked_for):
 
 
 async def test_operations_of_all_topics_ignore_cached_answers(harness):
-    """A cached answer about all topics has no operations, and answers with them are not cached."""
+    """Cached responses for all topics have no operations, and responses with operations are not cached."""
     told = []
     for asked_for in (False, True, False, True):
         wanted = MetadataRequest(topics=None, include_topic_authorized_operations=asked_for)

@@ -1,5 +1,6 @@
-"""Configs that a broker alters or refuses itself: those of this process, and those that depend on its disks and
-files."""
+"""Configs that a broker alters or refuses itself: those of its process, and those that depend on its disks and
+files.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +40,14 @@ def harness(tmp_path):
 
 @pytest.fixture
 def level():
-    """The level of a logger that tests may alter."""
+    """Returns the level of a logger that tests may alter."""
     logger = logging.getLogger(LOGGER_NAME)
     yield lambda: logger.level
     logger.setLevel(logging.NOTSET)
 
 
 def answers(harness, message, **options):
-    """By resource the code, or None where the controller is to answer."""
+    """Returns the error code by resource, or None if the controller decides."""
     answered: dict = {}
     options = {"validate_only": False, "may_alter_loggers": True, **options}
     trio.run(finished, respond_here(message.resources, harness.context, answered, **options))
@@ -143,7 +144,7 @@ async def test_values_are_checked_when_set_not_deleted(harness):
         message.resources[0].configs[0].config_operation = operation
         found[operation] = bool(await refusals(harness, message))
     assert found == {SET: True, DELETE: False, APPEND: True, SUBTRACT: False}
-    # A request that replaces all configs removes the present ones.
+    # A request that replaces all configs removes the existing ones.
     harness.set_image(configs={(BROKER, "11"): wrong})
     fine = {"listener.name.plaintext.max.connections.per.ip": "5"}
     assert await refusals(harness, replacing((BROKER, "11", fine))) == {}
@@ -153,7 +154,7 @@ async def test_values_are_checked_when_set_not_deleted(harness):
 
 
 class Forwarder:
-    """Takes what is for the controller, which answers each resource with a code of its own."""
+    """Forwards to a controller that answers each resource with a different code."""
 
     def __init__(self):
         self.forwarded = []

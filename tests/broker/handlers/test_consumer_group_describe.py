@@ -99,7 +99,7 @@ async def test_a_classic_group_is_none(tmp_path, autojump_clock):
 
 @pytest.mark.parametrize("where", ["subscribed_topic_names", "assignment", "target_assignment"])
 def test_member_with_unauthorized_topic_is_refused(where):
-    """A pattern subscribes to no names, and a target may have partitions that are not assigned yet."""
+    """A pattern names no topics, and a target may contain partitions that are not assigned yet."""
     nothing = Assignment(topic_partitions=[])
     member = Member(
         member_id="m",

@@ -144,7 +144,7 @@ def subscribed(regex, **changes):
 
 
 async def resolved(rig, regex):
-    """The matches of the pattern of the group."""
+    """Returns the matches of the group's pattern."""
     shard = rig.epoch(rig.index_of("g")).active()
     while regex not in shard.store.of("consumer")["g"].regexes:
         await yield_to_loop()
@@ -195,7 +195,7 @@ async def test_many_members_with_many_patterns_get_their_topics(tmp_path):
 async def test_pattern_skips_unauthorized_topics(tmp_path):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        rig.context.authorizer = authorizer()  # of `t` alone
+        rig.context.authorizer = authorizer()  # for `t` only
         await leading(rig)
         await rig.call(consumer_group_heartbeat, subscribed(".*"), 1)
         assert await resolved(rig, ".*") == {"t"}

@@ -1,4 +1,4 @@
-"""CreateAcls through a broker: the controller writes it down, and every broker hears of it."""
+"""CreateAcls through a broker: the controller commits the ACL, and every broker applies it."""
 
 from tests.broker.handlers import acls
 from tests.broker.handlers.broker_client import AUTHORIZER, broker_client, refusal_by_controller

@@ -1,4 +1,4 @@
-"""CreateTopics through a broker: the answer comes when the broker knows the topics too."""
+"""CreateTopics through a broker: the response is sent once the broker has applied the topics too."""
 
 import pytest
 import trio

@@ -78,7 +78,7 @@ async def test_missing_topic_is_unknown(tmp_path):
 
 
 async def after_the_flush(harness, offset):
-    """The answer to a request that came while the flush was under way."""
+    """Returns the response to a request that arrived during the flush."""
     answers = []
 
     async def ask_now():

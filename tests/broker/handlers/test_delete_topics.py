@@ -1,4 +1,4 @@
-"""DeleteTopics through a broker: the answer comes when the broker has forgotten the topics too."""
+"""DeleteTopics through a broker: the response is sent once the broker has applied the deletion too."""
 
 from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from trimaran.wire.errors import ErrorCode

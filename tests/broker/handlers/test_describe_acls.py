@@ -1,4 +1,4 @@
-"""DescribeAcls: what this broker knows, without asking the controller."""
+"""DescribeAcls: answered from the broker's own metadata."""
 
 from tests.broker.handlers import acls
 from tests.broker.handlers.broker_client import AUTHORIZER, broker_client

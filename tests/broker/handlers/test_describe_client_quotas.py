@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: what this broker knows, by a filter."""
+"""DescribeClientQuotas: answered by a filter from the broker's own metadata."""
 
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.test_alter_client_quotas import alteration

@@ -1,4 +1,4 @@
-"""DescribeCluster on a broker: the brokers by the listener of the request."""
+"""DescribeCluster on a broker: brokers with the address of the request's listener."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_fenced_brokers_are_described_on_request(harness):
 
 
 def test_controller_id_is_that_of_serving_broker(harness):
-    """Any broker forwards them; this one, if it is not fenced."""
+    """Any broker forwards requests for the controller; this one is named if it is not fenced."""
     own = registration(11, 9111, fenced=True)
     harness.set_image(brokers=(own, registration(12, 9112)))
     assert described(harness).controller_id == 12

@@ -1,4 +1,4 @@
-"""DescribeConfigs on a broker: values with their sources, and no secret ever."""
+"""DescribeConfigs on a broker: values with their sources, and never a secret."""
 
 import pytest
 
@@ -80,7 +80,7 @@ async def test_resources_that_are_not_here(tmp_path, kind, name, code):
 
 
 async def test_undeclared_config_is_stored_but_hidden(tmp_path):
-    """Case 03 of KafkaJS' suite: an interval of a reporter of its own, and a topic's key set for a broker."""
+    """KafkaJS' test case 03 sets an interval of its own reporter, and a topic's key for a broker."""
     async with broker_client(tmp_path) as one:
         node = str(one.broker.node_id)
         for name in ("my.reporter.interval.ms", "cleanup.policy"):

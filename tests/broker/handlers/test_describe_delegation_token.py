@@ -1,4 +1,6 @@
-"""DescribeDelegationToken: what this broker knows, and each his own where there is an authorizer."""
+"""DescribeDelegationToken: answered from the broker's own metadata; with an authorizer, users see only their own
+tokens.
+"""
 
 from tests.broker.handlers.broker_client import AUTHORIZER
 from tests.broker.handlers.tokens import asked_by, connected_as, token_of

@@ -62,7 +62,7 @@ async def test_authorized_operations(tmp_path):
 
 
 async def test_the_longest_group_id_that_does_not_exist(tmp_path):
-    """The message names the group, and is a string with a longest length of its own."""
+    """The error message names the group, and has a maximal length of its own."""
     async with open_rig(tmp_path) as rig:
         group_id = "g" * 32_767
         rig.lead(rig.index_of(group_id))

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: directories with their volumes, and the sizes of the replicas in them."""
+"""DescribeLogDirs: directories with the sizes of their volumes and of their replicas."""
 
 import pytest
 
@@ -83,14 +83,14 @@ async def test_failed_directory_is_listed_with_error(tmp_path):
 
 
 async def test_all_failed_directories_are_described(harness, tmp_path):
-    """As in the moment before the broker ends for it."""
+    """This is the moment before the broker stops because of it."""
     harness.directory.health.fail("the disk is gone")
     (result,) = (await described(harness)).results
     assert (result.error_code, result.log_dir) == (ErrorCode.KAFKA_STORAGE_ERROR, str(tmp_path))
 
 
 async def test_replica_of_failed_directory_is_listed_nowhere(tmp_path):
-    """`open_harness` assigns all replicas to the directory that it makes, which is the one that fails."""
+    """`open_harness` assigns all replicas to its directory, which is the one that fails."""
     harness = open_harness(tmp_path / "a")
     harness.directories.all.append(other_directory(tmp_path / "b"))
     harness.set_image(topic("t", partition()))
@@ -100,7 +100,7 @@ async def test_replica_of_failed_directory_is_listed_nowhere(tmp_path):
 
 
 async def test_copy_is_listed_while_target_is_online(tmp_path):
-    """Its size and its lag are listed; a copy in a failing directory is not."""
+    """Its size and lag are listed; a copy in a failed directory is not."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
     source = setup.harness.partitions.find(TopicPartition("t", 0)).log

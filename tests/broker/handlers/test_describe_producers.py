@@ -1,4 +1,4 @@
-"""DescribeProducers: idempotent producers here, on leaders and followers."""
+"""DescribeProducers: the idempotent producers of this broker's replicas, on leaders and followers."""
 
 from __future__ import annotations
 

@@ -151,7 +151,9 @@ async def test_pages_are_the_whole(harness, limit, names):
 
 
 async def test_unauthorized_topics_are_reported_behind_full_page(harness, monkeypatch):
-    """As Kafka's `DescribeTopicPartitionsRequestHandler`, which judges all that are named first; of all topics none."""
+    """As in Kafka's `DescribeTopicPartitionsRequestHandler`, which first authorizes all named topics; a request for all
+    topics reports none.
+    """
     authorizer = Authorizer()
     for name in ("b", "c"):
         acl = (ResourceType.TOPIC, name, PatternType.LITERAL, "User:*", "*", DESCRIBE)

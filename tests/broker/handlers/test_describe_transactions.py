@@ -1,4 +1,4 @@
-"""DescribeTransactions: a transaction by its id, or why it is not known here."""
+"""DescribeTransactions: a transaction by its id, or the reason why it is not known here."""
 
 from __future__ import annotations
 

@@ -46,8 +46,9 @@ async def test_refusal_is_returned_for_every_partition(tmp_path):
 
 
 async def test_election_of_all_is_refused_at_top(tmp_path):
-    """The response has no partition that could carry the error; without it the client would assume success. In version
-    0 it does."""
+    """The response has no partition that could have the error; without it the client would assume success. Version 0
+    has no top-level error.
+    """
     everywhere = ElectLeadersRequest(topic_partitions=None)
     for version, code in ((2, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), (0, ErrorCode.NONE)):
         path = tmp_path / str(version)

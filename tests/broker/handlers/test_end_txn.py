@@ -1,4 +1,4 @@
-"""EndTxn: what is committed is read at once, what is aborted never; asked again, nothing changes."""
+"""EndTxn: committed records become readable, aborted ones never do, and a repeated request changes nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_version_2_transaction_adds_partitions_on_write(tmp_path, commit):
         assert await producer.end(commit=commit, version=5) == E.NONE
         assert producer.producer == (first.id, first.epoch + 1)
         second, producer.producer = producer.producer, first
-        assert await producer.end(commit=commit, version=5) == E.NONE  # the answer got lost
+        assert await producer.end(commit=commit, version=5) == E.NONE  # the response was lost
         assert producer.producer == second
         assert await producer.produce(b"b", version=12) == E.NONE
         assert await producer.end(version=5) == E.NONE
@@ -75,7 +75,7 @@ async def test_a_fenced_producer_ends_nothing(tmp_path, version, code):
 
 
 def add_and_end(producer, *, first_correlation_id):
-    """Frames that add partitions and commit."""
+    """Returns frames that add partitions and commit."""
     add = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.name,
         v3_and_below_producer_id=producer.producer.id,

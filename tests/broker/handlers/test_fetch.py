@@ -76,7 +76,7 @@ async def test_consumers_see_nothing_above_the_watermark(harness):
 
 
 async def test_a_batch_larger_than_the_limits_comes_alone(harness):
-    """KIP-74: the first batch of the first partition that has one is never held back."""
+    """KIP-74: the first batch of the first partition that has one is always returned."""
     append(harness, b"x" * 5000)
     append(harness, b"y")
     harness.flush()
@@ -182,7 +182,7 @@ async def test_follower_learns_where_it_diverges(harness):
 
 
 def lead_again(harness):
-    """A new epoch with a follower that has not fetched in it yet: the watermark is behind the epoch's start."""
+    """Begins a new epoch with a follower that has not fetched in it yet: the watermark is below the epoch's start."""
     brokers = (registration(11), registration(12))
     harness.set_image(topic("t", partition((11, 12), leader_epoch=3)), brokers=brokers)
     append(harness, b"a")
@@ -234,7 +234,7 @@ async def test_long_poll_outlasts_unknown_watermark(harness, autojump_clock):
 
 
 async def test_unknown_watermark_is_not_reported_after_crash(tmp_path):
-    """P7: the checkpoint was never written, the log has the record, its flush has not come yet."""
+    """P7: the checkpoint was never written; the log has the record, which is not flushed yet."""
     before = open_harness(tmp_path / "before")
     before.set_image(topic("t", partition()))
     append(before, b"a")

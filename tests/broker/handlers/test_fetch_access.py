@@ -1,4 +1,4 @@
-"""Unauthorized clients get nothing of a topic: in sessions, by ids, and after waits in which ACLs changed."""
+"""Unauthorized clients fetch nothing of a topic: in sessions, by topic id, and after waits in which ACLs changed."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ E = ErrorCode
 
 
 class Acls:
-    """An authorizer, and ACLs that come and go as if the controller had written them."""
+    """An authorizer, and ACLs that change as if the controller had committed them."""
 
     def __init__(self):
         self.authorizer = Authorizer()
@@ -107,13 +107,13 @@ async def test_by_id(harness, acls):
 
 
 async def test_a_session_is_judged_again_when_acls_change(harness, acls):
-    """Also of partitions in which nothing happens."""
+    """This includes partitions that have no new records."""
     acls.allow(1, "t")
     client = connection()
     answer, found = await fetch_codes(harness, request("t", session_epoch=0), client=client)
     assert found == {topic_id("t"): E.NONE}
     session = {"session_id": answer.session_id}
-    # The reader has it all: nothing is left to look at.
+    # The reader has all records: no partition needs a read.
     reader = harness.context.fetch_sessions._sessions[answer.session_id].reader
     reader.changed.clear()
     _, found = await fetch_codes(harness, request(session_epoch=1, **session), client=client)
@@ -129,7 +129,7 @@ async def test_a_session_is_judged_again_when_acls_change(harness, acls):
 
 
 async def test_a_fetch_that_waits_is_judged_again(harness, acls, autojump_clock):
-    """Earlier findings count as little as later records."""
+    """Records found before the change count as little as later ones."""
     acls.allow(1, "t")
     message = request("t", max_wait_ms=5000, min_bytes=1 << 20)
     results = []

@@ -1,4 +1,6 @@
-"""Fetch: what a request leaves in its session and its reader, answered, waiting, released or throttled."""
+"""Fetch: the state that a request leaves in its session and its reader, whether answered, waiting, released or
+throttled.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from trimaran.broker.handlers.fetch import fetch
 
 
 class Quotas:
-    """Quotas of fetches: `seconds` that a client must wait if it fetched too much."""
+    """Fetch quotas: `seconds` is the client's wait after it fetched too much."""
 
     def __init__(self, seconds):
         self.fetch = self

@@ -1,4 +1,4 @@
-"""Terms of a Fetch: those of each kind of reader and version as a whole, and the partitions that a wait attaches to."""
+"""Terms of a Fetch: by kind of reader and version, and the partitions whose changes end a wait."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def request(*, replica_id=-1, epoch=-1, max_bytes=4000, old_id=-1, **fields):
 
 
 def terms(context, message, version=18):
-    """The terms, without what is called, and whether the call is exempt of quotas."""
+    """Returns the terms without the callables, and whether the call is exempt from quotas."""
     asked = call(message, version)
     found = _terms(message, context, asked)
     return found, asked.is_exempt
@@ -89,7 +89,7 @@ def test_terms_of_consumers_go_by_version(harness):
 
 @pytest.mark.parametrize("debugging", [-2, -3])
 def test_reader_without_follower_id_is_consumer(harness, debugging):
-    """Kafka's tools have said -2 to read without a watermark."""
+    """Kafka's tools send -2 to read beyond the watermark."""
     assert terms(harness.context, request(old_id=debugging), 12) == (
         replace(CONSUMERS, names_leaders=False),
         False,

@@ -19,7 +19,7 @@ from trimaran.wire.security.acls import Operation, PatternType, Permission, Reso
 from trimaran.wire.text.endpoint import Endpoint
 
 E = ErrorCode
-# Kinds of keys.
+# Types of keys.
 OF_GROUP, OF_TRANSACTION, SHARE = 0, 1, 2
 
 
@@ -80,7 +80,7 @@ async def test_a_partition_without_a_leader_that_lives(tmp_path, leader):
 
 
 class Creation:
-    """Creates the offsets topic, or says why not."""
+    """Creates the offsets topic, or returns the error."""
 
     def __init__(self, rig, code):
         self.rig, self.code, self.asked = rig, code, []
@@ -114,7 +114,7 @@ async def test_the_first_that_asks_has_the_topic_created(tmp_path, code, expecte
 
 
 async def test_the_coordinator_of_a_transaction(tmp_path):
-    """Its topic is created for the first that asks, as configured."""
+    """The first request creates the topic of transactions, as configured."""
     async with broker_client(tmp_path, transaction_state_log_min_isr="2", **SETTINGS) as one:
         found = await WireProducer(one).find()
         assert (found.error_code, found.node_id) == (E.NONE, one.broker.node_id)
@@ -124,7 +124,7 @@ async def test_the_coordinator_of_a_transaction(tmp_path):
         assert dict(configs) == {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
-            "min.insync.replicas": "1",  # there is one replica
+            "min.insync.replicas": "1",  # the topic has one replica
             "segment.bytes": str(100 << 20),
             "unclean.leader.election.enable": "false",
         }
@@ -132,7 +132,9 @@ async def test_the_coordinator_of_a_transaction(tmp_path):
 
 
 async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
-    """By the listener that the client came on; one that is fenced or has no such listener coordinates nothing."""
+    """The address is that of the client's listener; a fenced broker, or one without the listener, coordinates
+    nothing.
+    """
     harness = open_harness(tmp_path)
     leaders = {"here": 11, "fenced": 12, "other listener": 13, "unknown": 14, "none": -1}
     partitions = [partition((11, 12, 13, 14), leader=leader) for leader in leaders.values()]
@@ -180,8 +182,8 @@ async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
 
 @pytest.mark.parametrize("kind", [OF_GROUP, OF_TRANSACTION])
 async def test_finding_coordinator_needs_describe_on_its_resource(tmp_path, kind):
-    """The right on a group does not count for a transactional id, and vice versa; and unauthorized clients cause no
-    topic to be created.
+    """The right on a group does not count for a transactional id, nor the other way round; and unauthorized clients do
+    not cause a topic to be created.
     """
     harness = open_harness(tmp_path)
     types = {OF_GROUP: ResourceType.GROUP, OF_TRANSACTION: ResourceType.TRANSACTIONAL_ID}

@@ -1,4 +1,6 @@
-"""Requests that a broker forwards: bytes go and come unchanged; failures are answered in the format of each API."""
+"""Requests that a broker forwards: bytes pass unchanged in both directions; failures are returned in the format of each
+API.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,12 @@ def each_of(handlers):
 
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-# Bytes that librdkafka sends after a request.
+# Bytes that librdkafka appends to a request.
 BEHIND = b"\0\0\0"
 
 
 class Controller:
-    """Answers every envelope with `data`, or with an error."""
+    """A controller that answers every envelope with `data`, or with an error."""
 
     def __init__(self, data: bytes | None, code: int = 0) -> None:
         self.data = data
@@ -90,7 +92,9 @@ def test_bytes_go_and_come_as_they_are(row: Handled, data: st.DataObject) -> Non
 
 
 def absent(message: Any, version: int) -> set[str]:
-    """The fields that do not exist in the version: items of the answer have their information."""
+    """Returns the fields that do not exist in the version, in which the elements of the response have their
+    information.
+    """
     return {
         field.name
         for field in message.__fields__
@@ -118,7 +122,7 @@ def test_refusal_is_returned(row: Handled, data: st.DataObject) -> None:
 
 @each_of(PASSED_ON)
 def test_malformed_forwarded_request_ends_the_connection(row: Handled) -> None:
-    """The controller finds out; the connection ends, as with every request that is malformed."""
+    """The controller detects it; the connection is closed, as for every malformed request."""
     version = row.versions.high
     flexible = version in row.request.FLEXIBLE
     header = struct.pack(">hhih4s", row.request.KEY, version, 7, 4, b"test") + bytes(flexible)

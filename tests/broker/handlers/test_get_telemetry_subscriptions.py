@@ -1,4 +1,4 @@
-"""The metrics that a client has to push."""
+"""GetTelemetrySubscriptions: the metrics that a client must push."""
 
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.configs import METRICS, incremental

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs through a broker: every kind of resource, and log levels, which are of this process."""
+"""IncrementalAlterConfigs through a broker: every kind of resource, and log levels, which apply to this process."""
 
 import logging
 

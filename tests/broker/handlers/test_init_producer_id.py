@@ -1,4 +1,4 @@
-"""InitProducerId: new unique ids; a transactional producer fences the one before it."""
+"""InitProducerId: new unique ids; a transactional producer fences its predecessor."""
 
 import pytest
 
@@ -45,7 +45,7 @@ async def test_idempotent_producer_gets_new_id_on_repeat(tmp_path):
 
 
 async def test_next_producer_aborts_open_transaction_of_id(tmp_path):
-    """In one call: the markers are waited for."""
+    """One call does it: it waits for the markers."""
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         first, second = WireProducer(one), WireProducer(one)
@@ -84,7 +84,7 @@ async def test_invalid_requests_are_refused(tmp_path):
 
 
 async def test_another_broker_coordinates(tmp_path):
-    """Without the topic, no broker does yet."""
+    """Before the topic exists, no broker coordinates."""
     async with broker_client(tmp_path, **SETTINGS) as one:
         answer = await WireProducer(one).init()
         assert (answer.error_code, answer.producer_id) == (E.NOT_COORDINATOR, -1)

@@ -168,7 +168,7 @@ async def test_metadata_of_all_members_is_bounded(tmp_path, autojump_clock, monk
 async def test_waiting_member_does_not_long_outlive_its_connection(
     tmp_path, autojump_clock, version
 ):
-    """Its session would last half an hour, and its metadata would stay in memory for as long."""
+    """Otherwise its session would last half an hour, and its metadata would stay in memory."""
     async with open_rig(
         tmp_path, GroupLimits(partition_count=4, initial_rebalance_delay_ms=60_000)
     ) as rig:

@@ -1,4 +1,4 @@
-"""ListConfigResources: what configs can be asked of."""
+"""ListConfigResources: the resources that have configs."""
 
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, incremental

@@ -57,7 +57,7 @@ def append_at(harness, *times):
 
 
 def begin(harness, timestamp, version=11, replica_id=-1, **fields):
-    """The response, or `Paused`."""
+    """Returns the response, or `Paused`."""
     message = ListOffsetsRequest(
         replica_id=replica_id,
         topics=[
@@ -77,7 +77,7 @@ def offset_in(response):
 
 
 def ask(harness, timestamp, version=11, replica_id=-1, **fields):
-    """The immediate answer."""
+    """Returns the immediate response."""
     return offset_in(begin(harness, timestamp, version, replica_id, **fields))
 
 
@@ -131,7 +131,9 @@ async def test_by_timestamp_in_compressed_batches_of_shuffled_times(harness, cod
 
 @pytest.fixture
 def lagging(tmp_path):
-    """A follower in the ISR has yet to fetch what was appended: so it may be for long."""
+    """Returns a leader with a follower in the ISR that has not fetched the appended records, and may not for a long
+    time.
+    """
     harness = open_harness(tmp_path)
     harness.set_image(
         topic("t", partition((11, 12), leader_epoch=3)),
@@ -160,7 +162,7 @@ def test_too_small_isr_is_not_waited_for(tmp_path):
     assert ask(harness, -1) == (0, -1, 0, 3)
 
 
-# After acks=1 the record is in the log, and its flush is under way.
+# After acks=1 the record is in the log, and is being flushed.
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,7 @@ def test_epochs_are_fenced(harness, epoch, code):
 
 
 def test_new_leader_does_not_lower_the_end(harness):
-    """KIP-207: until the watermark has reached the start of its epoch."""
+    """KIP-207: it waits until the watermark has reached the start of its epoch."""
     brokers = (registration(11), registration(12))
     harness.set_image(topic("t", partition((11, 12), leader_epoch=3)), brokers=brokers)
     append(harness, b"a")
@@ -288,7 +290,7 @@ async def epoch_end(harness, leader_epoch, **fields):
 
 
 async def test_epoch_ends_are_reported_at_log_end(harness):
-    """The end is the log's end, as for followers: a reader or a writer up to there finds all of it."""
+    """The end is the log's end, as for followers, so that a reader or writer up to there finds all records."""
     append(harness, b"a", b"b")
     harness.set_image(topic("t", partition(leader_epoch=5, partition_epoch=1)))
     append(harness, b"c")

@@ -1,4 +1,4 @@
-"""A look-up by time holds the loop for no longer than a few headers, whatever producers wrote."""
+"""A look-up by time blocks the loop for no longer than reading a few headers, whatever producers wrote."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def append(harness, data):
 
 
 def append_segments(harness, batches):
-    """Small batches in small segments, a millisecond later each."""
+    """Appends small batches to small segments, each a millisecond later."""
     log = harness.leader().log
     log.config = replace(log.config, segment_bytes=4000, index_interval_bytes=300)
     for index in range(batches):
@@ -117,7 +117,7 @@ async def test_record_beyond_batch_limit_is_refused(harness, monkeypatch):
 
 
 async def test_descending_timestamps_are_searched_in_turns(harness, monkeypatch):
-    """The time index has one entry then, and the batch that is looked for is the last one."""
+    """The time index has only one entry then, and the batch with the requested time is the last one."""
     batches = [build_batch(records(1, time=time)) for time in (1000, *[10] * 3000, 2000)]
     append(harness, b"".join(batches))
     read = Work(monkeypatch, scan, "header_at")

@@ -1,4 +1,4 @@
-"""ListOffsets: refusals as a whole, ends by reader, and look-ups that pause."""
+"""ListOffsets: refusals as a whole, end offsets by kind of reader, and look-ups that pause."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_offset_at_readers_end_is_not_found():
         assert _below_end(TimestampOffset(10, end - 1, 7), leader(), reader) == (10, end - 1, 7)
         for found in (TimestampOffset(10, end, 0), TimestampOffset(10, end + 1, 0), None):
             assert _below_end(found, leader(), reader) == NOTHING
-    # At the end a new leader does not know.
+    # Queries for the end, which a new leader does not know.
     for found in (TimestampOffset(10, 6, 0), None):
         with pytest.raises(KafkaError, match="OFFSET_NOT_AVAILABLE"):
             _below_end(found, leader(knows=False), CONSUMER)
@@ -306,7 +306,7 @@ async def test_consumers_and_followers_search_to_their_ends(harness, version):
         assert [item.old_style_offsets for item in await search(CONSUMER)] == [[3, 0], [0], []]
         return
     epoch = 3 if version >= 4 else -1
-    # The largest timestamp is not committed yet, and is not for consumers of version 3.
+    # The largest timestamp is not committed yet; consumers of version 3 do not see it.
     assert found[0] == (0, BASE_MS + 30, 1, epoch)
     assert found[2] == (0, -1, -1, -1)
     assert [record.offset for record in await search(FOLLOWER)][::2] == [1, 3]

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments through a broker: what moves now, as the controller has it."""
+"""ListPartitionReassignments through a broker: current reassignments, as the controller knows them."""
 
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.test_alter_partition_reassignments import code_of, move

@@ -34,13 +34,13 @@ async def test_filters(tmp_path):
         assert await listed(one, state_filters=["Ongoing", "Odd"]) == (["payments-1"], 0, ["Odd"])
         assert await listed(one, state_filters=["Odd", "Odd"]) == ([], 0, ["Odd"])
         assert (await listed(one, producer_id_filters=[orders.producer.id]))[0] == ["orders-1"]
-        # orders-1 has never begun a transaction: for Kafka it is as old as its clock.
+        # orders-1 has never begun a transaction: for Kafka it has been running since the epoch of the clock.
         assert (await listed(one, duration_filter=60_000))[0] == ["orders-1"]
         assert (await listed(one, duration_filter=10**15))[0] == []
         assert (await listed(one, transactional_id_pattern="pay.*|nothing"))[0] == ["payments-1"]
         assert (await listed(one, transactional_id_pattern="pay"))[
             0
-        ] == []  # the whole id, as in Kafka
+        ] == []  # the pattern must match the whole id, as in Kafka
         assert (await listed(one, transactional_id_pattern=""))[0] == both
 
 

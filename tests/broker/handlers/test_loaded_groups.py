@@ -1,4 +1,4 @@
-"""Requests about groups whose shard is being loaded: they wait for it, but not for ever."""
+"""Requests for groups whose shard is loading: they wait for it, up to a timeout."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ CHECKER = OffsetFetchRequest(
     group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
 )
 
-# A handler, a request for it about group `g`, the version, where its answer has the code, and the code when it is
-# loaded.
+# A handler, a request to it about group `g`, the version, the place of the error code in its response, and the code
+# after the load.
 REQUESTS = {
     "offset_fetch": (
         offset_fetch,

@@ -1,4 +1,4 @@
-"""Metadata: refusals as a whole, what is kept of an answer, brokers in order, and the room that an answer takes."""
+"""Metadata: refusals as a whole, cached parts of a response, the order of brokers, and the room that it takes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def harness(tmp_path):
 
 
 def see(harness, *topics, brokers=None):
-    """The image alone; no log is made."""
+    """Sets only the image; no log is opened."""
     brokers = [registration(11)] if brokers is None else brokers
     harness.metadata.set(
         MetadataImage(topics=topics_image(*topics), cluster=cluster_image(*brokers))
@@ -112,7 +112,7 @@ def test_a_refusal_names_each_topic_and_the_whole():
 
 
 def is_kept(harness, message, **options):
-    """An answer that is kept costs no pause."""
+    """Whether the answer comes from the cache: it then needs no pause."""
     return is_known_at_once(begin(harness, message, **options)[0])
 
 
@@ -165,7 +165,7 @@ async def test_cache_depends_on_principal_host_and_acls(harness):
 
 
 class Changing(Authorizer):
-    """ACLs change with each verdict."""
+    """ACLs that change with each verdict."""
 
     def judge(self, *asked):
         verdict = super().judge(*asked)
@@ -238,7 +238,7 @@ async def test_large_answer_takes_its_room_meanwhile(harness):
 
 
 def noting(steps, note):
-    """The handler `steps`; calls `note` at each effect."""
+    """Runs the handler `steps`; calls `note` at each effect."""
     try:
         while True:
             effect = next(steps)

@@ -58,7 +58,7 @@ async def test_every_version(tmp_path, version):
         assert [t.topic_id for t in answer.topics] == [TOPIC_ID if version >= 10 else bytes(16)]
         stored = rig.epoch(index).active().store.offsets["g"]["t"]
         assert {p: v.offset for p, v in stored.items()} == {0: 5, 3: 6}
-        # The id is stored for clients that know only the name, too.
+        # The topic's id is stored for clients that send only the name, too.
         assert {v.topic_id for v in stored.values()} == {TOPIC_ID}
 
 

@@ -21,7 +21,7 @@ E = ErrorCode
 
 
 def request(version, partitions=(0, 1), group="g", topic_id=TOPIC_ID, **fields):
-    """Null topics if `partitions` is None."""
+    """Returns a request, with null topics if `partitions` is None."""
     if version < 8:
         asked = OffsetFetchRequest(group_id=group, **fields)
         asked.topics = None
@@ -140,7 +140,7 @@ async def test_uncommitted_offset_is_waited_for(tmp_path, autojump_clock):
 @pytest.mark.parametrize("version", range(1, 11))
 @pytest.mark.parametrize("partitions", [(0, 1), None], ids=["asked", "all"])
 async def test_offsets_of_recreated_topic_are_absent(tmp_path, version, partitions):
-    """Also while the tombstones of its predecessor's offsets cannot be written."""
+    """This holds while tombstones of the former topic's offsets cannot be written."""
     if partitions is None and version == 1:
         return  # null topics came with version 2
     async with open_rig(tmp_path) as rig:
@@ -157,7 +157,7 @@ async def test_offsets_of_recreated_topic_are_absent(tmp_path, version, partitio
 
 
 def group(group_id, *topics):
-    """A group with topics and their partitions; without any, all of its offsets."""
+    """Returns a group with topics and their partitions; without topics it requests all of its offsets."""
     named = [
         OffsetFetchRequestTopics(name=name, topic_id=bytes(16), partition_indexes=list(indexes))
         for name, *indexes in topics

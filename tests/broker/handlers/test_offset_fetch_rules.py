@@ -1,4 +1,4 @@
-"""OffsetFetch: refusals in the field of each version, merged answers, and hidden topics."""
+"""OffsetFetch: refusals in the error field of each version, merged responses, and hidden topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: the end of an epoch, so that a consumer detects a truncation."""
+"""OffsetForLeaderEpoch: the end of an epoch, from which a consumer detects truncation."""
 
 import pytest
 
@@ -19,7 +19,7 @@ HERE = 11
 
 @pytest.fixture
 def harness(tmp_path):
-    """Three records of epoch 2, two of epoch 5, which is the present one."""
+    """Appends three records of epoch 2, and two of epoch 5, which is the present one."""
     harness = open_harness(tmp_path)
     for epoch, values in ((2, (b"a", b"b", b"c")), (5, (b"d", b"e"))):
         harness.set_image(topic("t", partition(leader_epoch=epoch)))
@@ -48,7 +48,7 @@ async def end_of(harness, epoch, *, current=-1, name="t", index=0, version=4):
     ("asked", "epoch", "end_offset"), [(5, 5, 5), (2, 2, 3), (3, 2, 3), (4, 2, 3), (1, 1, 0)]
 )
 async def test_an_epoch_ends_where_the_next_one_begins(harness, asked, epoch, end_offset):
-    """An epoch without records is answered with the largest one before it."""
+    """For an epoch without records, the response has the largest epoch before it."""
     found = await end_of(harness, asked)
     assert (found.error_code, found.leader_epoch, found.end_offset) == (0, epoch, end_offset)
 

@@ -1,4 +1,4 @@
-"""Produce v0 to v2 and Fetch v0 to v3: what clients of Kafka 0.8 to 0.10 send and get; ListOffsets v0."""
+"""Produce v0 to v2 and Fetch v0 to v3: what clients of Kafka 0.8 to 0.10 send and receive; ListOffsets v0."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ async def test_the_disk_fails(harness, monkeypatch):
 
 
 async def test_nothing_is_converted_on_the_loop(harness, monkeypatch):
-    """B2: a set of many messages would hold it for long."""
+    """B2: converting a set of many messages would block it for a long time."""
     threads = []
 
     def noted(real):

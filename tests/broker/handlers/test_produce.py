@@ -57,7 +57,7 @@ def start(harness, message, version=VERSION):
 
 
 async def ask(harness, records, version=VERSION, **fields):
-    """The partition's answer; what is deferred is flushed first."""
+    """Returns the partition's response, after a flush if it is deferred."""
     response = start(harness, request(records, version=version, **fields), version)
     harness.flush()
     return (await finished(response)).responses[0].partition_responses[0]
@@ -87,7 +87,7 @@ async def test_acks_zero_is_unanswered_and_errors_disconnect(harness):
 
 
 def written_too_fast(harness, acks):
-    """The second answer."""
+    """Returns the second response."""
     large = batch(bytes(UNFLUSHED_BYTES_MAX // 2))
     start(harness, request(large, acks=acks))
     return start(harness, request(large, acks=acks))
@@ -166,7 +166,7 @@ async def test_too_small_an_isr_admits_nothing(harness):
 
 
 def two_wanted(harness, isr, partition_epoch):
-    """The ISR of "t", with min.insync.replicas of 2; other replicas are fenced."""
+    """Sets the ISR of "t", with min.insync.replicas=2; other replicas are fenced."""
     state = partition((11, 12), isr=isr, partition_epoch=partition_epoch)
     configs = {(2, "t"): {"min.insync.replicas": "2"}}
     brokers = (registration(11), registration(12, fenced=12 not in isr))
@@ -180,7 +180,7 @@ def fetched_by_12(harness, offset):
 
 
 async def test_an_isr_that_became_too_small_acknowledges_nothing(harness):
-    """P16, KAFKA-1555: what was appended before is kept by one replica now."""
+    """P16, KAFKA-1555: only one replica keeps the records appended before."""
     two_wanted(harness, (11, 12), 0)
     response = start(harness, request(batch(b"a"), timeout_ms=0))
     two_wanted(harness, (11,), 1)
@@ -191,8 +191,8 @@ async def test_an_isr_that_became_too_small_acknowledges_nothing(harness):
 
 
 async def test_isr_too_small_before_answer_is_reported(harness):
-    """As Kafka's `Partition.checkEnoughReplicasReachOffset`: it was committed, and may be kept by one replica when it
-    is answered.
+    """As in Kafka's `Partition.checkEnoughReplicasReachOffset`: it was committed, but only one replica may have it when
+    the response is sent.
     """
     two_wanted(harness, (11, 12), 0)
     response = start(harness, request(batch(b"a")))
@@ -265,7 +265,7 @@ async def test_an_old_producer_epoch_is_refused(harness):
 
 
 async def test_transactional_batch_needs_its_transactional_id(harness):
-    """CVE-2018-17196: the right to write so depends on that id."""
+    """CVE-2018-17196: the right to write it depends on that id."""
     records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     answer = await ask(harness, records)
     assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -273,7 +273,7 @@ async def test_transactional_batch_needs_its_transactional_id(harness):
 
 
 async def test_without_a_coordinator_a_transaction_is_not_verified(harness):
-    """NOT_ENOUGH_REPLICAS is what every producer sends again (KAFKA-16386)."""
+    """Every producer retries after NOT_ENOUGH_REPLICAS (KAFKA-16386)."""
     records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     answer = await ask(harness, records, transactional_id="x")
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -307,7 +307,7 @@ def damaged(position: int, *, flip: int = 0xFF) -> bytes:
 
 
 def with_attributes(attributes: int) -> bytes:
-    """A correct CRC over wrong attributes."""
+    """Returns a batch with a correct CRC over wrong attributes."""
     import crc32c
 
     data = bytearray(batch(b"a"))
@@ -365,7 +365,9 @@ async def test_a_compacted_topic_wants_keys(harness):
 
 
 async def test_the_records_that_are_refused_are_named(harness):
-    """KIP-467: by their index in the batch, also of a compressed one; without them a client may send the others."""
+    """KIP-467: they are named by their index in the batch, also in a compressed one; without the indexes a client
+    cannot send the remaining records.
+    """
     harness.set_image(topic("t", partition()), configs={(2, "t"): {"cleanup.policy": "compact"}})
     now = now_ms()
     late = now + 2 * 3_600_000
@@ -428,7 +430,7 @@ async def test_unknown_partitions_and_several_at_once(harness):
 
 
 async def test_disk_error_is_reported_and_ends_appends(harness, monkeypatch):
-    """KAFKA-10778: the directory is offline from the first failure on."""
+    """KAFKA-10778: the directory is offline from its first failure on."""
     log = harness.leader().log
 
     def fail(*_args, **_kwargs):
@@ -445,7 +447,7 @@ async def test_disk_error_is_reported_and_ends_appends(harness, monkeypatch):
 
 @pytest.mark.parametrize("acks", [1, 0, -1])
 async def test_waiting_produce_releases_its_records(harness, acks):
-    """The receive buffer can be resized: nothing refers to it any more."""
+    """The receive buffer can be resized, which proves that nothing refers to it any more."""
     large = batch(bytes(UNFLUSHED_BYTES_MAX // 2))
     start(harness, request(large, acks=1))
     frame = bytearray(request(large, acks=acks).encode(VERSION))

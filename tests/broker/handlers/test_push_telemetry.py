@@ -1,4 +1,4 @@
-"""A client requests its subscription and pushes metrics, and the metrics listener shows them."""
+"""A client requests its subscription and pushes metrics, which the metrics listener exposes."""
 
 from tests.broker.handlers.telemetry import collecting, push, subscription
 from tests.broker.telemetry.pushes import pushed

@@ -1,5 +1,5 @@
-"""Answers of a broker if a handler fails as a whole: each requested item is named, with the code in the version's own
-place, as in `refusals.txt` (`REWRITE_TRANSCRIPTS=1` writes it).
+"""Responses of a broker whose handler fails as a whole: each requested item is named, with the code in the version's
+own place, as in `refusals.txt` (`REWRITE_TRANSCRIPTS=1` writes it).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CODE, WHY = ErrorCode.REQUEST_TIMED_OUT, "why"
 
 
 def filled(kind: Any, version: int, numbers: Iterator[int]) -> Any:
-    """A new value of a type: arrays have two elements, and nullable fields are not null."""
+    """Returns a new value of a type: arrays have two elements, and nullable fields are not null."""
     base, *_ = [arg for arg in get_args(kind) if arg is not type(None)] or [kind]
     if get_origin(kind) is not list and base is not kind and type(None) in get_args(kind):
         return filled(base, version, numbers)

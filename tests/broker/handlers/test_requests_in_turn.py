@@ -19,7 +19,7 @@ from trimaran.wire.transport.scheduling.effects import Wait
 
 
 async def begun(world, name):
-    """The producer of a transactional id."""
+    """Returns the producer of a transactional id."""
     values = {"transactional_id": name, "transaction_timeout_ms": 60_000}
     answer = await world.ask("InitProducerId", 4, values)
     assert answer.error_code == ErrorCode.NONE

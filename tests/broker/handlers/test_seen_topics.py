@@ -1,5 +1,5 @@
-"""Creations and deletions of topics are answered when this broker knows of them, or after a second; refusals at
-once.
+"""Creations and deletions of topics are answered when this broker has applied them, or after a second; refusals
+immediately.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ E = ErrorCode
 
 
 class Answering:
-    """A way to a controller that gives one answer."""
+    """A channel to a controller that gives one answer."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -58,7 +58,7 @@ def harness(tmp_path):
 
 
 async def seconds_of(harness, handler, request, version, answer, image=None):
-    """How long the handler takes; `image` is the metadata that the broker learns of half a second later."""
+    """Returns how long the handler takes; `image` is the metadata that the broker applies half a second later."""
     context = replace(harness.context, forwarder=Answering(answer))
     began = trio.current_time()
 

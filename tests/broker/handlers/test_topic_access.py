@@ -1,4 +1,4 @@
-"""Answers about topics that a client may not use, by handlers that call the authorizer themselves."""
+"""Responses about topics that a client may not use, of handlers that call the authorizer themselves."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ IDS = {"t": TOPIC_ID, "secret": SECRET_ID}
 
 
 def authorizer() -> Authorizer:
-    """Every client may write to topic `t`, so may see it, and to no other; groups and transactions are open."""
+    """Every client may write to, and therefore describe, topic `t` but no other; groups and transactions are
+    unrestricted.
+    """
     made = Authorizer()
     for kind, name, operation in (
         (ResourceType.TOPIC, "t", Operation.WRITE),
@@ -61,7 +63,7 @@ def authorizer() -> Authorizer:
 
 
 async def committed(rig: Rig) -> None:
-    """Offset 5 of `t` and of `secret`, by group `g`."""
+    """Commits offset 5 of `t` and of `secret` for group `g`."""
     rig.metadata.image = cluster_image(
         *(topic_image(name, topic_id, 4) for name, topic_id in IDS.items()),
         topic_image(OFFSETS_TOPIC, b"o" * 16, rig.limits.partition_count),

@@ -1,9 +1,9 @@
 """Whole answers of the broker, version by version, as `testdata/*.txt` has them.
 
-A step is `[as=NAME] [on=LISTENER] [sorted=FIELD] [once=1] [audited=1] Api VERSIONS` and the fields of the
-request, as arguments of `dict`; `given NAME` changes the world. Fields of an answer that have their default are left
-out. Versions with equal answers are shown together. Reading requests are repeated as large ones, in the first and the
-last version: the answer is the same, unless the step says `once`.
+A step is `[as=NAME] [on=LISTENER] [sorted=FIELD] [once=1] [audited=1] Api VERSIONS` and the fields of the request, as
+arguments of `dict`; `given NAME` changes the world. Fields with their default value are omitted. Versions with equal
+answers are shown together. Reading requests are repeated as large ones, in the first and the last version: the answer
+is the same, unless the step says `once`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ READS = {
     "OffsetForLeaderEpoch",
 }
 SHOWN_MAX = 12
-# Values that differ each time.
+# Values that differ between runs.
 NEW = [
     (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<uuid>"),
     (re.compile(r"(transaction_start_time_ms)=\d{13}"), r"\1=<now>"),
@@ -58,7 +58,7 @@ COMMAND = re.compile(r"((?:\w+=[\w.]+ )*)(\w+) (\d+)(?:-(\d+))?\s*(.*)", re.DOTA
 
 
 def shown(value: Any, indent: str = "") -> str:
-    """A struct without its defaults, each struct of a list on lines of its own."""
+    """Returns the text of a struct without its defaults, with each struct of a list on lines of its own."""
     if isinstance(value, Struct):
         told = [
             (field.name, getattr(value, field.name))
@@ -81,7 +81,7 @@ def shown(value: Any, indent: str = "") -> str:
 
 
 def _abridged(lines: list[str], indent: str) -> list[str]:
-    """Both ends, and a sum of all."""
+    """Returns both ends of a long text, and a checksum of all of it."""
     between = f"{indent}  ... {len(lines)} in all, {zlib.crc32(''.join(lines).encode()):08x}"
     return [*lines[:2], between, lines[-1]]
 
@@ -107,7 +107,7 @@ def _bytes(data: bytes) -> str:
 
 
 def together(answers: list[tuple[int, str]]) -> Iterator[str]:
-    """Versions in a row that say the same."""
+    """Groups consecutive versions with equal responses."""
     start = 0
     for index, (version, text) in enumerate(answers):
         if index + 1 == len(answers) or answers[index + 1][1] != text:
@@ -122,7 +122,7 @@ def _batch(*values: bytes, timestamp_ms: int = NOW_MS, **fields: Any) -> bytes:
 
 @contextmanager
 def _audited(is_wanted: bool) -> Iterator[list[str]]:
-    """The lines of the audit log."""
+    """Returns the lines of the audit log."""
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

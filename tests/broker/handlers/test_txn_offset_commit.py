@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets count when their transaction is committed, and are unstable before (G4)."""
+"""TxnOffsetCommit: offsets are effective once their transaction is committed, and unstable before (G4)."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ async def test_version_5_adds_the_group_itself(tmp_path):
 
 
 async def test_a_commit_after_the_abort_is_refused(tmp_path):
-    """KAFKA-14402: it would begin a transaction without an end (T3)."""
+    """KAFKA-14402: it would begin a transaction that never ends (T3)."""
     async with broker_client(tmp_path, **SETTINGS) as one:
         producer = await begun(one)
         assert await producer.commit_offset(5) == E.NONE
         assert await producer.end(commit=False) == E.NONE
         assert await stable(one) == (-1, E.NONE)
-        code = E.COORDINATOR_LOAD_IN_PROGRESS  # as long as it is still ending
+        code = E.COORDINATOR_LOAD_IN_PROGRESS  # while it is still ending
         while code == E.COORDINATOR_LOAD_IN_PROGRESS:
             code = await producer.commit_offset(6)
         assert code == E.INVALID_TXN_STATE
@@ -100,7 +100,7 @@ async def test_topic_deletion_drops_pending_offsets(tmp_path):
 
 @pytest.mark.parametrize("version", range(6))
 async def test_loading_group_error_depends_on_version(tmp_path, monkeypatch, version):
-    """Clients before version 2 take COORDINATOR_LOAD_IN_PROGRESS for fatal."""
+    """Clients before version 2 treat COORDINATOR_LOAD_IN_PROGRESS as fatal."""
 
     def refuse(*_arguments):
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

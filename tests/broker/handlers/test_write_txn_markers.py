@@ -73,7 +73,7 @@ def codes_of(answer):
 
 
 async def test_every_partition_has_its_answer(harness):
-    """Partitions not led here are refused, and the rest is written."""
+    """Partitions not led here are refused, and the markers of the rest are written."""
     write(harness, 7, epoch=3)
     topics = (("followed", [0]), ("nowhere", [0]), ("t", [1]))
     request = through_wire(markers(7, *topics, epoch=3), 1)

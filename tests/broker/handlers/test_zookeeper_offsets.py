@@ -25,7 +25,7 @@ KEYS = (OffsetCommitRequest.KEY, OffsetFetchRequest.KEY)
 
 
 class Stored:
-    """A place for offsets that a test can look into, and break."""
+    """An offset store that a test can inspect and break."""
 
     def __init__(self):
         self.offsets = {}
@@ -115,7 +115,7 @@ async def test_zookeeper_error_applies_to_every_partition(rig, code):
 
 
 def test_version_0_is_advertised_where_it_is_served():
-    """KIP-35: a client takes the highest version that both know, so this hides nothing from new ones."""
+    """KIP-35: a client uses the highest version that both support, so this hides nothing from newer clients."""
     without = broker_registry().api_versions()
     served = broker_registry(zookeeper_offsets=True).api_versions()
     assert [without[key].low for key in KEYS] == [1, 1]

@@ -1,4 +1,4 @@
-"""A broker that users log in to by SASL, so that they may ask for delegation tokens; and the requests about those."""
+"""A broker with SASL logins, which permit requests for delegation tokens; and these requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ USERS = {
 
 @asynccontextmanager
 async def asked_by(path: Path, user: str | None, **settings: str) -> AsyncIterator[BrokerClient]:
-    """Asks as that user, or unauthenticated on plain text."""
+    """Sends a request as that user, or unauthenticated in plain text."""
     async with cluster(path, brokers=0, **(SECRET | settings)) as running:
         broker = await running.start_broker(11, **USERS)
         async with connected_as(broker, user) as connection:
@@ -47,7 +47,7 @@ async def connected_as(broker: Any, user: str | None) -> AsyncIterator[Any]:
 
 
 async def token_of(one: BrokerClient) -> Any:
-    """A new token, once the broker knows it."""
+    """Creates a token, and returns it once the broker has applied it."""
     token = await one.call(CREATION)
     assert token.error_code == 0
     await one.seen(lambda image: token.token_id in image.tokens)

@@ -1,6 +1,5 @@
-"""A broker that has met some of everything, for transcripts of its answers: see `World`.
-
-Its data side is real; the image is given, and the results of topic creation are scripted.
+"""A broker with some of every kind of state, for transcripts of its responses: see `World`. Its log storage is real;
+the image is given, and the results of topic creation are scripted.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ LOST_DIRECTORY = bytes(15) + b"\x08"
 NOW_MS = 1_700_000_000_000
 HERE, BESIDE, FENCED, ELSEWHERE = 11, 12, 13, 14
 Op, Kind = Operation, ResourceType
-# The rights of each user; `root` may do everything, and without a name there is no authorizer.
+# The rights of each user; `root` may do everything. Without a user there is no authorizer.
 RIGHTS: dict[str, dict[tuple[ResourceType, str], tuple[Operation, ...]]] = {
     "alice": {
         (Kind.TOPIC, "t"): (Op.READ, Op.WRITE, Op.DELETE),
@@ -113,7 +112,7 @@ def authorizer_of(name: str) -> Authorizer:
 
 
 class Topics:
-    """Answers for each topic that it exists now, or with the result in `creates`."""
+    """Reports each topic as created, or the result in `creates`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -127,7 +126,7 @@ class Topics:
 
 
 class Controller:
-    """Takes what is forwarded to it, and answers that all of it is done, and has one producer id."""
+    """Accepts every forwarded request as done, and has one producer id."""
 
     def __init__(self) -> None:
         self.taken: list[Any] = []
@@ -166,7 +165,7 @@ def _all_done(request: Any) -> dict[str, Any]:
 
 
 class Stored:
-    """Offsets as ZooKeeper keeps them: numbers alone, by group and partition."""
+    """Offsets as ZooKeeper stores them: only numbers, by group and partition."""
 
     def __init__(self) -> None:
         self.offsets: dict[str, dict[Any, int | None]] = {}
@@ -229,14 +228,14 @@ class World:
         metadata = self.harness.metadata
         metadata.set(replace(metadata.image, **changes))
 
-    # -- what `given` in a transcript says
+    # -- commands after `given` in a transcript
 
     def given_created(self, name: str, code: str) -> None:
         """Sets the result of creating that topic."""
         self.creates[name] = ErrorCode[code]
 
     def given_stored(self, group: str, name: str, index: str) -> None:
-        """ZooKeeper has data for the partition that is not an offset."""
+        """Stores data in ZooKeeper for the partition that is not an offset."""
         self.zookeeper.offsets[group][name, int(index)] = None
 
     def given_quota(self, kind: str, rate: str) -> None:
@@ -253,7 +252,7 @@ class World:
         """Waits until no decided transaction waits for its markers."""
         listing = {"state_filters": ["PrepareCommit", "PrepareAbort"]}
         while (await self.ask("ListTransactions", 0, listing)).transaction_states:  # noqa: ASYNC110
-            await trio.sleep(0.005)  # as a client that asks again
+            await trio.sleep(0.005)  # as a retrying client
 
     def given_gone(self, name: str) -> None:
         topics = self.harness.metadata.image.topics
@@ -271,13 +270,13 @@ class World:
         self.set_image(cluster=ClusterImage(brokers=Map(changed)))
 
     def given_zookeeper(self, error: str = "NONE") -> None:
-        """Which answers by `error` from now on, if it is one."""
+        """Makes ZooKeeper answer with `error` from now on, if it is one."""
         code = ErrorCode[error]
         self.zookeeper.error = KafkaError(code) if code else None
         self.context = replace(self.context, zookeeper_offsets=self.zookeeper)  # type: ignore[arg-type]
 
     def given_config(self, name: str, value: str) -> None:
-        """A dynamic config of this broker."""
+        """Sets a dynamic config of this broker."""
         configs = self.harness.metadata.image.configs
         own = (BROKER_RESOURCE, str(HERE))
         known = configs.by_resource.get(own, Map()).set(name, value)
@@ -344,7 +343,9 @@ class World:
         self.set_image(features=features)
 
     def _append(self) -> None:
-        """`t-0` has five offsets, of which the last two are of an open transaction; `t-1` one; the others none."""
+        """Appends five offsets to `t-0`, the last two in an open transaction, and one to `t-1`; other logs stay
+        empty.
+        """
         times = (10, 30, 20)
         for time in times:
             self.append("t", 0, timestamp_ms=NOW_MS - 1000 + time)
@@ -381,7 +382,7 @@ class World:
         listener: str = "PLAINTEXT",
         heavy: bool = False,
     ) -> Any:
-        """The answer to what the connection of `name` asks, decoded; what it says when it closes the connection."""
+        """Returns the decoded response to a request on `name`'s connection, or the reason if that is closed."""
         context = replace(self.context, authorizer=authorizer_of(name) if name else None)
         asking = ConnectionInfo(1, listener, ("10.1.2.3", 4567), ("127.0.0.1", 2))
         asking.principal = Principal(name or "ANONYMOUS")
@@ -404,7 +405,7 @@ class World:
 
 
 def _with_files(answer: Outgoing) -> bytes:
-    """With the pieces of files in their places."""
+    """Replaces pieces of files with their content."""
     out, before = bytearray(), 0
     for place, piece in getattr(answer, "splices", ()):
         out += answer[before:place] + os.pread(piece.fileno(), piece.size, piece.position)

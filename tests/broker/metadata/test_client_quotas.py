@@ -1,4 +1,4 @@
-"""Charges for requests that occupy the event loop, and the exempt ones."""
+"""Request quotas: charges for time on the event loop, and exempt requests."""
 
 import time
 
@@ -26,7 +26,7 @@ def quotas():
 
 
 def charged_call(quotas, request, seconds, response, version=1, connection=None):
-    """Lets the connection occupy the loop for `seconds` before its answer is known."""
+    """Lets the connection use the loop for `seconds` before its response is ready."""
     at = call(request, version)
     if connection is not None:
         at.connection = connection
@@ -74,8 +74,8 @@ async def test_encoding_and_sending_charge_the_next_request(quotas):
 
 
 async def test_all_loop_time_of_connection_is_charged(quotas, monkeypatch):
-    """Over a socket: the sum of what its requests are charged for is what its reader and its writer took, and more than
-    what their handlers took.
+    """Over a socket: the charges add up to the time of the connection's reader and writer, which is more than that of
+    the handlers.
     """
     charged, handled = [], []
     monkeypatch.setattr(quotas, "loop_clock", time.perf_counter)

@@ -1,4 +1,4 @@
-"""State of the broker in addition to the newest image."""
+"""The broker's own state beside the newest metadata image."""
 
 from immutables import Map
 

@@ -1,4 +1,4 @@
-"""The throttles of a broker are those of the metadata: of its own replicas, at its own rates or those of all."""
+"""A broker's throttles follow the metadata: its own replicas, at its own rates or the cluster's defaults."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_the_replicas_are_those_of_topics(node):
 
 
 def test_throttle_lists_are_parsed_on_first_use(node, monkeypatch):
-    """B2. A snapshot of metadata has them all, and is published in one step."""
+    """B2: a metadata snapshot contains all lists, and is published in one step."""
     read = []
 
     def counted(text, node_id):

@@ -1,4 +1,4 @@
-"""A repeated request for all topics gets the answer judged and gathered before, as long as that is true."""
+"""A repeated request for all topics gets the cached response until the topics or the permissions change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BROKERS = (registration(11),)
 
 
 class Judged(Authorizer):
-    """Counts its calls."""
+    """An authorizer that counts its calls."""
 
     count = 0
 

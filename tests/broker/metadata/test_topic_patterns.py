@@ -1,4 +1,4 @@
-"""Patterns over all topics: what they match, what is refused, and how little is matched again."""
+"""Patterns over all topics: matches, refusals, and how few names are matched again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def topics(*names):
 
 @pytest.fixture
 def tried(monkeypatch):
-    """The names that were matched with a pattern, and the patterns that were compiled."""
+    """Notes the names that were matched with a pattern, and the patterns that were compiled."""
     names, patterns = [], []
     compile_it = topic_patterns.compiled
 
@@ -65,7 +65,7 @@ async def test_invalid_or_large_pattern_is_refused_with_reason(regex, reason, ca
     assert "not a valid regular expression" in str(refusal)
     assert reason in str(refusal)
     assert "b'" not in str(refusal)
-    assert capfd.readouterr().err == ""  # RE2 would write it there
+    assert capfd.readouterr().err == ""  # RE2 would write it to stderr
 
 
 def test_long_pattern_is_refused_before_parsing():
@@ -107,7 +107,7 @@ async def test_only_new_topics_are_matched_later(tried):
 
 
 async def test_names_are_matched_some_milliseconds_at_a_time(monkeypatch):
-    """With slices of no time at all each name is one."""
+    """If a slice has no time, each name is a slice of its own."""
     monkeypatch.setattr(topic_patterns, "SLICE_SECONDS", 0.0)
     slices = []
     run_apart = topic_patterns.run_apart
@@ -118,11 +118,11 @@ async def test_names_are_matched_some_milliseconds_at_a_time(monkeypatch):
 
     monkeypatch.setattr(topic_patterns, "run_apart", counting)
     assert len(await TopicPatterns().matching(".", topics(*"abcde"))) == 5
-    assert len(slices) == 1 + 5 + 1  # compiled, five names, and the end
+    assert len(slices) == 1 + 5 + 1  # one compilation, five names, and the end
 
 
 async def test_a_pattern_that_blows_up_elsewhere_is_matched():
-    """Half a millisecond a name and more with less memory, which was 4.5 s for these topics."""
+    """With less memory, a name takes half a millisecond or more: 4.5 s for these topics."""
     names = topics(*(f"some.team.topic-{number}.events" for number in range(50)))
     assert await TopicPatterns().matching(r"(?:[a-z0-9.\-]?){1000}", names) == set(names)
 
@@ -134,7 +134,7 @@ async def test_pattern_cache_is_bounded(monkeypatch):
     found, names = TopicPatterns(), topics("a", "b")
     for regex in ("a", "b", "a|b"):
         await found.matching(regex, names)
-    await found.matching("a", names)  # the last used one, then
+    await found.matching("a", names)  # the one used last, then
     await found.matching("[ab]", names)
     assert [regex for regex in ("a", "b", "a|b", "[ab]") if found.knows(regex)] == [
         "a",
@@ -157,6 +157,6 @@ async def test_names_in_all_patterns_are_bounded(monkeypatch):
 
 
 async def test_a_pattern_does_not_stay_in_the_library(monkeypatch):
-    """It would keep the last hundred or so, with 8 MiB each."""
+    """RE2's binding would keep a hundred patterns or so, with 8 MiB each."""
     await TopicPatterns().matching("t.*", topics("t"))
     assert topic_patterns.re2._Regexp._make.cache_info().currsize == 0

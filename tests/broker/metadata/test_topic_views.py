@@ -1,4 +1,4 @@
-"""Topics in Metadata are encoded once, and a few at a time."""
+"""Topics in Metadata responses are encoded only once, a few at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL = [topic(f"small-{number}", *[partition((11, 12))] * 3) for number in rang
 
 
 class Encodings(trio.abc.Instrument):
-    """Counts what is encoded, in all and in the longest step."""
+    """Counts encoded topics, in total and in the longest step."""
 
     def __init__(self, monkeypatch):
         self._encode = trimaran.broker.metadata.topic_views.encode_element
@@ -67,7 +67,7 @@ def encodings(monkeypatch):
 
 
 def set_topics(harness, *topics, brokers=BROKERS):
-    """Without opening anything: other brokers lead."""
+    """Sets topics that other brokers lead, so that no log is opened."""
     harness.partitions.apply_topic = lambda *_: None
     harness.set_image(*topics, brokers=brokers)
 

@@ -1,4 +1,4 @@
-"""A leader on broker 11, what followers fetch of it, and which changes of the ISR it proposes."""
+"""A leader on broker 11, fetches of its followers, and the ISR changes that it proposes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BROKERS = tuple(registration(node_id) for node_id in (11, 12, 13, 14))
 
 
 class Followers:
-    """Fetches of several followers, each with a session of its own."""
+    """Fetches of several followers, each in a session of its own."""
 
     def __init__(self, harness) -> None:
         self.harness = harness
@@ -24,7 +24,7 @@ class Followers:
         self.harness.leader().record_fetch(replica_id, offset, log_start, epoch, clock)
 
     def ask(self, replica_id, session=0):
-        """A request that leaves the partition out: nothing has changed there."""
+        """Sends a fetch that omits the partition: its position has not changed."""
         self.clocks[replica_id, session].tick(self.harness.now)
 
 

@@ -1,4 +1,4 @@
-"""Shared parts of tests of a broker's partitions: a listener that notes epochs, and refusals by their codes."""
+"""Shared helpers of tests of a broker's partitions: a listener that notes epochs, and error codes of refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Listener:
 
 
 def code_of(call: Callable[..., object], *args: Any) -> ErrorCode:
-    """With which code it is refused."""
+    """Returns the error code of the refusal."""
     with pytest.raises(KafkaError) as raised:
         call(*args)
     return raised.value.code

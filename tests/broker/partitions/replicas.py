@@ -1,4 +1,4 @@
-"""Brokers that replicate over real sockets and disks; the images that they have are given."""
+"""Brokers that replicate over real sockets and disks, with given metadata images."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def append(harness, *values: bytes, name: str = "t"):
 
 
 class Brokers:
-    """Harnesses by id, each listening; `assign` gives all of them the same image."""
+    """Harnesses by broker id, each with a listening socket; `assign` gives all of them the same image."""
 
     def __init__(self, harnesses, ports) -> None:
         self.harnesses = harnesses
@@ -58,6 +58,6 @@ async def brokers(tmp_path, *node_ids, **settings):
 
 
 async def until(condition) -> None:
-    """Lets all tasks run until `condition` holds; the deadline is the caller's."""
+    """Runs all tasks until `condition` holds; the caller sets the deadline."""
     while not condition():
         await trio.lowlevel.checkpoint()

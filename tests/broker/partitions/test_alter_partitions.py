@@ -1,4 +1,4 @@
-"""Changes of the ISR on their way to the controller (KIP-497): requests, repetitions, notifications."""
+"""ISR changes on their way to the controller (KIP-497): requests, retries, notifications."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T, U = b"t" * 16, b"u" * 16
 
 @dataclass
 class Controller:
-    """Notes requests with their times, and answers by `answer`, after `seconds`."""
+    """A controller that notes requests with their times, and answers with `answer` after `seconds`."""
 
     answer: Callable[[AlterPartitionRequest], AlterPartitionResponse]
     seconds: float = 0.0
@@ -39,7 +39,7 @@ class Controller:
         return self.answer(request)
 
     def named(self) -> list[list[tuple[bytes, int, int]]]:
-        """Topic, partition and partition epoch of each request."""
+        """Returns the topic, partition and partition epoch of each request."""
         return [
             [
                 (topic.topic_id, partition.partition_index, partition.partition_epoch)
@@ -55,7 +55,7 @@ class Controller:
 
 @dataclass
 class Owner:
-    """A leader epoch; `insists`: refused requests are sent again."""
+    """A leader epoch; if it `insists`, refused requests are retried."""
 
     insists: bool = False
     heard: list[object] = field(default_factory=list)
@@ -111,7 +111,7 @@ def agree(request: AlterPartitionRequest) -> AlterPartitionResponse:
 
 
 def members(request: AlterPartitionRequest) -> list[tuple[int, int]]:
-    """The proposed members, with their epochs, in a request for one partition."""
+    """Returns the proposed members, with their epochs, in a request for one partition."""
     [topic] = request.topics
     [asked] = topic.partitions
     return [(replica.broker_id, replica.broker_epoch) for replica in asked.new_isr_with_epochs]
@@ -127,7 +127,7 @@ async def running(controller: Controller):
 
 
 async def quiet() -> None:
-    """All that can happen within ten seconds has happened."""
+    """Lets ten seconds pass."""
     await trio.sleep(10)
 
 
@@ -283,7 +283,7 @@ async def test_unrequested_partition_in_answer_is_ignored(autojump_clock):
 
 
 async def test_newer_change_survives_failure_of_older(autojump_clock):
-    """The newer one knows more; the older is out of date."""
+    """The newer change is based on later state; the older one is outdated."""
 
     def fail_once(request):
         if len(controller.requests) == 1:

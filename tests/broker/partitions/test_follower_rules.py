@@ -35,7 +35,9 @@ def record(offset, *values, epoch=0):
 
 
 def follow_with(harness, *epochs, leader_epoch=9):
-    """A log with one record a number, of that epoch; now followed in `leader_epoch`."""
+    """Returns the follower, in `leader_epoch`, of a log with one record per element of `epochs`, written in
+    that epoch.
+    """
     for offset, epoch in enumerate(epochs):
         follow(harness, epoch).open_follower().append(record(offset, epoch=epoch))
         harness.flush()
@@ -58,7 +60,7 @@ def test_replica_without_directory_fetches_like_empty_log(harness):
 
 
 def copy_of_an_earlier_replica(path):
-    """A broker that has begun with a replica; only the remains of an earlier assignment are on its disk."""
+    """Returns a broker that has begun with a replica whose disk holds only the leftovers of an earlier assignment."""
     before = open_harness(path, 12)
     follow(before).open_follower().append(record(0))
     before.flush()
@@ -90,7 +92,7 @@ def test_replica_that_joined_empty_gets_a_log(tmp_path, leader, leader_epoch):
 
 @pytest.mark.parametrize("has_followed", [True, False])
 def test_replica_elected_uncleanly_keeps_its_copy(tmp_path, has_followed):
-    """No leader has seen that it is empty, or the records of the one that did are lost."""
+    """Otherwise its records would be lost: no leader has seen that it is empty."""
     harness = copy_of_an_earlier_replica(tmp_path)
     if has_followed:
         assert harness.partitions.find(TopicPartition("t", 0)).open_follower().is_new
@@ -100,7 +102,7 @@ def test_replica_elected_uncleanly_keeps_its_copy(tmp_path, has_followed):
 
 
 def test_appended_records_count_as_unflushed(harness):
-    """Producers to this broker's directory wait for it, too."""
+    """Producers to this broker's directory count on a limit of unflushed records, too."""
     data = record(0)
     follow(harness).open_follower().append(data)
     assert harness.group_commit.unflushed_bytes == len(data)
@@ -109,7 +111,7 @@ def test_appended_records_count_as_unflushed(harness):
 
 
 def test_fetch_waits_for_flush_of_own_log(harness):
-    """The leader takes the offset asked for as being on this disk."""
+    """The leader treats the fetch offset as durable on this replica."""
     follower = follow(harness).open_follower()
     heard = []
     follower.on_ready = heard.append
@@ -122,7 +124,7 @@ def test_fetch_waits_for_flush_of_own_log(harness):
 
 
 def test_partial_flush_does_not_make_follower_ready(harness):
-    """Two answers may be under way: the second comes while the first is being flushed."""
+    """Two responses may be in progress: the second arrives while the first is being flushed."""
     follower = follow(harness).open_follower()
     heard = []
     follower.on_ready = heard.append
@@ -147,7 +149,7 @@ def test_epoch_begun_with_unflushed_records_awaits_flush(harness):
 
 
 def test_recovered_records_are_flushed_before_fetching(harness):
-    """It may be in the page cache only, and be flushed on no other replica."""
+    """Recovered records may be only in the page cache, and flushed on no other replica."""
     held = follow(harness)
     held.open_follower().append(record(0))
     held.release_log()
@@ -173,7 +175,7 @@ def test_fetch_names_last_read_epoch(harness):
     assert where(follow_with(harness, 0, 0, 4).open_follower()) == (3, 4, 0)
 
 
-# -- what is taken over
+# -- appended records
 
 
 def test_records_are_taken_over_once(harness):
@@ -193,7 +195,7 @@ def test_only_newly_appended_bytes_are_counted(harness):
 
 
 def test_records_before_invalid_batch_are_flushed(harness):
-    """It is here, so it must become durable; otherwise nothing more would be fetched."""
+    """They are in the log, so they must become durable; otherwise the follower would never fetch again."""
     follower = follow(harness).open_follower()
     spoiled = bytearray(record(1))
     spoiled[-1] ^= 1
@@ -205,7 +207,7 @@ def test_records_before_invalid_batch_are_flushed(harness):
 
 @pytest.mark.parametrize("length", [-12, -13, 0])
 def test_a_batch_of_no_size_is_refused(harness, length):
-    """Nothing is known about the data after it."""
+    """The data after such a batch cannot be parsed."""
     follower = follow_with(harness, 0).open_follower()
     data = bytearray(record(0))
     data[8:12] = length.to_bytes(4, "big", signed=True)
@@ -226,7 +228,7 @@ def test_watermark_follows_leader_up_to_own_end(harness, known, told, expected):
 
 
 class Consumer(Interest):
-    """Waits for the watermark of a follower that it reads from (KIP-392)."""
+    """A consumer that waits for the watermark of the follower that it reads from (KIP-392)."""
 
     def __init__(self) -> None:
         super().__init__(self)
@@ -247,7 +249,7 @@ def test_consumers_are_woken_only_by_watermark(harness):
 
 
 def test_missing_replica_has_no_committed_records(harness):
-    """Its directory is gone; the checkpoint refers to a former replica."""
+    """Its directory is missing; the checkpoint belongs to a former replica."""
     held = follow(harness)
     held.saved_watermark = 9
     held.open_follower().take_watermark(3, 0)
@@ -255,7 +257,7 @@ def test_missing_replica_has_no_committed_records(harness):
 
 
 def test_watermark_is_never_below_log_start(harness):
-    """The watermark is never below the log's start, whatever a checkpoint or a new leader reports."""
+    """This holds whatever a checkpoint or a new leader reports."""
     held = follow_with(harness, 0, 0, 0)
     held.open_follower().take_watermark(3, 2)
     held.saved_watermark = 0
@@ -267,7 +269,7 @@ def test_watermark_is_never_below_log_start(harness):
     ("watermark", "leader_start", "start"), [(3, 2, 2), (2, 2, 2), (1, 2, 0), (3, 0, 0), (3, 3, 3)]
 )
 def test_log_start_follows_leader_up_to_watermark(harness, watermark, leader_start, start):
-    """P13: above it nothing is deleted that may be needed; the leader deletes nothing there."""
+    """P13: nothing above the watermark is deleted, because it may be needed; nor does the leader delete there."""
     held = follow_with(harness, 0, 0, 0)
     held.open_follower().take_watermark(watermark, leader_start)
     assert held.log.log_start_offset == start
@@ -280,7 +282,7 @@ def drop_deleted(held, leader_start):
 
 @pytest.mark.parametrize(("watermark", "known"), [(1, set()), (2, {7})])
 def test_deleted_records_leave_only_committed_producers(harness, watermark, known):
-    """P5: what is here may be of another history. As leader it would report a batch that never existed."""
+    """P5: local records may be of another history. As leader, the replica would report a batch that never existed."""
     held = follow(harness)
     held.open_follower().append(batch(b"x", b"y", producer_id=7, producer_epoch=0, base_sequence=0))
     harness.flush()
@@ -294,7 +296,7 @@ def test_deleted_records_leave_only_committed_producers(harness, watermark, know
 
 @pytest.mark.parametrize(("watermark", "left"), [(1, 0), (2, 2)])
 def test_crash_restores_only_committed_deleted_records(harness, watermark, left):
-    """P3: the start is in memory, until the next checkpoint."""
+    """P3: the new start is only in memory until the next checkpoint."""
     held = follow(harness)
     held.open_follower().append(batch(b"x", b"y"))
     harness.flush()
@@ -309,7 +311,7 @@ def test_crash_restores_only_committed_deleted_records(harness, watermark, left)
 
 
 def test_follower_ending_during_deletion_leaves_the_log(harness, monkeypatch):
-    """The next epoch decides about the log: the steps of this one may not empty it."""
+    """The next epoch decides about the log; this epoch's remaining steps must not empty it."""
     held = follow(harness)
     follower = held.open_follower()
     follower.append(batch(b"x", b"y"))
@@ -331,25 +333,25 @@ def test_the_log_s_start_does_not_go_back(harness):
     assert held.log.log_start_offset == 2
 
 
-# -- where the log is cut
+# -- where the log is truncated
 
 
 @pytest.mark.parametrize(
     ("epochs", "leader_epoch", "leader_end", "kept"),
     [
-        # the leader knows our epoch and has less of it
+        # the leader knows our epoch and has fewer records of it
         ((0, 0, 2, 2), 2, 3, 3),
         ((0, 0, 2, 2), 2, 2, 2),
         # or its epoch ends beyond our log's end
         ((0, 0, 2, 2), 2, 9, 4),
-        # the leader's largest epoch that is not above ours is one that we know, too
+        # we know the leader's largest epoch that is not above ours, too
         ((0, 0, 2, 2), 0, 2, 2),
         ((0, 0, 2, 2), 0, 1, 1),
         ((0, 0, 2, 2), 0, 5, 2),
-        # or an unknown one: our own before it ends there, and the follower asks again
+        # or that epoch is unknown here: our own before it ends there, and the follower asks again
         ((0, 0, 2, 2), 1, 3, 2),
         ((0, 0, 2, 2), 1, 1, 2),
-        # or one before all of ours: nothing of this log is the leader's
+        # or that epoch precedes all of ours: no record of this log is the leader's
         ((3, 3), 1, 1, 0),
         ((3, 3), 1, 0, 0),
         ((3, 3), 1, 5, 0),
@@ -366,7 +368,7 @@ def test_the_log_is_cut_where_the_epochs_part(harness, epochs, leader_epoch, lea
 
 
 def test_empty_epoch_is_removed_though_leader_continues(harness):
-    """It began here at the log's end; if kept, it would be reported again."""
+    """The epoch began here at the log's end; if kept, it would be reported again."""
     follower = follow_with(harness, 0, 0).open_follower()
     follower.log.begin_epoch(7)
     follower.truncate_diverging(-1, 5)

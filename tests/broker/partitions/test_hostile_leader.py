@@ -1,4 +1,4 @@
-"""A leader that sends nonsense: the follower refuses it, logs that once, fetches less and less often, and its broker
+"""A leader that sends garbage: the follower refuses it, logs that once, fetches less and less often, and its broker
 continues.
 """
 
@@ -68,7 +68,7 @@ def list_offsets(_request, leader: HostileLeader, _call) -> ListOffsetsResponse:
 
 @asynccontextmanager
 async def followed(tmp_path):
-    """Broker 12 follows the hostile broker 11, and has one record of an older epoch."""
+    """Returns broker 12, which follows the hostile broker 11 and has one record of an older epoch."""
     leader, listener = HostileLeader(), Listener.bind("PLAINTEXT", "127.0.0.1", 0)
     harness = open_harness(tmp_path, 12, replicates=True)
     with trio.fail_after(DEADLINE_SECONDS):
@@ -192,7 +192,7 @@ async def test_invalid_data_is_logged_once_and_backs_off(tmp_path, monkeypatch, 
         assert told.startswith("t-0 is not replicated from broker 11, epoch 1, at offset 1: ")
         log = harness.partitions.find(TopicPartition("t", 0)).log
         assert (log.log_start_offset, log.log_end_offset) == (0, 1)
-        # it behaves correctly from now on
+        # from now on it behaves correctly
         leader.data = partition_data(records=bytes_of(b"sound", 1), high_watermark=2)
         await until(lambda: log.log_end_offset == 2)
 

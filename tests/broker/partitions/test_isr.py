@@ -1,4 +1,4 @@
-"""ISR and watermark arithmetic against obvious twins, and the rules of KIP-497, KAFKA-7128 one by one."""
+"""ISR and watermark arithmetic, compared with naive twins, and the rules of KIP-497 and KAFKA-7128, one per test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def progress_at(offset: int, **values) -> ReplicaProgress:
 
 
 def naive_high_watermark(current, flushed, ends, isr, proposed, joining):
-    """The smallest end on disk of all counted replicas; it never goes back."""
+    """Returns the smallest durable end offset of all counted replicas; it never decreases."""
     counted = [flushed]
     for replica_id, end in ends.items():
         if replica_id in isr or replica_id in proposed or replica_id in joining:
@@ -83,12 +83,12 @@ def test_joining_needs_watermark_and_epoch_start(end, watermark, start):
     [(7, 0, False), (7, 6, False), (7, 7, True), (8, 0, True)],
 )
 def test_records_below_leaders_start_go_before_joining(end, start, joins):
-    """It may be of another history, and nothing in the leader's log shows that."""
+    """They may be of another history, and the leader's log does not show it."""
     assert may_join(progress_at(end, log_start_offset=start), 7, 0, 7) is joins
 
 
 class NaiveFollower:
-    """Remembers every fetch, and every end of the leader, with their times."""
+    """Remembers every fetch and every end offset of the leader, with their times."""
 
     def __init__(self) -> None:
         self.fetches: list[tuple[float, int]] = []
@@ -98,7 +98,7 @@ class NaiveFollower:
         return [end for when, end in self.ends if when <= time][-1]
 
     def caught_up(self, now: float, lag: float) -> bool:
-        """Some moment within the allowed lag at which the follower had all there was."""
+        """Whether the follower had all records at some moment within the allowed lag."""
         if not self.fetches:
             return False
         if self.fetches[-1][1] == self.ends[-1][1]:
@@ -143,7 +143,7 @@ def test_caught_up_agrees_with_the_whole_history(steps, lag):
 
 
 def test_idle_partition_is_as_current_as_session():
-    """Requests that leave a partition out say that it is where it was (KIP-227)."""
+    """A request that omits the partition means that its position has not changed (KIP-227)."""
     clock, progress = FetchClock(), ReplicaProgress()
     clock.tick(10.0)
     progress.record(5, leader_end=5, broker_epoch=1, clock=clock, now=10.0)

@@ -1,4 +1,4 @@
-"""The rules of a leader's ISR, a test for each sentence: currency of followers, and proposals."""
+"""The rules of a leader's ISR, one test each: which followers are caught up, and which changes are proposed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def followers(harness):
     return Followers(harness)
 
 
-# -- who has kept up
+# -- which followers are caught up
 
 
 def test_member_is_in_sync_within_allowed_lag(harness, followers):
@@ -31,7 +31,7 @@ def test_member_is_in_sync_within_allowed_lag(harness, followers):
 
 
 def test_repeated_fetch_loses_no_currency(harness, followers):
-    """Its disk may take a while; it stays as current as before."""
+    """Its disk may be slow; it counts as caught up as before."""
     leader = lead(harness)
     followers.fetch(12, 0)
     write(harness)
@@ -44,13 +44,13 @@ def test_repeated_fetch_loses_no_currency(harness, followers):
 
 
 def test_follower_reaching_last_fetch_end_was_current(harness, followers):
-    """A partition that is always written to: no follower is ever at its end."""
+    """The partition is written to continuously: no follower is ever at its end."""
     leader = lead(harness)
     for end in range(4):
         followers.fetch(12, max(0, end - 1))
         write(harness)
         harness.now += 10
-    harness.now += LAG_SECONDS - 20  # the last fetch but one was 20 seconds ago
+    harness.now += LAG_SECONDS - 20  # the fetch before the last was 20 seconds ago
     leader.drop_lagging()
     assert proposals(harness) == []
     harness.now += 0.5
@@ -83,7 +83,7 @@ def test_follower_repeating_log_end_is_current(harness, followers):
 
 
 def test_silent_follower_at_end_stays_in_sync(harness, followers):
-    """There is nothing that it lacks."""
+    """It lacks no records."""
     leader = lead(harness)
     write(harness)
     followers.fetch(12, 1)
@@ -109,7 +109,7 @@ def test_new_session_keeps_progress_of_old(harness, followers):
 
 
 def test_new_leader_grants_isr_the_full_lag(harness, followers):
-    """This includes a follower that has fetched and lags: it could not catch up before."""
+    """A follower that has fetched and lags is included: it could not catch up before."""
     lead(harness)
     write(harness, b"a", b"b")
     leader = lead(harness, leader_epoch=1, partition_epoch=1)
@@ -135,7 +135,7 @@ def test_new_replica_in_isr_has_full_lag(harness):
 
 
 def test_possibly_admitted_member_has_full_lag(harness, followers):
-    """The log was let go of while the controller decided, and with it what the follower had proved."""
+    """The log was closed while the controller decided, and with it the follower's progress was forgotten."""
     lead(harness, isr=(11,))
     followers.fetch(12, 0)
     harness.partitions.reopen([harness.partitions.find(TopicPartition("t", 0))])
@@ -179,7 +179,7 @@ def test_no_member_is_removed_during_a_change(harness, followers):
 
 
 def test_change_names_known_broker_epochs(harness, followers):
-    """KIP-903: the request marks followers whose epoch the leader has not seen."""
+    """KIP-903: the request marks followers whose broker epoch the leader has not seen."""
     lead(harness, (11, 12, 13), isr=(11, 12))
     lead(harness, (11, 13, 14), isr=(11, 12), partition_epoch=1)
     followers.fetch(14, 0)
@@ -204,7 +204,7 @@ def test_an_answer_older_than_metadata_changes_nothing(harness, followers):
 
 
 def test_controller_may_confirm_without_a_change(harness, followers):
-    """Then it answers with the partition epoch that we have."""
+    """The response then has the partition epoch that we have."""
     leader = lead(harness, isr=(11,), partition_epoch=5)
     followers.fetch(12, 0)
     [(owner, change)] = harness.isr_changes.submitted
@@ -251,7 +251,9 @@ def test_follower_with_committed_records_joins(harness, followers):
 
 
 def test_follower_of_another_history_joins_after_truncation(harness, followers):
-    """As leader it would serve what was never committed (P3, P8): only an answer of its leader has it drop that."""
+    """As leader it would serve records that were never committed (P3, P8): it truncates them only after a response of
+    its leader.
+    """
     leader = lead(harness, isr=(11,))
     write(harness, b"a", b"b")
     leader.delete_records_before(2)

@@ -1,4 +1,4 @@
-"""A leader epoch over a real log: what moves the watermark, what changes the ISR, what ends with the epoch."""
+"""A leader epoch over a real log: what advances the watermark, what changes the ISR, and what ends with the epoch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fetched(harness, leader, replica_id, offset, broker_epoch=None):
 
 
 def proposed(harness):
-    """The members of the ISR last asked for."""
+    """Returns the members of the ISR that was proposed last."""
     _, change = harness.isr_changes.submitted[-1]
     return tuple(member for member, _ in change.new_isr)
 
@@ -86,7 +86,7 @@ def test_follower_joins_after_reaching_epoch_start(harness):
 
 
 def test_follower_below_epoch_start_does_not_join(harness):
-    """KAFKA-7128: what lies between the two may be committed, and the new leader does not know it yet."""
+    """KAFKA-7128: records between the two may be committed, and the new leader does not know it yet."""
     lead(harness, (11, 12, 13), isr=(11, 13))
     append(harness, b"a", b"b")
     append(harness, b"c")
@@ -102,7 +102,7 @@ def test_follower_below_epoch_start_does_not_join(harness):
 
 
 def test_replica_with_emptied_disk_joins_after_catching_up(harness):
-    """KIP-903: what it had it had as another incarnation. It delays no other replica before that."""
+    """KIP-903: its records belonged to its former incarnation. Until then it delays no other replica."""
     leader = lead(harness)
     append(harness, b"a")
     append(harness, b"b")
@@ -125,7 +125,9 @@ def test_replica_with_emptied_disk_joins_after_catching_up(harness):
 
 
 def test_fetch_from_before_restart_proves_nothing(harness):
-    """KIP-903: it was received when the old incarnation was registered, and is examined again when records come."""
+    """KIP-903: the fetch arrived while the old incarnation was registered, and is examined again when records are
+    appended.
+    """
     leader = lead(harness)
     append(harness, b"a")
     fetched(harness, leader, 12, 1)
@@ -140,7 +142,7 @@ def test_fetch_from_before_restart_proves_nothing(harness):
 
 
 def test_isr_member_that_lost_records_is_removed(harness):
-    """With write-behind a crash may lose them; its earlier progress no longer counts, however recent."""
+    """With write-behind a crash may lose them; even recent progress from before it no longer counts."""
     leader = lead(harness)
     append(harness, b"a")
     append(harness, b"b")
@@ -169,7 +171,7 @@ def test_watermark_waits_for_proposed_member(harness):
     "changes", [{"fenced": True}, {"in_controlled_shutdown": True}, {"epoch": 99}]
 )
 def test_refused_follower_joins_after_registration_changes(harness, changes):
-    """KIP-841, KIP-903: and it need not fetch again for it."""
+    """KIP-841, KIP-903: it need not fetch again for that."""
     harness.set_image(
         topic("t", partition((11, 12), isr=(11,))),
         brokers=(registration(11), registration(12, **changes)),
@@ -210,8 +212,8 @@ def test_a_refusal_that_changed_nothing_restores_the_isr(harness):
 
 
 def test_refused_member_is_reconsidered_after_new_registrations(harness):
-    """The controller had it fenced, and answers after it has let it in again. It is at the leader's end and has nothing
-    new to fetch, so no fetch of its own would trigger it.
+    """The controller considered it fenced, and answers after it has been unfenced. It is at the leader's end, so no
+    fetch of its own would trigger another proposal.
     """
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
@@ -319,7 +321,7 @@ def append_to(leader, value):
 
 
 async def test_leader_epoch_ends_with_its_block(harness):
-    """Holders of an ended epoch can neither append nor be acked in its name, whatever ended it."""
+    """Callers that hold an ended epoch can neither append nor receive acknowledgements, whatever ended it."""
     lead(harness)
     held = harness.leader().replica
     with open_leader_epoch(held, held.state) as leader:
@@ -333,7 +335,9 @@ async def test_leader_epoch_ends_with_its_block(harness):
 
 
 def test_nothing_is_committed_below_the_minimal_isr(tmp_path):
-    """P2: an answer to acks=all promises that many copies; and a former ISR member may be elected with KIP-966."""
+    """P2: an acknowledgement of acks=all promises that many copies; and with KIP-966 a former ISR member may be
+    elected.
+    """
     harness = open_harness(tmp_path, min_insync_replicas="2")
     leader = lead(harness, (11, 12, 13), isr=(11,))
     data = batch(b"a")
@@ -372,14 +376,14 @@ def test_minimum_above_replica_count_is_not_required(tmp_path):
 
 
 def test_unclean_leader_reports_recovery_in_first_isr(harness):
-    """KIP-704: else the controller would refuse every other member."""
+    """KIP-704: otherwise the controller would refuse every other member."""
     leader = lead(harness, (11, 12), isr=(11,), leader_recovery_state=1)
     fetched(harness, leader, 12, 0)
     _, change = harness.isr_changes.submitted[-1]
     assert (proposed(harness), change.leader_recovery_state) == ((11, 12), 0)
 
 
-# -- reopened within the epoch, as when the replica has moved to another directory
+# -- reopened within the epoch, for example after a move to another directory
 
 
 def reopen(harness):
@@ -388,7 +392,7 @@ def reopen(harness):
 
 
 def test_reopened_leader_waits_for_possibly_admitted_members(harness):
-    """KIP-497: the answer to the change may be on its way."""
+    """KIP-497: the response to the change may be on its way."""
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     leader = reopen(harness)
@@ -430,7 +434,7 @@ def test_reopened_leader_skips_a_settled_change(harness):
 
 
 def test_reopened_leader_keeps_epoch_start(harness):
-    """The commits before the epoch are known already, although too few replicas have later records."""
+    """Commits before the epoch are already known, although too few replicas have later records."""
     leader = lead(harness, isr=(11,))
     append(harness, b"a")
     harness.flush()

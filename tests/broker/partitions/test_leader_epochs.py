@@ -1,4 +1,4 @@
-"""Beginnings of leader epochs, and the answers to followers and consumers about them (KIP-101, KIP-279, KIP-320)."""
+"""Starts of leader epochs, and responses to followers and consumers about them (KIP-101, KIP-279, KIP-320)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trimaran.wire.messages.offset_for_leader_epoch import (
 )
 
 NOBODY = -1
-TIMESTAMP_MS = 1_700_000_000_000  # of all records, so that they share a segment
+TIMESTAMP_MS = 1_700_000_000_000  # larger than all records, so that they share a segment
 
 
 def state(leader, epoch, isr=(11, 12, 13), replicas=(11, 12, 13)):
@@ -62,7 +62,9 @@ async def replicated(cluster, offset):
 
 
 async def test_leader_epoch_begins_at_log_end(tmp_path):
-    """KAFKA-7415: not with its first append. A consumer at the end of a quiet partition asks for it (KIP-320)."""
+    """KAFKA-7415: it does not begin with its first append. A consumer at the end of an idle partition queries it
+    (KIP-320).
+    """
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 0))
     append_here(harness, b"a", b"b")
@@ -111,7 +113,7 @@ async def test_restart_in_same_epoch_keeps_its_beginning(tmp_path, clean, append
 
 @pytest.mark.slow
 async def test_follower_with_unseen_epoch_is_cut_and_admitted(tmp_path):
-    """KAFKA-7415: 11 dies while 13 is ahead of 12; 12 leads and appends; 13 leads; 12 is back."""
+    """KAFKA-7415: 11 dies while 13 is ahead of 12; 12 leads and appends; 13 leads; 12 returns."""
     async with brokers(tmp_path, 11, 12, 13) as cluster:
         cluster.assign(state(11, 0))
         append(cluster[11], b"shared")
@@ -134,7 +136,7 @@ async def test_follower_with_unseen_epoch_is_cut_and_admitted(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("records", [(), (b"a", b"b")])
 async def test_former_leader_without_records_follows_again(tmp_path, records):
-    """It has noted its epoch at the log's end; no other replica knows it."""
+    """It has noted its epoch at the log's end; no other replica knows that epoch."""
     async with brokers(tmp_path, 11, 12, 13) as cluster:
         cluster.assign(state(11, 0))
         for value in records:
@@ -158,7 +160,7 @@ async def test_former_leader_without_records_follows_again(tmp_path, records):
 
 
 def write(log, *epochs):
-    """One record a number, of that epoch."""
+    """Appends one record per element of `epochs`, written in that epoch."""
     for epoch in epochs:
         data = batch(b"%d at %d" % (epoch, log.log_end_offset), timestamp_ms=TIMESTAMP_MS)
         log.append_as_leader(
@@ -168,15 +170,15 @@ def write(log, *epochs):
 
 
 HISTORIES = [
-    # KIP-101: each has records that the other has not
+    # KIP-101: each has records that the other lacks
     ((0, 0, 1, 1), (0, 0, 2)),
     ((0, 0, 0, 0), (0, 0, 2)),
-    # KIP-279: leaders that changed fast; the follower steps back epoch by epoch
+    # KIP-279: after fast leader changes the follower steps back one epoch at a time
     ((0, 0, 1, 1, 3), (0, 0, 0, 2, 2, 2, 4)),
     ((0, 1, 3, 5, 7), (0, 2, 4, 6, 8)),
     ((1, 1, 1), (0, 0, 0, 2)),
     ((0, 0, 3), (0, 0, 1, 1, 1, 4)),
-    # divergence inside an epoch that the leader knows: it lost the epoch's end, and went on
+    # divergence inside an epoch that the leader knows: it lost the epoch's end, and appended more
     ((0, 1, 1, 1, 1), (0, 1, 1, 3)),
     ((0, 1, 1, 1, 1), (0, 1, 1)),
 ]
@@ -198,7 +200,7 @@ async def test_a_follower_is_cut_where_the_histories_part(tmp_path, mine, theirs
 
 @pytest.mark.slow
 async def test_batch_across_the_cut_is_fetched_again(tmp_path):
-    """The leader has only a part of it: others with the same epoch at the same offsets."""
+    """The leader has only a part of it, followed by other records at the same offsets and epoch."""
     async with brokers(tmp_path, 11, 12) as cluster:
         for node_id, last in ((11, (b"b",)), (12, (b"b", b"lost", b"lost"))):
             cluster[node_id].set_image(state(NOBODY, 8, replicas=(11, 12), isr=(11,)))
@@ -219,8 +221,9 @@ async def test_batch_across_the_cut_is_fetched_again(tmp_path):
 
 
 def test_cut_lowers_the_watermark_with_it(tmp_path):
-    """If a whole batch is removed, the watermark moves back with it; otherwise the next leader would begin above its
-    log."""
+    """If a whole batch is removed, the watermark decreases with it; otherwise the next leader would begin above its
+    log.
+    """
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
     held = harness.partitions.find(TopicPartition("t", 0))
@@ -237,7 +240,7 @@ def test_cut_lowers_the_watermark_with_it(tmp_path):
 
 
 def test_known_committed_offset_survives_ignorant_leader(tmp_path):
-    """P7: a new leader learns the watermark from its followers; this one may be the next leader."""
+    """P7: a new leader learns the watermark from its followers, one of which may lead next."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
     held = harness.partitions.find(TopicPartition("t", 0))
@@ -254,7 +257,9 @@ def test_known_committed_offset_survives_ignorant_leader(tmp_path):
 
 @pytest.mark.slow
 async def test_follower_takes_batch_containing_leaders_start(tmp_path):
-    """Records were deleted up to its middle; an empty log has it whole, and starts there too."""
+    """Records were deleted up to the batch's middle; an empty log takes the whole batch, and starts in its
+    middle too.
+    """
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11,))))
         for values in ((b"a",), (b"b", b"c", b"d"), (b"e",)):
@@ -275,7 +280,7 @@ async def test_follower_takes_batch_containing_leaders_start(tmp_path):
 
 
 def test_batches_already_present_are_skipped(tmp_path):
-    """An answer may begin with the batch that holds the offset asked for, or come twice."""
+    """A response may begin with the batch that holds the fetch offset, or arrive twice."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
     follower = harness.partitions.find(TopicPartition("t", 0)).open_follower()

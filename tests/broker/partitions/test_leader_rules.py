@@ -1,4 +1,4 @@
-"""The rules of a leader epoch, a test for each sentence: what holds the watermark, what ends with the epoch."""
+"""The rules of a leader epoch, one test each: what the watermark waits for, and what ends with the epoch."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def followers(harness):
     return Followers(harness)
 
 
-# -- what holds the watermark
+# -- what the watermark waits for
 
 
 def test_watermark_waits_for_each_caught_up_follower(harness, followers):
-    """One change at a time; otherwise the second follower might never catch up with the watermark."""
+    """Only one ISR change is made at a time; otherwise the second follower might never catch up with the watermark."""
     leader = lead(harness, (11, 12, 13), isr=(11,))
     followers.fetch(12, 0)
     followers.fetch(13, 0)
@@ -54,7 +54,7 @@ def test_new_leader_ignores_lagging_non_members(harness, followers):
 
 
 def test_sole_leader_knows_its_watermark_at_once(tmp_path):
-    """Its checkpoint is old, its log is on disk to the end."""
+    """Its checkpoint is old, but its log is durable to the end."""
     harness = open_harness(tmp_path)
     lead(harness, (11,))
     write(harness, b"a", b"b")
@@ -65,7 +65,7 @@ def test_sole_leader_knows_its_watermark_at_once(tmp_path):
 
 
 def test_watermark_ignores_ineligible_followers(harness, followers):
-    """KIP-841: fenced, it could never be admitted."""
+    """KIP-841: a fenced follower could never be admitted."""
     harness.set_image(
         topic("t", partition((11, 12), isr=(11,))),
         brokers=(registration(11), registration(12, fenced=True)),
@@ -99,7 +99,7 @@ def test_removed_replica_holds_nothing_back(harness, followers):
 
 
 def test_records_unflushed_by_leader_are_not_committed(harness, followers):
-    """The leader may lose it; it would come back with less than it answered for."""
+    """The leader may lose them; it would return with fewer records than it acknowledged."""
     leader = lead(harness)
     append(harness, b"a")
     followers.fetch(12, 1)
@@ -195,7 +195,7 @@ def test_compact_only_topic_refuses_record_deletion(harness, policy, refused):
 
 
 def test_low_watermark_waits_for_first_fetches(harness, followers):
-    """Deleting records waits for it, from offset 0 on."""
+    """DeleteRecords waits for it, from offset 0 on."""
     leader = lead(harness)
     assert not leader.low_watermark.reached(0)
     followers.fetch(12, 0)
@@ -209,11 +209,11 @@ def test_records_of_sole_replica_are_deleted_at_once(harness):
     assert leader.low_watermark.offset == 1
 
 
-# -- records that may be damaged
+# -- possibly damaged records
 
 
 def test_repeatedly_fetched_records_are_suspected(harness):
-    """P17: it cannot take them over."""
+    """P17: the follower cannot append them."""
     leader = lead(harness)
     suspected = []
     leader.replica.services.suspects.add = lambda *what: suspected.append(what)
@@ -244,7 +244,7 @@ def produce(leader, producer_id, sequence=0):
 
 
 def test_idempotent_duplicate_is_appended_once(harness):
-    """Producer ids begin at 0; the offset to wait for is that of the first time."""
+    """Producer ids begin at 0; the offset to wait for is that of the first append."""
     leader = lead(harness)
     produce(leader, 0)
     first, reached_at = produce(leader, 0, 1)
@@ -282,7 +282,7 @@ async def test_ended_epoch_changes_nothing(harness):
 
 
 def test_leader_counts_recovered_records_after_flush(tmp_path):
-    """Records above the flushed offset may be in the page cache only."""
+    """Records above the flushed offset may be only in the page cache."""
     harness = open_harness(tmp_path)
     lead(harness, (11,))
     append(harness, b"a")

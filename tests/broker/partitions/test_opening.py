@@ -1,4 +1,4 @@
-"""Opening the logs that a request names, with a pause after each."""
+"""Opens the logs that a request names, with a pause after each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trimaran.wire.transport.scheduling.effects import Blocking
 
 
 def opened(harness, keys, **fields):
-    """Names of the partitions that are opened, and led then."""
+    """Returns the names of the partitions that were opened and then led."""
     before = {held.name for held in harness.partitions if held.leader_or_none is not None}
     assert list(opening(harness.partitions, keys, **fields)) == [None] * len(keys)
     return [
@@ -50,7 +50,7 @@ def test_local_leaders_are_opened_by_name_or_id(harness):
     ("follower", "expected"), [(-1, ["t-0", "t-1"]), (12, ["t-1"]), (13, ["t-0", "t-1"])]
 )
 def test_follower_in_sync_needs_no_unused_log(harness, follower, expected):
-    """Its fetch is answered as in sync with nothing."""
+    """Its fetch is answered: the follower is in sync with an empty log."""
     harness.set_image(topic("t", partition((11, 12)), partition((11, 12), isr=(11,))))
     assert opened(harness, [("t", 0), ("t", 1)], follower_id=follower) == expected
 
@@ -90,8 +90,9 @@ def test_unclean_log_is_never_checked_on_loop(tmp_path):
 async def test_partition_deleted_during_check_releases_waiters(
     tmp_path, monkeypatch, is_made_again
 ):
-    """Its directory is deleted when the check is done; a topic with its name that is created meanwhile begins empty
-    (P14)."""
+    """Its directory is deleted after the check; a new topic with its name that is created meanwhile begins
+    empty (P14).
+    """
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
     append(harness, b"a")
@@ -126,7 +127,7 @@ async def test_partition_deleted_during_check_releases_waiters(
 
 
 async def test_unopenable_partition_does_not_delay_others(tmp_path):
-    """Requests for it get the reason."""
+    """Requests for it get the error."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition(), partition()))
     append(harness, b"a")

@@ -1,4 +1,4 @@
-"""Parts of a replica that outlive its epochs: its log, its watermark, its waiters."""
+"""State of a replica that outlives its epochs: its log, its watermark, its waiters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def watch(held, *, upto_end):
     return reader
 
 
-# -- who hears of what
+# -- notifications
 
 
 def test_followers_hear_writes_consumers_hear_commits(harness):
@@ -95,7 +95,7 @@ def test_released_log_wakes_all_listeners(harness):
 
 
 def test_departed_follower_of_unused_partition_wakes_leader(harness):
-    """It was in sync without a leader epoch; only a leader can have it back."""
+    """It was in sync without an open leader epoch; only a leader can let it join again."""
     held = assign(harness)
     reader = watch(held, upto_end=True)
     assign(harness, isr=(11,), partition_epoch=1)
@@ -159,8 +159,8 @@ def test_saved_watermark_is_at_least_log_start(harness):
     ("fields", "follower_id", "expected"),
     [
         ({}, 12, True),
-        ({}, 13, False),  # no replica
-        ({"isr": (11,)}, 12, False),  # only a leader can have it in sync again
+        ({}, 13, False),  # not a replica
+        ({"isr": (11,)}, 12, False),  # only a leader can add it to the ISR again
         ({"leader": 12}, 12, False),
     ],
 )
@@ -184,7 +184,7 @@ def test_a_partition_that_is_gone_is_not_untouched(harness):
     assert not held.is_untouched_for(12)
 
 
-# -- what is counted of the ISR
+# -- counters of the ISR
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_partition_that_is_gone_is_not_untouched(harness):
             {"isr": (11,), "leader_epoch": 1},
             0,
             0,
-        ),  # an election is no change of the ISR by a leader
+        ),  # an election is not an ISR change by a leader
     ],
     ids=str,
 )
@@ -228,7 +228,7 @@ def refused(action):
 
 
 def test_consumers_read_leaders_or_opened_followers(harness):
-    """KIP-392: what is not opened holds nothing that its leader has not as well."""
+    """KIP-392: a log that is not open has no records that its leader lacks."""
     held = assign(harness, (11, 12))
     assert held.open_for_consumers() is held.open_leader()
     append(harness, b"a", b"b")
@@ -295,7 +295,7 @@ def test_removed_partition_has_no_epoch_or_log(harness):
 
 
 def test_released_log_is_not_flushed(harness):
-    """Its files may have other names by now."""
+    """Its files may have been renamed by now."""
     held = assign(harness)
     append(harness, b"a")
     log = held.log

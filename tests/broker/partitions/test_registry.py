@@ -1,4 +1,4 @@
-"""Partitions follow the image: epochs, listeners, topic ids, laziness."""
+"""Partitions follow the metadata image: epochs, listeners, topic ids, lazy opening."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def test_unused_partition_has_no_directory(harness):
 
 
 def test_new_partition_inherits_no_high_watermark(tmp_path):
-    """Its log is not made before a clean restart. Kafka leaves such a line when a directory gets empty."""
+    """The log does not exist before a clean restart. Kafka leaves such a checkpoint entry when a directory becomes
+    empty.
+    """
     harness = open_harness(tmp_path)
     harness.directory.close(
         broker_epoch=1, high_watermarks={TopicPartition("t", 0): 30, TopicPartition("u", 0): 30}
@@ -117,7 +119,7 @@ def test_a_deleted_topic_leaves_no_directory(harness):
 
 
 def test_recreated_topic_begins_empty(harness):
-    """P14: no byte of one topic id is another's."""
+    """P14: no byte of one topic id appears under another."""
     harness.set_image(topic("t", partition()))
     append(harness, b"old")
     harness.set_image(topic("t", partition())._replace(id=b"another".ljust(16)))
@@ -170,13 +172,13 @@ def test_watermarks_are_saved_and_bounded_by_the_log(tmp_path):
 
 
 def test_changes_cost_nothing_for_the_others(harness):
-    """As `apply_topic` of the whole topic, for the partitions that changed."""
+    """The result equals that of `apply_topic` for the whole topic, for the partitions that changed."""
     harness.set_image(topic("t", partition(), partition(), partition((12,))))
     partitions = harness.partitions
     untouched = partitions.find(TopicPartition("t", 0))
     new = topic("t", partition((12,)), partition(leader_epoch=1), partition(), partition())
     partitions.apply_changes(new, {index: new.partitions[index] for index in (1, 2, 3)})
-    assert partitions.find(TopicPartition("t", 0)) is untouched  # never asked for
+    assert partitions.find(TopicPartition("t", 0)) is untouched  # never requested
     assert partitions.find(TopicPartition("t", 1)).state.leader_epoch == 1
     partitions.apply_changes(new, {0: new.partitions[0]})
     held = [partitions.find(TopicPartition("t", index)) is not None for index in range(4)]
@@ -196,7 +198,7 @@ def test_lost_replica_restarts_only_if_replaceable(tmp_path):
 
 
 def test_follower_reports_replaced_disk_before_records(tmp_path):
-    """KIP-858: otherwise it would stay out of the ISR until the first produce."""
+    """KIP-858: otherwise it would stay out of the ISR until the first Produce request."""
     harness = open_harness(tmp_path)
     told = []
     harness.directories.on_placed = lambda *placed: told.append(placed)
@@ -207,7 +209,7 @@ def test_follower_reports_replaced_disk_before_records(tmp_path):
 
 
 def test_replica_is_created_only_once(harness):
-    """A log that was once created is no longer new, whatever happened to it."""
+    """A log that has been created once is never new again, whatever happens to it."""
     harness.set_image(topic("t", partition()))
     held = harness.partitions.find(TopicPartition("t", 0))
     assert held.standing is Standing.NEW
@@ -223,7 +225,7 @@ def test_replica_is_created_only_once(harness):
 
 
 def test_replica_returning_after_reassignment_is_new(harness):
-    """Also while the directory is offline that still has it."""
+    """This holds while the directory with the former replica is offline."""
     harness.set_image(topic("t", partition()))
     append(harness, b"a")
     harness.directory.health.fail("the disk is gone")

@@ -1,6 +1,4 @@
-"""The partitions of a broker follow the image, a test for each rule: what is found, what begins, what ends, what is put
-away.
-"""
+"""A broker's partitions follow the image, one rule per test: what is found, begins, ends, or is put aside."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ def names(harness):
     return [each_partition.name for each_partition in harness.partitions]
 
 
-# -- finding
+# -- look-ups
 
 
 def test_request_without_epoch_is_always_served(harness):
@@ -32,7 +30,7 @@ def test_request_without_epoch_is_always_served(harness):
 
 
 def test_request_with_epoch_needs_that_epoch(harness):
-    """Also in the first of all, which is 0."""
+    """This includes the very first epoch, which is 0."""
     partitions = harness.partitions
     harness.set_image(topic("t", partition()))
     assert partitions.leader_of(TopicPartition("t", 0), 0).epoch == 0
@@ -103,7 +101,7 @@ def test_partition_removed_from_topic_is_gone(harness):
 
 
 def test_recreated_topic_keeps_nothing_of_old(harness):
-    """P14: of the old one nothing stays, neither records nor the epoch."""
+    """P14: neither records nor the epoch of the old topic stay."""
     old = topic("t", partition())
     harness.set_image(old)
     append(harness, b"old")
@@ -116,7 +114,7 @@ def test_recreated_topic_keeps_nothing_of_old(harness):
 
 
 def test_deleted_topic_removes_only_its_own_partitions(harness):
-    """The broker may learn of its deletion after the creation of another topic with its name."""
+    """The broker may learn of the deletion after the creation of another topic with its name."""
     old = topic("t", partition())
     new = old._replace(id=b"another".ljust(16))
     harness.set_image(new)
@@ -137,7 +135,9 @@ def test_follower_replicates_from_leader_of_each_epoch(harness):
 
 
 def test_leader_change_keeps_records_above_known_watermark(harness):
-    """That may be committed: it asks the leader where their histories part (KAFKA-1211, KIP-101)."""
+    """Those records may be committed: the replica queries the leader for the point of divergence (KAFKA-1211,
+    KIP-101).
+    """
     harness.set_image(topic("t", partition((11, 12, 13), 12)))
     append_fetched(harness, b"a", b"b")
     held = harness.partitions.find(TopicPartition("t", 0))
@@ -201,7 +201,7 @@ def test_counters_of_removed_topic_stay_in_total(harness):
     assert harness.partitions.traffic.total().fetches == 5
 
 
-# -- reopened
+# -- reopened logs
 
 
 def test_reopening_ends_epochs_before_the_move(harness):
@@ -238,7 +238,7 @@ def test_failed_move_reopens_partition_too(harness):
     assert harness.leader().log.log_end_offset == 1
 
 
-# -- what concerns many
+# -- all partitions
 
 
 def test_leaders_check_their_followers_periodically(harness):
@@ -294,7 +294,7 @@ def test_the_watermarks_of_unopened_partitions_are_kept(tmp_path):
 
 
 def test_watermark_of_deleted_namesake_is_forgotten(tmp_path):
-    """The checkpoint knows names only: the new topic's records of the same offsets are not committed (P9, P14)."""
+    """The checkpoint has only names: the new topic's records at the same offsets are not committed (P9, P14)."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), 12)))
     append_fetched(harness, b"a", b"b")

@@ -46,7 +46,7 @@ async def test_an_empty_partition_is_no_directory(tmp_path):
 
 
 async def test_leader_of_empty_partition_starts_for_follower(tmp_path):
-    """Only it can propose that the follower is in sync again."""
+    """Only the leader can propose that the follower is in sync again."""
     async with brokers(tmp_path, 11, 12) as cluster:
         other = topic("t", partition((11, 12)))
         cluster.assign(other, topic("idle", partition((11, 12))))
@@ -75,7 +75,7 @@ async def test_three_replicas_and_many_batches_arrive_byte_identical(tmp_path):
 
 
 async def test_new_partition_does_not_wait_for_long_poll(tmp_path):
-    """The second request releases the first: the new topic is replicated long before max wait is over."""
+    """The second request releases the first: the new topic is replicated long before the maximal wait is over."""
     async with brokers(tmp_path, 11, 12, replica_fetch_wait_max_ms="60000") as cluster:
         cluster.assign(topic("t", partition((11, 12))))
         info = append(cluster[11], b"a")
@@ -92,7 +92,7 @@ async def test_new_partition_does_not_wait_for_long_poll(tmp_path):
 
 async def test_new_partitions_are_fetched_together(tmp_path, monkeypatch):
     monkeypatch.setattr(fetcher, "NEW_PARTITION_BATCH_SECONDS", 3600.0)
-    told = []  # the number of topics in each request of the follower
+    told = []  # the number of topics in each of the follower's requests
     real = FetchClient.next_request
 
     def next_request(self, now, *, in_flight):
@@ -111,7 +111,7 @@ async def test_new_partitions_are_fetched_together(tmp_path, monkeypatch):
         for number in range(5):
             topics.append(topic(f"u{number}", partition((11, 12))))
             cluster.assign(*topics)
-            await until(lambda: told == [1])  # the first of them, at once
+            await until(lambda: told == [1])  # the first topic, immediately
             await trio.testing.wait_all_tasks_blocked()
         topics.append(topic("v", partition((11, 12), leader_epoch=1, partition_epoch=1)))
         cluster.assign(*topics)
@@ -121,7 +121,7 @@ async def test_new_partitions_are_fetched_together(tmp_path, monkeypatch):
 
 
 async def test_diverged_follower_truncates_and_catches_up(tmp_path):
-    """KIP-101: what the old leader had alone goes, before anything of it is called committed."""
+    """KIP-101: records that only the old leader has are truncated before they count as committed."""
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11, 12))))
         info = append(cluster[11], b"shared")
@@ -130,7 +130,7 @@ async def test_diverged_follower_truncates_and_catches_up(tmp_path):
         cluster[11].set_image(topic("t", partition((11, 12), leader_epoch=1, partition_epoch=1)))
         append(cluster[11], b"lost", b"lost")
         append(cluster[11], b"lost too")
-        # 12 leads from where it was
+        # 12 leads from its own log's end
         state = partition((11, 12), leader=12, leader_epoch=2, partition_epoch=2)
         cluster[12].set_image(topic("t", state))
         append(cluster[12], b"kept")
@@ -205,7 +205,7 @@ async def test_replication_goes_on_after_the_connection_broke(tmp_path):
 
 
 def test_a_follower_s_segments_have_an_age_too(tmp_path):
-    """Without timestamps in the records only the clock tells when segment.ms has passed."""
+    """Without timestamps in the records only the clock shows that segment.ms has passed."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))
     follower = harness.partitions.find(TopicPartition("t", 0)).open_follower()

@@ -1,4 +1,4 @@
-"""When a look at suspect records takes a replica out of service (P17), and when it must not: a test for each rule."""
+"""When a check of suspect records takes a replica out of service (P17), and when it must not, one rule per test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 
-BATCH_BYTES = 69  # of one record of one byte
+BATCH_BYTES = 69  # size of a batch with one record of one byte
 MANY = 1 << 20
 
 
@@ -28,7 +28,7 @@ def state(isr=(11, 12), leader=11, epoch=0):
 
 @pytest.fixture
 def harness(tmp_path):
-    """Leads three batches."""
+    """Returns the leader of three batches."""
     harness = open_harness(tmp_path)
     harness.set_image(state())
     for value in (b"a", b"b", b"c"):
@@ -38,7 +38,7 @@ def harness(tmp_path):
 
 
 def flip(harness, position):
-    """One bit of the first segment."""
+    """Flips one bit of the first segment."""
     with (harness.leader().log.directory / f"{0:020d}.log").open("r+b") as file:
         file.seek(position)
         byte = file.read(1)[0]
@@ -61,7 +61,7 @@ async def is_found_damaged(harness, offset=0, size=MANY):
 
 
 async def looked(held):
-    """Requests another examination, which begins when the first is over."""
+    """Requests another check, which begins when the current one ends."""
     held.services.suspects.add(TopicPartition("t", 0), 1 << 40, 1)
     while held.services.suspects._waiting:
         await trio.lowlevel.checkpoint()
@@ -79,7 +79,7 @@ def is_out(held):
 
 
 def meanwhile(monkeypatch, change):
-    """`change` happens while the records are checked in a thread."""
+    """Runs `change` while a thread checks the records."""
     real = suspect_checks.run_blocking
 
     async def run_blocking(*work):
@@ -97,7 +97,7 @@ async def test_damaged_records_take_the_replica_out_of_service(harness):
 @pytest.mark.parametrize(
     "position",
     [
-        BATCH_BYTES + 7,  # offset 1 becomes 0, that of the batch before it
+        BATCH_BYTES + 7,  # offset 1 becomes 0, the offset of the previous batch
         2 * BATCH_BYTES + 7,  # offset 2 becomes 3, the end of the log
     ],
 )
@@ -107,7 +107,7 @@ async def test_impossible_offsets_take_replica_out_of_service(harness, position)
     assert await is_found_damaged(harness)
 
 
-EPOCH_END = 15  # of a batch: no CRC covers it
+EPOCH_END = 15  # of a batch; no CRC covers it
 
 
 @pytest.mark.parametrize("batch", [1, 2], ids=["between others", "the last"])
@@ -162,7 +162,7 @@ async def test_read_size_is_bounded_by_answer_size(harness, monkeypatch):
 
 
 async def test_missing_records_are_not_damaged(harness):
-    """It was deleted, or not written yet."""
+    """They were deleted, or are not written yet."""
     flip(harness, 65)
     harness.set_image(state(isr=(11,), epoch=1))
     harness.leader().delete_records_before(1)
@@ -173,7 +173,7 @@ async def test_missing_records_are_not_damaged(harness):
 
 
 async def test_epoch_ended_meanwhile_is_not_suspected(harness, monkeypatch, caplog):
-    """The log may be another one, or have been cut."""
+    """The log may be a different one by then, or truncated."""
     flip(harness, 65)
     meanwhile(monkeypatch, lambda: harness.set_image(state(epoch=1)))
     assert not await is_found_damaged(harness)

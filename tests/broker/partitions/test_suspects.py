@@ -1,5 +1,5 @@
-"""Damage in what a leader has on disk: a follower finds it, the leader looks, and another replica in sync leads
-(P17).
+"""Damage on a leader's disk: a follower detects it, the leader checks its records, and another in-sync replica takes
+over (P17).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trimaran.wire.identity import TopicPartition
 pytestmark = pytest.mark.slow
 
 REPLICAS = (11, 12, 13)
-BATCH_BYTES = 69  # of one record of one byte
+BATCH_BYTES = 69  # size of a batch with one record of one byte
 FAR = 2 * BATCH_BYTES + 2  # in the offset of the last batch
 
 
@@ -28,7 +28,7 @@ def state(leader, epoch, isr):
 
 
 def flip(log, position: int) -> None:
-    """One bit of the first segment, `position` bytes from its start."""
+    """Flips one bit of the first segment, `position` bytes from its start."""
     with (log.directory / f"{0:020d}.log").open("r+b") as file:
         file.seek(position)
         byte = file.read(1)[0]
@@ -41,7 +41,7 @@ def errors(caplog) -> list[str]:
 
 
 async def replicate_to_13(cluster, isr=REPLICAS):
-    """Three records on 11 and 13, which follows; 12 has none yet."""
+    """Replicates three records from 11 to 13; 12 has none yet."""
     cluster.assign(state(11, 0, isr))
     cluster[12].set_image(state(-1, 0, isr))
     for value in (b"a", b"b", b"c"):
@@ -55,7 +55,7 @@ async def replicate_to_13(cluster, isr=REPLICAS):
         (65, "wrong CRC"),
         (BATCH_BYTES + 65, "wrong CRC"),
         (16, "magic"),
-        # which no CRC covers: the offset, and the leader epoch
+        # no CRC covers these: the offset, and the leader epoch
         (2, "cannot be there"),
         (FAR, "cannot be there"),
         (BATCH_BYTES + 13, "cannot be there"),
@@ -74,13 +74,13 @@ async def test_leader_with_damaged_records_makes_room(tmp_path, caplog, position
         with pytest.raises(KafkaError) as refused:
             cluster[11].leader()
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        # which the controller does
+        # as the controller does
         cluster.assign(state(13, 1, (12, 13)))
         append(cluster[13], b"d")
         await until(lambda: cluster.partition(12).log.flushed_offset == 4)
         sound = position // BATCH_BYTES  # batches in front of the damage
         told_by_12 = f"t-0 is not replicated from broker 11, epoch 0, at offset {sound}: "
-        # that it takes for a gap of compaction, and gives back
+        # which it takes for a gap left by compaction, and serves
         assert told_by_12 in caplog.text or position == FAR
         logs = [cluster.partition(index).log for index in (12, 13)]
         whole = [log.read_bytes(0, 1 << 20, upto_offset=4) for log in logs]
@@ -88,7 +88,7 @@ async def test_leader_with_damaged_records_makes_room(tmp_path, caplog, position
 
 
 async def test_damaged_replica_stays_out_after_clean_restart(tmp_path):
-    """A clean start checks the end of a log only; and what is damaged must not follow and be in sync again."""
+    """A clean start checks only the end of a log; a damaged replica must not follow and rejoin the ISR."""
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 0, REPLICAS))
     append(harness, b"a")
@@ -100,7 +100,7 @@ async def test_damaged_replica_stays_out_after_clean_restart(tmp_path):
     again.set_image(state(11, 1, REPLICAS))
     with pytest.raises(KafkaError, match="a bit flipped"):
         again.leader()
-    (tmp_path / "t-0" / "damaged").unlink()  # an operator knows better
+    (tmp_path / "t-0" / "damaged").unlink()  # an operator overrides it
     again.partitions.close()
     again.directory.close(broker_epoch=5)
     mended = open_harness(tmp_path)

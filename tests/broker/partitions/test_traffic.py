@@ -1,4 +1,4 @@
-"""Counters of topics: what a topic had stays in the total when its replicas are gone."""
+"""Counters of topics: a topic's counts stay in the total after its replicas are removed."""
 
 from trimaran.broker.partitions.traffic import TopicTraffic, Traffic
 

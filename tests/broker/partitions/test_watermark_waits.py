@@ -49,7 +49,7 @@ async def test_unflushed_records_are_waited_for(tmp_path):
 
 
 async def test_unfetched_records_are_not_waited_for(tmp_path):
-    """Their watermark lags in Kafka, too."""
+    """In Kafka their watermark lags, too."""
     harness = lead(tmp_path, replicas=(11, 12))
     append(harness, b"a")
     assert flushes_of(harness, keys(1)) == []
@@ -76,7 +76,7 @@ async def test_wait_ends_when_all_flushes_are_done(tmp_path, autojump_clock):
 
 
 async def test_only_late_flushes_of_live_epochs_are_named(tmp_path, autojump_clock):
-    """A request to the leader of the others gets the answer."""
+    """A request to the current leader of the remaining partitions gets the answer."""
     harness = lead(tmp_path, 3)
     for index in range(3):
         append(harness, b"a", index=index)

@@ -1,4 +1,4 @@
-"""P19: a replica that has lost committed records does not lead, and its followers are not cut by it."""
+"""P19: a replica that has lost committed records does not lead, and its followers do not truncate because of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALONE = {"replicas": (11,), "isr": (11,)}
 
 
 def restarted(path, *, clean=True, loses=True, **settings):
-    """A broker that led three records and lost them from its disk in a restart; and its report about that."""
+    """Returns a broker that led three records and lost them from its disk in a restart, and its reports about it."""
     harness = open_harness(path, **settings)
     harness.set_image(state(11, 0, **ALONE))
     append(harness, b"a", b"b", b"c")
@@ -83,7 +83,7 @@ def test_an_unclean_election_has_accepted_the_loss(tmp_path):
 
 
 def crashed(harness, path):
-    """The next process: this one has died before it wrote another checkpoint."""
+    """Returns the next process, after this one died without writing another checkpoint."""
     harness.flush()
     harness.partitions.close()
     harness.directory.close(broker_epoch=None)
@@ -131,7 +131,7 @@ def test_a_crash_takes_nothing_that_was_committed(tmp_path):
 
 
 def test_crash_may_lose_unflushed_records(tmp_path):
-    """`trimaran.log.fsync=none`, as Kafka; but a clean end flushes all."""
+    """`trimaran.log.fsync=none` behaves as Kafka; but a clean shutdown flushes all logs."""
     settings = {"trimaran_log_fsync": "none"}
     harness, _ = restarted(tmp_path / "crash", clean=False, **settings)
     assert leads(harness) == 0
@@ -140,7 +140,7 @@ def test_crash_may_lose_unflushed_records(tmp_path):
 
 
 def test_flush_mode_does_not_excuse_lost_records(tmp_path):
-    """A broker that has lost records in a crash may begin to flush with the next start."""
+    """A broker that lost records in a crash may be configured to flush at the next start."""
     harness, _ = restarted(tmp_path, clean=False, trimaran_log_fsync="none")
     harness.partitions.close()
     harness.directory.close(broker_epoch=None)
@@ -162,7 +162,7 @@ def test_a_crash_of_kafka_may_take_it_too(tmp_path):
 
 
 def test_returning_isr_member_has_all_committed_records(tmp_path):
-    """It followed another history meanwhile: after an unclean election that it has not seen."""
+    """It followed another history meanwhile, after an unclean election that it has not seen."""
     harness, _ = restarted(tmp_path)
     harness.set_image(state(12, 1, isr=(12,)))
     held = harness.partitions.find(TopicPartition("t", 0))
@@ -189,7 +189,7 @@ def test_truncated_follower_forgets_removed_records(tmp_path, cut):
 
 
 def test_shorter_log_never_replaces_longer_in_epoch(harness):
-    """The cause of the missing files does not matter."""
+    """This holds whatever made the files disappear."""
     harness.set_image(state(11, 0))
     append(harness, b"a")
     held = harness.partitions.find(TopicPartition("t", 0))
@@ -199,7 +199,7 @@ def test_shorter_log_never_replaces_longer_in_epoch(harness):
 
 
 async def test_longer_follower_of_epoch_keeps_its_records(tmp_path, caplog):
-    """The leader lost records that it gave away in its own epoch."""
+    """The leader lost records that it had replicated in its own epoch."""
     told = []
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(state(11, 4, (11, 12), (11, 12)))

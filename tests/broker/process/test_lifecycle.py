@@ -25,7 +25,7 @@ IDENTITY = BrokerIdentity(
 
 
 class NotingController:
-    """Registers every broker, unfences at once, allows to stop at once."""
+    """A controller that registers every broker, unfences it immediately, and lets it shut down immediately."""
 
     def __init__(self):
         self.heartbeats = []
@@ -54,14 +54,14 @@ async def test_stopped_broker_never_asks_to_be_unfenced(autojump_clock):
         assert not any(h.want_shut_down for h in controller.heartbeats)
         assert await lifecycle.shut_down(10)
         left = len(controller.heartbeats)
-        lifecycle.report()  # another broker leaves at the same moment
+        lifecycle.report()  # another broker shuts down at the same moment
         await trio.sleep(60)
         nursery.cancel_scope.cancel()
     assert all(h.want_shut_down for h in controller.heartbeats[left - 1 :])
 
 
 async def test_cordoned_directories_are_reported_after_catching_up(autojump_clock):
-    """Before, its configs may be of long ago."""
+    """Before, its configs may be outdated."""
     controller, applied = NotingController(), [6]
     lifecycle = Lifecycle(
         controller,
@@ -105,7 +105,7 @@ async def test_unsupported_features_are_named_once(autojump_clock, caplog):
 
 
 class AbsentMindedController(NotingController):
-    """Registers without an epoch at first."""
+    """A controller that at first registers brokers without an epoch."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A setting that overrides the file is reported."""
+"""A setting that overrides the properties file is reported."""
 
 from __future__ import annotations
 

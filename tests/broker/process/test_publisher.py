@@ -1,4 +1,4 @@
-"""The broker's partitions match the image, whichever way the image came about."""
+"""The broker's partitions match the image, whichever way it was reached."""
 
 import random
 
@@ -48,7 +48,7 @@ def wanted(image: MetadataImage) -> dict:
 
 
 def next_records(prng: random.Random, image: MetadataImage, number: int) -> list:
-    """A topic made, deleted, made again under its name, or some of its partitions changed or moved."""
+    """Draws records that create, delete or recreate a topic, or change or move some of its partitions."""
     names = sorted(image.topics.by_name)
     kind = prng.randrange(4) if names else 0
     if kind == 0:
@@ -124,7 +124,7 @@ async def test_changes_during_activation_are_applied(tmp_path, nursery):
 
 
 async def test_only_replicas_after_start_image_are_new(tmp_path, nursery):
-    """P20: a change of an old replica that is published while it waits for its turn makes no new one of it."""
+    """P20: an older replica does not count as new when a change of it is published while it waits for its turn."""
     count = PARTITIONS_AT_ONCE + 2
     harness = open_harness(tmp_path, NODE)
     publisher = published(harness)
@@ -137,7 +137,7 @@ async def test_only_replicas_after_start_image_are_new(tmp_path, nursery):
     image = replay(records).apply(SOMEWHERE)
     publisher.publish(replay(records), image, Manifest(SOMEWHERE))
     nursery.start_soon(publisher.activate)
-    while len(list(harness.partitions)) < count - 1:  # all but the last
+    while len(list(harness.partitions)) < count - 1:  # all except the last
         await trio.lowlevel.checkpoint()
     moved = change(1, count, replicas=[NODE, 13], isr=elsewhere, leader=13, directories=[uid(1), uid(2)])  # fmt: skip
     changes = [change(1, count - 1, leader=NODE), moved, topic("u", 2), partition(2, 0, [NODE])]

@@ -1,4 +1,4 @@
-"""A broker's life: crashes, full disks, one process with a controller, what it leaves behind."""
+"""A broker's life: crashes, full disks, one process with a controller, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def leaves(error: BaseException) -> list[BaseException]:
 
 
 def fail_in_calls(monkeypatch, directories, operation):
-    """Makes that operation fail with a full disk on every file of these directories."""
+    """Makes that operation fail, as on a full disk, for every file of these directories."""
     real = getattr(Files, operation)
 
     def fail(self, file, *args):
@@ -46,7 +46,7 @@ def fail_in_calls(monkeypatch, directories, operation):
 
 
 def fail_in_the_kernel(monkeypatch, directories):
-    """As a full disk under a file system that learns of it when it writes back."""
+    """Fails as a full disk does under a file system that detects it in write-back."""
     submit, completed, failing = Fdatasyncs.submit, Fdatasyncs.completed, set()
 
     def watched(self, descriptors):
@@ -118,8 +118,8 @@ async def test_a_clean_stop_leaves_checkpoints_and_the_marker(tmp_path):
 
 
 async def test_a_broker_and_a_controller_in_one_process(tmp_path):
-    """`process.roles=broker,controller`: one node, one directory, one replica of the metadata log, in which nothing
-    need be written so that it starts.
+    """`process.roles=broker,controller`: one node, one directory, one replica of the metadata log, which starts without
+    an existing file.
     """
     settings = {"num_partitions": "3", "metadata_max_idle_interval_ms": "0"}
     async with cluster(tmp_path, brokers=0, **settings) as running:

@@ -1,4 +1,4 @@
-"""Carries out single stages of Produce, as far as the transport does at once."""
+"""Runs single stages of Produce, as far as the transport runs them immediately."""
 
 from tests.broker.calls import finished, started
 from trimaran.broker.producing.append import append
@@ -10,13 +10,13 @@ VERSION = 13
 
 
 def validate_now(parts, partitions, version=VERSION):
-    """Returns `Paused` where the thread is needed, else None."""
+    """Returns `Paused` if the thread is needed, otherwise None."""
     started(find_leaders(parts, partitions))
     return started(validate(parts, now_ms, version))
 
 
 async def validate_all(parts, partitions, version=VERSION):
-    """Validates what takes long, too."""
+    """Validates all batches, including those that take long."""
     await finished(find_leaders(parts, partitions))
     await finished(validate(parts, now_ms, version))
 
@@ -26,5 +26,5 @@ def append_now(parts, acks, harness):
 
 
 async def settle(parts):
-    """Waits no longer for replicas."""
+    """Ends the wait for replicas."""
     await finished(await_replicas(parts, 0))

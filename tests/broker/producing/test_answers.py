@@ -1,4 +1,4 @@
-"""Answers to each partition of a Produce request: layout of the request, offsets, times, watermarks and ISR."""
+"""Responses for each partition of a Produce request: layout, offsets, times, watermarks and ISR."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def harness(tmp_path):
 
 
 def request(*asked, version=BY_ID):
-    """`asked`: a topic and indexes each."""
+    """Returns a request; each of `asked` is a topic and its indexes."""
     topics = [
         TopicProduceData(
             name=name if version == BY_NAME else "",
@@ -71,7 +71,7 @@ def request(*asked, version=BY_ID):
 
 
 def unasked(index):
-    """One that no stage has found a leader for."""
+    """Returns a partition for which no stage has looked up the leader."""
     answer = PartitionProduceResponse(index=index, base_offset=-1)
     return PartitionAppend(TopicPartition("t", index), None, memoryview(b""), answer)
 
@@ -177,7 +177,7 @@ async def test_failing_append_delays_no_other(harness, monkeypatch):
 
 
 def _for(leader, act):
-    """In the place of a method, for one leader."""
+    """Replaces a method for one leader."""
     original = type(leader).append
 
     def append(one, *arguments, **options):
@@ -317,7 +317,7 @@ async def test_wait_continues_past_an_ended_epoch(harness, nursery, mock_clock):
     assert done == [True]
 
 
-# -- acks below all
+# -- acks other than all
 
 
 async def test_only_appends_behind_full_disk_wait(harness, monkeypatch):
@@ -364,7 +364,7 @@ async def test_stuck_disk_is_awaited_ten_seconds(harness, nursery, mock_clock):
 
 
 class _Waiting:
-    """A leader of which only the flush is awaited."""
+    """A leader for which only the flush is awaited."""
 
     def __init__(self, wait):
         self._wait = wait
@@ -397,7 +397,7 @@ def transactional():
 
 
 async def test_transactional_batch_needs_write_on_its_id(harness):
-    """Whichever of the batches it is; without one the id is not asked about."""
+    """This holds for any of the batches; without a transactional one, the right is not checked."""
     plain, mixed = (batch(b"a"), batch(b"b")), (batch(b"a"), transactional())
     allowed = {
         (Operation.WRITE, ResourceType.TRANSACTIONAL_ID): True,
@@ -450,11 +450,11 @@ async def test_errors_of_records_are_named_one_by_one():
     assert (one.failed, one.response.error_code) == (True, E.INVALID_RECORD)
 
 
-# -- records that are refused
+# -- refused records
 
 
 def in_thread(harness, *asked, version=BY_ID):
-    """Validated as what is large is; each of a topic, an index and its records."""
+    """Validates in a thread, as large requests are; each of these is a topic, an index and its records."""
     appends = [
         PartitionAppend(
             TopicPartition(name, index),
@@ -468,7 +468,7 @@ def in_thread(harness, *asked, version=BY_ID):
 
 
 async def test_only_appendable_records_are_checked_in_thread(harness):
-    """Failed ones keep their error, and internal topics accept nothing from clients."""
+    """Failed partitions keep their error, and internal topics accept no records of clients."""
     appends, checked = in_thread(
         harness,
         ("t", 0, batch(b"a")),
@@ -488,7 +488,7 @@ async def test_only_appendable_records_are_checked_in_thread(harness):
 
 
 async def test_named_record_errors_are_limited_to_10000(harness):
-    """One more batch is named whole, then none: clients take a batch without names as refused whole."""
+    """One more batch is named in full, then none: clients treat a batch without names as refused as a whole."""
     compacted = {(TOPIC_RESOURCE, "t"): {"cleanup.policy": "compact"}}
     harness.set_image(topic("t", *[partition()] * 5), configs=compacted)
     sizes = (6_000, 4_000, 3, 2, 1)
@@ -501,7 +501,9 @@ async def test_named_record_errors_are_limited_to_10000(harness):
 
 
 async def test_message_sets_are_limited_to_versions_0_2(harness):
-    """In a thread, as all of those versions; cut anywhere before or after the magic."""
+    """They are checked in a thread, as for all of those versions, wherever the data is cut before or after the magic
+    byte.
+    """
     record = Record(0, 1_700_000_000_000, b"k", b"v", ())
     old = bytearray(build_message_set([record], magic=1, compression=Compression.NONE))
     for version, code in (

@@ -1,4 +1,4 @@
-"""Stages of Produce at their bounds: versions, budgets, and how many partitions go in one turn."""
+"""Stages of Produce at their limits: versions, budgets, and the number of partitions in one turn."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_request_part_begins_empty_and_keeps_error():
 
 
 def test_returned_error_holds_no_frames():
-    """They hold what was decompressed."""
+    """The frames hold the decompressed records."""
     try:
         try:
             raise ValueError("of what was decompressed")
@@ -133,7 +133,7 @@ def test_old_versions_are_never_checked_on_loop(harness, version):
 
 
 def zeros(size):
-    """Records of roughly this many bytes when decompressed."""
+    """Returns records of roughly this many bytes when decompressed."""
     record = NewRecord(None, bytes(size), now_ms())
     return memoryview(bytearray(build_batch([record], compression=Compression.ZSTD)))
 
@@ -172,7 +172,7 @@ async def test_every_unknown_topic_id_is_answered(harness, count):
     assert codes == [E.UNKNOWN_TOPIC_ID] * count
 
 
-# -- what waits for replicas
+# -- waits for replicas
 
 
 def watermark(offset, *, closed=False):
@@ -205,7 +205,9 @@ def test_required_offset_is_answered_as_naive_twin(offset, closed, satisfies_min
 
 
 class Producers:
-    """Notes its calls; the epoch below `epoch` is over, `open` are those in a transaction."""
+    """A coordinator that notes its calls; producer epochs below `epoch` have ended, and `open` are those in a
+    transaction.
+    """
 
     def __init__(self, *, epoch=0, opened=(), ended=False):
         self.asked, self.epoch, self.opened, self.ended = [], epoch, opened, ended
@@ -255,7 +257,7 @@ class Coordinator:
 
 
 def some():
-    """Batches of two producers, in two topics and two partitions."""
+    """Returns batches of two producers, in two topics and two partitions."""
     producers = Producers()
     return producers, [
         transactional("t", 0, producers=producers, end=0),

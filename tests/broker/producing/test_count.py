@@ -1,4 +1,4 @@
-"""Produce counters of each topic: requests, failures, bytes and messages, those of others apart."""
+"""Produce counters of each topic: requests, failures, bytes and messages."""
 
 from tests.broker.batches import batch
 from trimaran.broker.partitions.traffic import TopicTraffic, Traffic

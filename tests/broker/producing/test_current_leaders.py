@@ -1,5 +1,5 @@
-"""Answers of Produce name the current leader (KIP-951): of the requested partitions, if the version has it, at any
-time.
+"""Produce responses name the current leader (KIP-951) of the requested partitions, if the version supports it, whenever
+it changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def harness(tmp_path):
 
 
 def start(harness, indexes, version=VERSION):
-    """Produces a record to each of these partitions."""
+    """Sends a record to each of these partitions."""
     data = [PartitionProduceData(index=index, records=batch(b"a")) for index in indexes]
     topics = [TopicProduceData(name="t", partition_data=data)]
     message = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics)
@@ -34,7 +34,7 @@ def start(harness, indexes, version=VERSION):
 
 
 def leaders_in(response):
-    """By partition the error and the leader, and where leaders are."""
+    """Returns the error and the leader by partition, and the leaders' addresses."""
     leaders = {
         partition_response.index: (
             ErrorCode.of(partition_response.error_code).name,
@@ -79,7 +79,7 @@ async def test_leaderless_partition_has_epoch_without_endpoint(harness):
 
 
 async def test_leader_change_during_wait_names_new_leader(harness):
-    """The one that it is when the answer is made, not when the request came."""
+    """The response names the leader at the time of the response, not of the request."""
     both = {"isr": (HERE, THERE), "leader_epoch": 2}
     harness.set_image(topic("t", partition((HERE, THERE), **both)), brokers=BROKERS)
     response = start(harness, [0])

@@ -1,4 +1,4 @@
-"""A broker asks for a block of producer ids when it has none left, and gives each id once."""
+"""A broker requests a block of producer ids when it has none left, and returns each id once."""
 
 from collections import deque
 
@@ -13,7 +13,7 @@ NODE_ID, BROKER_EPOCH = 11, 77
 
 
 class Controller:
-    """Answers with these blocks, a start and a length each, or with these errors, one after the other."""
+    """A controller that answers with these blocks (start and length) or errors, one after the other."""
 
     def __init__(self, *answers):
         self.answers = deque(answers)

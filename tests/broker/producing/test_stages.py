@@ -1,4 +1,4 @@
-"""One list of partitions goes through the stages of Produce; an error ends the way of its own partition only."""
+"""A list of partitions passes the stages of Produce; an error removes only its own partition."""
 
 import pytest
 import trio
@@ -30,7 +30,7 @@ def harness(tmp_path):
 
 
 def resolved(harness, *named):
-    """`named`: a topic and the records of its partitions, each."""
+    """Returns a request; each of `named` is a topic and the records of its partitions."""
     topics = [
         TopicProduceData(
             topic_id=topic_id(name),
@@ -45,7 +45,7 @@ def resolved(harness, *named):
 
 
 def go_through(harness, appends, may_write=lambda _topic: True, transactional_id=None):
-    """Appends all, except for those that need a coordinator's verification."""
+    """Appends all batches, except for those that a coordinator must verify."""
     started(authorize(appends, may_write))
     validate_now(appends, harness.partitions)
     asked = unverified(appends, transactional_id)
@@ -97,7 +97,9 @@ async def test_partitions_are_answered_in_place(harness):
 
 
 async def test_unauthorized_writer_learns_and_opens_nothing(harness):
-    """Neither whether the partition is there, nor whether the records are sound; and no log is made for it."""
+    """The writer learns neither whether the partition exists nor whether the records are valid, and no log is
+    created.
+    """
     response, appends = resolved(harness, ("secret", b"no batch", batch(b"b")), ("t", batch(b"c")))
     go_through(harness, appends, lambda name: name != "secret")
     denied = "TOPIC_AUTHORIZATION_FAILED"
@@ -106,7 +108,7 @@ async def test_unauthorized_writer_learns_and_opens_nothing(harness):
 
 
 async def test_unreplicated_records_time_out(harness):
-    """Nothing is flushed, so nothing is committed."""
+    """No record is flushed, so none is committed."""
     response, appends = resolved(harness, ("t", batch(b"v")))
     go_through(harness, appends)
     [one] = appends
@@ -135,7 +137,7 @@ async def test_transactional_batch_without_id_is_refused_alone(harness):
 
 
 async def test_request_without_id_permits_no_transactional_batch(harness):
-    """CVE-2018-17196: for a missing id it is unknown whether the client may use it."""
+    """CVE-2018-17196: without an id the right to use it cannot be checked."""
     asked = call(ProduceRequest(acks=1, timeout_ms=0, topic_data=[]), VERSION)
     for records, is_allowed in (((batch(b"a"), transactional()), False), ((batch(b"a"),), True)):
         _, appends = resolved(harness, ("t", *records))
@@ -144,8 +146,8 @@ async def test_request_without_id_permits_no_transactional_batch(harness):
 
 
 class Coordinator:
-    """Gives the scripted answer for all; `meanwhile` is what happens before the answer is here. One that `knows` the
-    transaction answers at once.
+    """A coordinator that gives the scripted answer for all partitions; `meanwhile` runs before the answer arrives. If
+    it `knows` the transaction, it answers immediately.
     """
 
     def __init__(self, code=ErrorCode.NONE, meanwhile=lambda: None, *, knows=False):
@@ -163,7 +165,7 @@ class Coordinator:
 
 
 async def verified(harness, coordinator, *named, version=VERSION):
-    """Verifies those that were not clear at once, and appends them then."""
+    """Verifies those that were not decided immediately, and appends them then."""
     response, appends = resolved(harness, *named)
     asked = go_through(harness, appends, transactional_id="x")
     await finished(verify(asked, coordinator, "x", version))
@@ -229,7 +231,7 @@ async def test_marker_before_append_voids_verification(harness):
 
 @pytest.mark.parametrize("version", [12, VERSION])
 async def test_previous_transactions_marker_may_precede_answer(harness, version):
-    """Version 2: the coordinator has waited for it, and the batch has the epoch after it."""
+    """In version 2 the coordinator has waited for it, and the batch has the next epoch."""
     await verified(harness, Coordinator(), ("t", transactional(epoch=0)))
     commit = marker(harness, is_commit=True, epoch=1)
     found = await verified(
@@ -248,7 +250,9 @@ COORDINATOR_MOVES = Coordinator(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 async def test_an_unknown_producer_begins_with_sequence_0(harness):
-    """T5: version 2, where each transaction has its own epoch; before, any sequence was the start of a new history."""
+    """T5: this holds in version 2, where each transaction has its own epoch; before, any sequence began a new
+    history.
+    """
     coordinator = Coordinator()
     assert await verified(harness, coordinator, ("t", transactional(sequence=3))) == OUT_OF_ORDER
     assert await verified(harness, coordinator, ("t", transactional())) == [[(0, "NONE", 0)]]
@@ -257,7 +261,7 @@ async def test_an_unknown_producer_begins_with_sequence_0(harness):
 
 
 async def test_batch_does_not_overtake_failed_verification(harness):
-    """KAFKA-14920: what was sent first is sent again, and would be out of order after the second one forever."""
+    """KAFKA-14920: the first batch is retried, and would be out of order after the second one forever."""
     first = await verified(harness, COORDINATOR_MOVES, ("t", transactional(sequence=3)), version=11)
     assert first == [[(0, "NOT_ENOUGH_REPLICAS", -1)]]
     for sequence, expected in ((4, OUT_OF_ORDER), (3, [[(0, "NONE", 0)]]), (4, [[(0, "NONE", 1)]])):

@@ -1,4 +1,4 @@
-"""Checks that take long run in the thread, and nothing is appended before the whole request is checked."""
+"""Slow checks run in the thread, and nothing is appended before the whole request is checked."""
 
 import threading
 
@@ -35,7 +35,7 @@ def harness(tmp_path):
 
 
 def large(count=1, **fields):
-    """Small as received, over budget when decompressed."""
+    """Returns records that are small as received, and exceed the budget when decompressed."""
     value = bytes(BYTES_CHECKED_AT_ONCE_MAX)
     records = [NewRecord(b"large", value, now_ms())] + [NewRecord(b"k", b"", now_ms())] * (
         count - 1
@@ -157,6 +157,6 @@ async def test_small_batch_waits_for_one_large_only(harness, monkeypatch):
 
 
 def bomb(count):
-    """This many batches above the budget of the loop; the thread tries one."""
+    """Returns this many batches that exceed the loop's budget; the thread tries one."""
     record = NewRecord(b"large", bytes(BYTES_CHECKED_AT_ONCE_MAX), now_ms())
     return memoryview(bytearray(build_batch([record] * count, compression=Compression.ZSTD)))

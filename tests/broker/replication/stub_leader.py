@@ -1,4 +1,4 @@
-"""A leader that answers what a test says, over a real socket, and broker 12 that follows it."""
+"""A scripted leader over a real socket, and broker 12 that follows it."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def record(offset: int, value: bytes = b"x", epoch: int = 1) -> bytes:
 
 
 class StubLeader:
-    """`answer` is called for each Fetch; `offsets` says what ListOffsets answers: an offset or an error code by
-    timestamp.
+    """A leader that calls `answer` for each Fetch; `offsets` are its ListOffsets responses: an offset or an error code
+    by timestamp.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class StubLeader:
         self.on_listed: Callable[[], object] = lambda: None
 
     def positions(self) -> list[list[tuple[int, int]]]:
-        """Partition and offset of each request."""
+        """Returns the partition and offset in each request."""
         return [
             [
                 (each_partition.partition, each_partition.fetch_offset)
@@ -97,7 +97,7 @@ def list_offsets(request, leader: StubLeader, _call) -> ListOffsetsResponse:
 
 @asynccontextmanager
 async def followed(tmp_path, *, records: int = 1, partitions: int = 1):
-    """Broker 12 has `records` of epoch 0 in each of its partitions, and does not follow yet: see `follow`."""
+    """Returns broker 12 with `records` of epoch 0 in each of its partitions; it does not follow yet: see `follow`."""
     leader, listener = StubLeader(), Listener.bind("PLAINTEXT", "127.0.0.1", 0)
     harness = open_harness(tmp_path, 12, replicates=True)
     with trio.fail_after(DEADLINE_SECONDS):

@@ -1,5 +1,5 @@
-"""The follower's side of a fetch session: after every request the leader knows exactly what a full request would
-say.
+"""The follower's side of a fetch session: after every request the leader has exactly the state that a full request
+would establish.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SETTINGS = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
 
 @dataclass
 class Follower:
-    """The part of `PartitionFollower` that the client needs."""
+    """The part of `PartitionFollower` that the client uses."""
 
     epoch: int = 0
     offset: int = 0
@@ -53,7 +53,7 @@ class Leader:
                 )
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
-                del self.known[topic.topic_id, index]  # it must be known
+                del self.known[topic.topic_id, index]  # the partition must be known
         return 7
 
 
@@ -116,7 +116,7 @@ def test_leader_learns_exactly_the_changes(steps, keeps_sessions):
 
 
 def test_idle_departure_is_sent_with_next_request():
-    """Otherwise the leader's session keeps it, and each append there ends a long poll."""
+    """Otherwise the leader's session keeps the partition, and each append to it ends a long poll."""
     client = FetchClient(SETTINGS)
     client.add((b"t" * 16, 0), Follower())
     client.next_request(0.0, in_flight=False)
@@ -134,7 +134,9 @@ def test_idle_departure_is_sent_with_next_request():
     "late", [FetchClient.mark_changed, lambda *it: FetchClient.delay(*it, 0.0)]
 )
 def test_answer_for_departed_partition_is_ignored(late, is_back):
-    """Its leader had a query for its offsets when it was removed: the answer is of no use, even if it came back."""
+    """Its leader had a query for its offsets when it was removed: the response is useless, even if the partition came
+    back.
+    """
     client, key = FetchClient(SETTINGS), (b"t" * 16, 0)
     client.add(key, Follower())
     left = client.find(key)
@@ -182,7 +184,7 @@ def test_an_answer_outstanding_is_followed_only_by_news():
 
 
 def test_new_registration_resends_all_positions():
-    """KIP-903: what the leader knows it knows of the old broker epoch."""
+    """KIP-903: the leader's state belongs to the old broker epoch."""
     broker_epoch = 112
     client = FetchClient(FetchSettings(12, lambda: broker_epoch, 500, 1, 1 << 20, 10 << 20))
     for index in range(2):

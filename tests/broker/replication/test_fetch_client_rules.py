@@ -1,5 +1,5 @@
-"""The rules of the follower's side of a fetch session, a test for each: the content of the next request, and when there
-is none.
+"""The rules of the follower's side of a fetch session, one test each: the content of the next request, and when none is
+sent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SESSION = 7
 
 @dataclass
 class Follower:
-    """The part of `PartitionFollower` that the client needs."""
+    """The part of `PartitionFollower` that the client uses."""
 
     epoch: int = 4
     offset: int = 0
@@ -54,7 +54,7 @@ def client():
 
 
 def ask(client, now=0.0, *, in_flight=False, session_id=SESSION):
-    """The next request, answered."""
+    """Returns the next request, after it was answered."""
     request = client.next_request(now, in_flight=in_flight)
     if request is not None:
         client.answered(session_id)
@@ -137,7 +137,7 @@ def test_unchanged_session_sends_empty_long_poll(client):
 
 
 def test_unmarked_partition_is_not_examined(client):
-    """50,000 partitions may be followed, of which a few change."""
+    """50,000 partitions may be followed, of which only a few change."""
     follower = Follower()
     client.add(key(), follower)
     ask(client)
@@ -253,7 +253,7 @@ def test_unannounced_partition_needs_no_forgetting(client):
 
 
 def test_new_connection_forgets_no_departed_partition(client):
-    """The new session does not know it."""
+    """The new session does not contain it."""
     for index in (0, 1):
         client.add(key(index), Follower())
     ask(client)
@@ -272,7 +272,7 @@ def test_the_first_to_be_due_is_waited_for(client):
 
 
 def test_departure_waits_for_outstanding_answer(client):
-    """The leader reads for it until then; that costs less than a request."""
+    """Until then the leader reads for it, which costs less than a request."""
     for index in (0, 1):
         client.add(key(index), Follower())
     ask(client)
@@ -284,7 +284,7 @@ def test_departure_waits_for_outstanding_answer(client):
 
 
 def test_answer_belongs_to_epoch_of_its_request(client):
-    """KAFKA-18723: not for the next epoch of the same partition."""
+    """KAFKA-18723: it must not count for the partition's next epoch."""
     client.add(key(0), Follower())
     client.add(key(1), Follower())
     assert client.find_asked(key(0), 1) is None, "nobody has asked yet"
@@ -305,7 +305,7 @@ def test_answer_belongs_to_epoch_of_its_request(client):
 
 
 def test_identical_restart_needs_no_request(client):
-    """The replica has moved to another directory; the leader is not notified."""
+    """The replica has moved to another directory; the leader need not know."""
     client.add(key(0), Follower())
     ask(client)
     client.remove(key(0))
@@ -315,7 +315,7 @@ def test_identical_restart_needs_no_request(client):
 
 
 def test_dropped_data_begins_a_new_session(client):
-    """The leader does not repeat a watermark in a session."""
+    """The leader does not repeat a watermark within a session."""
     client.add(key(0), Follower())
     client.add(key(1), Follower())
     ask(client)
@@ -384,7 +384,7 @@ def throttle():
 
 @pytest.fixture
 def throttled(throttle):
-    """Partitions 0 to 3 are followed and known to the leader; 3 is not throttled."""
+    """Partitions 0 to 3 are followed and known to the leader; all except 3 are throttled."""
     client = FetchClient(replace(SETTINGS, throttle=throttle))
     for index in range(4):
         client.add(
@@ -396,7 +396,7 @@ def throttled(throttle):
 
 
 def took(client, index, size, now, *, lags=True):
-    """Records of a partition came."""
+    """Records of a partition arrived."""
     followed = client.find(key(index))
     client.received(followed, size, now)
     followed.follower.offset += 1
@@ -450,7 +450,7 @@ def test_removed_throttle_releases_all_partitions(throttled, throttle):
 
 
 def test_new_throttle_removes_partitions_already_in_session(throttle):
-    """They need not change for that; and one of them may have gone meanwhile."""
+    """This does not need a change of those partitions; and one of them may have left meanwhile."""
     throttle.set_replicas("t", [])
     client = FetchClient(replace(SETTINGS, throttle=throttle))
     for index in range(3):

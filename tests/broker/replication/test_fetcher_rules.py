@@ -1,4 +1,4 @@
-"""The rules of a fetcher, a test for each: use of a leader's answers, next positions, log lines."""
+"""The rules of a fetcher, one test each: processing of responses, next positions, log lines."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def warnings(caplog) -> list[str]:
 
 
 def once(*answers):
-    """Gives each answer once, then nothing new."""
+    """Returns each response once, then empty ones."""
     left = list(answers)
     return lambda _: left.pop(0) if left else answered()
 
 
 @pytest.fixture
 def held_back(monkeypatch):
-    """The pauses of partitions that were held back."""
+    """Returns the pauses of partitions that were delayed."""
     pauses = []
     real = FetchClient.delay
 
@@ -87,7 +87,7 @@ async def test_a_watermark_without_records_is_taken_over(tmp_path):
 
 
 async def test_answer_from_ended_epoch_is_ignored(tmp_path):
-    """Data of that epoch may have been cut since, by a leader between the two."""
+    """Records of that epoch may have been truncated since, under a leader between the two."""
     async with followed(tmp_path) as (harness, leader):
 
         def end_and_answer(_request):
@@ -208,7 +208,7 @@ async def test_out_of_range_at_leaders_end_cuts_nothing(tmp_path, held_back, cap
 
 @pytest.mark.parametrize(("high_watermark", "lags"), [(1, False), (2, False), (3, True)])
 async def test_follower_without_all_committed_records_lags(tmp_path, high_watermark, lags):
-    """Throttles hold back those that lag alone (KIP-73)."""
+    """Throttles delay only lagging followers (KIP-73)."""
     async with followed(tmp_path) as (harness, leader):
         leader.answer = once(answered(data(records=record(1), high_watermark=high_watermark)))
         follow(harness)
@@ -272,7 +272,7 @@ async def test_transient_errors_are_not_logged(tmp_path, held_back, caplog, code
 
 
 async def test_duplicate_records_are_tolerated_once(tmp_path, held_back):
-    """The lower offset was requested before we had them."""
+    """The lower offset was requested before we had the records."""
     old = answered(data(records=record(0)))
     async with followed(tmp_path) as (harness, leader):
         leader.answer = once(old)
@@ -344,7 +344,9 @@ async def test_one_partition_s_error_is_no_other_s(tmp_path, held_back):
 
 @pytest.mark.parametrize("deleted", [0, 3], ids=["not yet here", "here too"])
 async def test_deleted_foreign_history_does_not_block_follower(tmp_path, deleted):
-    """The leader's log starts inside a batch, beyond our log's end: no epoch distinguishes the two (KIP-107)."""
+    """The leader's log starts inside a batch, beyond our log's end: no epoch distinguishes the two histories
+    (KIP-107).
+    """
     async with followed(tmp_path, records=3) as (harness, leader):
         log = harness.partitions.find(TopicPartition("t", 0)).log
         log.delete_records_before(deleted)
@@ -359,7 +361,7 @@ async def test_deleted_foreign_history_does_not_block_follower(tmp_path, deleted
 
 
 async def test_producers_of_foreign_history_are_forgotten(tmp_path):
-    """P5: if the leader's log starts beyond our end, its watermark says nothing about our records."""
+    """P5: if the leader's log starts beyond our end, its watermark does not cover our records."""
     async with followed(tmp_path, records=3) as (harness, leader):
         partition = harness.partitions.find(TopicPartition("t", 0))
         view = batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
@@ -466,7 +468,7 @@ def checking(monkeypatch):
 
 
 async def test_fetcher_survives_check_of_only_log(tmp_path, checking):
-    """Fetchers of other leaders come and go meanwhile."""
+    """Fetchers of other leaders start and end meanwhile."""
     begun, done = checking
     async with followed(tmp_path, partitions=2) as (harness, leader):
         one = partition((12, 11), 11, leader_epoch=1, partition_epoch=1)
@@ -514,7 +516,7 @@ async def test_replica_returning_during_check_is_followed(tmp_path, checking, aw
 
 
 async def test_due_partition_waits_for_anothers_flush(tmp_path, monkeypatch):
-    """Nothing can be asked before: looking again and again would only keep the processor busy."""
+    """No request can be sent before; polling would only use processor time."""
     written, looks = trio.Event(), []
 
     async def flush(some, then):

@@ -1,5 +1,5 @@
-"""A large answer of a leader is taken over some batches at a time; a cut of many logs writes one checkpoint, and one of
-many segments takes some at a time.
+"""A large response is appended a few batches at a time; truncation of many logs writes one checkpoint, and that of many
+segments is done a few at a time.
 """
 
 import pytest

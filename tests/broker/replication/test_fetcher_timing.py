@@ -1,6 +1,5 @@
-"""When a fetcher sends requests: changes while a fetch waits at the leader, new partitions, pauses.
-
-The test controls the clock and the leader.
+"""When a fetcher sends requests: changes while a fetch waits at the leader, new partitions, pauses. The test controls
+the clock and the leader.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ SOON, LONG_AGO = 0.02, 10.0
 
 
 class HeldLeader:
-    """Answers when the test permits it; like a leader with a session it releases a fetch when the next one comes."""
+    """A leader that answers when the test permits it; like a leader with a session it releases a fetch when the next
+    one arrives.
+    """
 
     def __init__(self) -> None:
         self.asked: list[tuple[float, list[int]]] = []
@@ -64,7 +65,7 @@ class HeldLeader:
         await self._send.send(answered(*partitions))
 
     def asked_since(self, began):
-        """Seconds since then, and the partitions that were named."""
+        """Returns the seconds since `since`, and the named partitions."""
         return [(round(at - began, 6), named) for at, named in self.asked if at >= began]
 
 
@@ -81,7 +82,9 @@ ELECTED = 4
 
 @asynccontextmanager
 async def fetching(harness, leader, *, rest=LONG_AGO, throttle=None):
-    """A fetcher whose long poll for partition 0 waits, for `rest` seconds already; and what adds to it."""
+    """Returns a fetcher whose long poll for partition 0 has waited for `rest` seconds, and a function that adds
+    partitions.
+    """
     settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, throttle=throttle)
     fetcher = Fetcher(LEADER, leader, settings)
 
@@ -108,7 +111,7 @@ async def test_new_partition_interrupts_the_long_poll(harness, autojump_clock):
 
 
 async def test_first_fetch_and_answer_cause_no_delay(harness, autojump_clock):
-    """Only what went while a fetch waited there."""
+    """Only requests sent while a fetch waits at the leader are delayed."""
     leader = HeldLeader()
     async with fetching(harness, leader, rest=SOON) as add:
         add(1)
@@ -179,7 +182,7 @@ async def test_new_partitions_go_at_once_without_fetch(harness, autojump_clock):
 
 
 async def test_no_more_than_two_fetches_are_under_way(harness, autojump_clock):
-    """Whatever there is to ask for: a leader may not release the first when the second comes."""
+    """This holds however many partitions are due: a leader may not release the first fetch when the second arrives."""
     leader = HeldLeader()
     leader.releases = False
     async with fetching(harness, leader) as add:
@@ -221,7 +224,7 @@ async def test_loop_yields_while_many_logs_open(harness, autojump_clock, monkeyp
 
 
 async def test_leader_is_asked_only_for_its_partitions(harness, autojump_clock):
-    """Metadata may have changed between the request and the opening."""
+    """Metadata may have changed between the request and the opening of the log."""
     states = [partition((11, 12), LEADER), partition((13, 12), 13), partition((12, 11), 12)]
     harness.set_image(topic("t", *states, partition((11, 12), LEADER)))
     leader = HeldLeader()
@@ -265,7 +268,7 @@ async def test_due_partition_does_not_wait_for_new_ones(harness, autojump_clock)
 
 
 class LostConnections:
-    """The first ones cannot be made; one lasts for a while; then none can be made again."""
+    """Connections of which the first fail; one lasts for a while; then all fail again."""
 
     def __init__(self, failing: int, lasting: float) -> None:
         self._failing, self._lasting = failing, lasting
@@ -282,7 +285,7 @@ class LostConnections:
 
 @pytest.mark.parametrize(("lasting", "pause"), [(0.5, 0.16), (1.5, BACKOFF_SECONDS)])
 async def test_lasting_connection_resets_the_pauses(autojump_clock, lasting, pause):
-    """Longer than the longest pause, that is: else one that is lost again and again is none."""
+    """It must last longer than the longest pause: otherwise one that is lost again and again would count."""
     connector = LostConnections(3, lasting)
     settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, backoff_seconds_max=1.0)
     with trio.move_on_after(5):

@@ -28,7 +28,7 @@ T0 = TopicPartition("t", 0)
 
 
 class Disks:
-    """Directories `a`, `b` and `c`; a process has those of them open that it is given."""
+    """Directories `a`, `b` and `c`; a process opens those that it is given."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,7 +38,7 @@ class Disks:
         self._open: LogDirectories | None = None
 
     def start(self, names: str = "abc", files: Files = REAL_FILES) -> LogDirectories:
-        """A process that can read the directories `names`; the one before it has died."""
+        """Starts a process that can read the directories `names`; its predecessor has died."""
         self.stop(clean=False)
         opened = [LogDirectory(self.path / name, files=files) for name in names]
         unread = {self.path / name: "gone" for name in "abc" if name not in names}
@@ -52,7 +52,7 @@ class Disks:
         self._open = None
 
     def write(self, name: str, batches: int, topic_id: bytes = TOPIC_ID) -> Path:
-        """Creates `t-0` in a directory, with that many batches of three records, flushed."""
+        """Creates `t-0` in a directory, with this many batches of three records, flushed."""
         directory = LogDirectory(self.path / name)
         fill(directory.create_log(TopicPartition("t", 0), topic_id, LogConfig()), batches).flush()
         directory.close(broker_epoch=None)
@@ -74,7 +74,7 @@ def image(
     topic_id: bytes = TOPIC_ID,
     **changes,
 ) -> TopicsImage:
-    """Topic `t` with one partition, which this broker has alone unless `changes` say otherwise."""
+    """Returns topic `t` with one partition, whose only replica is on this broker unless `changes` differ."""
     state = PartitionImage(
         **{
             "replicas": (NODE_ID,),

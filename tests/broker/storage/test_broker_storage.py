@@ -1,4 +1,4 @@
-"""Directories that a broker opens, by its configuration, those it can miss, and those it leaves to a controller in the
+"""The directories that a broker opens by its configuration, those that may be missing, and those of a controller in the
 same process.
 """
 
@@ -113,7 +113,7 @@ async def test_failing_group_commit_ends_alone(formatted, monkeypatch):
 
 @pytest.mark.parametrize("epoch", [7, None])
 async def test_controllers_directory_learns_epoch_and_stays_open(formatted, epoch):
-    """The broker closes it last; a crash leaves no marker."""
+    """The broker closes it last; a crash leaves no clean shutdown file."""
     shared = LogDirectory(formatted / "a")
     storage = open_storage(settings(formatted), shared)
     assert (storage.shared, storage.metadata) == (shared, shared)

@@ -1,4 +1,4 @@
-"""mD3: a replica whose topic id is damaged, among those that are sound: what the broker's directories make of it."""
+"""mD3: a replica with a damaged topic id among intact ones, and how the broker's directories treat it."""
 
 import os
 
@@ -31,14 +31,14 @@ def cut(path):
 
 
 def hide(path):
-    """Behind a link to what is not there now."""
+    """Makes it a link to a missing file."""
     path.rename(path.parent / "hidden")
     path.symlink_to("nowhere")
 
 
 @pytest.fixture(params=[flip, lose, cut, hide], ids=lambda damage: damage.__name__)
 def directories(tmp_path, request):
-    """With the replicas t-0, which is damaged, and t-1."""
+    """Returns directories with the replicas t-0, which is damaged, and t-1."""
     MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes([1]) * 16).save(tmp_path)
     directory = LogDirectory(tmp_path)
     for index in (0, 1):

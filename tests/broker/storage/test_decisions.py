@@ -29,14 +29,14 @@ NAMES = {id_of(name): name for name in "abc"} | {
 
 
 class Case:
-    """One state: which directories hold the replica, are offline, could not be read at the start, are cordoned."""
+    """One state: which directories hold the replica, are offline, were unreadable at the start, or are cordoned."""
 
     def __init__(self, disks: Disks, started: LogDirectories, offline: str) -> None:
         self.disks, self.started, self.offline = disks, started, offline
         self.placed: list[str] = []
 
     def fresh(self, cordoned: str = "") -> LogDirectories:
-        """A process that remembers nothing, with the same directories."""
+        """Returns a new process with the same directories."""
         for item in self.started.all:
             item.health.offline = "the disk is gone" if item.path.name in self.offline else None
         made = LogDirectories(self.started.all, failed_at_start=self.started.failed_at_start)
@@ -56,7 +56,7 @@ class Case:
         return " and, not anew,".join(said)
 
     def refused(self, assigned: bytes, standing: Standing) -> str:
-        """A replica was refused, and once more; later it is claimed, lost by then."""
+        """Refuses a replica twice; afterwards it is claimed, but lost by then."""
         directories = self.fresh()
         error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "damaged")
         directories.refused(T0, TOPIC_ID, error, assigned, standing)

@@ -1,4 +1,4 @@
-"""The one of several directories that has a replica, or will have it, and the reports about it to the controller."""
+"""The one of several directories that has or will have a replica, and the reports about it to the controller."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def not_opened(directories, assigned, standing):
 
 @pytest.mark.parametrize("assigned", [UNASSIGNED_DIRECTORY, id_of("a")])
 def test_missing_replica_is_lost_if_others_electable(disks, assigned, caplog):
-    """It may have no log yet. A start with all directories could not tell that from a log that is gone."""
+    """It may have no log yet. A start with all directories could not distinguish that from a missing log."""
     directories = disks.start("ab")
     assert not_opened(directories, assigned, Standing.LAST) == []
     assert "could not be read when the broker started" in caplog.text
@@ -252,7 +252,7 @@ def test_broker_needs_metadata_log_and_one_directory(disks):
 
 
 class Sound:
-    """A directory of the metadata log alone, which is there."""
+    """An intact directory that holds only the metadata log."""
 
     offline = None
     directory_id = id_of("m")
@@ -306,7 +306,7 @@ def test_single_directory_broker_reports_no_migrated_replicas(disks, names, assi
 
 
 class Checking:
-    """Checks of `t-0` in directory `a`, which `meanwhile` comes into; `error` is what they end with."""
+    """Checks of `t-0` in directory `a`; `meanwhile` runs during them, and `error` is their result."""
 
     def __init__(self, disks, monkeypatch):
         disks.write("a", 1)
@@ -322,7 +322,7 @@ class Checking:
             raise self.error
 
     async def check(self, topic_id=TOPIC_ID):
-        """The reports to the controller, and the code."""
+        """Returns the reports to the controller, and the error code."""
         placed, code = [], None
         self.directories.on_placed = lambda *replica: placed.append(replica[1])
         try:
@@ -353,7 +353,7 @@ async def test_existing_log_of_topic_is_checked(checking):
 
 @pytest.mark.parametrize("is_damaged", [False, True])
 async def test_replica_deleted_during_check_keeps_its_name(checking, is_damaged):
-    """No other replica becomes leader because of the check's result."""
+    """The check's result makes no other replica a leader."""
     directories, seen = checking.directories, []
 
     def delete():
@@ -369,7 +369,7 @@ async def test_replica_deleted_during_check_keeps_its_name(checking, is_damaged)
 
 
 async def test_checks_of_one_name_come_one_after_another(checking, monkeypatch):
-    """One under way may be of a deleted topic of this name."""
+    """The current one may be of a deleted topic with this name."""
     under_way = []
 
     async def held(_check, *_arguments):

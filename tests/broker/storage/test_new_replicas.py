@@ -30,7 +30,7 @@ def disks(tmp_path):
 
 
 def refused(directories, assigned=UNASSIGNED_DIRECTORY, standing=Standing.HELD) -> str:
-    """Why no log is made; the controller has others lead then."""
+    """Returns the reason why no log is created; the controller then elects another leader."""
     placed = []
     directories.on_placed = lambda *replica: placed.append(replica)
     for _ in range(3):
@@ -76,7 +76,7 @@ def test_copy_of_another_topic_does_not_matter(disks, suffix):
 
 
 def test_copy_without_records_does_not_matter(disks):
-    """It may be one that was begun just now, of a replica to which nothing was written."""
+    """It may have been begun just now, for a replica to which nothing was written."""
     disks.write("b", 0)
     disks.rename("b", FUTURE_SUFFIX)
     assert made_in(disks.start(), id_of("a")) == "a"
@@ -85,7 +85,7 @@ def test_copy_without_records_does_not_matter(disks):
 @pytest.mark.parametrize("suffix", [DELETE_SUFFIX, STRAY_SUFFIX])
 @pytest.mark.parametrize("is_ordered", [True, False])
 def test_copy_of_another_topic_is_read_once(disks, suffix, is_ordered):
-    """Each fetch of a follower asks whether an empty replica is new."""
+    """Each fetch of a follower checks whether an empty replica is new."""
     disks.write("b", 10, OTHER_ID)
     copy = disks.rename("b", suffix)
     if is_ordered:
@@ -107,7 +107,7 @@ def test_file_named_like_copy_does_not_matter(disks):
 @pytest.mark.parametrize(("error", "is_offline"), [(errno.EACCES, False), (errno.EIO, True)])
 @pytest.mark.parametrize("asked", ["is_untouched", "prefer", "open_log"])
 def test_unreadable_copy_affects_only_this_replica(disks, error, is_offline, asked):
-    """A fetch asks for many, and an error of one would be that of all."""
+    """A fetch names many replicas, and an error of one would fail them all."""
     disks.write("b", 10)
     disks.rename("b", STRAY_SUFFIX)
     files = FaultyFiles()
@@ -148,7 +148,7 @@ def test_copy_without_readable_id_prevents_new_log(disks, damage):
 
 
 def test_deleted_copy_does_not_count(disks):
-    """Reassigned away and back, with a crash after each."""
+    """The replica was reassigned away and back, with a crash after each step."""
     disks.write("a", 10)
     directories = disks.start()
     directories.delete_log(T0, TOPIC_ID)
@@ -169,7 +169,7 @@ def test_replica_of_absent_directory_is_not_created(disks, caplog, assigned, sta
 
 @pytest.mark.parametrize("assigned", [id_of("b"), UNASSIGNED_DIRECTORY])
 def test_dispensable_replica_is_created_as_assigned(disks, assigned):
-    """Others have the records, so it is fetched from them. A power cut may bring back the trace of a deletion."""
+    """Other replicas have the records, so it fetches them. A power cut may undo the deletion of a copy."""
     disks.write("b", 10)
     disks.rename("b", DELETE_SUFFIX)
     made = made_in(disks.start("ab"), assigned, Standing.SPARE)
@@ -203,7 +203,7 @@ def made_of(directories, key) -> str:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_missing_log_with_committed_records_is_not_created(disks, clean):
-    """After a crash the checkpoint may be of a topic that was deleted and made again."""
+    """After a crash the checkpoint may belong to a topic that was deleted and recreated."""
     disks.write("a", 10)
     directories = disks.start()
     directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
@@ -217,7 +217,9 @@ def test_missing_log_with_committed_records_is_not_created(disks, clean):
 
 
 def test_watermark_of_deleted_partition_does_not_matter(disks):
-    """A crash before the next checkpoint leaves it; and the next process ends cleanly before the log is used."""
+    """A crash before the next checkpoint leaves it; and the next process may shut down cleanly before the log
+    is used.
+    """
     disks.write("a", 10)
     directories = disks.start()
     directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))

@@ -1,4 +1,4 @@
-"""A start that is refused lets go of the directories that it opened, and of no other."""
+"""A refused start closes the directories that it opened, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 @pytest.fixture
 def refused(tmp_path):
-    """The settings of a broker of which directory b belongs to another node."""
+    """Returns the settings of a broker whose directory b belongs to another node."""
     for name, node_id in (("a", NODE_ID), ("b", NODE_ID + 1)):
         (tmp_path / name).mkdir()
         MetaProperties(CLUSTER_ID, node_id, id_of(name)).save(tmp_path / name)
@@ -42,7 +42,7 @@ def test_controllers_open_directory_stays_open(tmp_path, refused):
 
 @pytest.mark.parametrize("has_controller", [False, True])
 def test_start_without_readable_log_directory_is_refused(tmp_path, has_controller):
-    """The directory of the metadata log is whole. The controller would register no broker without a directory."""
+    """The directory of the metadata log is intact. The controller would register no broker without a directory."""
     (tmp_path / "metadata").mkdir()
     MetaProperties(CLUSTER_ID, NODE_ID, id_of("m")).save(tmp_path / "metadata")
     for name in "ab":

@@ -1,5 +1,6 @@
-"""Whether a log may be created for a replica without one, and where, and the report about it: each reason, each
-bound."""
+"""Whether and where a log may be created for a replica without one, and the report about it: each reason, each
+limit.
+"""
 
 from __future__ import annotations
 
@@ -121,11 +122,11 @@ def test_all_directories_offline_refuses_a_new_log(disks):
     assert refusal(directories, standing=Standing.NEW) == "all log directories are offline"
 
 
-# -- taking away
+# -- removal
 
 
 async def test_log_opened_during_namesakes_check_awaits_deletion(disks, monkeypatch):
-    """The old one is deleted as its topic was, not put aside, and the new one stays when the check has ended."""
+    """The old log is deleted with its topic, not put aside, and the new one stays when the check has ended."""
     disks.write("a", 3)
     directories = disks.start()
     opened = []
@@ -185,7 +186,7 @@ def test_deletion_affects_only_its_own_replica(disks, caplog):
 
 @pytest.mark.parametrize("how", ["deleted", "stray"])
 async def test_removed_replica_forgets_its_failure(disks, caplog, how):
-    """The next of this name has its own reasons, and is claimed where it is."""
+    """The next replica of this name is judged by itself, and is claimed where it is."""
     disks.write("a", 1)
     directories = disks.start()
     directories.refused(T0, TOPIC_ID, FAILS)
@@ -259,7 +260,7 @@ def test_preferred_directory_is_used_unless_it_fails(disks):
     assert directories.preferred == {}
 
 
-# -- what is known of a replica
+# -- knowledge about a replica
 
 
 def test_watermark_alone_counts_as_knowledge(disks):

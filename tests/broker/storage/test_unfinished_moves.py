@@ -1,4 +1,4 @@
-"""P21: what a crash left of moves between log directories, whichever of them can be read at the next start."""
+"""P21: leftovers of moves between log directories after a crash, whichever of them can be read at the next start."""
 
 from __future__ import annotations
 
@@ -49,13 +49,15 @@ async def start(disks, topics, names="abc"):
 
 
 def end_in(directories):
-    """The directory of the replica, and its end."""
+    """Returns the replica's directory and its end offset."""
     log = directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
     return directories.holding(T0).path.name, log.log_end_offset
 
 
 def leave_copy_alone(disks):
-    """As a crash of an older release does inside the swap: the source has lost its name, the copy has none yet."""
+    """Leaves the state of an older release that crashed inside the swap: the source has been renamed, the copy
+    has not.
+    """
     disks.write("a", 10)
     shutil.copytree(disks.path / "a" / "t-0", disks.path / "b" / "t-0")
     return disks.rename("a", DELETE_SUFFIX), disks.rename("b", FUTURE_SUFFIX)
@@ -71,7 +73,7 @@ async def test_complete_copy_takes_the_name(disks, names):
 
 
 async def test_remaining_source_stays_while_copy_is_away(disks):
-    """The copy comes back with its disk; until then nothing is made in its place, nor is the source removed."""
+    """The copy comes back with its disk; until then no replica is created in its place, nor is the source removed."""
     deleted, _ = leave_copy_alone(disks)
     directories = await start(disks, image(id_of("a")), "ac")
     with pytest.raises(KafkaError, match=DELETE_SUFFIX):
@@ -120,7 +122,7 @@ async def test_unwanted_copy_takes_no_name(disks, topics):
 @pytest.mark.parametrize("ours", ["a", "b"])
 @pytest.mark.parametrize("batches", [1, 20])
 async def test_twin_of_right_topic_id_wins(disks, ours, batches):
-    """A3: the other one is put aside, whole."""
+    """A3: the other copy is put aside, whole."""
     other = "b" if ours == "a" else "a"
     disks.write(ours, 10)
     disks.write(other, batches, OTHER_ID)
@@ -131,7 +133,7 @@ async def test_twin_of_right_topic_id_wins(disks, ours, batches):
 
 
 async def test_twins_of_unknown_topic_both_stay(disks):
-    """They are strays like all that is not assigned: neither is better."""
+    """They are strays like everything that is not assigned: neither is preferred."""
     disks.write("a", 10)
     disks.write("b", 20, OTHER_ID)
     directories = await start(disks, TopicsImage())
@@ -158,7 +160,7 @@ async def test_equal_twins_are_settled_by_controller(disks, assigned):
 
 
 async def test_the_older_epoch_loses_though_it_is_longer(disks):
-    """The source was away while the copy was cut and went on."""
+    """The source was offline while the copy was truncated and continued."""
     disks.write("a", 20)
     disks.write("b", 10)
     directory = LogDirectory(disks.path / "b")

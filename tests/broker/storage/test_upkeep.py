@@ -1,4 +1,4 @@
-"""Work on every log directory in turn: the calls to each, and the fate of the others when one fails."""
+"""Maintenance of every log directory in turn: the calls to each, and the effect of a failure of one on the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def disks(tmp_path):
 
 
 def names_in(disks, name):
-    """The entries of a directory under the name of `t-0`, by suffix: deleted, put aside, or there."""
+    """Returns a directory's entries for `t-0`, by suffix: deleted, put aside, or present."""
     found = (path.name for path in (disks.path / name).iterdir() if path.name.startswith("t-0"))
     return sorted(item if item == "t-0" else item[item.rindex("-") :] for item in found)
 
@@ -94,7 +94,7 @@ MARKS = {("t", 0): 5, ("u", 0): 7, ("unmade", 0): 9}
 
 
 def three(asked, failing=""):
-    """Directories `a` with `t-0`, `b` with `u-0`, and `c` without a replica."""
+    """Returns directories `a` with `t-0`, `b` with `u-0`, and `c` without a replica."""
     holds = {"a": [("t", 0)], "b": [("u", 0)], "c": []}
     return [Standin(asked, name, holds[name], fails=name in failing) for name in "abc"]
 

@@ -1,4 +1,4 @@
-"""Pushes of clients, in their own format."""
+"""Metrics that clients push, in their own format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DELTA, CUMULATIVE = 1, 2
 def metrics_data(
     *, gauges=(), sums=(), temporality=DELTA, monotonic=True, resource=None
 ) -> MetricsData:
-    """`gauges` and `sums` are (name, value, {label: text})."""
+    """Returns metrics data; `gauges` and `sums` are (name, value, {label: text})."""
     data = MetricsData()
     of_resource = data.resource_metrics.add()
     for key, text in (resource or {}).items():

@@ -1,4 +1,4 @@
-"""The rights to push, and the intervals: as in Kafka's `ClientMetricsManager`."""
+"""The right to push, and the push intervals, as in Kafka's `ClientMetricsManager`."""
 
 from types import SimpleNamespace
 
@@ -33,7 +33,7 @@ def call(number=1):
 
 
 def subscribe(metrics, **subscriptions):
-    """In the form of the metadata loader, with underscores for dots."""
+    """Sets a subscription in the form of the metadata loader, with underscores for dots."""
     configs = {
         (CLIENT_METRICS_RESOURCE, name): Map({k.replace("_", "."): v for k, v in own.items()})
         for name, own in subscriptions.items()
@@ -77,7 +77,7 @@ def test_a_client_without_an_id_is_given_one(metrics):
 def test_early_request_or_push_is_throttled(metrics, clock):
     client = metrics.asked(ONE, call())
     check_refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, metrics.asked, ONE, call())
-    push(metrics, client)  # the first one after it has asked
+    push(metrics, client)  # the first push after the subscription request
     clock.ms += 999
     check_refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, push, metrics, client)
     check_refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, metrics.asked, ONE, call())
@@ -159,7 +159,7 @@ def test_client_labels_are_bounded_oldest_is_evicted(metrics, monkeypatch):
     on.header.client_id = "c" * 30_000
     told = [metrics.asked(NIL_UUID, on) for _ in range(10)]
     assert list(metrics._clients) == [item.instance_id for item in told[-3:]]
-    subscribe(metrics, all={"metrics": "org."})  # each is another client of the same labels
+    subscribe(metrics, all={"metrics": "org."})  # each client has the same labels
     for item in told[-3:]:
         check_refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, push, metrics, item, on)
     assert len(metrics) == 3
@@ -193,6 +193,6 @@ def test_java_only_pattern_is_reported_others_apply(metrics, caplog):
 
 
 def test_the_subscription_id_is_kafkas():
-    """As `computeSubscriptionId` and `Uuid.hashCode` of Apache Kafka 4.3 give it for this client."""
+    """`computeSubscriptionId` and `Uuid.hashCode` of Apache Kafka 4.3 return this value for this client."""
     assert subscription_id_of(Wanted(("*",), 100), ONE) == 967040551
     assert subscription_id_of(Wanted(("*",), 1000), ONE) == 1052151871

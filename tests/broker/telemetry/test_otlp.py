@@ -1,4 +1,4 @@
-"""A push becomes numbers, or is refused, within bounds."""
+"""A push is decoded to numbers or refused, within limits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Metrics kept of pushes, and for how long."""
+"""Which pushed metrics are kept, and for how long."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A classic group's own accounts: its leader, common protocols, sizes."""
+"""A classic group's bookkeeping: its leader, common protocols, sizes."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_most_preferred_common_protocol_is_selected(group):
     group.add(member("c", ("sticky", b""), ("range", b"")))
     assert group.select_protocol() == "sticky"
     group.remove("b")
-    assert group.select_protocol() == "range"  # even: the first voted for
+    assert group.select_protocol() == "range"  # a tie: the protocol with the first vote
 
 
 @pytest.mark.parametrize(

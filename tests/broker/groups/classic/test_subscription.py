@@ -17,7 +17,7 @@ def test_topics_are_those_that_are_named():
     assert _topics_of(subscription(2, b"orders", b"")) == ["orders", ""]
     assert _topics_of(subscription(0)) == []
     assert _topics_of(subscription(0)[:6]) == []
-    # Nothing follows the last name.
+    # No field follows the last name.
     assert _topics_of(subscription(10, *[b""] * 10)[: 6 + 20]) == [""] * 10
     assert _topics_of(subscription(1, b"orders")[: 6 + 8]) == ["orders"]
 

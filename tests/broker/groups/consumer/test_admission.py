@@ -74,7 +74,7 @@ def test_next_incarnation_takes_assignment_and_session(driver):
     driver.consumer_heartbeat("a", -2, instance="i")
     epoch = group_of(driver).epoch
     driver.consumer_heartbeat("b", instance="i", client="another")
-    assert group_of(driver).epoch == epoch  # no other member is concerned
+    assert group_of(driver).epoch == epoch  # no other member is affected
     timers = driver.shard._timers
     assert TimerKey(Timer.SESSION, "g", "a") not in timers
     assert TimerKey(Timer.SESSION, "g", "b") in timers
@@ -114,7 +114,7 @@ def test_temporarily_absent_member_revokes_nothing(driver):
 
 
 def test_incarnations_assignment_is_logged_without_news(driver):
-    """A coordinator that takes over between the two would give its partitions to others."""
+    """Otherwise a coordinator that takes over between the two would assign its partitions to others."""
     driver.consumer_heartbeat("a", instance="i")
     other = driver.consumer_heartbeat("z").member_epoch
     driver.consumer_heartbeat("a", 2, instance="i", owned={"t": [0, 1]})
@@ -122,12 +122,12 @@ def test_incarnations_assignment_is_logged_without_news(driver):
     driver.consumer_heartbeat("b", instance="i")
     found = driver.replayed().of("consumer")["g"].members["b"]
     assert found.epoch == other
-    # Each with the epoch in which it was given (KIP-1251).
+    # Each partition with the epoch in which it was assigned (KIP-1251).
     assert [dict(owned) for owned in found.assigned.values()] == [{0: 2, 1: 2}]
 
 
 def test_living_classic_members_name_is_taken_over(driver):
-    """Such a member cannot leave temporarily."""
+    """A classic member cannot leave temporarily."""
     driver.consumer_heartbeat("z")
     driver.join("old", version=5, instance="i")
     driver.consumer_heartbeat("b", instance="i")
@@ -136,7 +136,7 @@ def test_living_classic_members_name_is_taken_over(driver):
 
 
 def test_absent_member_must_join_to_return(driver):
-    """The epoch before its last one is not what it missed."""
+    """The epoch before its last one is not a response that it missed."""
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("z")
     driver.consumer_heartbeat("a", 2, instance="i", owned={"t": [0, 1]})

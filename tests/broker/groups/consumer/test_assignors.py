@@ -1,4 +1,4 @@
-"""Both assignors against what must hold for any group, and the uniform one against a naive twin."""
+"""Both assignors against the invariants of every group, and the uniform one against a naive twin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPICS = [bytes([number]) * 16 for number in range(5)]
 
 @st.composite
 def groups(draw, *, homogeneous=None):
-    """Members with subscriptions and previous targets, which may be out of date in every way."""
+    """Returns members with subscriptions and previous targets, which may be outdated in every way."""
     counts = {topic: draw(st.integers(1, 9)) for topic in TOPICS}
     same = draw(st.booleans()) if homogeneous is None else homogeneous
     shared = frozenset(draw(st.sets(st.sampled_from(TOPICS))))
@@ -68,8 +68,9 @@ def test_uniform_is_even_where_all_read_the_same(given_):
 
 @given(groups(homogeneous=True))
 def test_uniform_moves_no_more_than_it_must(given_):
-    """The twin counts: each member keeps its partitions up to its quota; members with the most get the largest
-    quotas."""
+    """The twin counts: each member keeps its partitions up to its quota, and members with the most get the largest
+    quotas.
+    """
     assignment = done(assign_uniformly(given_))
     taken, held = set(), {}
     for member in given_.members:
@@ -91,7 +92,7 @@ def test_uniform_moves_no_more_than_it_must(given_):
 
 @given(groups())
 def test_uniform_assignment_is_even_among_readers(given_):
-    """No partition could move to another reader of its topic and make the two more equal."""
+    """Moving a partition to another reader of its topic never makes the two members more equal."""
     assignment = done(assign_uniformly(given_))
     sizes = {member.id: len(partitions(assignment, member.id)) for member in given_.members}
     for member in given_.members:
@@ -128,7 +129,9 @@ def test_existing_assignment_is_kept(given_):
 
 @given(groups(homogeneous=True))
 def test_ranges_are_runs_and_topics_go_together(given_):
-    """Members in order: static ones by name first; of each topic runs of sizes that differ by one."""
+    """Members are in order, static ones first, by name; each topic is split into runs whose sizes differ by at most
+    one.
+    """
     assignment = done(assign_ranges(given_))
     order = sorted(given_.members, key=lambda m: (m.instance_id is None, m.instance_id or m.id))
     for topic in given_.members[0].topics:
@@ -140,8 +143,8 @@ def test_ranges_are_runs_and_topics_go_together(given_):
 
 
 def shape(members, topics, partitions, *, target=0, alike=True):
-    """`members` of `topics` topics each, which have some partitions already; the last reads one topic less unless all
-    are `alike`.
+    """Returns `members` of `topics` topics each, which already own some partitions; the last reads one topic less
+    unless all are `alike`.
     """
     names = [number.to_bytes(16, "big") for number in range(topics)]
     owned = {names[0]: frozenset(range(target))} if target else {}
@@ -156,24 +159,24 @@ def shape(members, topics, partitions, *, target=0, alike=True):
     [
         # Members without partitions are counted, and then returned.
         (assign_ranges, shape(100, 1, 1), 20),
-        # Each member's runs are pieces of their own.
+        # Each member's runs are separate pieces.
         (assign_ranges, shape(10, 1, 400), 10),
-        # Members are visited four times: kept partitions, removed ones, quotas, remaining ones.
+        # Each member is visited four times: kept partitions, removed ones, quotas, remaining ones.
         (assign_uniformly, shape(100, 1, 1), 49),
-        # The present partitions of each are visited.
+        # Each member's present partitions are visited.
         (assign_uniformly, shape(10, 1, 20, target=20), 14),
         # Partitions without an owner.
         (assign_uniformly, shape(2, 1, 400), 40),
-        # Subscriptions that differ: members, then topics, then partitions.
+        # For differing subscriptions: members, then topics, then partitions.
         (assign_uniformly, shape(100, 2, 1, alike=False), 120),
         # Partitions are looked up, assigned, balanced and returned.
         (assign_uniformly, shape(2, 2, 400, alike=False), 300),
-        # They are moved to members with fewer.
+        # Partitions are moved to members with fewer.
         (assign_uniformly, shape(2, 2, 400, target=400, alike=False), 280),
     ],
 )
 def test_assignment_yields_after_bounded_work(monkeypatch, assignor, given_, pieces):
-    """Less than half as many yields would let the work hold the event loop for longer than it may."""
+    """With fewer than half as many yields, the work would block the event loop for longer than its limit."""
     for module in (model, range_module, uniform):
         monkeypatch.setattr(module, "PIECE", 10)
     assert pieces * 0.9 <= sum(1 for _ in assignor(given_)) <= pieces * 1.2

@@ -1,5 +1,5 @@
-"""Members of the classic protocol in a consumer group, rule by rule: the right to join, the kept state, and its
-duration.
+"""Members of the classic protocol in a consumer group, one rule per test: the right to join, the kept state, and its
+lifetime.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ E = ErrorCode
 
 @pytest.fixture
 def driver():
-    """With `n`, a member of the consumer protocol, so that it is a consumer group."""
+    """Returns a driver with member `n` of the consumer protocol, so that the group is a consumer group."""
     found = Driver()
     found.consumer_heartbeat("n")
     return found
@@ -45,14 +45,14 @@ def has_timer(driver, kind: Timer, member_id: str) -> bool:
 
 
 def with_rack(rack: str) -> bytes:
-    """A subscription to `t` of version 3: user data, nothing owned, no generation, the rack."""
+    """Returns a subscription to `t` of version 3: user data, no owned partitions, no generation, the rack."""
     name = rack.encode()
     tail = b"\0\0\0\0" + b"\xff\xff\xff\xff" + len(name).to_bytes(2, "big") + name
     return b"\0\3" + subscription(["t"])[2:] + tail
 
 
 def owning(topic: str, partitions: list[int], *, subscribed: str | None = None) -> bytes:
-    """A subscription of version 1, to this topic if no other: the owned partitions come after the user data."""
+    """Returns a subscription of version 1, to `t` by default: the owned partitions follow the user data."""
     name, numbers = (
         topic.encode(),
         b"".join(partition.to_bytes(4, "big") for partition in partitions),
@@ -61,7 +61,7 @@ def owning(topic: str, partitions: list[int], *, subscribed: str | None = None) 
     return b"\0\1" + subscription([subscribed or topic])[2:] + b"\0\0\0\1" + owned
 
 
-# -- who they are
+# -- identity
 
 
 def test_new_member_gets_its_id_first(driver):
@@ -115,7 +115,7 @@ def test_a_full_group_takes_no_more(driver):
     assert join(driver, "a").error_code == E.NONE
 
 
-# -- how long they have
+# -- deadlines
 
 
 def test_silent_member_leaves_after_its_session(driver):
@@ -132,7 +132,9 @@ def test_member_without_sync_in_time_is_removed(driver):
 
 
 def test_rejoining_member_is_in_time(driver):
-    """`n` has all partitions; its revocation for `a` is a step that `a` learns of."""
+    """`n` has all partitions; when it revokes two of them for `a`, the heartbeat of `a` returns
+    REBALANCE_IN_PROGRESS.
+    """
     epoch = join(driver, "a").generation_id
     driver.consumer_heartbeat("n", 2, owned={"t": [0, 1]})
     assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
@@ -145,7 +147,7 @@ def test_rejoining_member_is_in_time(driver):
     assert driver.heartbeat("a", answer.generation_id) == E.NONE
 
 
-# -- the way back
+# -- back to a classic group
 
 
 def test_last_consumer_static_member_returns_as_classic():
@@ -160,7 +162,7 @@ def test_last_consumer_static_member_returns_as_classic():
     assert set(driver.groups["g"].members) == {"a", answer.member_id}
 
 
-# -- what they speak
+# -- protocols
 
 
 def test_only_consumers_join_and_they_need_a_protocol(driver):
@@ -177,7 +179,7 @@ def test_protocol_must_be_common_with_other_members(driver):
 
 
 def test_static_member_replaces_living_consumer_of_name():
-    """The old protocol knows no UNRELEASED_INSTANCE_ID."""
+    """The old protocol has no UNRELEASED_INSTANCE_ID."""
     driver = Driver()
     driver.consumer_heartbeat("n", instance="i")
     driver.consumer_heartbeat("other")
@@ -219,7 +221,7 @@ def test_sync_under_newer_target_requires_timely_rejoin(driver):
 
 
 def test_revocation_is_announced_before_newer_target():
-    """It syncs what it may keep, gives up the rest, and joins again for more."""
+    """The member syncs what it may keep, revokes the rest, and joins again for more."""
     driver = Driver()
     driver.consumer_heartbeat("n", topics=["none"])
     epoch = join(driver, "a").generation_id
@@ -234,7 +236,7 @@ def test_revocation_is_announced_before_newer_target():
 
 
 def test_member_revoking_early_rejoins_at_once():
-    """The partitions it still reports as owned get no other owner before it has revoked them."""
+    """Partitions that it still reports as owned get no other owner before it has revoked them."""
     driver = Driver()
     driver.topics.set("u", 1)
     driver.consumer_heartbeat("n", topics=["none"])

@@ -25,7 +25,9 @@ def cluster(tmp_path_factory):
 
 
 class Members:
-    """Consumers of one group, polled in turn; `read` has how often each record came, and `owned` who has what."""
+    """Consumers of one group, polled in turn; `read` counts how often each record was received, and `owned` has the
+    owners.
+    """
 
     def __init__(self, cluster, group, topics):
         self.cluster, self.group, self.topics = cluster, group, topics
@@ -69,7 +71,7 @@ class Members:
                     consumer.commit(message, asynchronous=False)
 
     def shares(self, *sizes):
-        """Whether the members have these numbers of partitions, no two the same."""
+        """Whether the members own these numbers of partitions, all different."""
         owned = self.owned().values()
         together = [item for mine in owned for item in mine]
         return sorted(map(len, owned)) == sorted(sizes) and len(set(together)) == len(together)
@@ -80,7 +82,7 @@ class Members:
 
 
 def described(cluster, group):
-    """By a client that does not remember the group's coordinator."""
+    """Describes the group with a client that has not cached the group's coordinator."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     return admin.describe_consumer_groups([group])[group].result(WAIT_SECONDS)
 

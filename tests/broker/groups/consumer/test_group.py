@@ -35,7 +35,7 @@ def members(draw):
     member_id = draw(st.sampled_from(IDS))
     return ConsumerMember(
         member_id,
-        # A name passes to another member before the first one's record is removed.
+        # A static name may pass to another member before the record of the former one is removed.
         instance_id=draw(st.sampled_from([None, "i", "j"])),
         subscribed_names=tuple(sorted(draw(st.sets(st.sampled_from(NAMES))))),
         regex=draw(st.sampled_from(REGEXES)),
@@ -45,7 +45,7 @@ def members(draw):
 
 @st.composite
 def currents(draw):
-    """No two members own one partition: as decisions write it."""
+    """Returns current assignments as the shard writes them: no two members own the same partition."""
     member_id = draw(st.sampled_from(IDS))
     mine = {number: 1 for number in (0, 1, 2) if number % len(IDS) == IDS.index(member_id)}
     return ConsumerMember(

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: where its bounds are, what it leaves out, what another subscription leads to."""
+"""ConsumerGroupHeartbeat: the bounds of its fields, omitted fields, and changed subscriptions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_member_may_subscribe_to_nothing(driver):
     assert set(group_of(driver).members) == {"a", "b"}
 
 
-# -- what is left out stays
+# -- omitted fields keep their values
 
 
 def test_rack_assignor_and_instance_stay_as_they_were(driver):
@@ -155,7 +155,7 @@ def test_rejoining_member_gets_its_assignment(driver):
     assert len(again.assignment.topic_partitions) == 1
 
 
-# -- another subscription
+# -- changed subscriptions
 
 
 def test_missing_topics_may_be_subscribed(driver):
@@ -176,7 +176,7 @@ def test_idle_classic_member_is_new_only_once(driver):
 
 
 def test_unsubscribed_partitions_are_revoked_at_once(driver):
-    """Though the next target is not due yet."""
+    """This does not wait until the next target is due."""
     driver.settings = replace(driver.settings, assignment_interval_ms=10_000)
     driver.topics.set("u", 1)
     epoch = driver.consumer_heartbeat("a", topics=["t", "u"]).member_epoch
@@ -203,7 +203,7 @@ def test_entirely_new_subscription_revokes_at_once(driver):
 
 
 def test_a_pattern_of_others_is_another_subscription(driver):
-    """Though it matches nothing that its own did not, and is resolved already."""
+    """The subscription changes although the pattern matches no other topics and is already resolved."""
     epoch = driver.consumer_heartbeat("a", regex="x.*").member_epoch
     driver.consumer_heartbeat("b", regex="y.*")
     epoch = driver.consumer_heartbeat("a", epoch).member_epoch
@@ -219,7 +219,7 @@ def test_additional_subscription_waits_for_target(driver):
     assert group_of(driver).members["a"].state.name == "STABLE"
 
 
-# -- how soon it is to come again
+# -- the interval until the next heartbeat
 
 
 @pytest.mark.parametrize(

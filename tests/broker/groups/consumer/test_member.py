@@ -1,4 +1,4 @@
-"""A member as records say it, and back."""
+"""Members are encoded as records and decoded again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_member_is_in_its_records():
 
 
 def test_partitions_without_epochs_have_the_members():
-    """Brokers before 4.3 write none, and a count that does not fit is none either."""
+    """Brokers before 4.3 write no epochs, and a list of another length counts as none."""
     for epochs in (None, [], [1]):
         value = ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=7,

@@ -1,4 +1,4 @@
-"""From one protocol to the other: what may move, what is kept, what is left behind."""
+"""Migration from one protocol to the other: when it is allowed, and what is kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def driver():
 
 
 def classic_group(driver, *names, assigned=None, session_ms=10_000):
-    """Static members of a stable generation 1."""
+    """Returns a classic group with static members in a stable generation 1."""
     for name in names:
         driver.join(name, instance=name, session_ms=session_ms)
     driver.advance(3)
@@ -72,7 +72,7 @@ def test_upgrade_keeps_epoch_and_resolves_topics(driver):
 
 
 def test_duplicate_topic_in_classic_assignment_is_merged(driver):
-    """Each partition keeps its owner: no other member gets one that is still read."""
+    """Each partition keeps its owner: no other member gets a partition that is still being read."""
     named = [ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[n]) for n in (0, 1)]
     both = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=named), 0)
     ids = classic_group(driver, "a", assigned={"a": both})
@@ -82,7 +82,7 @@ def test_duplicate_topic_in_classic_assignment_is_merged(driver):
 
 
 def test_upgraded_group_without_generation_has_valid_epoch(driver):
-    """The group waits for its first members; a member that joins sends epoch 0."""
+    """The group waits for its first members; a joining member sends epoch 0."""
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     driver.join("a", instance="a")
     assert driver.groups["g"].generation == 0
@@ -120,7 +120,7 @@ def test_an_empty_classic_group_leaves_nothing_behind(driver):
 
 
 def test_group_with_unwritten_emptiness_restarts(driver):
-    """No member is left that knows of its generations, as in Kafka's `maybeDeleteEmptyClassicGroup`."""
+    """No remaining member knows its generations, as in Kafka's `maybeDeleteEmptyClassicGroup`."""
     ids = classic_group(driver, "a")
     driver.failing = E.NOT_ENOUGH_REPLICAS
     driver.leave((ids["a"], "a"))
@@ -132,7 +132,7 @@ def test_group_with_unwritten_emptiness_restarts(driver):
 
 
 def test_rebalance_without_members_continues_from_generation(driver):
-    """A client has an id and may still join: the group is not empty, nor was it stored as empty."""
+    """A client has a member id and may still join: the group is not empty, nor was it stored as empty."""
     classic_group(driver, "a")
     driver.join("b")
     driver.join("b again", driver.answers["b"].member_id)
@@ -160,7 +160,7 @@ def test_only_joining_member_upgrades_the_group(driver):
 def test_last_consumer_leaving_makes_group_classic(driver):
     ids = classic_group(driver, "a", assigned={"a": assignment(t=[0, 1, 2, 3])})
     driver.consumer_heartbeat("n", regex="t.*")
-    driver.heartbeat(ids["a"], 1, instance="a")  # it is to join again
+    driver.heartbeat(ids["a"], 1, instance="a")  # the member must join again
     assert TimerKey(ConsumerTimer.CLASSIC_JOIN, "g", ids["a"]) in driver.shard._timers
     driver.consumer_heartbeat("n", -1)
     found = driver.replayed()
@@ -177,7 +177,7 @@ def test_last_consumer_leaving_makes_group_classic(driver):
 
 
 def test_downgraded_rebalance_survives_fail_over(driver):
-    """The next coordinator begins the rebalance that this one had begun: members go on as they are until then."""
+    """The next coordinator resumes the rebalance that this one began; until then members continue as before."""
     ids = classic_group(driver, "a", assigned={"a": assignment(t=[0, 1, 2, 3])})
     driver.consumer_heartbeat("n")
     driver.join("again", ids["a"], instance="a")
@@ -223,7 +223,7 @@ def test_an_empty_consumer_group_stays_one(driver):
     ("version", "told"), [(3, E.NOT_ENOUGH_REPLICAS), (4, E.MEMBER_ID_REQUIRED)]
 )
 def test_empty_consumer_group_stays_if_end_unwritten(driver, version, told):
-    """Otherwise a classic group would hide it, and a consumer group converted from that would begin at epoch 1."""
+    """Otherwise a classic group would hide it, and a consumer group converted from that one would begin at epoch 1."""
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("n", -1)
     epoch = consumer(driver).epoch
@@ -258,7 +258,7 @@ def test_pattern_restarts_if_last_consumer_cannot_leave(driver):
     assert set(consumer(driver).regexes["t.*"].topics) == {"t"}
 
 
-# -- answers to members of the classic protocol
+# -- responses to members of the classic protocol
 
 
 @pytest.mark.parametrize(("subscribed", "told"), [(0, 0), (1, 1), (3, 3), (9, 3)])

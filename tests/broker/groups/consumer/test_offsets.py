@@ -1,4 +1,4 @@
-"""The rights to commit and read offsets of a consumer group, rule by rule."""
+"""The rights to commit and fetch offsets of a consumer group, one rule per test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
 E = ErrorCode
 T, U = b"t" * 16, b"u" * 16
-# It has had t:0 since epoch 2, t:1 since 4, and must give t:2 up.
+# The member has had t:0 since epoch 2 and t:1 since 4, and must revoke t:2.
 A = ConsumerMember("a", epoch=5, assigned={T: {0: 2, 1: 4}}, revoking={T: {2: 3}})
 CLASSIC = replace(A, id="c", assigned={}, revoking={}, classic=classic_metadata(10, ()))
 
@@ -37,7 +37,7 @@ def group(*members):
 
 
 def outcome(*asked, partition=(T, 0), **more):
-    """The code for one partition, or of the whole."""
+    """Returns the error code of one partition, or of the whole response."""
     try:
         return check_commit(*asked, **more)(TopicIdPartition(*partition))
     except KafkaError as error:
@@ -66,7 +66,7 @@ def test_commit_needs_membership_and_epoch(members, member_id, epoch, expected):
 @pytest.mark.parametrize(
     ("epoch", "partition", "expected"),
     [
-        (5, (U, 9), E.NONE),  # at its epoch it is believed
+        (5, (U, 9), E.NONE),  # at its own epoch, it may commit
         (4, (T, 0), E.NONE),
         (2, (T, 0), E.NONE),
         (1, (T, 0), E.STALE_MEMBER_EPOCH),
@@ -93,7 +93,7 @@ def test_epochless_versions_commit_only_for_classic_members():
 @pytest.mark.parametrize(
     ("member_id", "epoch", "instance", "expected"),
     [
-        ("", -1, None, E.NONE),  # a producer that knows no members
+        ("", -1, None, E.NONE),  # a producer without a member id
         ("a", 5, None, E.NONE),
         ("a", 6, None, E.STALE_MEMBER_EPOCH),
         ("a", -1, None, E.STALE_MEMBER_EPOCH),

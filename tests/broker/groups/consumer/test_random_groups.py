@@ -1,7 +1,8 @@
 """Seeded runs of many members of both protocols, with lost answers, silence, deaths and fail-overs.
 
-After every step: a partition has one owner, no epoch goes back, what another coordinator finds in the log is what this
-one has. At the end all members heartbeat until nothing changes: then all have their target and the group is stable.
+After every step: a partition has one owner, no epoch goes back, another coordinator would load the state of this one
+from the log. At the end all members send heartbeats until nothing changes: then all have reached their target and the
+group is stable.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CONVERGING_ROUNDS = 40
 
 
 class Client:
-    """Behaves like a consumer: it reports its partitions, and revokes the requested ones on its next heartbeat."""
+    """Behaves like a consumer: it reports its partitions, and revokes partitions on the heartbeat after the request."""
 
     def __init__(self, name: str, instance: str | None) -> None:
         self.name, self.instance = name, instance
@@ -67,7 +68,7 @@ class Client:
             }
 
     def _report(self) -> dict[str, set[int]] | None:
-        """Reports like librdkafka: only changes since the last answer, and everything after a doubt."""
+        """Reports like librdkafka: only changes since the last response, and everything if that may be lost."""
         if self.reported == self.owned:
             return None
         self.reported = {topic: set(numbers) for topic, numbers in self.owned.items()}
@@ -145,7 +146,7 @@ class Run:
             client = self.random.choice(self.clients)
             client.topics = self.random.choice([["t"], ["t", "u"], ["u"]])
 
-    # -- what must hold
+    # -- invariants
 
     def check(self) -> None:
         self.driver.check_account()
@@ -179,21 +180,25 @@ class Run:
                 self.check_knows(known, client)
 
     def check_knows(self, member: ConsumerMember, client: Client) -> None:
-        """The coordinator knows all partitions that a client reads as its own: no other member gets them."""
+        """Asserts that the coordinator knows all partitions that a client reads as its own, so that no other member
+        gets them.
+        """
         for topic, numbers in client.owned.items():
             wanted = topic_id(topic)
             known = {*member.assigned.get(wanted, ()), *member.revoking.get(wanted, ())}
             assert numbers <= known, (client.name, topic, numbers, str(member))
 
     def check_log(self) -> None:
-        """The state that another coordinator would load."""
+        """Asserts that another coordinator would load this state."""
         group = self.driver.consumer_group("g")
         found = self.driver.replayed().of("consumer").get("g")
         assert (found is None) == (group is None)
         assert group is None or vars(found) == vars(group)
 
     def check_clients(self) -> None:
-        """Two clients never read the same while the coordinator knows both at the epochs that they have."""
+        """Asserts that two clients never read the same partition while the coordinator knows both in their current
+        epochs.
+        """
         group = self.driver.consumer_group("g")
         held: Counter[tuple[str, int]] = Counter()
         for client in self.clients:
@@ -227,7 +232,7 @@ class Run:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_group_under_churn(seed, monkeypatch):
-    """Every second run as if its group were large: its target comes in pieces, while members come and go."""
+    """In every second run the group counts as large: its target is computed in pieces while members join and leave."""
     if seed % 2:
         monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", 0)
         monkeypatch.setattr(assigning, "RECORDS_PER_TICK", 2)
@@ -236,7 +241,7 @@ def test_a_group_under_churn(seed, monkeypatch):
         run.step()
         if number % 25 == 0:
             run.check_log()
-    # Only one client has a static name: the others get the error for ever.
+    # Only one client has the static name: the other ones keep getting the error.
     names = set()
     for client in list(run.clients):
         if client.instance is not None and client.instance in names:

@@ -1,4 +1,4 @@
-"""A member's step on its way to the target, for each state it can be in."""
+"""A member's next step towards its target, from each state that it can be in."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_unfinished_revocation_is_requested_again():
 
 @pytest.mark.parametrize(("target_epoch", "reached"), [(2, 2), (3, 3), (5, 3)])
 def test_finished_revocation_advances_towards_the_target(target_epoch, reached):
-    """Further revocations for a still newer target are requested from there."""
+    """Revocations for an even newer target are requested from there."""
     asked = member(2, [0], [1], S.UNREVOKED_PARTITIONS)
     found = step(asked, target_epoch, {U: [0]}, reported={T: frozenset([0])})
     assert (found.state, found.epoch) == (S.UNREVOKED_PARTITIONS, reached)

@@ -18,7 +18,7 @@ def driver():
 
 @pytest.fixture
 def later(driver):
-    """A driver whose patterns are resolved when the test permits it."""
+    """Returns a driver that resolves patterns when the test permits it."""
     driver.topics = FakeTopics(**dict.fromkeys(["t0", "t1", "u5"], 1))
     driver.matching_later = True
     return driver
@@ -33,7 +33,7 @@ def work(driver):
     return driver.consumers._works["g"]
 
 
-# -- when it is looked up
+# -- when patterns are resolved
 
 
 def test_new_topics_are_found_after_an_interval(driver):
@@ -51,7 +51,7 @@ def test_new_topics_are_found_after_an_interval(driver):
 
 
 def test_same_topics_are_rechecked_after_configured_interval(driver):
-    """The visible topics of a member can have changed though the topics have not."""
+    """A member's visible topics can have changed although the topics have not."""
     driver.settings = replace(driver.settings, regex_refresh_interval_ms=60_000)
     hidden = {"t2"}
     driver.topics.set("t2", 1)
@@ -110,11 +110,11 @@ def test_reresolved_pattern_also_goes_with_last_member(later):
     assert not later.replayed().of("consumer")["g"].regexes
 
 
-# -- what comes of it
+# -- the effect of the matches
 
 
 def test_heartbeat_gets_pattern_topics_next_time(later):
-    """As Kafka 4.3 answers: epoch 1 with nothing, then 2."""
+    """Apache Kafka 4.3 responds in this way: epoch 1 without partitions, then epoch 2."""
     answer = later.consumer_heartbeat("a", regex="t.*")
     assert (answer.member_epoch, answer.assignment.topic_partitions) == (1, [])
     assert matched(later) is None

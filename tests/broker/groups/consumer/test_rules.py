@@ -1,4 +1,4 @@
-"""Rules of consumer groups that no other test covers, one by one."""
+"""Rules of consumer groups that no other test covers, one per test."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_unused_pattern_leaves_nothing_in_log(driver):
 
 
 def test_answer_without_failure_variant_is_always_given(driver):
-    """The write of a timer may have a waiter that gets the same answer in any case."""
+    """A timer's write may have a waiter that gets the same answer in any case."""
     response = ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=5)
     driver.shard.outputs.answer(
         ConsumerGroupWrite(group_id="g", token="token", response=response), ErrorCode.NONE
@@ -84,7 +84,7 @@ def test_answer_without_failure_variant_is_always_given(driver):
     assert driver.answers["late"] is response
 
 
-# -- what is wrong with a request
+# -- invalid requests
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_members_of_version_0_are_given_an_id(driver):
     assert answer.member_id
 
 
-# -- what is answered and what is written
+# -- answers and records
 
 
 def test_full_heartbeat_gets_full_answer(driver):
@@ -161,7 +161,7 @@ def test_offsets_of_subscribed_topics_are_not_deleted(driver, subscription):
     assert codes == {("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): ErrorCode.NONE}
 
 
-# -- what a coordinator that takes over expects
+# -- deadlines of a coordinator that takes over
 
 
 def reloaded(driver) -> Driver:
@@ -180,7 +180,7 @@ def test_revoking_member_gets_whole_timeout_after_failover(driver):
 
 
 def test_classic_member_rejoins_instead_of_revoking(driver):
-    """Its time to give up is that in which it must join again."""
+    """Its revocation deadline is the one by which it must join again."""
     driver.join("a", version=3)
     driver.advance(3)
     a = driver.answers["a"].member_id
@@ -195,7 +195,7 @@ def test_classic_member_rejoins_instead_of_revoking(driver):
 
 
 def owning(partitions):
-    """Version 1 of a subscription to `t`, with what is owned of it."""
+    """Returns version 1 of a subscription to `t`, with these owned partitions."""
     owned = b"".join(partition.to_bytes(4, "big") for partition in partitions)
     topics = (1).to_bytes(4, "big") + b"\0\1t" + len(partitions).to_bytes(4, "big") + owned
     return b"\0\1" + subscription(["t"])[2:] + topics
@@ -232,11 +232,11 @@ def test_failed_write_is_retried(driver):
     assert group.assignment_epoch == group.epoch
 
 
-# -- a classic group becomes one
+# -- conversion of a classic group
 
 
 def upgraded(driver, protocols, assignment: bytes):
-    """The member of a classic group as it is after the first one of the consumer protocol."""
+    """Returns the member of a classic group after the first member of the consumer protocol has joined."""
     driver.join("a", version=3, protocols=protocols)
     driver.advance(3)
     joined = driver.answers["a"]
@@ -246,7 +246,7 @@ def upgraded(driver, protocols, assignment: bytes):
 
 
 def assignment(**topics: list[int]) -> bytes:
-    """Version 0 of the consumer protocol."""
+    """Returns version 0 of the consumer protocol's assignment."""
     out = b"\0\0" + len(topics).to_bytes(4, "big")
     for name, partitions in topics.items():
         out += len(name).to_bytes(2, "big") + name.encode() + len(partitions).to_bytes(4, "big")

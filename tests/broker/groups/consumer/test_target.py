@@ -1,4 +1,4 @@
-"""Which assignor a group has, and what it is given."""
+"""A group's assignor, and the input that it receives."""
 
 from __future__ import annotations
 
@@ -70,6 +70,6 @@ def test_hash_detects_added_removed_and_grown_topics():
     topics.set("u", 2)
     seen.add(metadata_hash(["t", "u"], topics))
     assert len(seen) == 4
-    # Records hold a signed number: some hashes are below zero.
+    # Records hold a signed number: some hashes are negative.
     assert any(metadata_hash(["t"], FakeTopics(t=count)) < 0 for count in range(1, 20))
     assert metadata_hash(["gone"], topics) == 0

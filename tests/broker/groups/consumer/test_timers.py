@@ -1,4 +1,4 @@
-"""Timers of consumer groups that are due together."""
+"""Timers of consumer groups that expire together."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_unwritten_large_target_is_written_later(driver, every_group_is_large):
     for name in "a", "b":
         driver.consumer_heartbeat(name)
     driver.failing = ErrorCode.NOT_ENOUGH_REPLICAS
-    # Begun, computed, and then it fails: once a second, not again and again.
+    # Begun, computed, then failed: it is retried once a second, not continuously.
     assert driver.advance(2.5) == [0.0] * 3 + [1.0] * 3 + [2.0] * 3
     assert behind(driver)
     driver.failing = None
@@ -183,7 +183,7 @@ def test_target_is_written_in_bounded_ticks(driver, every_group_is_large, monkey
     for name in "a", "b":
         driver.consumer_heartbeat(name)
     monkeypatch.setattr(assigning, "PARTITIONS_PER_TICK", 1)
-    # begun, computed, written a member at a time, ended
+    # begun, computed, written one member at a time, ended
     assert driver.advance(0) == [0.0] * 5
     driver.consumer_heartbeat("c")
     driver.consumer_heartbeat("d")
@@ -225,7 +225,7 @@ def test_target_from_future_clock_is_not_awaited():
 
 @pytest.mark.parametrize("size", [0, 200_000])
 def test_static_member_expires_despite_refused_replacement(driver, monkeypatch, size):
-    """Also a refusal that comes late, when its place was given already: its partitions are not held for ever."""
+    """A refusal may also come after its place was given away: its partitions are not held forever."""
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("a", -2, instance="i")
     monkeypatch.setattr(memory, "GROUPS_BYTES_MAX", 100_000)

@@ -60,7 +60,7 @@ class Interpreter:
         lines = method(**{name.replace("-", "_"): value for name, value in step.args.items()})
         return "\n".join([*(lines or []), *self._what_came()])
 
-    # -- around
+    # -- the surroundings
 
     def do_settings(self, **values: str) -> None:
         if "migration" in values:
@@ -177,7 +177,7 @@ class Interpreter:
     def do_classic_leave(self, who: str) -> list[str]:
         return [code.name for code in self.driver.leave((self.ids.get(who, who), None))]
 
-    # -- what is printed
+    # -- printing
 
     @property
     def ids(self) -> dict[str, str]:
