@@ -1,8 +1,8 @@
-"""The rights that each request needs, as Apache Kafka asks for them: exactly these are enough, and no neighbour is.
+"""The rights that each request needs, as Apache Kafka asks for them: exactly these are enough, and no similar right is.
 
-`RIGHTS` is written by hand from Kafka's `KafkaApis` and `ControllerApis`, for `docs/access.md` is made of our own
-declarations. Each request of each version is sent with each sufficient set of rights, with one right less, and with
-one right replaced by every other operation on the same kind of resource.
+`RIGHTS` is written by hand from Kafka's `KafkaApis` and `ControllerApis`, because `docs/access.md` is generated from
+our own declarations. Each request of each version is sent with each sufficient set of rights, with one right less, and
+with one right replaced by every other operation on the same kind of resource.
 """
 
 import itertools
@@ -42,7 +42,7 @@ INTERNAL_TOPICS = {
     for key in ("replication_factor", "num_partitions")
 } | {"transaction_state_log_min_isr": "1"}
 OPERATIONS = set(Op) - {Op.UNKNOWN, Op.ANY, Op.ALL}
-# An operation is allowed by these, too (`AclEntry` of Kafka).
+# These operations imply the key (Kafka's `AclEntry`).
 IMPLIED_BY = {
     Op.DESCRIBE: {Op.READ, Op.WRITE, Op.DELETE, Op.ALTER},
     Op.DESCRIBE_CONFIGS: {Op.ALTER_CONFIGS},
@@ -57,12 +57,14 @@ def sets(*alternatives: set[Right]) -> tuple[Rights, ...]:
 
 
 def on(kind: ResourceType, *operations: Operation) -> tuple[Rights, ...]:
-    """Each of the operations alone is enough."""
+    """Returns one sufficient set per operation."""
     return sets(*({(operation, kind)} for operation in operations))
 
 
 class Fixed(World):
-    """Draws nothing: one topic, one group and one transactional id; `choice` is the index into what else there is."""
+    """Draws nothing at random: one topic, one group and one transactional id; `choice` is the index for other
+    choices.
+    """
 
     def __init__(self, ids, choice=0, flags=False):
         super().__init__(None)
@@ -112,7 +114,7 @@ def resources(kind: int, name: str, value: tuple[str, str] | None = None):
 
 
 def of_configs(operation: Operation, *, altered: bool, loggers: bool = False) -> list[Case]:
-    """Configs of topics and groups are theirs, all others the cluster's."""
+    """Configs of a topic or group need a right on it, all others one on the cluster."""
     settings = {
         (TOPIC, "orders", Kind.TOPIC): ("retention.ms", "1000"),
         (GROUP, "readers", Kind.GROUP): ("consumer.session.timeout.ms", "50000"),
@@ -129,7 +131,7 @@ def of_configs(operation: Operation, *, altered: bool, loggers: bool = False) ->
 
 
 def fetch(w, version):
-    """Beyond the end, so that no records are returned."""
+    """Returns a fetch beyond the end, so that no records are returned."""
     values = LISTENERS["CLIENTS"]["Fetch"](w, version)
     for topic in values["topics"]:
         topic["partitions"][0]["fetch_offset"] = 1_000_000
@@ -250,7 +252,7 @@ RIGHTS: dict[str, dict[str, list[Case]]] = {
     "ADMINS": {
         "CreateTopics": [Case(sets({(Op.CREATE, Kind.TOPIC)}, {(Op.CREATE, Kind.CLUSTER)}))],
         "DeleteTopics": [
-            # Names of missing topics: authorized clients get that answer.
+            # Names of missing topics: authorized clients get this error.
             Case(
                 sets({(Op.DESCRIBE, Kind.TOPIC)}, {(Op.DELETE, Kind.CLUSTER)}),
                 build=lambda w, v: {"topic_names": ["none", "neither"]},
@@ -299,8 +301,9 @@ RIGHTS: dict[str, dict[str, list[Case]]] = {
         ),
     },
 }
-# Judged by what there is, not by the request alone: see `tests/broker/handlers/test_access.py` and those of tokens. A
-# follower's Fetch is refused whatever its rights, unless it is of the broker that it names: `test_fetch_access.py`.
+# These depend on the state, not only on the request: see `tests/broker/handlers/test_access.py` and the tests of
+# tokens. A follower's Fetch is refused whatever its rights, unless it comes from the broker that it names:
+# `test_fetch_access.py`.
 ELSEWHERE = {
     "CLIENTS": {"DescribeDelegationToken", "ListTransactions"},
     "ADMINS": {"CreateDelegationToken"},
@@ -328,7 +331,9 @@ def allows(granted: Rights, needed: Rights) -> bool:
 
 
 def grants(sufficient: tuple[Rights, ...]):
-    """Sets of rights to try: each that is enough, one right less, and each neighbour in its place."""
+    """Yields sets of rights to try: each sufficient one, the set with one right less, and with each similar right in
+    its place.
+    """
     yield frozenset()
     for rights in sufficient:
         yield rights
@@ -340,7 +345,7 @@ def grants(sufficient: tuple[Rights, ...]):
 
 
 def authorizer_of(rights: Rights, names: dict[ResourceType, str] | None = None) -> Authorizer:
-    """`names`: the one resource of a kind that the rights are about; of other kinds all."""
+    """`names`: the resource of a kind that the rights apply to; for other kinds they apply to all."""
     made = Authorizer(["User:ANONYMOUS"])
     made._index = AclIndex.of(
         Acl(
@@ -355,7 +360,7 @@ def authorizer_of(rights: Rights, names: dict[ResourceType, str] | None = None) 
         for operation, kind in rights
     )
     made.complete_initial_load()
-    made.epoch = next(_epochs)  # answers are kept for as long as ACLs are the same
+    made.epoch = next(_epochs)  # responses are cached while ACLs are unchanged
     return made
 
 
@@ -371,7 +376,9 @@ def is_refused(told, listed: str) -> bool:
 
 @pytest.fixture
 async def contexts(tmp_path):
-    """Contexts of a broker that coordinates a group with an offset and a transactional id, and of the controller."""
+    """Returns contexts of a broker that coordinates a group with an offset and a transactional id, and of the
+    controller.
+    """
     async with broker_client(tmp_path, **AUTHORIZER, **INTERNAL_TOPICS) as one:
         await one.create("orders", "secret")
         ids = {name: topic.id for name, topic in one.image.topics.by_name.items()}
@@ -396,7 +403,7 @@ async def found(one, kind, key):
 
 
 async def done(one, request, version):
-    """Asks until the coordinator is loaded."""
+    """Retries until the coordinator is loaded."""
     with trio.fail_after(20):
         while set(codes(comparable(await one.call(request, version), {}))) != {ErrorCode.NONE}:
             await trio.lowlevel.checkpoint()
@@ -434,7 +441,7 @@ async def test_exactly_kafkas_rights_are_sufficient(contexts, listener):
 
 
 class Two(Fixed):
-    """Two of each."""
+    """Draws two of each."""
 
     def topics(self, most=3, known=False):
         return ["orders", "secret"]
@@ -469,7 +476,7 @@ OF_ONE_ITEM = {
 
 
 def items(told):
-    """Each named item, innermost first, with whether it is refused."""
+    """Yields each named item, innermost first, with whether it is refused."""
     inner = [item for _, value in told if isinstance(value, tuple) for item in value]
     inside = [found for item in inner if isinstance(item, tuple) for found in items(item)]
     yield from inside

@@ -1,5 +1,5 @@
-"""Effects of altered configs on a running broker: certificates and users for new connections, a reason for ignored
-ones.
+"""Effects of altered configs on a running broker: certificates and users for new connections, and reported reasons for
+ignored ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def has(image: MetadataImage, wanted: dict[str, str], node: str) -> bool:
 
 
 class Admin:
-    """Asks one broker; `seen` waits until it knows what the controller has committed."""
+    """A connection to one broker; `seen` waits until it has applied what the controller has committed."""
 
     def __init__(self, running, connection):
         self.running, self.connection = running, connection
@@ -53,7 +53,7 @@ class Admin:
 
 
 class Secured(Admin):
-    """A broker that clients reach by SASL_SSL, and administrators by plain text."""
+    """A broker with a SASL_SSL listener for clients, and a plain text listener for administrators."""
 
     def __init__(self, running, connection, certificates: Certificates, path: Path):
         super().__init__(running, connection)
@@ -80,7 +80,7 @@ class Secured(Admin):
         return open_node_connection(*self.running.addresses["CLIENTS"], security=security)
 
     async def certificate(self) -> bytes:
-        """The one that a new connection is shown."""
+        """Returns the certificate that a new connection receives."""
         host, port = self.running.addresses["CLIENTS"]
         context = ssl.create_default_context(cadata=self.certificates.ca)
         stream = await trio.open_ssl_over_tcp_stream(
@@ -104,7 +104,7 @@ def der(pair: tuple[str, str]) -> bytes:
 
 
 async def check_shows(one, certificate):
-    """Waits until new connections get it: the broker reads the file in a thread, behind the answer."""
+    """Waits until new connections receive it: the broker reads the file in a thread, after the response."""
     with trio.fail_after(SECONDS):
         while await one.certificate() != der(certificate):
             await trio.lowlevel.checkpoint()

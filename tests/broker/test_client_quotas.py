@@ -1,4 +1,4 @@
-"""Quotas, set while a broker runs: requests over one are answered at once, with the time to wait."""
+"""Quotas that are set while a broker runs: requests over quota are answered immediately, with a throttle time."""
 
 import pytest
 import trio
@@ -21,7 +21,7 @@ from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest,
 SECONDS = 20.0
 LIMIT = 1000.0
 BYTES = 30_000
-# A rate is over ten windows at least: 30,000 bytes are 3,000 a second, which take twenty seconds more to be 1,000.
+# A rate covers at least ten windows: 30,000 bytes are 3,000 a second, and take twenty more seconds to become 1,000.
 WAIT_MS = 20_000
 
 
@@ -96,7 +96,7 @@ async def test_a_consumer_gets_nothing_that_is_too_much(tmp_path, session_epoch)
 
 
 async def test_throttled_session_keeps_its_records(tmp_path):
-    """The next request of the session, on another connection, gets what this one did not."""
+    """The session's next request, on another connection, gets the records that this one did not return."""
     async with broker_client(tmp_path) as one:
         await one.create("t")
         async with connected_to(one.broker) as keeps:
@@ -114,7 +114,8 @@ async def test_throttled_session_keeps_its_records(tmp_path):
             assert len(answer.responses[0].partitions[0].records) > BYTES
 
 
-# Less of the event loop than any request takes, so that a window is muted: the most that this quota ever tells.
+# A smaller share of the event loop than any request uses, so that the connection is muted for a window: the longest
+# throttle time of this quota.
 HARDLY_ANY_PERCENT = 1e-6
 WINDOW_MS = 1000
 
@@ -205,7 +206,7 @@ async def test_host_name_quota_applies_to_its_addresses(tmp_path):
 
 
 async def test_auto_created_topics_count_for_their_client(tmp_path):
-    """Kafka does the same: a client that has used up its changes has to retry, and no topic is made."""
+    """Kafka does the same: a client that has used up its mutations must retry, and no topic is created."""
     async with broker_client(tmp_path) as one:
         await alter(one, "controller_mutation_rate", limit=0.01)
         await one.create("t", partitions=20)

@@ -1,4 +1,4 @@
-"""Default-deny: an unauthorized client gets nothing, from any API in any version, of brokers and of controllers.
+"""Default-deny: an unauthorized client gets nothing from any API, in any version, on brokers and controllers.
 
 The same requests go to Apache Kafka (`tests/interop/authorization`).
 """
@@ -20,13 +20,13 @@ from trimaran.wire.transport.requests.calls import CloseConnection
 
 E = ErrorCode
 REFUSALS = {entry for entry in E if entry.name.endswith("AUTHORIZATION_FAILED")}
-# Ids are no secret, and an unauthenticated client is refused before tokens are examined.
+# Ids are not secret, and an unauthenticated client is refused before its tokens are checked.
 REFUSALS |= {E.UNKNOWN_TOPIC_ID, E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED}
 TITLES = {"CLIENTS": "Brokers", "ADMINS": "Controllers"}
 
 
 def codes(told):
-    """Every error code in the answers to items."""
+    """Returns every error code in the responses for items."""
     for name, value in told:
         if name in ("error_code", "partition_error_code"):
             yield value
@@ -36,7 +36,7 @@ def codes(told):
 
 
 def gives_nothing(told):
-    """It is refused at the top, or each item is, or there is none where there could be some."""
+    """Whether it is refused as a whole, or each item is, or it has no items where it could have some."""
     if told == "closed":
         return True
     if any(name == "error_code" and value in REFUSALS for name, value in told):
@@ -92,7 +92,7 @@ async def test_unauthorized_client_gets_nothing(contexts):
 
 
 async def test_requests_fail_before_acls_are_loaded(contexts):
-    """Nothing is revealed, either: the answer is an error, for every API that is authorized at once."""
+    """Nothing is revealed either: every API that is authorized immediately returns an error."""
     contexts, ids = contexts
     context = contexts["CLIENTS"]
     unloaded = type(context.authorizer)()

@@ -1,6 +1,7 @@
-"""Every key that Apache Kafka 4.3 lets one alter, on a real broker: altered, its effect seen, taken back.
+"""Every key that Apache Kafka 4.3 can alter, on a real broker: it is altered, its effect asserted, and the change
+reverted;
 
-Or it is refused with a reason, or taken without effect, which DescribeConfigs says. docs/configuration.md has the
+or it is refused with a reason, or accepted without effect, which DescribeConfigs reports. docs/configuration.md has the
 table.
 """
 
@@ -36,7 +37,7 @@ TOPIC, LISTENER = "t", "CLIENTS"
 
 
 class Node(BrokerClient):
-    """One broker, with a topic and its open log; its present behaviour."""
+    """One broker, with a topic and its open log, and its observable behaviour."""
 
     certificates: Certificates
     path: Path
@@ -75,7 +76,7 @@ class Node(BrokerClient):
 
 @dataclass(frozen=True)
 class Acts:
-    """A setting, and the `expected` behaviour of a node with it; `beside`: what must be set with it."""
+    """A setting, and the `expected` behaviour of a node with it; `beside`: settings that it requires."""
 
     value: str
     look: Callable[[Node], object]
@@ -153,7 +154,7 @@ ACTS = {
         True,
     ),
 }
-# Settings of a listener: new connections get them.
+# Settings of a listener: they apply to new connections.
 OF_LISTENERS = {
     "max.connection.creation.rate": ("500", lambda one: one.bounds.rates_of_listeners[LISTENER]),
     "max.connections": ("500", lambda one: one.bounds.of_listeners[LISTENER]),
@@ -193,7 +194,7 @@ async def node(path: Path):
 
 
 async def alter(one: Node, name: str, changes: dict[str, str | None]) -> Any:
-    """Returns the answer; both nodes know what was taken."""
+    """Returns the response; both nodes have applied what was accepted."""
     request = incremental((BROKER, name, {key: text or "" for key, text in changes.items()}))
     for resource in request.resources:
         for config in resource.configs:
@@ -213,7 +214,7 @@ async def alter(one: Node, name: str, changes: dict[str, str | None]) -> Any:
 
 
 async def check_effect(one: Node, resource: str, key: str, row: Acts) -> str | None:
-    """Why the row does not hold, if it does not."""
+    """Returns why the row does not hold, if it does not."""
     before = row.look(one)
     changes = {key: row.value, **row.beside}
     result = await alter(one, resource, dict(changes))
@@ -240,7 +241,7 @@ async def test_effective_configs_apply_and_revert(tmp_path, resource):
             await check_effect(one, resource, key, row)
             for key, row in ACTS.items()
             if not (resource and key == "unclean.leader.election.enable")
-        ]  # of controllers
+        ]  # applies to controllers
         assert [text for text in wrong if text] == []
 
 
@@ -258,7 +259,7 @@ async def test_effective_listener_configs_apply_and_revert(tmp_path):
 
 
 async def test_min_insync_replicas_is_that_of_the_cluster(tmp_path):
-    """With eligible leader replicas it is never one broker's, and cannot be removed (KIP-966)."""
+    """With eligible leader replicas it is never set for a single broker, and cannot be removed (KIP-966)."""
     async with node(tmp_path) as one:
         for number in (2, 1):
             assert (await alter(one, "", {"min.insync.replicas": str(number)})).error_code == 0

@@ -21,13 +21,13 @@ VALUES = [b"value %d" % number for number in range(VALUE_COUNT)]
 
 
 async def in_thread(function: Callable[..., object], *args: object) -> object:
-    """Clients block; the cluster runs on this loop meanwhile."""
+    """Runs blocking clients in a thread; the cluster runs on this loop meanwhile."""
     with trio.fail_after(DEADLINE_SECONDS):
         return await trio.to_thread.run_sync(function, *args)
 
 
 def produce(bootstrap, topic, values=VALUES, **settings):
-    """With confluent-kafka; returns (partition, offset) of every value."""
+    """Produces with confluent-kafka; returns (partition, offset) of every value."""
     from tests.librdkafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **settings})
@@ -44,7 +44,7 @@ def produce(bootstrap, topic, values=VALUES, **settings):
 
 
 def consume(bootstrap, topic, count=VALUE_COUNT):
-    """With confluent-kafka, from the beginning; returns value to (partition, offset)."""
+    """Consumes with confluent-kafka from the beginning; returns value to (partition, offset)."""
     from confluent_kafka import TopicPartition
 
     from tests.librdkafka import Consumer
@@ -236,7 +236,9 @@ async def test_everything_is_there_after_a_restart(tmp_path):
 
 
 async def test_rolling_restart_loses_nothing(tmp_path):
-    """Rolling restart under a producer with acks=all: every ack is found at its offset on every replica."""
+    """A producer with acks=all runs during a rolling restart: every acknowledged record is at its offset on every
+    replica.
+    """
     async with cluster(
         tmp_path,
         brokers=3,

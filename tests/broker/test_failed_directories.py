@@ -1,4 +1,4 @@
-"""A broker with missing log directories: what it serves, what it refuses, and what it finds when they are back."""
+"""A broker with missing log directories: what it serves, what it refuses, and what happens when they return."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ONE = {"num_partitions": "1", "default_replication_factor": "1"}
 
 
 def settings(path, names: str = "ab") -> dict[str, str]:
-    """The metadata log has a directory of its own, so that the broker goes on whichever of the others fails."""
+    """The metadata log has its own directory, so that the broker continues whichever other one fails."""
     return {
         "log_dirs": ",".join(str(path / name) for name in names),
         "metadata_log_dir": str(path / "metadata"),
@@ -80,7 +80,7 @@ async def delete(running: Cluster) -> None:
 
 @pytest.mark.parametrize("opened", [True, False], ids=["in use", "at rest"])
 async def test_topic_is_recreated_while_namesakes_directory_offline(tmp_path, caplog, opened):
-    """A6: it is served from a good one, at once; and when the failed one is back, topic ids decide."""
+    """A6: it is immediately served from an online directory; when the failed one returns, topic ids decide."""
     async with cluster(tmp_path, brokers=0, **ONE) as running:
         await running.start_broker(11, **settings(tmp_path))
         await in_thread(write, running.bootstrap, 0, RECORDS)
@@ -107,7 +107,7 @@ async def test_topic_is_recreated_while_namesakes_directory_offline(tmp_path, ca
 
 @pytest.mark.parametrize("third", ["read", "away"])
 async def test_crash_during_swap_with_another_directory_offline(tmp_path, third):
-    """A2: what an older release leaves when it dies between the two renames."""
+    """A2: the state of an older release that crashed between the two renames."""
     async with cluster(tmp_path, brokers=0, **ONE) as running:
         await running.start_broker(11, **settings(tmp_path, "abc"))
         await in_thread(write, running.bootstrap, 0, RECORDS)
@@ -128,7 +128,7 @@ async def test_crash_during_swap_with_another_directory_offline(tmp_path, third)
 
 
 async def test_only_replica_waits_for_its_directory(tmp_path, caplog):
-    """The controller's knowledge is older: the crash came before the report of the move."""
+    """The controller's knowledge is outdated: the crash came before the report of the move."""
     async with cluster(tmp_path, brokers=0, **ONE) as running:
         await running.start_broker(11, **settings(tmp_path))
         await in_thread(write, running.bootstrap, 0, RECORDS)
@@ -159,7 +159,7 @@ async def test_only_replica_waits_for_its_directory(tmp_path, caplog):
 
 
 async def test_last_in_sync_replica_continues_without_log(tmp_path):
-    """Nothing was written yet, and another replica is out of sync: no election by hand is needed."""
+    """Nothing was written yet, and another replica is out of sync: no manual election is needed."""
     async with cluster(tmp_path, brokers=0) as running:
         await running.start_broker(11, **settings(tmp_path))
         await running.start_broker(12)

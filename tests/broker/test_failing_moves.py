@@ -23,7 +23,7 @@ BROKERS = (11, 12, 13)
 
 
 class FailingRename(Files):
-    """Gives no directory a name with `suffix`, nor takes it."""
+    """A disk that renames no directory to or from a name with `suffix`."""
 
     def __init__(self, suffix: str, error: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Small requests with large answers do not hold the loop either: everything that a group, or a broker, has."""
+"""Small requests with large responses do not block the loop either: all state of a group, or of a broker."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Asked:
         return await trio.to_thread.run_sync(ask, self.address, request, version)
 
     async def loaded(self):
-        """The shard, when there is one."""
+        """Returns the shard when it is loaded."""
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
         with trio.fail_after(20):
             while (await self(find, 4)).coordinators[0].error_code:
@@ -109,7 +109,7 @@ async def test_all_offsets_of_a_group(tmp_path, version):
 
 @pytest.mark.parametrize("version", [7, 8, 10])
 async def test_group_with_too_many_offsets_is_refused(tmp_path, version):
-    """Groups answered before are answered, and the rest is refused."""
+    """Groups before it are answered, and the rest is refused."""
     async with asked(tmp_path) as ask:
         topic = CreatableTopic(
             name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[]
@@ -147,7 +147,7 @@ async def test_group_with_too_many_offsets_is_refused(tmp_path, version):
 
 
 async def test_offsets_of_many_groups_are_answered(tmp_path):
-    """Each of them has few, all together many."""
+    """Each of them has few offsets, all together many."""
     async with asked(tmp_path) as ask:
         topic = CreatableTopic(
             name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[]
@@ -166,7 +166,7 @@ async def test_offsets_of_many_groups_are_answered(tmp_path):
 
 
 async def test_configs_of_many_groups(tmp_path):
-    """Every name has some, whether there is such a group or not."""
+    """Each group name has configs, whether the group exists or not."""
     async with asked(tmp_path) as ask:
         names = [f"{number:x}" for number in range(1_000)]
         resources = [
@@ -183,7 +183,7 @@ async def test_configs_of_many_groups(tmp_path):
 
 
 async def test_broker_config_requested_repeatedly_is_described_once(tmp_path):
-    """16 KiB of the same name took nine seconds, and the broker was fenced."""
+    """A request of 16 KiB with the same name used to take nine seconds, and the broker was fenced."""
     async with asked(tmp_path) as ask:
         node = str(ask.node_id)
         one = DescribeConfigsResource(resource_type=4, resource_name=node, configuration_keys=None)

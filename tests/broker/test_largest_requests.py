@@ -1,5 +1,5 @@
-"""Large requests to brokers and controllers do not hold the loop: their handlers are generators, or they are not that
-large.
+"""Large requests to brokers and controllers do not block the loop: their handlers are generators, or the requests
+cannot become that large.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from trimaran.wire.schema import DECODE_BUDGET
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# Undivided work of 2.5 µs an element is found.
+# Detects undivided work of 2.5 µs per element.
 ELEMENTS = 16_000
-CALLS_MAX = 120_000  # 7.5 for each element; the longest slice makes 108,000
+CALLS_MAX = 120_000  # 7.5 per element; the longest slice makes 108,000
 REGISTRIES = {"broker": broker_registry(), "controller": controller_registry()}
 CASES = {
     node: [
@@ -56,8 +56,8 @@ def test_handlers_of_arrays_are_generators_or_bounded(node):
 def assert_freed_without_the_collector(request, freeze=gc.freeze):
     """A large request is frozen (`FROZEN_ELEMENTS_MIN`), and the collector never frees a cycle of frozen objects.
 
-    Objects from before are frozen by `freeze`, so the collector does not list them. Small requests, in flight
-    between the cluster's nodes, do not count.
+    Older objects are frozen by `freeze`, so that the collector does not list them. Small requests, in flight between
+    the cluster's nodes, do not count.
     """
     gc.collect()
     freeze()
@@ -77,8 +77,8 @@ def assert_freed_without_the_collector(request, freeze=gc.freeze):
 @pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize("node", REGISTRIES)
 async def test_every_array_of_a_large_request(tmp_path, node, monkeypatch):
-    """The first of everything compiles its codecs, so a small one goes before."""
-    monkeypatch.setattr(gc, "freeze", lambda: None)  # what nodes freeze would not be listed
+    """The first request of each kind compiles its codecs, so a small one is sent before."""
+    monkeypatch.setattr(gc, "freeze", lambda: None)  # objects that nodes freeze would not be listed
     async with cluster(tmp_path, **SETTINGS) as running:
         host, _, port = running.bootstrap.rpartition(":")
         address = (host, int(port)) if node == "broker" else ("127.0.0.1", running.voters[1])

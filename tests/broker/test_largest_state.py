@@ -1,5 +1,6 @@
-"""B4: a broker with the largest permitted state returns all of it on small requests: no step is long, no response
-is above its bound, and the broker is not fenced. `--exhaustive` takes the whole state, every commit a tenth of it.
+"""B4: a broker with the largest permitted state returns all of it in response to small requests: no step is long, no
+response exceeds its limit, and the broker is not fenced. `--exhaustive` creates the whole state, every other run a
+tenth of it.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ async def test_small_requests_for_all_there_is(tmp_path, request):
         fill_transactions(transactions.active(), sizes, broker.context.now_ms())
         epoch = broker.context.metadata.image.cluster.brokers[broker.node_id].epoch
         for asked in requests(sizes, broker.node_id):
-            for _ in range(2):  # the first compiles its codecs, and fills views
+            for _ in range(2):  # the first request compiles its codecs, and fills caches
                 with no_slow_steps(CALLS_MAX):
                     await trio.to_thread.run_sync(check_answer, address, asked)
         now = broker.context.metadata.image.cluster.brokers[broker.node_id]
@@ -169,7 +170,7 @@ def fill_transactions(shard, sizes, begun):
 
 
 def requests(sizes, node_id):
-    """Each a few bytes, or a few hundred names."""
+    """Returns requests of a few bytes each, or with a few hundred names."""
     groups = [f"g{number}" for number in range(min(sizes.groups, 200))]
     resource = partial(DescribeConfigsResource, configuration_keys=None)
     everything = {

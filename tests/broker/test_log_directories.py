@@ -1,5 +1,5 @@
-"""Several log directories on real brokers: placing, one failing, all failing, one unreadable at the start, moves and
-what a crash leaves of them.
+"""Several log directories on real brokers: placement, failure of one or all, one unreadable at the start, and leftovers
+of moves after a crash.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ async def create(running: Cluster, name: str):
 
 
 async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
-    """KIP-1066: by the broker's file, then by its dynamic config; what is there stays."""
+    """KIP-1066: cordoned by the properties file, then by a dynamic config; existing replicas stay."""
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         a, b = (str(tmp_path / f"11-{letter}") for letter in "ab")
         broker = await running.start_broker(11, **two(tmp_path), cordoned_log_dirs=a)
@@ -207,7 +207,9 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
 async def test_unplaced_replica_in_failing_directory_returns(
     tmp_path,
 ):
-    """Not lost: it leads again when the directory is back, also if a crash has taken its log, which had no records."""
+    """It is not lost: it leads again when the directory returns, even if a crash has removed its log, which had no
+    records.
+    """
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, **two(tmp_path))
         broker.context.directories.on_placed = lambda *_: None
@@ -234,7 +236,7 @@ async def test_unplaced_replica_in_failing_directory_returns(
 
 
 async def test_damaged_replica_moved_away_is_fetched_anew(tmp_path, caplog):
-    """Follows the instruction of the log line to the operator."""
+    """The test follows the instruction to the operator in the log line."""
     settings = {"num_partitions": "3", "default_replication_factor": "2"}
     async with cluster(tmp_path, brokers=0, **settings) as running:
         for node_id in (11, 12):
@@ -316,7 +318,7 @@ async def test_linked_partition_is_deleted_with_its_topic(tmp_path):
 
 
 async def test_leader_with_damage_found_by_follower_resigns(tmp_path, caplog):
-    """P17: nothing is lost while another replica in sync is intact, and the follower gets all of it."""
+    """P17: no record is lost while another in-sync replica is intact, and the follower replicates all of them."""
     settings = {"num_partitions": "3", "default_replication_factor": "3"}
     async with cluster(tmp_path, brokers=3, **settings) as running:
         written = await in_thread(produce, running.bootstrap, "t")
@@ -339,7 +341,7 @@ async def test_leader_with_damage_found_by_follower_resigns(tmp_path, caplog):
 
 
 async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
-    """The written records, and the partitions in directory b, all with one replica; the controller knows their
+    """Returns the written records, and the partitions in directory b, all with one replica; the controller knows their
     directories. The broker is stopped.
     """
     broker = await running.start_broker(11, **two(path))
@@ -373,7 +375,7 @@ async def test_replaced_disk_restarts_its_only_replicas(tmp_path):
 
 
 async def test_replicas_moved_during_downtime_lead_again(tmp_path):
-    """Directory b is given up, what it held is in a now."""
+    """Directory b is removed; its replicas are now in a."""
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         written, in_b = await placed_in_both(running, tmp_path)
         for index in in_b:
@@ -403,13 +405,13 @@ async def test_broker_ends_without_usable_or_metadata_directory(tmp_path, which)
     ("epochs", "failed", "previous"),
     [
         ((7, 7), (), 7),
-        ((7, 6), (), -1),  # one was away when the broker ended last
+        ((7, 6), (), -1),  # one directory was offline when the broker last stopped
         ((7, None), (), -1),
         ((7, 7), ("c",), -1),
     ],
 )
 def test_clean_epoch_needs_agreement_of_all_directories(tmp_path, epochs, failed, previous):
-    """KIP-966: the controller keeps trusting a broker that reports it; as Kafka's
+    """KIP-966: the controller keeps trusting a broker that reports it; see Kafka's
     `readBrokerEpochFromCleanShutdownFiles`.
     """
     opened = []
@@ -530,7 +532,7 @@ async def test_moves_that_cannot_be(tmp_path):
 
 @pytest.mark.parametrize("left", ["copy alone", "both names", "copy begun"])
 async def test_crash_during_move_leaves_one_complete_replica(tmp_path, left):
-    """KAFKA-8069: exactly one survives, and it has everything."""
+    """KAFKA-8069: exactly one replica survives, and it is complete."""
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         await running.start_broker(11, **two(tmp_path))
         written = await in_thread(produce, running.bootstrap, "t")

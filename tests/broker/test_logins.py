@@ -1,4 +1,4 @@
-"""Users who log in by SCRAM, nodes that do so to each other, and delegation tokens, on a real cluster."""
+"""Users that log in by SCRAM, nodes that log in to each other by SCRAM, and delegation tokens, on a real cluster."""
 
 import base64
 import json
@@ -35,7 +35,7 @@ from trimaran.wire.transport.client.node_connection import open_node_connection
 SECONDS = 20
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OWN = f'{MODULE} required username="node" password="of-nodes";'
-# All nodes log in to each other by SCRAM, and so do clients.
+# All nodes and clients log in by SCRAM.
 SETTINGS = {
     "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
@@ -75,7 +75,7 @@ async def known(running, predicate):
 
 
 async def test_nodes_and_users_use_formatted_credentials(tmp_path):
-    """Three controllers form a quorum, and form it again after all of them were stopped."""
+    """Three controllers form a quorum, and again after all of them were stopped."""
     async with cluster(
         tmp_path, controllers=3, brokers=0, users=USERS, **_underscored(SETTINGS)
     ) as running:
@@ -105,7 +105,7 @@ async def test_users_and_passwords_change_while_brokers_run(tmp_path):
             response = await ask(connection, request)
             assert [result.error_code for result in response.results] == [0, 0]
             await known(running, lambda image: ("bob", 1) in image.scram)
-            await ask(connection, MetadataRequest(topics=[]))  # an existing login remains
+            await ask(connection, MetadataRequest(topics=[]))  # an existing login stays valid
         async with as_user(broker, "bob", "new", "SCRAM-SHA-256"):
             pass
         await assert_refused(broker, "bob", "new", "SCRAM-SHA-512")

@@ -1,4 +1,4 @@
-"""However much of a log is to be read before it can be used, no step of the loop reads more than a little of it."""
+"""However much of a log must be read before it can be used, no step of the loop reads more than a little of it."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ BATCH = build_batch([NewRecord(None, b"value", 1000)])
 
 @pytest.fixture(autouse=True)
 def little(monkeypatch):
-    """Little is much already."""
+    """Lowers the limits, so that a little data already exceeds them."""
     monkeypatch.setattr(recovery, "READ_AT_ONCE_BYTES", 1000)
     monkeypatch.setattr(replica, "READ_AT_ONCE_BYTES", 1000)
     monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
@@ -45,7 +45,7 @@ def open_broker(path):
 
 
 def fill(harness, *, rolled=False):
-    """A log of many small batches, in one segment or, with a last one that is short, in two."""
+    """Creates a log of many small batches, in one segment or, with a short last one, in two."""
     log = harness.leader().log
     append(harness, BATCHES)
     if rolled:
@@ -154,7 +154,7 @@ async def test_complete_log_is_opened_at_once(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("isolation_level", [None, 1])
 async def test_forgotten_producers_are_reread_in_turns(tmp_path, monkeypatch, isolation_level):
-    """By whoever appends, or reads what is committed alone."""
+    """Appends and reads of committed records both trigger it."""
     harness = open_broker(tmp_path)
     fill(harness)._producers.truncate(-1)
     looked_at = Work(monkeypatch, scan, "header_at")
@@ -168,7 +168,7 @@ async def test_forgotten_producers_are_reread_in_turns(tmp_path, monkeypatch, is
 
 @pytest.mark.parametrize("times", [(2000, 10), (-1, -1)], ids=["descending", "none"])
 async def test_sparse_time_index_opens_by_last_headers(tmp_path, monkeypatch, times):
-    """Producers choose their timestamps, and the index has an entry only where a later one came."""
+    """Producers choose timestamps, and the index only has an entry for each later timestamp."""
     harness = open_broker(tmp_path)
     log = harness.leader().log
     log.config = replace(log.config, index_interval_bytes=500)

@@ -1,4 +1,4 @@
-"""A cluster of an older metadata.version serves, and is brought to the newest one while it runs."""
+"""A cluster with an older metadata.version serves, and is upgraded to the newest one while it runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def upgrade(running: Cluster, level: int) -> None:
 async def test_directories_are_reported_once_metadata_supports_them(
     tmp_path: Path, level: int
 ) -> None:
-    """KIP-858; below 3.7-IV2 they are not mentioned, and controllers are not registered before 3.7-IV0."""
+    """KIP-858: below 3.7-IV2 they are not reported, and controllers are not registered before 3.7-IV0."""
     format_paths([tmp_path / "1"], CLUSTER_ID, 1, features={"metadata.version": level})
     two = f"{tmp_path / '11-a'},{tmp_path / '11-b'}"
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:

@@ -1,4 +1,4 @@
-"""Items named twice are answered together: none of the requested data is lost."""
+"""Items that a request names twice are answered together: no requested data is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Voters added and removed through a broker, which passes it on, and kraft.version in a broker's ApiVersions
+"""Voters added and removed through a broker, which forwards the request, and kraft.version in a broker's ApiVersions
 (KIP-853).
 """
 
@@ -23,7 +23,7 @@ SECONDS = 20.0
 
 
 async def asked_until(connection: NodeConnection, request: Any, code: ErrorCode) -> None:
-    """Asks until the leader has seen what it waits for: that a voter told its directory, or caught up."""
+    """Retries until the leader has seen the voter's directory id or the voter has caught up."""
     with trio.fail_after(SECONDS):
         while (await connection.call(request, timeout=SECONDS)).error_code != code:  # noqa: ASYNC110
             await trio.sleep(0.05)
@@ -36,7 +36,7 @@ async def voters(connection: NodeConnection) -> dict[int, bytes]:
 
 
 async def kraft_version(connection: NodeConnection) -> tuple[tuple[int, int], int]:
-    """(supported, finalized); 0 is not told."""
+    """Returns (supported, finalized); 0 if there is none."""
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     answer: Any = await connection.call(request, timeout=SECONDS)
     supported = {

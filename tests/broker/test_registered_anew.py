@@ -1,4 +1,4 @@
-"""A broker that was unregistered while it runs comes back with another epoch, and into every ISR."""
+"""A broker that is unregistered while it runs registers again with another epoch, and rejoins every ISR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 20.0
 
 
 async def test_partitions_at_rest_have_it_in_sync_again(tmp_path: Path) -> None:
-    """KIP-903: leaders count only what it fetched under the epoch that it has now, and here nothing new is written."""
+    """KIP-903: leaders count only what it fetched in its present broker epoch, and no records are appended here."""
     settings = {"num_partitions": "3", "default_replication_factor": "2"}
     async with cluster(tmp_path, brokers=2, **settings) as running:
         await in_thread(produce, running.bootstrap, "t")

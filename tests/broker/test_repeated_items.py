@@ -1,5 +1,5 @@
-"""B4: what is named again and again in a request does not multiply its response, nor hold the loop: every array of
-every request that is served, filled with the same item, against nodes that have what it names.
+"""B4: repeated names in a request neither multiply its response nor block the loop: every array of every served request
+is filled with the same item, and sent to nodes that have what it names.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from trimaran.wire.buffers.response_size import ENCODED_BYTES_MAX
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 CALLS_MAX = 120_000
-# Counting calls takes time; a later answer counts as none.
+# Counting calls takes time; a later response counts as none.
 SECONDS = 120
-# Number of repetitions of the item in the array, in small requests and in large ones; `--exhaustive` takes all that are
-# legal.
+# Number of repetitions of the item in the array, in small and large requests; `--exhaustive` uses the legal maximum.
 FEW, MANY = 2, 4_000
-# An error of each of a request's partitions, with its text.
+# An error, with its text, for each of a request's partitions.
 ITEM_BYTES_MAX = 450
-# Permitted difference of the whole.
+# Allowed difference of whole responses.
 WHOLE_BYTES = 4_096
-# They take away what others name, and come last.
+# They delete what other requests name, and are sent last.
 TAKES_AWAY = {"DeleteGroups", "DeleteAcls", "OffsetDelete", "LeaveGroup"}
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -47,7 +46,7 @@ REGISTRIES = {"broker": broker_registry(), "controller": controller_registry()}
 
 
 def cases(node):
-    """By request and array; requests that remove things that others name come last."""
+    """Returns each request with each array; requests that delete what others name come last."""
     found = [
         (handled, path)
         for handled in REGISTRIES[node].handled().values()
@@ -103,7 +102,7 @@ def repeating(handled, path, names, count):
 
 
 def ask(address, handled, path, names, count):
-    """Answers how many bytes the response has."""
+    """Returns the size of the response in bytes."""
     with contextlib.closing(Peer(address)) as peer:
         peer.socket.settimeout(SECONDS)
         peer.try_send(frame_of(repeating(handled, path, names, count), handled.versions.high))

@@ -1,4 +1,4 @@
-"""No step of a broker's loop does more than it may, whatever clients ask for."""
+"""No step of a broker's loop exceeds its limit, whatever clients request."""
 
 from functools import partial
 
@@ -29,7 +29,7 @@ async def busy():
 async def test_produce_fetch_and_metadata(tmp_path):
     async with cluster(tmp_path, num_partitions="3") as running:
         bootstrap = running.bootstrap
-        # The first of everything compiles its codecs.
+        # The first request of each kind compiles its codecs.
         await in_thread(produce, bootstrap, "warm")
         await in_thread(consume, bootstrap, "warm")
         with no_slow_steps():

@@ -1,4 +1,4 @@
-"""Answers to read_committed readers, and the markers that end transactions: Fetch, ListOffsets, WriteTxnMarkers."""
+"""Responses to read_committed readers, and the markers that end transactions: Fetch, ListOffsets, WriteTxnMarkers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def harness(tmp_path):
 
 
 def write(harness, producer, sequence=0, *, epoch=0, values=(b"v",)):
-    """As the coordinator's part is not served yet, past the Produce handler."""
+    """Appends without the Produce handler and its coordinator."""
     data = batch(
         *values,
         producer_id=producer,
@@ -190,14 +190,14 @@ async def test_latest_offset_depends_on_isolation_level(harness):
 
 
 def replicated_upto(harness, offset):
-    """A follower in sync has everything below `offset`, as the leader has on disk."""
+    """Returns a leader whose in-sync follower has everything below `offset`, which is also durable on the leader."""
     harness.flush()
     harness.leader().record_fetch(12, offset, 0, 112, FetchClock())
     assert harness.leader().high_watermark.offset == offset
 
 
 async def test_read_committed_sees_nothing_above_watermark(harness):
-    """T3: what is not on every replica in sync may be gone after a fail-over, transactions or not."""
+    """T3: records that are not on every in-sync replica may be lost after a fail-over, with or without transactions."""
     harness.set_image(topic("t", partition((11, 12))), brokers=(registration(11), registration(12)))
     for _ in range(3):
         write(harness, -1)

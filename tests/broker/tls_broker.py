@@ -11,9 +11,8 @@ from tests.cluster.in_process import cluster, connected_to
 
 @asynccontextmanager
 async def open_tls_broker(path: Path, protocol: str, **keys: str):
-    """The cluster, the broker, a connection in plain text, and the certificates that the broker began with.
-
-    `protocol` is SSL or SASL_SSL, of the listener CLIENTS.
+    """Opens a cluster; yields it, the broker, a connection in plain text, and the certificates that the broker began
+    with. `protocol`, of the listener CLIENTS, is SSL or SASL_SSL.
     """
     certificates = Certificates()
     (path / "node.pem").write_text("".join(certificates.server))

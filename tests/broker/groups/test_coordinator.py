@@ -766,8 +766,8 @@ async def test_unwritable_group_leaves_nothing(tmp_path):
         assert not rig.epoch(index).active().of(consumer.KIND)._works
 
 
-async def test_groups_go_by_the_partitions_that_there_are(tmp_path):
-    """The stored assignments are not replaced by those that would be computed today."""
+async def test_partition_count_is_that_of_existing_topic(tmp_path):
+    """The setting counts only until the topic exists."""
     async with open_rig(tmp_path, GroupLimits(partition_count=4)) as rig:
         assert rig.groups.partition_count() == 4
         rig.groups.limits = GroupLimits(partition_count=50)

@@ -92,9 +92,7 @@ def test_bytes_go_and_come_as_they_are(row: Handled, data: st.DataObject) -> Non
 
 
 def absent(message: Any, version: int) -> set[str]:
-    """Returns the fields that do not exist in the version, in which the elements of the response have their
-    information.
-    """
+    """Returns the fields that the version lacks; elements of the response have their information instead."""
     return {
         field.name
         for field in message.__fields__

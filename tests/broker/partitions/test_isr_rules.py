@@ -135,7 +135,7 @@ def test_new_replica_in_isr_has_full_lag(harness):
 
 
 def test_possibly_admitted_member_has_full_lag(harness, followers):
-    """The log was closed while the controller decided, and with it the follower's progress was forgotten."""
+    """The log was reopened while the controller decided, which discarded the follower's known progress."""
     lead(harness, isr=(11,))
     followers.fetch(12, 0)
     harness.partitions.reopen([harness.partitions.find(TopicPartition("t", 0))])

@@ -118,8 +118,8 @@ async def test_a_clean_stop_leaves_checkpoints_and_the_marker(tmp_path):
 
 
 async def test_a_broker_and_a_controller_in_one_process(tmp_path):
-    """`process.roles=broker,controller`: one node, one directory, one replica of the metadata log, which starts without
-    an existing file.
+    """`process.roles=broker,controller`: one node, one directory, one replica of the metadata log; the node starts
+    although no record is written.
     """
     settings = {"num_partitions": "3", "metadata_max_idle_interval_ms": "0"}
     async with cluster(tmp_path, brokers=0, **settings) as running:

@@ -454,7 +454,7 @@ async def test_errors_of_records_are_named_one_by_one():
 
 
 def in_thread(harness, *asked, version=BY_ID):
-    """Validates in a thread, as large requests are; each of these is a topic, an index and its records."""
+    """Validates in a thread, as large requests are; each of `asked` is a topic, an index and its records."""
     appends = [
         PartitionAppend(
             TopicPartition(name, index),

@@ -65,7 +65,7 @@ class HeldLeader:
         await self._send.send(answered(*partitions))
 
     def asked_since(self, began):
-        """Returns the seconds since `since`, and the named partitions."""
+        """Returns the seconds since `began` and the named partitions of each later request."""
         return [(round(at - began, 6), named) for at, named in self.asked if at >= began]
 
 
@@ -82,7 +82,7 @@ ELECTED = 4
 
 @asynccontextmanager
 async def fetching(harness, leader, *, rest=LONG_AGO, throttle=None):
-    """Returns a fetcher whose long poll for partition 0 has waited for `rest` seconds, and a function that adds
+    """Runs a fetcher whose long poll for partition 0 has waited for `rest` seconds; yields a function that adds
     partitions.
     """
     settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, throttle=throttle)

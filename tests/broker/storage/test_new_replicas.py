@@ -169,7 +169,9 @@ def test_replica_of_absent_directory_is_not_created(disks, caplog, assigned, sta
 
 @pytest.mark.parametrize("assigned", [id_of("b"), UNASSIGNED_DIRECTORY])
 def test_dispensable_replica_is_created_as_assigned(disks, assigned):
-    """Other replicas have the records, so it fetches them. A power cut may undo the deletion of a copy."""
+    """Other replicas have the records, so it fetches them. A power cut may restore a directory that was marked for
+    deletion.
+    """
     disks.write("b", 10)
     disks.rename("b", DELETE_SUFFIX)
     made = made_in(disks.start("ab"), assigned, Standing.SPARE)

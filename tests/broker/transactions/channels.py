@@ -1,4 +1,4 @@
-"""Channels to other brokers, with answers from the test: every message is encoded and decoded in both directions."""
+"""Channels to other brokers, with scripted responses: every message is encoded and decoded in both directions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from trimaran.wire.schema import Message
 
 
 class Channels:
-    """`asked`: when (in ms since the first question), which broker, what, and within how many seconds it must answer.
-
-    `answer` is given the broker and the request; it returns the response, or raises.
+    """`asked`: the time (in ms since the first request), the broker, the request, and its timeout in seconds. `answer`
+    receives the broker and the request, and returns the response or raises.
     """
 
     def __init__(self, version: int, answer: Callable[[int, Any], Message]) -> None:

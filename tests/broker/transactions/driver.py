@@ -1,5 +1,4 @@
-"""A shard of transactions with a log in memory, a manual clock and markers that are written when the test permits
-it."""
+"""A shard of transactions with a log in memory and a manual clock; markers are written when the test permits it."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ ID = "x"
 
 
 class Driver:
-    """Every record goes through its bytes, so that `reload` finds what another broker would."""
+    """Encodes and decodes every record, so that `reload` loads what another broker would."""
 
     def __init__(self, limits: TransactionLimits | None = None, *, version: int = 2) -> None:
         self.limits = limits or TransactionLimits()
@@ -45,7 +44,7 @@ class Driver:
         return shard
 
     def reload(self) -> None:
-        """Another broker takes over."""
+        """Lets another broker take over."""
         self.shard.close(self.at)
         self.told += [token for token, _ in self.shard.take().responses]
         self.follow_ups.clear()
@@ -74,7 +73,7 @@ class Driver:
         return result.response
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass, waking the core at its deadlines only."""
+        """Lets time pass, waking the core only at its deadlines."""
         end = self.now + seconds
         while (deadline := self.shard.deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
@@ -103,7 +102,7 @@ class Driver:
         return self.submit(self.shard.end(ID, producer, is_commit, version, new_id, self.at))
 
     def write_markers(self) -> list[Transaction]:
-        """All follow-ups are done; what was decided of each."""
+        """Completes all follow-ups; returns their decisions."""
         done = []
         while self.follow_ups:
             name = self.follow_ups.popleft()
@@ -114,7 +113,7 @@ class Driver:
         return done
 
     def write_markers_of(self, decided: Transaction) -> None:
-        """As a task that has been about it for long."""
+        """Writes markers as a task that has worked on them for a long time."""
         self.submit(self.shard.complete(ID, decided, self.at))
 
     @property

@@ -1,4 +1,4 @@
-"""A coordinator of transactions over a real log, with the metadata, the commits and the markers in the test's hands."""
+"""A coordinator of transactions over a real log; the test controls the metadata, the commits and the markers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME = "x"
 
 
 class Metadata:
-    """The known partitions, and the waiters for more."""
+    """The known partitions, and the requests that wait for more."""
 
     def __init__(self, *topics: TopicImage, brokers: tuple[int, ...] = (HERE,)) -> None:
         self.image = MetadataImage()
@@ -45,7 +45,7 @@ class Metadata:
 
 
 class ProducerIds:
-    """Counts; `meanwhile` is what happens while an id is fetched."""
+    """Counts up; `meanwhile` runs while an id is fetched."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -103,7 +103,7 @@ class Rig:
         return await finished(self.coordinator.initializing(NAME, timeout_ms, told))
 
     async def begin(self, *indexes: int) -> Producer:
-        """A producer whose transaction is open, with these partitions of `t`."""
+        """Returns a producer with an open transaction, to which these partitions of `t` were added."""
         producer = await self.init()
         await self.add(producer, *indexes or (0,))
         return producer

@@ -1,4 +1,4 @@
-"""Waits of the coordinator and their length, to the millisecond of a controlled clock; the test releases the
+"""Waits of the coordinator and their length, exact to the millisecond of a controlled clock; the test releases the
 markers.
 """
 
@@ -24,7 +24,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 async def outcome(act, *args, **options):
-    """The result or the code, and the number of milliseconds."""
+    """Returns the result or the error code, and the number of milliseconds."""
     began = trio.current_time()
     try:
         found = await act(*args, **options)
@@ -143,7 +143,7 @@ async def test_other_refusals_are_returned_at_once(rig, mock_clock):
 
 
 async def test_id_taken_for_outdated_state_is_unused(rig, mock_clock):
-    """Two producers of a new id at once: the second goes on from what the first has become."""
+    """Two producers request a new id at the same time: the second continues from the state after the first."""
     firsts = []
 
     def first_comes():

@@ -1,4 +1,4 @@
-"""Each key of the configuration is the limit that Kafka calls so; the defaults are those of the keys."""
+"""Each configuration key sets the limit that Kafka documents; defaults are those of the keys."""
 
 from tests.cluster.data_side import config
 from trimaran.broker.transactions.limits import TransactionLimits

@@ -1,4 +1,4 @@
-"""Listings of transactions: every filter against a plain twin, patterns, and the number examined in a turn."""
+"""Listings of transactions: every filter against a naive twin, patterns, and the number examined in a turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 
 E, S = ErrorCode, TransactionState
 NOW_MS = 1_000_000
-# A clock may go back. An id that never began a transaction has its start at -1, as in Kafka: it is as old as the clock.
+# A clock may go backwards. An id that never began a transaction starts at -1, as in Kafka: its duration is the time
+# since the epoch.
 AGES = {
     S.PREPARE_ABORT: -5,
     S.COMPLETE_COMMIT: 0,
@@ -114,7 +115,7 @@ async def test_bounded_transactions_are_examined_per_step(rig):
 
 
 def goes_of(names):
-    """How many names are matched at a time."""
+    """Returns how many names are matched at a time."""
     sizes = []
     while names:
         some, names = listing._first(names)
@@ -148,7 +149,7 @@ def test_invalid_or_large_pattern_is_refused(capfd):
             r"(a)\1": E.INVALID_REGULAR_EXPRESSION,
             "(((a{1,90}){1,90}){1,90})": E.INVALID_REGULAR_EXPRESSION,
             "((a{1,20}){1,40})": E.NONE,
-            # RE2 would take them by default, with eight times the memory.
+            # RE2 would accept it by default, with eight times the memory.
             r"((\pL{1,10}){1,20})": E.INVALID_REGULAR_EXPRESSION,
             r"(\pL{1,100})": E.INVALID_REGULAR_EXPRESSION,
             r"(\pL{1,50})": E.NONE,

@@ -1,4 +1,4 @@
-"""Markers for partitions that this broker leads: a single marker does not wait for a request to be gathered."""
+"""Markers for partitions that this broker leads: a single marker does not wait for a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = 1
 
 
 class Marking:
-    """Writes on command, and keeps the producers of markers that came together."""
+    """Writes when the test permits it, and keeps the producers of markers that were written together."""
 
     def __init__(self):
         self.asked = []
@@ -36,7 +36,7 @@ class Marking:
 
 
 class Epoch:
-    """A shard that only shows decided transactions, until they are complete."""
+    """A shard that only lists decided transactions, until they are complete."""
 
     state = ShardState.ACTIVE
     leader_epoch = 0
@@ -107,7 +107,7 @@ async def test_cancelled_writer_lets_next_marker_proceed():
 
 
 async def test_markers_of_one_turn_are_gathered(nursery):
-    """Brokers would not serve other requests while they write thousands of them one by one."""
+    """Otherwise brokers would serve no other requests while they write thousands of markers one by one."""
     marking, epoch = Marking(), Epoch(range(1, 21))
     marking.write = at_once(marking)
     writer = MarkerWriter(HERE, marking, None, led_here(), seconds=1.0)
@@ -120,7 +120,7 @@ async def test_markers_of_one_turn_are_gathered(nursery):
 
 
 def at_once(marking):
-    """Without a checkpoint, as where nothing is flushed."""
+    """Writes without a checkpoint, as when nothing is flushed."""
 
     async def write(request):
         marking.asked.append([marker.producer_id for marker in request.markers])

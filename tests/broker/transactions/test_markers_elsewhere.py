@@ -1,4 +1,4 @@
-"""Markers for partitions of several leaders: what each is sent, what is sent again and when, what needs no marker."""
+"""Markers for partitions of several leaders: what each is sent, what is retried and when, and what needs no marker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trimaran.wire.transport.scheduling.effects import Blocking
 
 E = ErrorCode
 ALL = (HERE, THERE, ELSEWHERE)
-# Twice as long each time, and a second at most; a tenth more, as `random` says here.
+# The pause doubles each time, up to a second, plus a tenth, which `random` returns here.
 DELAYS_MS = [22, 44, 88, 176, 352, 704, 1100, 1100]
 TIMES_MS = [sum(DELAYS_MS[:count]) for count in range(len(DELAYS_MS))]
 
@@ -42,7 +42,7 @@ def decided(*partitions, state=TransactionState.PREPARE_COMMIT, producer_id=70):
 
 
 def answer_to(request, codes):
-    """NONE, except for the partitions of `codes`."""
+    """Returns a response with NONE, except for the partitions of `codes`."""
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
@@ -76,7 +76,7 @@ def keys_of(request):
 
 
 class Epoch:
-    """A shard that only shows decided transactions; `refusals` of its log come before the end is written."""
+    """A shard that only lists decided transactions; its log raises `refusals` before it writes the end."""
 
     def __init__(self, **transactions: Transaction) -> None:
         self.state = ShardState.ACTIVE
@@ -118,7 +118,7 @@ class Brokers:
         self.metadata.set(t, u, brokers=brokers, **fields)
 
     def writing(self, request):
-        """As `Marking`: of this broker."""
+        """Writes this broker's markers, with the interface of `Marking`."""
         return (yield Blocking(lambda: self.here.call(HERE, request, timeout=0)))
 
     def answer(self, broker_id, request):
@@ -129,7 +129,7 @@ class Brokers:
         return answer_to(request, found)
 
     def asked(self):
-        """When, which broker, and for what."""
+        """Returns the time, the broker and the markers of each request."""
         return sorted(
             (
                 when,
@@ -293,7 +293,7 @@ async def test_stuck_transaction_is_logged_once(brokers, caplog, autojump_clock)
     told = []
     brokers.channels.answer = _counting(brokers, told, caplog)
     await brokers.writer.finish(Epoch(x=decided(*names)), "x")
-    # Each attempt asks two leaders; the warning follows the twenty-fifth.
+    # Each attempt sends to two leaders; the warning follows the twenty-fifth.
     assert told.index(1) == 2 * 25
     assert max(told) == 1
     (record,) = caplog.records

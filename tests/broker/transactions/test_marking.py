@@ -1,4 +1,4 @@
-"""Markers of several transactions for several partitions: each has its own outcome, and is where it belongs."""
+"""Markers of several transactions for several partitions: each has its own outcome, and is in the right log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def codes_of(answer):
 
 
 class Rig:
-    """Broker 11 leads `t` 0 and 1 alone, and `u` 0 with a follower that fetches when the test says."""
+    """Broker 11 leads `t` 0 and 1 without followers, and `u` 0 with a follower that fetches when the test calls it."""
 
     def __init__(self, path) -> None:
         self.harness = open_harness(path)
@@ -70,7 +70,7 @@ class Rig:
         self.marking = Marking(self.harness.partitions, self.complete_offsets, lambda: NOW_MS)
 
     def complete_offsets(self, index, producer, end_marker, version):
-        """As the group coordinator of a broker that leads no partition of the offsets."""
+        """Completes offsets as the group coordinator of a broker that leads no partition of the offsets."""
         self.offsets.append((index, producer, end_marker, version))
         raise KafkaError(E.NOT_LEADER_OR_FOLLOWER)
 
@@ -107,7 +107,7 @@ def rig(tmp_path):
 
 
 async def marked(rig, nursery, *markers):
-    """The answer when all written records are on disk."""
+    """Returns the response once all written records are durable."""
     answers = []
 
     async def mark():
@@ -170,7 +170,7 @@ async def test_markers_of_offsets_go_to_the_group_coordinator(rig, nursery):
 
 
 async def test_followers_have_thirty_seconds_to_fetch_a_marker(rig, mock_clock, nursery):
-    """A follower with the record before the marker does not have the marker."""
+    """A follower that has the record before the marker still lacks the marker."""
     rig.write("u", 0, 7)
     answers = []
 

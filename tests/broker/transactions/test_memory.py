@@ -1,4 +1,4 @@
-"""Memory limit of the transactional ids of a broker."""
+"""The memory limit of a broker's transactional ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def small(monkeypatch):
 
 
 def init(driver, name):
-    """Returns the id's producer, or the code of the refusal."""
+    """Returns the id's producer, or the error code of the refusal."""
     try:
         decided = driver.shard.init_producer(
             name, None, 60_000, driver.new_producer_id(), driver.at

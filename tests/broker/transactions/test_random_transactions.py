@@ -1,4 +1,4 @@
-"""Random producers of one transactional id against a naive twin, which knows only the newest producer and its
+"""Random producers of one transactional id against a naive twin, which tracks only the newest producer and its
 actions.
 """
 
@@ -19,7 +19,7 @@ from trimaran.wire.identity import TopicPartition
 E = ErrorCode
 TIMEOUT_MS = 60_000
 
-whos = st.integers(0, 3)  # the newest producer, the one before it, …
+whos = st.integers(0, 3)  # the newest producer, its predecessor, …
 ACTS = st.one_of(
     st.tuples(st.just("init")),
     st.tuples(st.just("init_told"), whos),
@@ -41,13 +41,17 @@ def tried(act) -> tuple[Transaction | None, ErrorCode]:
 
 @dataclass
 class Twin:
-    """`producers` as answered, the newest last; `open` partitions of the newest; `decided`: (how, partitions)."""
+    """`producers` in the order of their responses, the newest last; `open` partitions of the newest; `decided`: (how,
+    partitions).
+    """
 
     producers: list[Producer] = field(default_factory=list)
     open: set[tuple[str, int]] | None = None
     decided: tuple[bool, frozenset[tuple[str, int]]] | None = None
     ends: dict[Producer, tuple[bool, Producer]] = field(default_factory=dict)
-    is_fenced: bool = False  # the newest was, by time or by a question that is not answered yet
+    is_fenced: bool = (
+        False  # the newest was fenced, by a timeout or by a request that is not answered yet
+    )
 
 
 class Run:
@@ -76,7 +80,7 @@ class Run:
         self.check()
 
     def check(self) -> None:
-        """The state says what the twin knows."""
+        """Asserts that the state equals the twin's."""
         transaction, twin = self.driver.transaction, self.twin
         if transaction is None:
             assert not twin.producers
@@ -156,9 +160,9 @@ class Run:
             twin.decided, twin.open = (is_commit, frozenset(was_open or ())), None
             twin.ends[who] = (is_commit, decided.told_producer)
             self.told(decided)
-        elif who in twin.ends:  # asked again: the same answer
+        elif who in twin.ends:  # a retry: the same response
             assert twin.ends[who] == (is_commit, decided.told_producer)
-        else:  # it was fenced meanwhile, and asks for what happened to it
+        else:  # it was fenced meanwhile, and retries
             assert twin.is_fenced
             assert not is_commit
             self.told(decided)
@@ -174,7 +178,7 @@ class Run:
         assert self.twin.decided is None
 
     def do_late_marker(self) -> None:
-        """A marker of an old task: it ends nothing else."""
+        """Writes a marker of an outdated task: it ends no other transaction."""
         for marker in self.markers[-2:]:
             self.driver.write_markers_of(marker)
 

@@ -1,4 +1,4 @@
-"""Every field of a transaction is in its record and comes back from it, but those that its format has not."""
+"""Every field of a transaction is encoded in its record and decoded again, except those that the format lacks."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_a_transaction_comes_back_as_it_was_written(version, expected):
 
 
 def test_the_fields_are_kafkas():
-    """Records may come from another program: names and order are those of the record."""
+    """Records may be written by another program: names and order are those of the schema."""
     written = TransactionRecordSerde(lambda: 1).encode(TransactionRecord("id", ALL_FIELDS), 1)
     value = TransactionLogValue.decode(written.value[2:], 1)
     assert (value.producer_id, value.previous_producer_id, value.next_producer_id) == (

@@ -1,7 +1,7 @@
 """The result of each rule in each state: every field of the next state, or the code, in tables.
 
 `test_transcripts.py` and `test_random_transactions.py` follow producers through many requests; here each number is
-unlike all others, so that none can stand in the place of another.
+unlike all others, so that no two can be confused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trimaran.wire.identity import TopicPartition
 
 E, S = ErrorCode, TransactionState
 ID, EPOCH, PREVIOUS_ID, NEW_ID = 10, 6, 9, 77
-LAST, FENCING = 32_766, 32_767  # of the epochs: the last that a producer gets, and the one above it
+LAST, FENCING = 32_766, 32_767  # the last epoch that a producer gets, and the one above it
 TIMEOUT_MS, NEW_TIMEOUT_MS = 60_000, 1_234
 STARTED_MS, UPDATED_MS, NOW_MS = 1_000_000, 2_000_000, 3_000_000
 OURS = frozenset({TopicPartition("a", 1), TopicPartition("b", 0)})
@@ -26,7 +26,7 @@ PREPARED = (S.PREPARE_COMMIT, S.PREPARE_ABORT)
 
 
 def known(state: S, **fields: object) -> Transaction:
-    """An id in `state`, its fields all unlike."""
+    """Returns an id in `state`, all of whose fields differ."""
     has_partitions = state is S.ONGOING or state.is_prepared
     transaction = Transaction(
         producer_id=ID,
@@ -44,7 +44,7 @@ def known(state: S, **fields: object) -> Transaction:
 
 
 def outcome(act, *args, **options):
-    """The next state, or the code."""
+    """Returns the next state, or the error code."""
     try:
         return act(*args, **options)
     except KafkaError as error:
@@ -56,7 +56,7 @@ def init(transaction, told):
 
 
 def begun(transaction, **fields):
-    """The state of an idle id after InitProducerId."""
+    """Returns the state of an idle id after InitProducerId."""
     return transaction._replace(
         state=S.EMPTY,
         timeout_ms=NEW_TIMEOUT_MS,
@@ -77,7 +77,7 @@ def fenced(transaction, **fields):
 
 
 def rows_of_init():
-    """The state before, the producer in the request, the outcome."""
+    """Returns rows of the state before, the producer in the request, and the outcome."""
     yield None, None, Transaction(NEW_ID, 0, NEW_TIMEOUT_MS, updated_ms=NOW_MS)
     yield None, Producer(5, 5), Transaction(NEW_ID, 0, NEW_TIMEOUT_MS, updated_ms=NOW_MS)
     for state, told in product(PREPARED, (None, Producer(ID, EPOCH), Producer(8, 8))):
@@ -97,7 +97,7 @@ def rows_of_init():
 
 
 def strangers():
-    """Producers that are neither the present one nor the one before it."""
+    """Returns producers that are neither the present one nor its predecessor."""
     yield Producer(ID, EPOCH + 1)
     yield Producer(ID, EPOCH - 2)
     yield Producer(ID + 1, EPOCH)
@@ -155,7 +155,7 @@ def test_init_takes_producer_id_only_if_needed():
 
 
 def who_may_not(transaction):
-    """Refused producers and their codes, for requests other than InitProducerId."""
+    """Returns refused producers and their error codes, for requests other than InitProducerId."""
     yield Producer(transaction.producer_id, transaction.epoch - 1), E.PRODUCER_FENCED
     yield Producer(transaction.producer_id, transaction.epoch + 1), E.PRODUCER_FENCED
     yield Producer(ID + 1, transaction.epoch), E.INVALID_PRODUCER_ID_MAPPING
@@ -163,7 +163,7 @@ def who_may_not(transaction):
 
 
 def acting_rows():
-    """The state before, the producer, the code: of partitions that are added or verified."""
+    """Returns rows of the state before, the producer, and the error code, for partitions that are added or verified."""
     me = Producer(ID, EPOCH)
     yield None, me, E.INVALID_PRODUCER_ID_MAPPING
     for state in PREPARED:
@@ -257,7 +257,7 @@ def rows_of_end():
 
 
 def unbumped(is_commit):
-    """Up to version 1 an epoch is kept."""
+    """Up to version 1 the epoch is kept."""
     me = Producer(ID, EPOCH)
     open_ = known(S.ONGOING)
     ended = {"state": PREPARE[is_commit], "previous_producer_id": ID, "updated_ms": NOW_MS}
@@ -274,7 +274,7 @@ def unbumped(is_commit):
 
 
 def bumped(is_commit):
-    """From version 2 on the producer goes on with the next epoch, or as another when there is none."""
+    """From version 2 on the producer continues with the next epoch, or with another id if there is no next epoch."""
     me, before = Producer(ID, EPOCH), Producer(ID, EPOCH - 1)
     for state, who in product(PREPARED, (me, before, Producer(ID + 1, EPOCH))):
         yield known(state), who, E.CONCURRENT_TRANSACTIONS
@@ -310,7 +310,7 @@ def bumped(is_commit):
 
 
 def ended_before(is_commit):
-    """The producer asks again, with the epoch that it had before the end."""
+    """The producer retries with the epoch that it had before the end."""
     done = known(COMPLETE[is_commit])
     yield done, Producer(ID, EPOCH - 1), done
     yield known(COMPLETE[not is_commit]), Producer(ID, EPOCH - 1), E.INVALID_TXN_STATE

@@ -1,4 +1,4 @@
-"""Waiting for the end of a transaction, the state of a loaded shard, and its remains."""
+"""Waiting for the end of a transaction, the state of a loaded shard, and what a closed one leaves."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def states(driver):
 
 
 def turn(driver):
-    """One call of the runtime; returns how many records it wrote."""
+    """Runs one call of the runtime; returns how many records it wrote."""
     before = len(driver.log)
     driver.shard.handle_timeout(driver.at)
     driver.settle()
@@ -54,7 +54,7 @@ def turn(driver):
 
 
 def sweep(driver, seconds):
-    """All turns of what is due then, each with the records that it wrote."""
+    """Runs all turns of what is due then; returns the number of records of each."""
     driver.now = seconds
     turns = []
     while driver.shard.deadline() <= driver.now:
@@ -99,7 +99,7 @@ def test_ids_expire_in_turns(driver):
 
 
 def test_young_ids_do_not_block_the_sweep(driver):
-    """More of them come first than are examined in a turn."""
+    """More young ids come first than are examined in one turn."""
     for state, seconds in ((S.ONGOING, 70), (S.EMPTY, LIMITS.id_expiration_ms / 1000)):
         fill(driver, state)
         now_ms = WALL_CLOCK_MS + round(seconds * 1000)

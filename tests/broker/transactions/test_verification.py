@@ -1,4 +1,4 @@
-"""Verification of a produced partition by this broker as coordinator: answered without a wait if it can."""
+"""Verification of a produced partition by this broker as coordinator: without a wait if possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
 
 E = ErrorCode
-ADDING, VERIFYING = 12, 9  # versions of Produce: partitions are added by us, or were by the client
+ADDING, VERIFYING = 12, 9  # versions of Produce: we add partitions, or the client has added them
 
 
 def state_of(one, producer):
@@ -69,7 +69,7 @@ async def test_addition_waiting_for_flush_is_written_once(tmp_path):
 
 
 async def test_transactions_end_shares_flush_with_next_begin(tmp_path, monkeypatch):
-    """Else the next one waits for both."""
+    """Otherwise the next one waits for both."""
     monkeypatch.setattr("trimaran.log.durability.group_commit.LEFT_SECONDS_MAX", 3600.0)
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")

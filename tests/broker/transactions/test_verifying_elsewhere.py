@@ -1,4 +1,4 @@
-"""Requests to coordinators on other brokers, their repetition, and the client's code for each answer."""
+"""Requests to coordinators on other brokers, their retries, and the client's error code for each response."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ from trimaran.wire.messages.add_partitions_to_txn import (
 E = ErrorCode
 WHO = Producer(70, 7)
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
-# Versions of Produce and of TxnOffsetCommit in which a client understands more and more.
+# Versions of Produce and of TxnOffsetCommit with which a client understands more and more codes.
 NOTHING, ABORTABLE, ADDING = 10, 11, 12
 OF_OFFSETS = {NOTHING: 3, ABORTABLE: 4, ADDING: 5}
-# A coordinator's code; the codes for Produce of a client that understands nothing, TRANSACTION_ABORTABLE, or all; and
-# that for TxnOffsetCommit.
+# By a coordinator's code: the codes of Produce for clients of the versions above, and those of TxnOffsetCommit.
 TOLD = {
     E.NONE: ((E.NONE,) * 3, (E.NONE,) * 3),
     E.TRANSACTION_ABORTABLE: (
@@ -66,7 +65,7 @@ TOLD = {
 
 
 def response(request, codes, default=E.NONE):
-    """An answer with the code of each requested partition."""
+    """Returns a response with the code of each requested partition."""
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(
@@ -91,7 +90,7 @@ def response(request, codes, default=E.NONE):
 
 
 class Verifying:
-    """A verifier beside a coordinator that leads nothing: broker `THERE` does."""
+    """A verifier next to a coordinator that leads no partition: broker `THERE` does."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -165,7 +164,7 @@ async def test_verification_request_names_producer_and_mode(verifying, autojump_
 
 
 async def test_ending_transaction_is_retried_until_deadline(verifying, autojump_clock):
-    """Only where partitions are added: each `add_retry_ms`, while it ends within `add_retry_ms_max`."""
+    """Only additions are retried: every `add_retry_ms` while the transaction ends, for up to `add_retry_ms_max`."""
     verifying.codes = [{T0: E.CONCURRENT_TRANSACTIONS}]
     assert await verifying.produce(ADDING) == {T0: E.CONCURRENT_TRANSACTIONS}
     assert verifying.channels.times() == [0, 30, 60, 90]

@@ -42,7 +42,7 @@ SETTINGS = {
 
 
 class WireProducer:
-    """A producer of transactional id `name`; version 1 of transactions by default, as clients before 4.0."""
+    """A producer with transactional id `name`; by default with transaction version 1, as clients before 4.0."""
 
     def __init__(self, one: BrokerClient, name: str = "x") -> None:
         self.one = one
@@ -113,7 +113,7 @@ class WireProducer:
         version: int = 9,
         name="",
     ) -> ErrorCode:
-        """`version` 12 and more is of version 2 of transactions."""
+        """Sends records; `version` 12 and above belong to transaction version 2."""
         sequence = self.sequences.get((topic, partition), 0)
         records = batch(
             value,
@@ -170,7 +170,7 @@ class WireProducer:
 async def read_committed(
     one: BrokerClient, topic: str = "t", partition: int = 0, *, wait_ms: int = 0
 ):
-    """Values that a read_committed consumer sees from the beginning, and the last stable offset."""
+    """Returns values that a read_committed consumer sees from the beginning, and the last stable offset."""
     request = FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1 if wait_ms else 0,
@@ -203,7 +203,7 @@ async def read_committed(
 
 
 async def offset_of(one: BrokerClient, group: str = "g", topic: str = "t", *, stable: bool = True):
-    """(offset, code) that OffsetFetch returns for partition 0."""
+    """Returns (offset, code) of OffsetFetch for partition 0."""
     asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked])], require_stable=stable
