@@ -1,7 +1,8 @@
-"""`FaultyFiles`: the seam of `log/disk/files.py` that counts and records every call, fails on request, and loses power.
+"""`FaultyFiles`: an implementation of `log/disk/files.py` that counts and records every call, fails on request, and
+loses power.
 
-It works on real files in a directory of the test, and syncs
-nothing: what would be durable is known by the record (`tests/log/power_loss.py`), a crash makes the files so.
+It works on real files in a directory of the test, and syncs nothing: the recording shows what would be durable
+(`tests/log/power_loss.py`), and a crash reduces the files to that.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from trimaran.log.disk.open_files import OpenFiles
 
 
 class FaultyFiles(Files):
-    """Real calls, counted by name; `fail_at` makes the nth raise, `crash` takes unsynced work back.
+    """Real calls, counted by name; `fail_at` makes the nth raise, `crash` undoes unsynced work.
 
-    After `fail_at(…, sticky=True)` every later call of that name fails too, as on a dead disk. `bytes_read` counts what
-    `pread` and `read_bytes` gave.
+    After `fail_at(…, sticky=True)` every later call of that name fails too, as on a dead disk. `bytes_read` counts the
+    bytes returned by `pread` and `read_bytes`.
     """
 
     kernel_syncs = False
@@ -47,7 +48,7 @@ class FaultyFiles(Files):
         self.bytes_read = 0
         self.recording = Recording()
         self.on_operation: Callable[[Operation], None] | None = (
-            None  # told of each, when it is done
+            None  # called with each operation after it is done
         )
         self.short_write: Callable[[int], int] | None = (
             None  # size → bytes that reach the file before the error
@@ -59,7 +60,7 @@ class FaultyFiles(Files):
     def fail_at(
         self, call: str, nth: int = 1, error: int = errno.EIO, *, sticky: bool = False
     ) -> None:
-        """The `nth` call of `call` from now on raises `error`."""
+        """Makes the `nth` call of `call` from now on raise `error`."""
         self._faults[call] = (self.calls[call] + nth, error, sticky)
 
     def _count(self, call: str) -> None:
@@ -107,7 +108,7 @@ class FaultyFiles(Files):
         self._record(Sync(self._file(file)))
 
     def kernel_sync(self, descriptor: int) -> None:
-        """As `fdatasync`, by a kernel that has the descriptor only."""
+        """Does the same as `fdatasync`, for a kernel that has only the descriptor."""
         self._count("fdatasync")
         status = os.fstat(descriptor)
         self._record(Sync(self._nodes[status.st_dev, status.st_ino]))
@@ -193,7 +194,7 @@ class FaultyFiles(Files):
             self.on_operation(operation)
 
     def _new_node(self, status: os.stat_result) -> int:
-        node = next(self._numbers)  # inodes come again, nodes never
+        node = next(self._numbers)  # inodes are reused, nodes never are
         self._nodes[status.st_dev, status.st_ino] = node
         return node
 
@@ -208,7 +209,7 @@ class FaultyFiles(Files):
         return self._nodes[key]
 
     def _directory(self, path: Path) -> int:
-        """The node of a directory; what is in one that was not met before is durable. Raises OSError."""
+        """Returns the node of a directory; when it is first used, its content counts as durable. Raises OSError."""
         status = os.stat(path)
         node = self._nodes.get((status.st_dev, status.st_ino))
         if node is None:
@@ -237,12 +238,14 @@ class FaultyFiles(Files):
     # Crashing
 
     def watch(self, path: Path) -> None:
-        """Everything below the directory `path` is durable now, and part of what a crash leaves. Raises OSError."""
+        """Makes everything below the directory `path` count as durable, and as part of what a crash leaves. Raises
+        OSError.
+        """
         self._directory(path)
 
     @property
     def disk(self) -> Disk:
-        """As it is now."""
+        """Returns its present state."""
         disk = Disk(self.recording)
         for operation in self.recording.operations:
             disk.apply(operation)
@@ -250,14 +253,14 @@ class FaultyFiles(Files):
 
     @property
     def unsynced_bytes(self) -> int:
-        """How many written bytes a crash could lose."""
+        """Returns how many written bytes a crash could lose."""
         return self.disk.unsynced_bytes
 
     def crash(self, keep_bytes: int = 0) -> None:
-        """Makes the files what they are after power loss: of each file's unsynced writes the first `keep_bytes`
+        """Reduces the files to their state after a power loss: of each file's unsynced writes the first `keep_bytes`
         survive.
 
-        The objects that used these files must not be used any more, this one neither.
+        Objects that used these files, and this one, must not be used any more.
         """
         disk = self.disk
         make_so(disk.keeping(keep_bytes), instead_of=disk.keeping(1 << 62, all_names=True))

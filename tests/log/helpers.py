@@ -1,4 +1,4 @@
-"""Shared helpers of the tests of this folder."""
+"""Shared helpers of the tests in this folder."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def fill(log, batches=20, *, count=3, epoch=0, **fields):
 
 
 def read_all(log):
-    """Every batch from the log's start to its end, by reads that follow each other."""
+    """Returns every batch from the log's start to its end, by consecutive reads."""
     offset, batches = log.log_start_offset, []
     while offset < log.log_end_offset:
         data = log.read_bytes(offset, 300, upto_offset=log.log_end_offset)

@@ -1,11 +1,11 @@
-"""Modules that may be compiled, as the plain Python that they are made from."""
+"""Modules that may be compiled, loaded from their Python source."""
 
 import importlib.util
 from pathlib import Path
 
 
 def interpreted(module):
-    """`module` from its source, whether or not there is a compiled one beside it."""
+    """Returns `module` from its source, whether or not it has a compiled version."""
     name = module.__name__.rpartition(".")[2]
     source = Path(module.__file__).with_name(f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"{name}_interpreted", source)

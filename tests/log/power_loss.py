@@ -1,4 +1,4 @@
-"""Possible states of a disk after a power loss: a record of file operations, replayed up to any of them.
+"""Possible states of a disk after a power loss: a recording of file operations is replayed up to any of them.
 
 The model: the bytes of a file are durable up to its last fdatasync, the names in a directory up to its last fsync.
 Later changes may be there or not, by `Style`. Names change one after another, as in the journals of ext4, xfs and
@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-SECTOR_BYTES = 512  # what disks write whole or not at all
+SECTOR_BYTES = 512  # disks write a sector completely or not at all
 
 
 class Write(NamedTuple):
@@ -24,7 +24,7 @@ class Write(NamedTuple):
 
 
 class Resize(NamedTuple):
-    """Truncation and preallocation."""
+    """A truncation or preallocation."""
 
     file: int
     size: int
@@ -64,12 +64,12 @@ class SyncVolume(NamedTuple):
 Operation = Write | Resize | Sync | Create | Rename | Remove | SyncDirectory | SyncVolume
 
 
-# Every file by its path with its bytes, every directory with None; a directory comes before what is in it.
+# Every file by its path with its bytes, every directory with None; a directory precedes its content.
 Tree = dict[str, bytes | None]
 
 
 class Style(Enum):
-    """The part of the work since the last syncs that survives."""
+    """The part of the unsynced work that survives."""
 
     KEPT = "everything: the process was killed, the machine lives"
     LOST = "nothing"
@@ -90,7 +90,7 @@ class _File:
 
 @dataclass(slots=True)
 class Recording:
-    """The initial tree, and the operations. Nodes are numbers; a file's node keeps its number whatever its name."""
+    """The initial tree, and the operations. Nodes are numbers; a file's node keeps its number when it is renamed."""
 
     files: dict[int, bytes] = field(default_factory=dict)
     directories: dict[int, dict[str, int]] = field(default_factory=dict)
@@ -148,14 +148,14 @@ class Disk:
 
     @property
     def unsynced_bytes(self) -> int:
-        """How many written bytes a crash could lose."""
+        """Returns how many written bytes a crash could lose."""
         changes = [change for file in self._files.values() for _, change in file.pending]
         return sum(len(change.data) for change in changes if isinstance(change, Write))
 
     # Crashing
 
     def after(self, style: Style, prng: Random) -> Tree:
-        """A state that may be found."""
+        """Returns a possible state after a crash."""
         pending = [at for at, _ in self._pending]
         pending += [at for file in self._files.values() for at, _ in file.pending]
         cut = prng.choice(pending or [0])
@@ -171,7 +171,9 @@ class Disk:
         return self._tree(names, contents)
 
     def keeping(self, keep_bytes: int, *, all_names: bool = False) -> Tree:
-        """Keeps the first `keep_bytes` of each file's unsynced writes; names as last synced, or as they are."""
+        """Returns the state in which the first `keep_bytes` of each file's unsynced writes survive; names as last
+        synced, or as they are.
+        """
         names = {node: dict(found) for node, found in self._names.items()}
         for _, change in self._pending if all_names else ():
             _rename(names, change)
@@ -241,7 +243,7 @@ def _content(file: _File, style: Style, cut: int, prng: Random) -> bytes:
 
 
 def _mixed(old: bytearray, new: bytearray, prng: Random) -> bytes:
-    """Each sector as it was or as it became."""
+    """Returns each sector as it was or as it became."""
     low, high = sorted((len(old), len(new)))
     size = prng.choice([len(old), len(new), prng.randint(low, high)])
     mixed = bytearray()

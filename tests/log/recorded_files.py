@@ -1,4 +1,4 @@
-"""`RecordedFiles`: the real calls, each noted as a line, for transcripts of what is read and written in which order."""
+"""`RecordedFiles`: real calls, each noted as a line, for transcripts of reads and writes in order."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from trimaran.log.disk.files import Files, OpenFile
 
 
 def short(path: Path) -> str:
-    """`42.index` for `00000000000000000042.index`."""
+    """Returns `42.index` for `00000000000000000042.index`."""
     offset, dot, suffix = path.name.partition(".")
     return f"{int(offset)}{dot}{suffix}" if len(offset) == 20 and offset.isdecimal() else path.name
 
 
 class RecordedFiles(Files):
-    """`lines` are the calls since they were taken last."""
+    """`lines` are the calls since the last report."""
 
     kernel_syncs = False
 

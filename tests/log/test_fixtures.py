@@ -1,4 +1,6 @@
-"""Directories that Apache Kafka 0.10 to 4.3 wrote: our readers and our log say of them what Kafka's own tools print."""
+"""Directories that Apache Kafka 0.10 to 4.3 wrote: our readers and our log agree with the output of Kafka's own
+tools.
+"""
 
 import contextlib
 from pathlib import Path
@@ -29,14 +31,14 @@ CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=150, retention_ms=-1
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
-    """A directory by fixture's name, not to be written to."""
+    """Returns a directory by its fixture's name; it must not be written to."""
     folder = tmp_path_factory.mktemp("fixtures")
     return {name: fixtures.unpack(name, folder / name) for name in NAMES}
 
 
 @contextlib.contextmanager
 def opened(name, folder: Path):
-    """The log directory, unpacked if it is not there yet; one of Kafka 0.10 gets the cluster id that it lacks."""
+    """Returns the log directory, unpacked if necessary; for Kafka 0.10 the missing cluster id is added."""
     path = folder / name
     if not path.exists():
         fixtures.unpack(name, path)
@@ -53,7 +55,7 @@ def opened(name, folder: Path):
 
 
 def partitions(name):
-    """(topic, partition) of those whose records were printed."""
+    """Returns (topic, partition) of those whose records were printed."""
     found = dict.fromkeys(Path(file).parent.name for file in fixtures.files(name, "batch", ".log"))
     return [(topic.rpartition("-")[0], int(topic.rpartition("-")[2])) for topic in found]
 
@@ -65,7 +67,7 @@ def segments(name, topic, partition):
 
 
 def served(log, upto=None):
-    """All records from the log's start, by reads that follow each other; (record, producer id, is control)."""
+    """Returns all records from the log's start, by consecutive reads, as (record, producer id, is control)."""
     end = log.log_end_offset if upto is None else upto
     offset, found = log.log_start_offset, []
     while offset < end:
@@ -111,7 +113,7 @@ def test_a_difference_would_be_seen(unpacked):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_our_log_serves_the_same_records(name, tmp_path):
-    """After a clean shutdown nothing is checked; after a kill all is recovered."""
+    """After a clean shutdown no log is checked; after a kill all are recovered."""
     with opened(name, tmp_path) as directory:
         assert directory.clean_shutdown is name.endswith("clean")
         for topic, partition in partitions(name):
@@ -133,7 +135,7 @@ def test_our_log_serves_the_same_records(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_offset_and_timestamp_is_found(name, tmp_path):
-    if name.endswith("clean"):  # here by indexes that we rebuild, there by Kafka's
+    if name.endswith("clean"):  # our indexes are rebuilt, Kafka's are its own
         for path in fixtures.unpack(name, tmp_path / name).rglob("*index"):
             path.unlink()
     with opened(name, tmp_path) as directory:
@@ -177,7 +179,7 @@ def test_indexes_match_kafkas_dump(name, unpacked):
 
 
 def _is_entry(entry, suffix):
-    """Kafka prints zeros of an unclean shutdown's preallocated space too, and an empty time index as one entry."""
+    """Kafka also prints zeros of an unclean shutdown's preallocated space, and an empty time index as one entry."""
     return entry[0] > 0 if suffix == ".timeindex" else entry[1] > 0
 
 
@@ -266,7 +268,7 @@ def test_checkpoints_agree_with_the_logs(name, tmp_path):
 
 
 def test_one_log_of_all_formats(tmp_path):
-    """v0, then v1, then v2: written by Kafka 2.8 whose message.format.version went up."""
+    """v0, then v1, then v2: written by Kafka 2.8 while its message.format.version was raised."""
     with opened("2.8.2-killed", tmp_path) as directory:
         log = directory.open_log(TopicPartition("upgraded", 0), CONFIG)
         data = b"".join(

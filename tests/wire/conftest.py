@@ -8,7 +8,7 @@ from tests.wire.transport.support import SETTLED_SECONDS
 
 @pytest.fixture
 def autojump_clock():
-    """Jumps when nothing is on its way any more: what was sent and did not arrive yet would else be late for what
-    jumped.
+    """Jumps when no bytes are in transit: otherwise bytes that were sent and not received yet would arrive after the
+    jump.
     """
     return trio.testing.MockClock(autojump_threshold=1.2 * SETTLED_SECONDS)

@@ -1,4 +1,4 @@
-"""Every declared message and version, for tests that go through them all."""
+"""Every declared message and version, for tests that cover them all."""
 
 import importlib
 import pkgutil
@@ -29,7 +29,9 @@ def versions_of(cls: type[Message]) -> range:
 
 
 def telling_versions_of(cls: type[Message]) -> list[int]:
-    """The oldest, the first flexible and the newest: what is between differs from them by fields only."""
+    """Returns the oldest, the first flexible and the newest version: those in between differ from them only by
+    fields.
+    """
     return sorted(
         {cls.VERSIONS.low, max(cls.VERSIONS.low, cls.FLEXIBLE.low), cls.VERSIONS.high}
         & {*versions_of(cls)}
@@ -37,7 +39,7 @@ def telling_versions_of(cls: type[Message]) -> list[int]:
 
 
 def check_versions(cls: type[Message], check: Callable[[type[Message], int], None]) -> None:
-    """Checks every version, whatever the others say."""
+    """Checks every version, even after one has failed."""
     check_each(versions_of(cls), partial(check, cls))
 
 

@@ -1,4 +1,6 @@
-"""The codec as an obvious interpreter: it walks a declaration value by value. The oracle of the generated one."""
+"""The codec as a naive interpreter, which walks a declaration value by value. It is the oracle for the
+generated one.
+"""
 
 import io
 import struct

@@ -1,9 +1,9 @@
-"""Random messages of any declared class and version: every field that the version can say, with its extremes.
+"""Random messages of any declared class and version: every field of the version, with its extreme values.
 
-The first two samples of a class are its ends: one with everything absent, null, empty or zero, one with everything
-there and other than its default. The others are drawn from a seed, so a failure is repeated by its number alone.
-`tame` values are those that libraries with richer types than the wire's accept: error codes that exist, times
-that fit into a `datetime`.
+The first two samples of a class are its extremes: in one everything is absent, null, empty or zero; in the other
+everything is present and differs from its default. The rest are drawn from a seed, so that the number of a sample
+reproduces a failure. `tame` values are those that libraries with richer types than the wire's accept: error codes that
+exist, times that fit into a `datetime`.
 """
 
 import zlib
@@ -32,11 +32,11 @@ STRINGS = (
     "é" * 64,  # its compact size takes two bytes
 )
 FLOATS = (0.0, -1.5, 0.1, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16)
-STRING_BYTES_LONG = 0x7FFF  # the longest that travels; rare, for it is heavy
+STRING_BYTES_LONG = 0x7FFF  # the longest that is encoded; rare, because it is slow
 
 
 class Drawing:
-    """Draws values; `fullness` is the chance that what may be absent, null or empty is not."""
+    """Draws values; `fullness` is the probability that an optional value is present and not empty."""
 
     def __init__(self, rng: Random, fullness: float, *, tame: bool = False) -> None:
         self.rng = rng
@@ -111,7 +111,7 @@ def tame_limits(name: str) -> tuple[int, int] | None:
 
 
 def random_message(cls: type[Message], version: int, seed: int, *, tame: bool = False) -> Message:
-    """Sample number `seed` of a class in a version; 0 and 1 are its empty and its full end."""
+    """Returns sample number `seed` of a class in a version; 0 and 1 are its empty and its full extreme."""
     name = f"{cls.__name__} {version} {seed}"
     fullness = (0.0, 1.0)[seed] if seed < 2 else 0.7
     return Drawing(Random(zlib.crc32(name.encode())), fullness, tame=tame).struct(cls, version)

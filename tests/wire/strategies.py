@@ -1,4 +1,4 @@
-"""Any declared message as a Hypothesis strategy: the number of a sample."""
+"""Any declared message as a Hypothesis strategy, which draws the number of a sample."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,6 @@
-"""kafka-python, which reads Kafka's JSON at run time, reads and writes the same bytes: all messages it has JSON for."""
+"""kafka-python, which interprets Kafka's JSON at run time, reads and writes the same bytes for all messages whose JSON
+it has.
+"""
 
 import importlib
 import pkgutil
@@ -19,7 +21,7 @@ PACKAGES = ("admin", "consumer", "metadata", "producer", "sasl")
 
 
 def _load() -> dict[str, type]:
-    """Its classes by name, and classes made from the JSON files that it has no class for."""
+    """Returns its classes by name, and classes made from JSON files for which it has no class."""
     from kafka.protocol.api_data import ApiData
     from kafka.protocol.api_message import ApiMessage
 
@@ -40,7 +42,7 @@ def _load() -> dict[str, type]:
     return found
 
 
-with warnings.catch_warnings():  # it reads its JSON by a deprecated way
+with warnings.catch_warnings():  # it loads its JSON with a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
     THEIRS = _load()
 KNOWN = [cls for cls in MESSAGES if cls.__name__ in THEIRS]
@@ -52,7 +54,7 @@ RENAMED = {
 
 
 def common_versions(cls) -> range:
-    """Versions that both know; its JSON is that of Kafka 4, without the fields of those that are gone."""
+    """Returns the versions that both support; its JSON is that of Kafka 4, without fields of removed versions."""
     low, high = THEIRS[cls.__name__].valid_versions
     return range(max(low, cls.VERSIONS.low), min(high, cls.VERSIONS.high) + 1)
 
@@ -64,7 +66,7 @@ def assert_same(ours, theirs, version):
             name = p.name if hasattr(theirs, p.name) else RENAMED[p.name]
             value = getattr(theirs, name)
             if value is None and p.field.tag is not None:
-                continue  # a tag that was not sent has no default there
+                continue  # for a tag that was not sent it has no default
             assert_same(getattr(ours, p.name), value, version)
     elif isinstance(ours, list):
         for our, their in zip(ours, theirs, strict=True):
@@ -88,9 +90,9 @@ def test_same_bytes_and_values(cls):
     for version in common_versions(cls):
         for message in samples(cls, version, SAMPLES, tame=True):
             if cls is ApiVersionsResponse:
-                message.error_code = 0  # it reads refusals as version 0, as brokers send them
+                message.error_code = 0  # it reads errors as version 0, in which brokers send them
             encoded = message.encode(version)
             theirs = THEIRS[cls.__name__].decode(encoded, version=version, header=False)
             assert_same(message, theirs, version)
-            theirs._header = None  # its decoder leaves the attribute out, its encoder reads it
+            theirs._header = None  # its decoder omits the attribute that its encoder reads
             assert theirs.encode(version=version, header=False) == encoded, version

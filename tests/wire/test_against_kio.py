@@ -1,4 +1,4 @@
-"""kio, which knows every version as a class of its own, reads and writes the same bytes: all its schemas."""
+"""kio, which has a class for every version, reads and writes the same bytes for all its schemas."""
 
 import datetime as dt
 import io
@@ -42,7 +42,7 @@ OURS = {cls.__name__: cls for cls in MESSAGES}
 
 
 def plain(theirs):
-    """Their rich types as ours."""
+    """Converts its rich types to ours."""
     if isinstance(theirs, uuid.UUID):
         return theirs.bytes
     if isinstance(theirs, dt.timedelta):

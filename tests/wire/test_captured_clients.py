@@ -1,8 +1,8 @@
-"""Frames that real clients and brokers of many versions sent (`tests.interop.record_frames`), decoded and written
+"""Frames that real clients and brokers of many versions sent (`tests.interop.record_frames`), decoded and encoded
 again.
 
-The files bear the names of clients; `java` is Kafka's own tools, `kafka-broker` what a broker 3.9 in ZooKeeper mode
-told itself.
+The files are named after clients; `java` is Kafka's own tools, and `kafka-broker` is what a 3.9 broker in ZooKeeper
+mode sent to itself.
 """
 
 import functools
@@ -77,7 +77,7 @@ def test_a_controller_of_0_8_names_leaders():
 def test_controller_3_9_stops_then_deletes_replicas():
     states = [m.topic_states[0].partition_states[0] for m in messages("kafka-broker-3.9.1", 5)]
     assert [s.delete_partition for s in states] == [False, True]
-    assert {s.leader_epoch for s in states} == {-2}  # of a topic in deletion
+    assert {s.leader_epoch for s in states} == {-2}  # a topic that is being deleted
     (shutdown,) = messages("kafka-broker-3.9.1", 7)
     assert shutdown.broker_epoch == 25
 
@@ -143,4 +143,4 @@ def test_records_of_every_format(name, values):
     )
     assert sent
     assert sent <= values
-    assert values <= received  # and the marker of a transaction
+    assert values <= received  # and a transaction marker

@@ -1,4 +1,4 @@
-"""Any bytes are a message or a RemoteProtocolError, in every message (after h11's fuzz)."""
+"""For any bytes, every message is decoded or raises RemoteProtocolError (after h11's fuzz)."""
 
 import random
 from functools import partial
@@ -15,7 +15,7 @@ from trimaran.wire.messages.header import decode_request_header, decode_response
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.records.metadata import decode_metadata_record
 
-# Bytes that mean something to a decoder: nulls, limits of sizes, varints that go on.
+# Bytes with a meaning to a decoder: nulls, limits of sizes, varints that continue.
 TELLING = (
     b"\x00",
     b"\x7f",

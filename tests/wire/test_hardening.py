@@ -1,4 +1,4 @@
-"""Sizes, counts and tags that lie (reliability: malformed input every port must survive)."""
+"""False sizes, counts and tags (reliability: every port survives malformed input)."""
 
 import tracemalloc
 
@@ -66,7 +66,7 @@ def test_lying_count_costs_no_memory():
 
 
 def delete_topics(count: int) -> bytes:
-    """Version 4: empty topic names of one byte each, a timeout, no tags."""
+    """Returns version 4: empty topic names of one byte each, a timeout, no tags."""
     return uvarint(count + 1) + b"\1" * count + b"\0\0\0\0" + b"\0"
 
 
@@ -168,7 +168,7 @@ def test_malformed_tags(section):
 
 
 def fetch_12(section: bytes) -> bytes:
-    """Behind the replica id: sizes, isolation, session; no topics, none forgotten, no rack."""
+    """Returns the fields after the replica id: sizes, isolation, session; no topics, none forgotten, no rack."""
     return bytes(4 + 4 + 4) + bytes(1) + bytes(8) + b"\1" + b"\1" + b"\1" + section
 
 
@@ -182,7 +182,7 @@ def test_known_tag():
 
 
 def test_known_tag_in_a_version_without_it():
-    # Tag 1 is ReplicaState from version 15 on; Kafka refuses it before, too.
+    # Tag 1 is ReplicaState from version 15 on; before, Kafka refuses it, too.
     assert_refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((1, bytes(13)))))
 
 
@@ -259,7 +259,7 @@ def test_me3_fewer_tags_before_authentication():
 
 
 def test_me3_tags_are_elements_of_the_budget():
-    """Many structs with the most tags each: as many as the elements that they stand for."""
+    """Many structs with the maximal number of tags each count as that many elements."""
     budget = DECODE_BUDGET._replace(elements_max=20)
     section = tags(*((tag, b"") for tag in range(10)))
     topic = b"\2t" + section  # MetadataRequest v9: a name and tags
@@ -274,6 +274,6 @@ def test_me3_tags_are_elements_of_the_budget():
 
 
 def test_me9_a_thousand_topics_of_ten_thousand_partitions():
-    """Really there, four bytes each, and refused when the budget is spent: the rest is not looked at."""
+    """They are really sent, four bytes each, and refused when the budget is used up: the rest is not decoded."""
     topic = b"\0\1t" + (10_000).to_bytes(4, "big") + bytes(40_000)
     assert_refused(OffsetFetchRequest, 1, b"\0\1g" + (1000).to_bytes(4, "big") + topic * 1000)

@@ -1,4 +1,4 @@
-"""A type checker tells offsets, epochs, ids and partitions apart; at run time they are integers and pairs."""
+"""A type checker distinguishes offsets, epochs, ids and partitions; at run time they are integers and pairs."""
 
 import ast
 import re
@@ -35,7 +35,7 @@ _EXPECTED = re.compile(r"# error: (.*)$")
 
 @pytest.mark.slow(seconds=10)
 def test_mypy_refuses_mixed_up_identities():
-    """The cache is that of `./dev lint`."""
+    """The cache is shared with `./dev lint`."""
     options = [
         "--config-file",
         str(ROOT / "pyproject.toml"),
@@ -105,6 +105,6 @@ def _annotated(tree):
 
 
 def _plain(function, names):
-    """The annotations of the parameters that have one of these names."""
+    """Returns the annotations of the parameters that have one of these names."""
     arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
     return {ast.unparse(one.annotation) for one in arguments if one.arg in names and one.annotation}

@@ -1,4 +1,4 @@
-"""Java's hash code of a text, compiled and as plain Python, against the definition."""
+"""Java's hash code of a string, compiled and in plain Python, compared with its definition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def hash_of(request):
 
 
 def defined(text):
-    """s[0]*31^(n-1) + ... + s[n-1] over UTF-16 code units, in signed 32 bits."""
+    """Returns s[0]*31^(n-1) + ... + s[n-1] over UTF-16 code units, in signed 32 bits."""
     value = 0
     for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be", "surrogatepass")):
         value = 31 * value + unit

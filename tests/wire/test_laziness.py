@@ -1,4 +1,6 @@
-"""The cost of imports: no other message, and no generated code before a message is first encoded or decoded."""
+"""The cost of imports: no other message is imported, and no code is generated before a message is first encoded or
+decoded.
+"""
 
 import subprocess
 import sys
@@ -59,7 +61,7 @@ def test_only_what_is_used_is_generated(monkeypatch, module):
     )
     monkeypatch.setattr(FetchRequest, "readers", {})
     monkeypatch.setattr(FetchRequest, "writers", {})
-    monkeypatch.setattr(build, "build_decoder", None)  # where nothing is compiled
+    monkeypatch.setattr(build, "build_decoder", None)  # if no module is compiled
     monkeypatch.setattr(build, "generated_reader", build.generated_reader.__wrapped__)
     message = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
     for _ in range(2):
@@ -76,7 +78,7 @@ def test_the_compiled_decoder_generates_nothing_for_good_bytes(monkeypatch):
 
 
 def test_records_are_views_of_the_frame():
-    """A large Produce costs the objects of its partitions; its batches stay where they were received."""
+    """A large Produce creates only objects for its partitions; its batches stay in the receive buffer."""
     data = [PartitionProduceData(index=0, records=bytes(1 << 20))]
     request = ProduceRequest(
         acks=1, timeout_ms=1, topic_data=[TopicProduceData(partition_data=data)]

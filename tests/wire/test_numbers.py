@@ -1,4 +1,4 @@
-"""Section 4.2, mE8: numbers at their ends, in every field of every message."""
+"""Section 4.2, mE8: extreme numbers in every field of every message."""
 
 import math
 import struct
@@ -21,7 +21,7 @@ from trimaran.wire.messages.metadata import MetadataRequest
 
 
 def set_integers(value, version, end):
-    """Puts the lowest (0) or highest (1) number into every integer field that the version has."""
+    """Sets every integer field of the version to its lowest (0) or highest (1) number."""
     plan = plan_struct(type(value), version)
     for p in (*plan.plain, *plan.tagged):
         found = getattr(value, p.name)
@@ -65,7 +65,7 @@ def quota(value: float) -> DescribeClientQuotasResponse:
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 5e-324, -0.0])
 @pytest.mark.parametrize("version", [0, 1])
 def test_me8_floats_that_are_no_numbers_travel(value, version):
-    """The codec carries them; what they mean is for handlers to refuse."""
+    """The codec transmits them; handlers must refuse them if they are invalid."""
     decoded = DescribeClientQuotasResponse.decode(quota(value).encode(version), version)
     found = decoded.entries[0].values[0].value
     assert struct.pack(">d", found) == struct.pack(">d", value)

@@ -1,4 +1,4 @@
-"""A message keeps its content after a round trip over the wire: every message, every version."""
+"""Every message in every version keeps its content when it is encoded and decoded."""
 
 import pytest
 from hypothesis import example, given
@@ -10,8 +10,8 @@ from tests.wire.random_messages import random_message
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
 @given(seed=st.integers(0, 2**32 - 1))
-@example(seed=0)  # all that may be absent is
-@example(seed=1)  # all is there
+@example(seed=0)  # all optional values are absent
+@example(seed=1)  # all values are present
 def test_decode_inverts_encode(cls, seed):
     for version in versions_of(cls):
         message = random_message(cls, version, seed)

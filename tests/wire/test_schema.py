@@ -1,4 +1,4 @@
-"""The result of declaring a message, on small messages of our own."""
+"""The effects of declarations, shown on small messages."""
 
 import pickle
 
@@ -289,7 +289,9 @@ def test_nullable_field_with_factory_accepts_none():
 
 
 def test_tagged_null_structs_are_encoded_as_in_kafka():
-    """An int8 -1 elsewhere, but there an unsigned varint 0; and the default is not null, so null is written."""
+    """Elsewhere null is an int8 -1, but in a tag it is an unsigned varint 0; and because the default is not null, null
+    is written.
+    """
     member = ConsumerGroupMemberMetadataValue(
         instance_id=None,
         rack_id=None,

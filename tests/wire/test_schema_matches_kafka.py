@@ -47,8 +47,7 @@ RENAMED_FIELDS = {
     ("TxnOffsetCommitRequest", "generation_id"): "generation_id_or_member_epoch",
 }
 
-# Fields that Kafka added after 3.9 to versions that 3.9 has: as tags, which 3.9 skips, or to what was early access
-# then.
+# Fields that Kafka added after 3.9 to versions that 3.9 has: as tags, which 3.9 skips, or to early-access versions.
 LATER_FIELDS = {
     ("ConsumerGroupCurrentMemberAssignmentValue", "assignment_epochs"),
     ("ConsumerGroupMetadataValue", "metadata_hash"),
@@ -77,7 +76,7 @@ HEADERS = {"RequestHeader", "ResponseHeader"}
 
 @functools.cache
 def kafka_json() -> dict[str, dict]:
-    """Declarations by name, those without a version left out."""
+    """Returns the declarations by name, except those without a version."""
     found = {}
     for root in KAFKA_DIR.split(os.pathsep):
         for path in sorted(Path(root).rglob("*.json")):
@@ -91,10 +90,10 @@ def kafka_json() -> dict[str, dict]:
 
 
 def parse(text: str) -> dict:
-    """JSON with comments, or {} for a file that declares no message."""
+    """Parses JSON with comments; returns {} for a file that declares no message."""
     if '"validVersions"' not in text:
         return {}
-    # A comment is a line of its own, or stands behind one; no string contains " // ".
+    # A comment is a line of its own, or follows one; no string contains " // ".
     text = re.sub(r"(^\s*| )//.*$", "", text, flags=re.MULTILINE)
     return json.loads(re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
 
@@ -104,8 +103,8 @@ def is_before_4() -> bool:
 
 
 def versions_in_common(cls: type) -> dict[int, int]:
-    """Our version → Kafka's: the same except for the keys of coordinator records. Their version was their type in
-    3.9.
+    """Maps our version to Kafka's: they are the same except for keys of coordinator records: in 3.9 their version was
+    their type.
     """
     theirs = Versions.parse(kafka_json()[cls.__name__]["validVersions"])
     if cls.__name__.endswith("Key") and is_before_4():
@@ -119,12 +118,12 @@ def snake(name: str) -> str:
 
 
 def absence(name: str, ignorable: bool, default: object) -> tuple:
-    """Returns a field without the parts that decide nothing: the default of an ignorable one."""
+    """Returns a field without the attributes that have no effect: the default of an ignorable one."""
     return name, ignorable, None if ignorable and default in ("", []) else default
 
 
 class KafkaSide:
-    """Kafka's view of one message in one version, in comparable tuples."""
+    """Kafka's declaration of one message in one version, as comparable tuples."""
 
     def __init__(self, spec: dict, version: int) -> None:
         self.version = version
@@ -166,7 +165,7 @@ class KafkaSide:
         kind, given = field["type"], field.get("default", "")
         if given == "null":
             return None
-        if given is None:  # Kafka's generator ignores a null that is not a text
+        if given is None:  # Kafka's generator ignores a null that is not a string
             given = ""
         if kind.startswith("[]"):
             return []
@@ -180,7 +179,7 @@ class KafkaSide:
 
 
 class OurSide:
-    """The same of our declaration."""
+    """Our declaration, as the same tuples."""
 
     def __init__(self, cls: type, version: int) -> None:
         self.cls, self.version = cls, version
@@ -211,7 +210,7 @@ class OurSide:
 
 
 def leave_out_later(cls: type, ours: object, theirs: object) -> object:
-    """Ours without fields that came to Kafka after the version of $KAFKA_DIR: absent at this version, or listed
+    """Returns ours without fields that Kafka added after the version of $KAFKA_DIR: absent at this version, or listed
     above.
     """
     if isinstance(ours, list) and isinstance(theirs, list):
@@ -258,7 +257,7 @@ def matches_kafka(cls: type) -> None:
 
 
 def key_of(spec: dict) -> int:
-    """The api key or record type; before 4.0 that of a coordinator's record is the version of its key."""
+    """Returns the api key or record type; before 4.0 a coordinator's record is identified by the version of its key."""
     if spec["type"] == "data" and spec["name"].endswith("Key"):
         return Versions.parse(spec["validVersions"]).high
     if spec["type"] == "data" and spec["name"].endswith("Value"):
@@ -267,7 +266,7 @@ def key_of(spec: dict) -> int:
 
 
 def is_known_elsewhere(name: str) -> bool:
-    """In the other one of 3.9 and 4.3."""
+    """Whether it is declared in the other one of 3.9 and 4.3."""
     if is_before_4():
         return NEW_AFTER_3_9.fullmatch(name) is not None
     api = re.fullmatch(
@@ -281,7 +280,7 @@ def test_no_message_is_missing():
 
 
 def test_every_header_version_is_known():
-    """The layouts are in `trimaran.wire.messages.header`; a new version or field here means work there."""
+    """The layouts are in `trimaran.wire.messages.header`; a new version or field here must be added there."""
     request, response = (kafka_json()[name] for name in sorted(HEADERS))
     assert Versions.parse(request["validVersions"]).high == 2
     assert Versions.parse(response["validVersions"]).high == 1
@@ -291,7 +290,7 @@ def test_every_header_version_is_known():
 
 
 def test_count(capsys):
-    """Says how much was compared."""
+    """Prints how much was compared."""
     compared = [cls for cls in MESSAGES if cls.__name__ in kafka_json()]
     versions = sum(len(versions_in_common(cls)) for cls in compared)
     assert len(compared) == len(kafka_json().keys() - HEADERS)

@@ -1,4 +1,4 @@
-"""The compiled and the generated decoder of a message, each on its own."""
+"""The compiled and the generated decoder of a message, each used alone."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ COMPILED = build.build_decoder is not None
 
 
 def readers(cls: type[Message], version: int) -> tuple[Reader, Reader]:
-    """The compiled one, which here refuses by itself, and the generated one."""
+    """Returns the compiled one, which raises its own refusals here, and the generated one."""
     return build.build_decoder(cls, version, _refused).read, generated_reader(cls, version)
 
 

@@ -68,7 +68,7 @@ class Rig:
         self.lead(self.leaders[index].epoch + 1, index)
         return await self.loaded(index)
 
-    # -- stands for the handlers
+    # -- in place of the handlers
 
     def add(self, name: str, amount: int = 1, producer: Producer | None = None, index: int = 0):
         epoch = self.epoch(index)

@@ -36,7 +36,7 @@ def harness(tmp_path):
 @pytest.mark.parametrize(
     ("last_epoch", "offset", "expected"),
     [
-        (0, 2, None),  # where the epoch ends here
+        (0, 2, None),  # the end of the epoch here
         (0, 3, (0, 2)),
         (0, 9, (0, 2)),
         (1, 2, (0, 2)),  # an epoch that this log does not have

@@ -74,7 +74,7 @@ def image(
     topic_id: bytes = TOPIC_ID,
     **changes,
 ) -> TopicsImage:
-    """Returns topic `t` with one partition, whose only replica is on this broker unless `changes` differ."""
+    """Returns topic `t` with one partition; unless `changes` differ, this broker has its only replica."""
     state = PartitionImage(
         **{
             "replicas": (NODE_ID,),

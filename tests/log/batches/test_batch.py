@@ -1,4 +1,4 @@
-"""The view on a batch's header: stamping, bounds of batches that lie end to end, and no flipped bit gets through."""
+"""The view of a batch's header: stamping, boundaries of adjacent batches, and detection of every flipped bit."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Records in bulk: compiled and interpreted, the walk agrees with the plain decoder, also on damaged bytes."""
+"""Records in bulk: the compiled and the interpreted walk agree with the plain decoder, also on damaged bytes."""
 
 import shutil
 import struct
@@ -88,7 +88,7 @@ def built(made, base_offset=5):
 
 
 def rows(columns):
-    """The columns as the plain decoder's tuples."""
+    """Returns the columns as the plain decoder's tuples."""
     places = decode_headers(columns.data, columns.headers_start, columns.headers_count)
     headers = zip(*(iter(column) for column in places), strict=True)
     for row in range(len(columns)):
@@ -158,7 +158,9 @@ def view_of(body, count, base_timestamp):
 
 
 def plain_check(body, count, base_timestamp, requires_keys, least, most):
-    """The naive twin: (problem, index), (None, index) without details from the decoder, or the largest timestamp."""
+    """The naive twin: returns (problem, index), (None, index) if only the decoder knows the details, or the largest
+    timestamp.
+    """
     try:
         records = decode_records(view_of(body, count, base_timestamp))
     except RemoteProtocolError:
@@ -231,7 +233,7 @@ def test_checks_equal_the_plain_decoder(
 
 
 def varint(number, padding=0):
-    """Zigzag, made longer by groups without bits."""
+    """Returns a zigzag varint, made longer by groups without bits."""
     raw, out = (number << 1) ^ (number >> 63), bytearray()
     while raw > 0x7F:
         out.append(raw & 0x7F | 0x80)
@@ -256,7 +258,7 @@ def crafted_slices(draw):
 
 @st.composite
 def crafted_records(draw, index):
-    """A record whose fields are mostly right, and written in ways that no producer writes."""
+    """Draws a record whose fields are mostly right, in encodings that no producer writes."""
     headers = draw(st.sampled_from([0, 0, 0, 1, 2]))
     body = bytes([draw(st.sampled_from([0, 255]))])
     body += varint(draw(st.sampled_from([0, 1, -1, INT64_MAX, INT64_MIN])), draw(paddings))

@@ -1,4 +1,4 @@
-"""Control batches: bytes by hand, every type there and back, and what is damaged or of a later Kafka."""
+"""Control batches: bytes written by hand, a round trip of every type, and damaged ones or ones of a later Kafka."""
 
 import struct
 

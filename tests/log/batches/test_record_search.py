@@ -1,4 +1,4 @@
-"""The search of a batch for a record by time has the same result as decoding all of its records, in little memory."""
+"""The search of a batch for a record by time returns what decoding all of its records would, in little memory."""
 
 import tracemalloc
 
@@ -63,7 +63,7 @@ def test_search_matches_the_decoder(
 
 
 def test_record_larger_than_a_piece_is_skipped_cheaply(monkeypatch):
-    """A batch of a few kilobytes: one record with a large value and many headers, and one after it."""
+    """The batch has a few kilobytes: one record with a large value and many headers, and one after it."""
     monkeypatch.setattr(record_search, "PIECE_BYTES", 1 << 16)
     headers = [("", None)] * (64 << 10)
     batch = view_of(

@@ -1,4 +1,4 @@
-"""Records: building and decoding are inverses, Kafka's own bytes are read, and nothing malformed gets through."""
+"""Records: encoding and decoding are inverses, Kafka's own bytes are decoded, and everything malformed is refused."""
 
 import struct
 
@@ -175,7 +175,7 @@ def test_any_bytes_give_batches_or_a_protocol_error(data):
     st.integers(0, 40),
 )
 def test_mutated_records_give_records_or_a_protocol_error(name, changes, cut):
-    """The CRC is left out here: what a hostile producer with a right CRC can send to our readers."""
+    """Without the CRC check: a hostile producer can send this with a right CRC to our readers."""
     data = bytearray.fromhex(FROM_KAFKA[name])
     for position, value in changes:
         data[HEADER_BYTES + position % (len(data) - HEADER_BYTES)] = value
@@ -186,7 +186,7 @@ def test_mutated_records_give_records_or_a_protocol_error(name, changes, cut):
 
 @pytest.mark.parametrize("kind", [Compression.GZIP, Compression.LZ4])
 def test_reads_a_batch_with_something_behind_its_stream(kind):
-    """Kafka takes it from producers and serves it to every consumer."""
+    """Kafka accepts it from producers and serves it to every consumer."""
     data = batch_bytes(2, compression=kind) + b"garbage"
     struct.pack_into(">i", data, 8, len(data) - 12)
     struct.pack_into(">I", data, 17, crc32c.crc32c(data[21:]))

@@ -1,4 +1,4 @@
-"""Batches of v2 against kafka-python's and aiokafka's record modules, both ways, with every codec."""
+"""Batches of v2, encoded and decoded by us and by the record modules of kafka-python and aiokafka, with every codec."""
 
 import warnings
 
@@ -11,7 +11,7 @@ from trimaran.log.batches.batch import BatchView, has_valid_crc
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.log.codecs.compression import Compression
 
-with warnings.catch_warnings():  # it reads its JSON by a deprecated way
+with warnings.catch_warnings():  # it loads its JSON with a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.record.default_records as kafka_python
 

@@ -1,4 +1,4 @@
-"""Slices of many records: compiled and interpreted alike, and never of bytes that are not there."""
+"""Slices of many records: compiled and interpreted code agree, and never read beyond the bytes."""
 
 from array import array
 

@@ -1,4 +1,4 @@
-"""Compression: inverse functions with an output limit; damage is an error, never an exception of the library."""
+"""Compression: inverse functions with an output limit; damage raises our error, never an exception of the library."""
 
 import gzip
 import struct
@@ -74,7 +74,7 @@ def test_every_cut_is_noticed(kind):
             continue
         assert kind is Compression.SNAPPY, (
             f"{size} of {len(packed)} bytes"
-        )  # frames have no end mark: records will not fit
+        )  # frames have no end mark: the records are incomplete
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,7 +92,7 @@ def test_data_skipped_by_java_is_skipped(kind, garbage):
         decompress(kind, packed, 2999, may_be_followed=True)
 
 
-# A frame with a window of 128 MiB, read by a process that may take `room` bytes more than it has.
+# Decompresses a frame with a window of 128 MiB in a process that may allocate `room` more bytes.
 WITHOUT_MEMORY = """
 import re, resource, zstandard
 from trimaran.log.codecs.zstd import decompress
@@ -188,7 +188,7 @@ def test_zlib_stream_is_not_gzip():
 
 
 def with_window(window_log, data):
-    """The content size is unknown, as in frames that Java writes."""
+    """Returns a frame without its content size, like frames that Java writes."""
     parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=window_log)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     return compressor.compress(data) + compressor.flush()
@@ -237,7 +237,7 @@ def test_zstd_windows_as_large_as_java_takes_them(size):
 
 
 def test_large_zstd_window_allocates_only_for_content():
-    """A batch of some bytes may claim 128 MiB, and every thread may be at one."""
+    """A small batch may declare 128 MiB, and every thread may be decompressing one."""
     packed = with_window(27, TEXT)
     code = """if True:
         import resource, sys

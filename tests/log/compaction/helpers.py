@@ -19,7 +19,7 @@ LIMITS = CleanerLimits(1 << 20)
 
 
 def compact(log, *, limits=LIMITS, now_ms=0, **options):
-    """Gives where the clean part ends."""
+    """Returns the offset at which the clean part ends."""
     found = dirt(log, now_ms=now_ms, **options)
     if not found.dirty_bytes:
         return found.first_dirty_offset

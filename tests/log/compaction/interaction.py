@@ -1,5 +1,5 @@
-"""The commands of transcripts of compaction, beside those of a log: records with keys, and rounds with all that they
-find, decide, read and write.
+"""Commands for transcripts of compaction, in addition to those of a log: records with keys, and rounds with everything
+that they find, decide, read and write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trimaran.wire.errors import RemoteProtocolError
 
 
 class Limits(CleanerLimits):
-    """Records the number of offsets that each map is requested for."""
+    """Records the number of offsets for which each map is requested."""
 
     asked = 0
 
@@ -164,7 +164,7 @@ class Interaction(LogInteraction):
         self.cleaned.clear()
 
     def do_compact(self, **options: str) -> str:
-        """Runs a whole round and shows only its outcome."""
+        """Runs a whole round and shows only its result."""
         self.do_plan(**options)
         self.do_map()
         self.do_clean()

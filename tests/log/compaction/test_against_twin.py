@@ -1,4 +1,4 @@
-"""Compaction compared with an obvious one; offsets, lookups and the producers' state before and after."""
+"""Compaction compared with a naive one; offsets, look-ups and the producers' state before and after."""
 
 import random
 
@@ -26,7 +26,7 @@ CONFIG = LogConfig(
 
 
 def obvious(records, end):
-    """The last record of each key below `end`, and everything from there on."""
+    """Returns the last record of each key below `end`, and everything from there on."""
     last = {record.key: record.offset for record in records if record.offset < end}
     return [r for r in records if r.offset >= end or last.get(r.key) == r.offset]
 
@@ -47,7 +47,7 @@ def records_of(log):
 
 
 class Writer:
-    """Random batches of a few keys: plain, compressed, idempotent, in transactions."""
+    """Writes random batches of a few keys: plain, compressed, idempotent, in transactions."""
 
     def __init__(self, log, r):
         self.log, self.r = log, r
@@ -122,13 +122,13 @@ def sequences(log):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_newest_value_of_each_key_stays(tmp_path, monkeypatch, seed):
-    if seed % 2:  # a batch with more records is taken in pieces
+    if seed % 2:  # a batch with more records is processed in pieces
         monkeypatch.setattr(cleaning_batches, "RECORDS_AT_ONCE", 2)
     r = random.Random(seed)
     log = open_log(tmp_path / "t-0", CONFIG)
     writer = Writer(log, r)
     cleaned_to = None
-    slots = r.choice([20, 1000])  # with 20, a round gets only so far
+    slots = r.choice([20, 1000])  # with 20, a round only gets part of the way
     for round_number in range(4):
         writer.write(60)
         if r.random() < 0.7:
@@ -150,7 +150,7 @@ def test_the_newest_value_of_each_key_stays(tmp_path, monkeypatch, seed):
         assert (log.log_end_offset, log.last_stable_offset(end_offset)) == (end_offset, stable)
         offsets = {x.offset for x in after}
         lost = [e for e in aborted if e not in log.aborted_transactions(0, end_offset)]
-        for entry in lost:  # then nothing of it is left
+        for entry in lost:  # then no record of it is left
             assert not offsets & (writer.aborted & set(range(entry[1], entry[2])))
         assert_lookups(log, after, r)
         log.close(clean=r.random() < 0.5)
@@ -162,7 +162,7 @@ def test_the_newest_value_of_each_key_stays(tmp_path, monkeypatch, seed):
 
 
 def assert_lookups(log, records, r):
-    """Each offset finds the first record that is left at or above it."""
+    """Asserts that each offset finds the first remaining record at or above it."""
     for _ in range(20):
         offset = r.randrange(log.log_end_offset)
         data = log.read_bytes(offset, 1, upto_offset=log.log_end_offset)

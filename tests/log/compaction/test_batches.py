@@ -1,4 +1,4 @@
-"""Planning of a run of batches and its result: batches that lose nothing remain the same objects."""
+"""Planning of a run of batches and its result: batches that lose no record remain the same objects."""
 
 import pytest
 
@@ -20,7 +20,7 @@ NONE = RetentionDecision(Fate.DROP_ALL, keeps_empty=False, needs_horizon=False)
 
 
 def run_of(*batches):
-    """Each of (offset, keys)."""
+    """Returns a run of (offset, keys)."""
     data = b"".join(
         build_batch([NewRecord(key, b"v", 5) for key in keys], base_offset=offset)
         for offset, keys in batches
@@ -36,7 +36,7 @@ def put(offsets, run):
 
 
 AT_ONCE = [
-    # records of each batch, wanted; place and records of each batch examined together
+    # records of each batch, expected; place and records of each batch examined together
     ((2, 1), (0, 1), [(0, 3)]),
     ((2, 2), (0, 1), [(0, 2), (1, 2)]),
     ((2, 2, 1), (0, 2), [(0, 3)]),

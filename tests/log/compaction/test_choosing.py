@@ -1,4 +1,4 @@
-"""Choice of segments to compact and to merge, compared with an obvious twin and at each bound."""
+"""Choice of segments to compact and to merge, compared with a naive twin and at each bound."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ widths = st.sampled_from([1, 2, RELATIVE_OFFSET_MAX // 2, RELATIVE_OFFSET_MAX, 1
 
 
 def fits_together(members):
-    """Whether these become one segment without being too large for one."""
+    """Whether these merge into one segment that is not too large."""
     offsets = [
         member.next_base_offset - 1 - members[0].base_offset for member in members if member.size
     ]
@@ -50,7 +50,7 @@ def test_group_takes_all_that_fits_but_no_more(made):
 )
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_group_size_reaches_but_never_exceeds_bound(column, most, beyond):
-    """The middle of three columns, so that earlier groups are not counted."""
+    """The middle of three columns, so that earlier groups do not count."""
     blank = GroupMember(0, 10, 0, 0, 0)
     sizes = [most, 2, most - 2 + beyond]
     members = [
@@ -66,7 +66,7 @@ SEGMENTS = [
     SealedSegment(20, 30, 5, 600, 9100),
     SealedSegment(30, 40, 11, 700, 9200),
 ]
-# what is unlike `measured`'s defaults; the first dirty offset, the end, clean and dirty bytes, whether it is overdue
+# differences from `measured`'s defaults; the first dirty offset, the end, clean and dirty bytes, whether it is overdue
 MEASURED = [
     ({}, (10, 40, 0, 19, False)),
     ({"stable_offset": 40}, (10, 40, 0, 19, False)),

@@ -1,4 +1,4 @@
-"""Files left by a round: their names, durability and sizes; and the points at which a round must stop."""
+"""Files that a round writes: their names, durability and sizes; and when a round must stop."""
 
 import zlib
 
@@ -23,7 +23,7 @@ def planned(log, *, limits=LIMITS, pause=no_pause, **options):
 
 
 def with_an_abort(tmp_path, files):
-    """One sealed segment with a transaction whose records and marker are removed by compaction."""
+    """Returns one sealed segment with a transaction whose records and marker compaction removes."""
     log = opened(tmp_path, files=files)
     fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
     put(log, (b"a", b"1"), is_transactional=True, **fields)
@@ -53,7 +53,7 @@ def test_cleaned_files_are_durable_before_they_are_renamed(tmp_path):
 
 
 def test_emptied_abort_index_replaces_the_old_one(tmp_path):
-    """Else the old one would stay, and name offsets of another transaction some day."""
+    """Otherwise the old one would stay, and some day name offsets of another transaction."""
     log = with_an_abort(tmp_path, FaultyFiles())
     (path,) = [
         each_path for each_path in log.directory.glob("*.txnindex") if each_path.stat().st_size
@@ -194,7 +194,7 @@ def test_rest_of_compressed_old_message_keeps_its_codec(tmp_path):
 
 
 def test_header_mismatch_ends_round_where_records_are_rewritten(tmp_path):
-    """An earlier round has covered the part before the first dirty offset, which is not mapped again."""
+    """An earlier round has processed the part before the first dirty offset, which is not mapped again."""
     log = opened(tmp_path)
     put(log, (b"a", b"1"))
     sealed(log)
@@ -202,7 +202,7 @@ def test_header_mismatch_ends_round_where_records_are_rewritten(tmp_path):
     sealed(log)
     path = log.sealed_segments[0].path(".log")
     data = bytearray(path.read_bytes())
-    data[61] ^= 0x55  # how long the record is
+    data[61] ^= 0x55  # the size of the record
     data[17:21] = crc32c.crc32c(data[21:]).to_bytes(4, "big")
     path.write_bytes(data)
     round_ = planned(log, cleaned_to=1)

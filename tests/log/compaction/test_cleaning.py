@@ -22,7 +22,7 @@ SUFFIXES = (".index", ".timeindex", ".txnindex", ".log")
 
 
 class NotedFiles(Files):
-    """Notes the calls that a round makes, by the ends of the files' names."""
+    """Notes the calls of a round, by the ends of the files' names."""
 
     kernel_syncs = False
 
@@ -51,7 +51,7 @@ class NotedFiles(Files):
 
 
 def noted(tmp_path, *batches):
-    """A log of one sealed segment for each batch, and its files."""
+    """Returns a log with one sealed segment for each batch, and its files."""
     files = NotedFiles()
     log = opened(tmp_path, files=files)
     for pairs in batches:
@@ -64,7 +64,9 @@ A, B, C = (b"a", b"1"), (b"b", b"1"), (b"c", b"1")
 
 
 def test_segment_is_cleaned_by_calls_in_order(tmp_path):
-    """Leftovers of an earlier round go first; new files are durable; the new segment is as old as its newest source."""
+    """Leftovers of an earlier round are removed first; new files are durable; the new segment has the age of its newest
+    source.
+    """
     log, files = noted(tmp_path, [A], [B])
     for segment, seconds in zip(log.sealed_segments, (9, 5), strict=True):
         os.utime(segment.path(".log"), (seconds, seconds))
@@ -107,7 +109,7 @@ def test_abort_index_is_created_and_synced(tmp_path):
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.SNAPPY])
 def test_full_map_ends_before_batch_that_overflows(tmp_path, codec):
-    """Compressed batches are examined alone, others together."""
+    """Compressed batches are examined separately, the rest together."""
     log = opened(tmp_path)
     for pairs in ([A], [B], [C, (b"d", b"1")], [(b"e", b"1")]):
         put(log, *pairs, compression=codec)
@@ -168,7 +170,7 @@ def test_segments_are_grouped_by_own_file_sizes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_batch_with_wrong_crc_is_reported_by_position(tmp_path, number, monkeypatch):
-    """In the first block, or in a later one."""
+    """The batch is in the first block, or in a later one."""
     log = opened(tmp_path)
     for pair in (A, B, C):
         put(log, pair)
@@ -196,7 +198,7 @@ def test_partial_batch_is_reported_by_position(tmp_path, is_cut):
     if is_cut:
         path.write_bytes(data[:-1])
     else:
-        data[half + 16] = 9  # no magic that there is
+        data[half + 16] = 9  # an unknown magic
         path.write_bytes(data)
     with pytest.raises(Uncleanable, match=f": no whole batch at position {half}$"):
         round_.build_map()
@@ -226,7 +228,7 @@ def test_round_ends_at_next_segment_despite_gap(tmp_path):
 
 
 def stored(log, data, *, count=None):
-    """With a right CRC, whatever else is wrong; `count`: of its header."""
+    """Stores a batch with a right CRC, whatever else is wrong; `count` is the one in its header."""
     data = bytearray(data)
     if count is not None:
         data[57:61] = count.to_bytes(4, "big")

@@ -1,4 +1,6 @@
-"""The map of a round's keys, compiled and interpreted, beside a dictionary; its digests beside another SipHash."""
+"""The map of a round's keys, compiled and interpreted, compared with a dictionary; its digests, with another
+SipHash.
+"""
 
 import struct
 
@@ -19,7 +21,7 @@ MASK = (1 << 64) - 1
 
 
 def siphash(key, data):
-    """SipHash-2-4 with 128 bits of output, as its authors write it."""
+    """Returns SipHash-2-4 with 128 bits of output, as its authors define it."""
     k0, k1 = struct.unpack("<QQ", key)
     v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D ^ 0xEE]
     v += [k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
@@ -122,7 +124,7 @@ def test_map_keeps_newest_offsets_and_marks_survivors(
 
 
 def mark(newest, key, value, offset, fate, latest):
-    """0 goes, 1 a value that stays, 2 a tombstone that stays."""
+    """Returns how a key's record counts: 0 is removed, 1 is a value that stays, 2 a tombstone that stays."""
     stays = 2 if value is None else 1
     if fate == 2 or offset > latest:
         return stays

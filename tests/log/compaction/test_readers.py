@@ -1,4 +1,4 @@
-"""Segments leave the log between two steps of a reader: it returns the right answer or raises."""
+"""Segments are removed between two steps of a reader: it returns the right answer or raises."""
 
 import shutil
 
@@ -21,7 +21,7 @@ def expire(log):
 
 
 def aborted_log(tmp_path):
-    """Two segments of aborted transactions, reopened so that no index is in memory."""
+    """Returns two segments of aborted transactions, reopened so that no index is in memory."""
     log = opened(tmp_path)
     for sequence in range(SEGMENTS):
         for producer in range(ABORTS):
@@ -35,13 +35,13 @@ def aborted_log(tmp_path):
 
 
 def copied(log, path):
-    """Its twin at `path`, of which nothing is in memory."""
+    """Returns a copy at `path`, of which nothing is in memory."""
     shutil.copytree(log.directory, path / log.directory.name)
     return opened(path, clean=True)
 
 
 def finish(steps):
-    """The return value of a generator of steps, and the number of its steps."""
+    """Returns the result of a generator of steps, and the number of its steps."""
     count = 0
     while True:
         try:
@@ -53,7 +53,7 @@ def finish(steps):
 
 @pytest.mark.parametrize("remove", [compact, expire])
 def test_segment_removed_during_abort_listing_fails_it(tmp_path, remove):
-    """A reader has the records of the segment open: without their aborts they would look committed."""
+    """A reader has the segment's records open: without their aborts they would look committed."""
     whole = aborted_log(tmp_path)
     listed, count = finish(whole.find_aborted(0, 1000))
     assert len(listed) == SEGMENTS * ABORTS
@@ -83,7 +83,7 @@ NEWEST_MS = 9000
 
 
 def timed_log(tmp_path):
-    """Segments that compaction merges, after reopening; the newest record is in the second."""
+    """Returns segments that compaction merges, after reopening; the newest record is in the second."""
     log = opened(tmp_path)
     for key, timestamp_ms in ((b"a", 5000), (b"b", NEWEST_MS), (b"c", 6000)):
         append(log, build_batch([NewRecord(key, b"v", timestamp_ms)]))
@@ -94,7 +94,7 @@ def timed_log(tmp_path):
 
 
 def newest_in_steps(log, by_time, meanwhile=None, before=0):
-    """The result of a lookup and the number of its steps; `meanwhile` happens after `before` of them."""
+    """Returns the result of a look-up and the number of its steps; `meanwhile` runs after `before` of them."""
     lookup = log.look_up_timestamp(NEWEST_MS) if by_time else log.look_up_max_timestamp()
     found, count = None, 0
     while True:

@@ -1,4 +1,4 @@
-"""Retention of a batch and of its records: one row for each reason, including the lowest producer id."""
+"""Retention of a batch and of its records, one row for each reason, including the lowest producer id."""
 
 import pytest
 
@@ -54,7 +54,7 @@ BY_KEY, WITHOUT, ALL, NONE = (
     Fate.KEEP_ALL,
     Fate.DROP_ALL,
 )
-# the batch, the last records of producers, aborted transactions (producer, first, last), the verdict
+# the batch, the last records of producers, aborted transactions (producer, first, last), the expected result
 VERDICTS = [
     (data(), {}, (), (BY_KEY, False, False)),
     (data(horizon=NOW + 1), {}, (), (BY_KEY, False, False)),
@@ -95,7 +95,7 @@ def test_each_batch_has_the_fate_of_its_reason():
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("horizon", [None, NOW])
 def test_marker_stays_while_its_transaction_has_batches(commit, horizon):
-    """And the next one of the same producer, which has none, does not."""
+    """The same producer's next marker does not stay: its transaction has no batches."""
     transactions = aborts() if commit else aborts((7, 3, 4), (7, 5, 5))
     rules = retention()
     rules.verdict(data(3, 1, 7, transactional=True), transactions)

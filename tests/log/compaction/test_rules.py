@@ -1,4 +1,4 @@
-"""Kafka's rules of compaction, one by one."""
+"""Kafka's rules of compaction, one per test."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ CONFIG = LogConfig(
 
 
 def put(log, *pairs, **fields):
-    """A batch of (key, value) pairs."""
+    """Appends a batch of (key, value) pairs."""
     records = [NewRecord(key, value, 5000 + i) for i, (key, value) in enumerate(pairs)]
     append(log, build_batch(records, **fields))
 
@@ -57,7 +57,7 @@ def sealed(log):
 
 
 def shape(log):
-    """(first offset, last offset, records) of each batch."""
+    """Returns (first offset, last offset, records) of each batch."""
     return [(view.base_offset, view.last_offset, view.count) for view in views_of(log)]
 
 
@@ -83,7 +83,7 @@ def test_tombstone_gets_a_horizon_and_expires_after_it(tmp_path):
 
 
 def test_markers_outlive_their_data_by_tombstone_retention(tmp_path):
-    """T9; the user's key is that of a commit marker (KAFKA-14055)."""
+    """T9; the user's key equals that of a commit marker (KAFKA-14055)."""
     log = opened(tmp_path)
     put(
         log,
@@ -125,7 +125,7 @@ def test_markers_outlive_their_data_by_tombstone_retention(tmp_path):
 
 
 def test_aborted_data_stays_aborted_when_partly_cleaned(tmp_path):
-    """T8 (KAFKA-13727): the first part of a transaction was cleaned and the rest then counted as committed."""
+    """T8 (KAFKA-13727): once the first part of a transaction had been cleaned, the rest counted as committed."""
     log = opened(tmp_path, replace(CONFIG, segment_bytes=400))
     for number in range(6):
         fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": number}
@@ -169,7 +169,7 @@ def test_last_batch_of_producer_remains_as_header(tmp_path):
 
 
 def test_producer_epoch_survives_emptying_of_last_marker(tmp_path):
-    """I3: a replica with only this log fences the producer's earlier epochs by it."""
+    """I3: a replica with only this log fences the producer's earlier epochs."""
     log = opened(tmp_path)
     put(log, (b"a", b"1"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     mark(log, 1, commit=True, epoch=1)
@@ -323,7 +323,7 @@ def test_merged_segments_and_a_full_map(tmp_path):
 
 
 def test_compacted_segment_is_as_old_as_newest_source(tmp_path):
-    """Records without timestamps expire by when their segment was written (`Cleaner.cleanSegments`)."""
+    """Records without timestamps expire by the time at which their segment was written (`Cleaner.cleanSegments`)."""
     log = opened(tmp_path)
     for number in range(3):
         append(log, build_batch([NewRecord(b"%d" % number, b"v", -1)]))
@@ -349,7 +349,7 @@ def test_digests_are_siphash(size):
 
 
 def build(tmp_path, files):
-    """A log of three segments with an aborted transaction, cleaned but not swapped."""
+    """Returns a log of three segments with an aborted transaction, cleaned but not swapped."""
     config = replace(CONFIG, segment_bytes=100_000)
     log = opened(tmp_path, config, files=files)
     for number in range(3):
@@ -377,9 +377,7 @@ def visible(log):
 
 @pytest.mark.parametrize("loses_power", [False, True])
 def test_crash_leaves_either_old_or_new_segments(tmp_path, loses_power):
-    """Read_committed readers see the same last values before and after, and get the same aborts; no files are left
-    over.
-    """
+    """read_committed readers see the same last values and the same aborts before and after; no files are left over."""
     outcomes = set()
     for operation in range(200):
         files = FaultyFiles()
@@ -414,7 +412,7 @@ def obvious_pairs(records, log):
 
 
 def stop_after(files, count):
-    """After `count` renames, unlinks and writes every further call fails: the process has died."""
+    """Makes every call after `count` renames, unlinks and writes fail, as when the process dies."""
     left = [count]
     gone = []
 
@@ -434,7 +432,7 @@ def stop_after(files, count):
 
 
 def test_records_without_timestamps_have_their_files_age(tmp_path):
-    """Producers of Kafka 0.9, and those that send -1."""
+    """Producers of Kafka 0.9 write them, and those that send -1."""
     log = opened(tmp_path, replace(CONFIG, min_compaction_lag_ms=60_000))
     append(log, build_batch([NewRecord(b"a", b"1", -1), NewRecord(b"a", b"2", -1)]))
     written_ms = 1_000_000
@@ -446,7 +444,7 @@ def test_records_without_timestamps_have_their_files_age(tmp_path):
 
 
 def test_files_of_failed_round_are_removed(tmp_path):
-    """The log is not cleaned again, so that nothing else would remove them before the next start."""
+    """The log is not cleaned again, so nothing else would remove them before the next start."""
     log = opened(tmp_path)
     for key in (b"a", b"b"):
         put(log, (key, b"1"))

@@ -1,7 +1,8 @@
 """Crashes lives of a log at every file operation: `python -m tests.log.crash [--seeds N] [--start S] [--prefixes
 all|sample] [--mutants]`.
 
-Prints what was tried. Exit status 1 when something was lost, changed or invented, or a planted bug went unnoticed.
+Prints the number of attempts. The exit status is 1 if a record was lost, changed or invented, or a planted bug went
+unnoticed.
 """
 
 from __future__ import annotations

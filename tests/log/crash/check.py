@@ -1,4 +1,4 @@
-"""Whether a log recovered after a crash is a permitted one: compared with a naive replay of its batches."""
+"""Whether a log that was recovered after a crash is permitted, compared with a naive replay of its batches."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Naive:
 
 
 def place_on_disk(tree: Tree, root: Path, target: Path) -> None:
-    """The tree, which was below `root`, below `target`, and nothing else."""
+    """Writes the tree, which was below `root`, below `target`, and nothing else."""
     shutil.rmtree(target, ignore_errors=True)
     source = str(root)
     moved = {
@@ -94,7 +94,7 @@ def place_on_disk(tree: Tree, root: Path, target: Path) -> None:
 
 
 def content_of(root: Path) -> dict[str, bytes]:
-    """All files but indexes, which are completed when they are needed."""
+    """Returns all files except indexes, which are completed when they are needed."""
     return {
         os.path.join(folder, name): Path(folder, name).read_bytes()
         for folder, _, names in os.walk(root)
@@ -104,9 +104,9 @@ def content_of(root: Path) -> dict[str, bytes]:
 
 
 def check_tree(life: Life, step: Step, tree: Tree, scratch: Path, prng: Random) -> int:
-    """Recovers what a crash in `step` left, and judges it; gives how many states were tried."""
+    """Recovers what a crash in `step` left, and judges it; returns how many states were tried."""
     place_on_disk(tree, life.root, scratch)
-    dice = Random(sum(map(len, tree)))  # of its own, so that seeds stay what they are
+    dice = Random(sum(map(len, tree)))  # its own random source, so that seeds keep their meaning
     if dice.random() < 0.1:
         _start_with_one_away(life, step, scratch, dice.choice(DIRECTORIES))
     files = FaultyFiles()
@@ -129,7 +129,7 @@ def check_tree(life: Life, step: Step, tree: Tree, scratch: Path, prng: Random) 
 
 
 def _start_with_one_away(life: Life, step: Step, root: Path, unread: str) -> None:
-    """P20: everything acknowledged is served meanwhile, and no later start misses anything."""
+    """P20: all acknowledged records are served meanwhile, and no later start misses any."""
     config = replace(life.config, compacts=False, deletes=True)
     directories = open_directories(root, FaultyFiles(), unread)
     try:
@@ -160,7 +160,7 @@ def _recovered(life: Life, step: Step, root: Path, files: FaultyFiles) -> list[B
 
 
 def required(step: Step) -> list[Batch]:
-    """Batches acknowledged before the step and not removed by it."""
+    """Returns the batches that were acknowledged before the step and not removed by it."""
     after = {batch.place for batch in step.after.batches}
     acked = min(step.before.acked_offset, step.after.acked_offset)
     start = max(step.before.start_offset, step.after.start_offset)
@@ -217,7 +217,7 @@ def _judge_state(life: Life, step: Step, log: PartitionLog, batches: list[Batch]
 
 
 def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
-    """Records deleted below `first` may reappear after a crash; a producer of only those may be forgotten."""
+    """Records deleted below `first` may reappear after a crash; a producer that has only those may be forgotten."""
     producers = dict(log.producers.entries())
     for producer, facts in naive.producers.items():
         entry = producers.get(producer)
@@ -258,7 +258,7 @@ def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
 
 
 def _judge_compacted_aborts(log: PartitionLog, naive: Naive, after: State) -> None:
-    """Aborted transactions that survive a round stay known as long as their markers, before and after it."""
+    """Aborted transactions that survive a round are known as long as their markers, before and after it."""
     found = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
     first_offsets = {(a.producer_id, a.last_offset): a.first_offset for a in found}
     for producer, first, last in naive.aborted:

@@ -1,5 +1,5 @@
-"""One log, damaged at every byte of its last batches: above the recovery point the damage is cut off, below it nothing
-gets shorter (mD1).
+"""One log, damaged at every byte of its last batches: above the recovery point it is truncated at the damage, below it
+no file gets shorter (mD1).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 CONFIG = LogConfig(index_interval_bytes=200, retention_ms=-1)
 BATCHES = 12
-DAMAGED = 3  # batches damaged on either side of the recovery point
+DAMAGED = 3  # damaged batches on either side of the recovery point
 
 
 class Damage(NamedTuple):
@@ -63,7 +63,7 @@ def damages(data: bytes, start: int, end: int, stride: int) -> Iterator[Damage]:
 
 
 def try_damages(root: Path, *, stride: int = 1) -> tuple[Counter[str], list[str]]:
-    """How many of which kind were tried, and what went wrong."""
+    """Returns how many were tried of which kind, and what went wrong."""
     tried: Counter[str] = Counter()
     failures = []
     subject = make_subject(root)
@@ -117,10 +117,10 @@ def _judge_opened(
     found = read_batches(log)
     if damage.kind == "flip" and first < len(positions):
         within = damage.position - positions[first]
-        if within < 8 or 12 <= within < 16:  # base offset and leader epoch are not under the CRC
+        if within < 8 or 12 <= within < 16:  # the CRC does not cover base offset and leader epoch
             found = found[:first]
     if damage.kind in ("stale block", "repeated block", "cut", "zeros"):
-        # the bytes may happen to be those that were there
+        # the new bytes may happen to equal the old ones
         expected = [
             b
             for n, b in enumerate(subject.batches)

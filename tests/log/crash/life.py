@@ -1,8 +1,7 @@
-"""The life of one partition in two log directories, step by step at random, and what is known to be true after each
-step.
+"""The life of one partition in two log directories, step by step at random, and what must be true after each step.
 
-A life is a function of its seed. Every file operation is recorded, so that `tests.log.crash.check` can say of each
-moment what a crash then must leave: what was acked (flushed and reported) before the step in which it falls.
+A life is a function of its seed. Every file operation is recorded, so that `tests.log.crash.check` knows for each
+moment what must survive a crash: what was acked (flushed and reported) before the step in which the crash falls.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ PRODUCERS = 3
 
 
 class Batch(NamedTuple):
-    """A batch with its bytes; two are the same place of the same history when `place` is the same."""
+    """A batch with its bytes; two batches with the same `place` are the same place in the same history."""
 
     base_offset: int
     last_offset: int
@@ -57,7 +56,7 @@ class Batch(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Compaction keeps it."""
+        """Compaction preserves it."""
         return self.base_offset, self.last_offset, self.leader_epoch
 
 
@@ -70,11 +69,11 @@ def batches_of(data: bytes | bytearray | memoryview) -> list[Batch]:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`acked_offset`: everything below it was reported as durable. The first of `batches` may reach below
+    """`acked_offset`: everything below it was reported as durable. The first of `batches` may begin below
     `start_offset`.
 
     `aborts` are those (producer id, offset of the marker) that a compaction left in the transaction index: their data
-    is gone, so nothing would find them again.
+    is gone, so they cannot be found again.
     """
 
     batches: tuple[Batch, ...] = ()
@@ -91,12 +90,12 @@ class Step(NamedTuple):
     end: int
     before: State
     after: State
-    # The least that the log has called durable meanwhile, though there may be no batch.
+    # The least offset that the log has reported as durable meanwhile, even if no batch is there.
     durable_end: int
 
 
 def config_of(seed: int) -> LogConfig:
-    """Every third life is of a compacted topic."""
+    """Returns a config; every third life has a compacted topic."""
     prng = random.Random(seed)
     compacts = seed % 3 == 2
     return LogConfig(
@@ -118,7 +117,7 @@ def format_directories(root: Path) -> None:
 
 
 def open_directories(root: Path, files: FaultyFiles, unread: str = "") -> LogDirectories:
-    """As a broker does at its start, which cannot read the directory `unread`."""
+    """Opens directories as a broker does at its start; it cannot read the directory `unread`."""
     opened = [LogDirectory(root / name, files=files) for name in DIRECTORIES if name != unread]
     failed = {root / unread: "gone"} if unread else {}
     directories = LogDirectories(opened, failed_at_start=failed)
@@ -132,8 +131,8 @@ def open_directories(root: Path, files: FaultyFiles, unread: str = "") -> LogDir
 
 
 class Life:
-    """`steps` and `files.recording` are the outcome; `written` are all batches that ever were, `follows` which came
-    after which.
+    """`steps` and `files.recording` are the outcome; `written` are all batches ever written, `follows` has each batch
+    with its predecessor.
     """
 
     def __init__(self, root: Path, seed: int) -> None:
@@ -147,7 +146,7 @@ class Life:
         self.written: set[Batch] = set()
         self.follows: set[tuple[Batch | None, Batch]] = set()
         self.state = State()
-        # The last batch before the log's start, where retention or a deletion took all.
+        # The last batch before the log's start, if retention or a deletion removed all.
         self._deleted: Batch | None = None
         self._prng = random.Random(seed)
         self._clock_ms = 1_000_000
@@ -186,13 +185,13 @@ class Life:
         log._flushing.lower = lower_and_note  # type: ignore[method-assign]
         return log
 
-    # Notes
+    # Bookkeeping
 
     def _note_appended(self, data: bytes | bytearray | memoryview) -> None:
         new = batches_of(data)
         last = self.state.batches[-1] if self.state.batches else None
         if last is None and self._deleted is not None:
-            self.follows.add((self._deleted, new[0]))  # if a crash brings it back
+            self.follows.add((self._deleted, new[0]))  # if a crash restores it
         for batch in new:
             self.written.add(batch)
             self.follows.add((last, batch))
@@ -279,7 +278,7 @@ class Life:
         self._note_flushed(self.log.flush())
 
     def pause(self) -> None:
-        """Writes nothing for a while: everything is flushed and noted, and a segment may expire."""
+        """Lets time pass without writes: everything is flushed and noted, and a segment may expire."""
         self.flush()
         self.checkpoint()
         if self._prng.random() < 0.5:
@@ -291,20 +290,20 @@ class Life:
         if self._prng.random() < 0.3:
             self.log.roll(self._clock_ms)
         if self._prng.random() < 0.5:
-            self.checkpoint()  # the timer's, which does not wait for flushes
+            self.checkpoint()  # by the timer, which does not wait for flushes
         flush.run()
         self._note_flushed(self.log.finish_flush(flush))
 
-    # Shortening
+    # Removal of records
 
     def truncate(self) -> None:
         end = self.log.log_end_offset
         offset = self._prng.randint(max(self.log.log_start_offset, end - 25), end)
         self._shorten(lambda: self.log.truncate_to(offset))
         match self._prng.randrange(3):
-            case 0:  # a segment's time comes at any moment
+            case 0:  # a segment may expire at any moment
                 self.roll()
-            case 1:  # another leader's records take the place of what went
+            case 1:  # another leader's records replace the removed ones
                 self.follow()
                 self.pause()
 
@@ -327,7 +326,7 @@ class Life:
             acked_offset=min(self.state.acked_offset, end),
             aborts=frozenset(a for a in self.state.aborts if kept and a[1] < end),
         )
-        self._epoch += 1  # what comes next is another leader's
+        self._epoch += 1  # later batches come from another leader
         self._open_transactions = open_transactions(kept)
 
     def delete_records(self) -> None:
@@ -344,7 +343,7 @@ class Life:
         self._change(batches=kept, start_offset=self.log.log_start_offset)
 
     def compact(self) -> None:
-        """Compacts sealed, decided and flushed data; often that is everything, otherwise mostly nothing."""
+        """Compacts sealed, decided and flushed records; often these are all records, otherwise almost none."""
         if self._prng.random() < 0.5:
             while self._open_transactions:
                 self.mark()
@@ -377,7 +376,9 @@ class Life:
         directory.offsets.write(directory.offsets.collect_cleaned({KEY: end_offset}))
 
     def _note_half_replaced(self, replaced: list[Segment], cleaned: Segment) -> None:
-        """A crash may leave those that begin behind all that the cleaned one has: they are cleaned some other time."""
+        """Notes segments that a crash may leave: they begin beyond the records of the cleaned one, and are cleaned
+        another time.
+        """
         batches = self._content_of(cleaned)
         for left in replaced:
             if batches and left.base_offset > batches[-1].last_offset:
@@ -387,7 +388,7 @@ class Life:
         return batches_of(self.files.pread(segment.file, segment.size, 0))
 
     def _note_content(self) -> None:
-        """After a compaction: whatever is in the log now."""
+        """Notes the log's content after a compaction."""
         log = self.log
         batches = [
             batch
@@ -395,7 +396,7 @@ class Life:
             if segment.exists
             for batch in self._content_of(segment)
         ]
-        self.written.update(batches)  # those below the start too, which a crash may bring back
+        self.written.update(batches)  # including those below the start, which a crash may restore
         self.follows.update(zip([None, *batches], batches, strict=False))
         start = log.log_start_offset
         self._change(batches=tuple(batch for batch in batches if batch.last_offset >= start))
@@ -411,7 +412,7 @@ class Life:
             directory.purge()
 
     def stop(self) -> None:
-        """Clean, the files synced one by one or all at once."""
+        """Stops cleanly; the files are synced one by one or all at once."""
         many = closing.SYNCS_MAX
         closing.SYNCS_MAX = self._prng.choice([0, many])
         self.directories.close(broker_epoch=3, high_watermarks={KEY: self.log.flushed_offset})
@@ -420,7 +421,7 @@ class Life:
         self._start()
 
     def kill(self) -> None:
-        """The process ends at once; what it wrote is in the page cache."""
+        """Ends the process abruptly; what it wrote is in the page cache."""
         self.directories.close(broker_epoch=None, high_watermarks={})
         self._start()
 
@@ -445,7 +446,7 @@ class Life:
             copy.append_as_follower(memoryview(data))
             align(source, copy)
             if self._prng.random() < 0.04:
-                copy.close(clean=False)  # given up, or left for the next process
+                copy.close(clean=False)  # cancelled, or left to the next process
                 if self._prng.random() < 0.5:
                     target.futures.drop(KEY)
                 else:
@@ -458,12 +459,12 @@ class Life:
         current.hand_over(KEY)
         self._note_flushed(copy.flushed_offset)
         self.log = self._open()
-        # A copy that was begun before a crash may know of a deletion that the source has forgotten.
+        # A copy that was begun before a crash may have a deletion that the source has lost.
         self._change(start_offset=self.log.log_start_offset, aborts=frozenset())
         self._note_content()
 
 
-# How often each step is taken.
+# Relative frequency of each step.
 WEIGHTS = {
     "lead": 10, "follow": 5, "mark": 6, "flush": 4, "pause": 3, "flush_while_appending": 2, "roll": 1,
     "truncate": 3, "empty": 1, "delete_records": 2, "checkpoint": 4, "purge": 1, "stop": 1, "kill": 2, "move": 1,
@@ -472,7 +473,7 @@ COMPACTED_WEIGHTS = {"compact": 5}
 
 
 def read_batches(log: PartitionLog) -> list[Batch]:
-    """Everything from the log's start to its end, by consecutive reads."""
+    """Returns everything from the log's start to its end, by consecutive reads."""
     offset, found = log.log_start_offset, []
     while offset < log.log_end_offset:
         data = log.read_bytes(offset, 1 << 20, upto_offset=log.log_end_offset)
@@ -484,7 +485,7 @@ def read_batches(log: PartitionLog) -> list[Batch]:
 
 
 def open_transactions(batches: Sequence[Batch]) -> set[int]:
-    """By producer id, of those that all `batches` up to a log's end leave open."""
+    """Returns, by producer id, the transactions that `batches`, all up to a log's end, leave open."""
     found = set()
     for view in views_of(batches):
         if view.is_control:

@@ -1,6 +1,5 @@
-"""Planted bugs: each must be found by some life or damage, or the crash tests are not worth their time.
-
-A mutant is a function whose text is changed in one place. Most are real bugs, of this project or of Apache Kafka.
+"""Planted bugs: each must be found by some life or damage, otherwise the crash tests are not worth their time. A mutant
+is a function whose text is changed in one place. Most are real bugs, of this project or of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from trimaran.log.segments import recovery
 from trimaran.log.segments.segments import Segments
 from trimaran.log.segments.transaction_index import TransactionIndex
 
-SEEDS = 60  # lives tried until one notices
+SEEDS = 60  # lives tried until one finds the bug
 SHARE = 0.12
 STRIDE = 7
 
@@ -112,13 +111,13 @@ MUTANTS = [
 
 
 def hunt(root: Path) -> Iterator[tuple[str, str | None]]:
-    """Each mutant, and what it was found by."""
+    """Returns each mutant, and what found it."""
     for number, mutant in enumerate(MUTANTS):
         yield mutant.what, find(mutant, root / f"mutant-{number}")
 
 
 def find(mutant: Mutant, root: Path, *, seeds: int = SEEDS) -> str | None:
-    """The life or damage that found the mutant."""
+    """Returns the life or damage that found the mutant."""
     root.mkdir()
     with mutant.planted():
         try:

@@ -30,7 +30,7 @@ class Tally:
 def crash_life(
     life: Life, scratch: Path, tally: Tally, prng: Random, *, share: float, enough: int
 ) -> None:
-    """A crash after each of the life's operations, or a random `share` of them; two styles each. Ends with `enough`
+    """Crashes after each of the life's operations, or a random `share` of them, in two styles each. Ends after `enough`
     failures.
     """
     disk = Disk(life.files.recording)
@@ -65,7 +65,7 @@ def crash_life(
 def run_seed(
     seed: int, scratch: Path, tally: Tally, *, share: float = 1.0, enough: int = 1000
 ) -> None:
-    """One life below the empty directory `scratch`."""
+    """Runs one life below the empty directory `scratch`."""
     home = scratch / f"life-{seed}"
     home.mkdir(parents=True)
     life = Life(home, seed).run(STEPS)

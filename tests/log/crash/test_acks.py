@@ -42,7 +42,7 @@ def make_logs(root, files, health):
 
 
 def durable_bytes(files, log):
-    """All segments of the log that a power loss would leave now."""
+    """Returns all segments of the log as a power loss would leave them now."""
     tree = files.disk.after(Style.LOST, Random(0))
     inside = str(log.directory) + "/"
     return b"".join(
@@ -53,7 +53,7 @@ def durable_bytes(files, log):
 
 
 class RecordedSyncs(HeldSyncs):
-    """Syncs at once and reports it some turns later."""
+    """Syncs immediately and reports it some turns later."""
 
     def __init__(self, files):
         super().__init__()
@@ -119,7 +119,7 @@ async def test_acks_follow_and_share_the_flush(tmp_path, nursery, by_kernel):
         running.cancel_scope.cancel()
     assert len(acked) == WRITERS * APPENDS
     assert not by_kernel or len(kernel.submitted) > PARTITIONS
-    # Per log, callbacks are registered by appends before the next flush or by those that share the one after it.
+    # For each log, callbacks are registered by appends before the next flush or by those that share the one after it.
     assert commit.flushes <= PARTITIONS * (2 * APPENDS + 1), "those who wait share a flush"
     assert all(len(log.segment_base_offsets) > 2 for log in logs)
 

@@ -1,4 +1,4 @@
-"""A crash at file operations of random lives, and damage of the last bytes: a share of what `python -m tests.log.crash`
+"""Crashes at file operations of random lives, and damage of the last bytes: a share of what `python -m tests.log.crash`
 does.
 """
 
@@ -79,7 +79,7 @@ def torn_of(files, seed):
 
 
 def test_undone_truncation_drops_old_batches_behind_new_ones(tmp_path):
-    """The new batch has reached the disk, the truncation before it has not: the complete truncated data follows it."""
+    """The new batch has reached the disk, the truncation before it has not: complete truncated batches follow it."""
     log = open_log(tmp_path / "t-0")
     for _ in range(3):
         append(log, 1, epoch=3)
@@ -98,7 +98,7 @@ def test_undone_truncation_drops_old_batches_behind_new_ones(tmp_path):
 
 
 def test_start_of_new_log_is_durable_when_reported(tmp_path):
-    """The leader tells a follower to begin at 1000. A power loss undoes that until its directory is durable."""
+    """The leader tells a follower to begin at 1000, which a power loss undoes until the directory is durable."""
     files = FaultyFiles()
     files.watch(tmp_path)
     files.mkdir(tmp_path / "t-0")
@@ -115,14 +115,14 @@ def test_start_of_new_log_is_durable_when_reported(tmp_path):
 
 
 def left_after_power_loss(files):
-    """Everything that may be lost is lost."""
+    """Loses everything that may be lost."""
     tree = files.disk.after(Style.LOST, Random(0))
     return {path.rpartition("/")[2] for path, content in tree.items() if content is not None}
 
 
 def test_compacted_gaps_survive_change_of_cleanup_policy(tmp_path):
-    """Below the recovery point a gap between segments is compaction's; above it something is lost, whatever the topic
-    is now.
+    """Below the recovery point a gap between segments is compaction's; above it records are lost, whatever the topic's
+    present policy.
     """
     log = open_log(tmp_path / "t-0")
     fill(log, 40)
@@ -160,7 +160,7 @@ def test_recovery_reads_only_above_recovery_point(tmp_path):
     opened = open_log(log.directory, config, recovery_point=point, files=files)
     assert opened.log_end_offset == end
     assert opened.size_bytes > 600_000
-    blocks = 64 * 1024  # headers and CRCs come with blocks, and of the segment an index is checked
+    blocks = 64 * 1024  # headers and CRCs come with blocks, and an index of the segment is checked
     assert files.bytes_read < 4 * unflushed + 4 * blocks, files.bytes_read
 
 
@@ -173,16 +173,16 @@ def test_an_unused_partition_is_not_opened(tmp_path):
     files = FaultyFiles()
     again = LogDirectory(tmp_path / "d0", files=files)
     assert len(again.partitions()) == 30
-    few = (
-        10  # the lock, the identity, the marker, the checkpoints: however many partitions there are
-    )
+    few = 10  # the lock, the identity, the clean shutdown file, the checkpoints: however many partitions there are
     assert files.calls["open"] + files.calls["read_bytes"] < few
     assert files.calls["list_directory"] == 1
     again.close(broker_epoch=None)
 
 
 def test_recovered_log_is_durable_after_first_flush(tmp_path):
-    """Killed before it flushed; what the next process flushes must not lose its names to a power loss later."""
+    """It was killed before it flushed; files that the next process flushes must not lose their names in a later power
+    loss.
+    """
     format_directories(tmp_path)
     files = FaultyFiles()
     files.watch(tmp_path)
@@ -207,7 +207,7 @@ def test_recovered_log_is_durable_after_first_flush(tmp_path):
 
 
 def test_copy_begins_inside_batch_where_source_starts(tmp_path):
-    """After DeleteRecords in the middle of a batch a new follower is sent the whole batch."""
+    """After DeleteRecords in the middle of a batch a new follower receives the whole batch."""
     source = open_log(tmp_path / "a-0")
     for _ in range(3):
         append(source, 4, epoch=2)
@@ -261,7 +261,7 @@ def test_a_truncated_abort_does_not_come_back(tmp_path, is_killed):
 
 
 def test_compacted_log_cut_in_gap_ends_at_batch(tmp_path):
-    """Else a recovery would find fewer offsets than were flushed, and take it for a loss."""
+    """Otherwise a recovery would find fewer offsets than were flushed, and report a loss."""
     log = opened(tmp_path)
     for key in b"aabab":
         put(log, (bytes([key]), b"v"))
@@ -296,7 +296,9 @@ def test_a_zeroed_entry_is_no_abort(tmp_path):
 
 @pytest.mark.slow
 def test_interrupted_compaction_leaves_old_or_new_segments(tmp_path):
-    """At every operation of it, with and without power: the same aborts, and what was durable before is."""
+    """It is interrupted at every operation, with and without power loss: the aborts are the same, and durable records
+    stay.
+    """
     files, home = FaultyFiles(), tmp_path / "life"
     home.mkdir()
     files.watch(home)
@@ -322,7 +324,7 @@ def test_interrupted_compaction_leaves_old_or_new_segments(tmp_path):
 
 
 def test_restored_start_may_lie_behind_remaining_segments(tmp_path):
-    """P10: a deletion was noted in the epochs' file and not in the checkpoint; no segment had gone yet."""
+    """P10: a deletion was noted in the epochs' file and not in the checkpoint; no segment was removed yet."""
     log = fill(open_log(tmp_path / "t-0"), 100)
     earlier, later = log.segment_base_offsets[2], log.segment_base_offsets[4]
     log.flush()

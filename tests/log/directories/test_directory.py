@@ -1,4 +1,4 @@
-"""The log directory: lock, identity, clean shutdown, checkpoints, creation and deletion, laziness."""
+"""The log directory: lock, identity, clean shutdown, checkpoints, creation and deletion, lazy opening."""
 
 import errno
 import os
@@ -239,7 +239,7 @@ def test_any_content_of_deleted_partition_is_removed(path):
 
 
 def test_foreign_name_with_delete_suffix_is_kept(path):
-    """Kafka refuses to start with it; here it is left as it is."""
+    """Kafka refuses to start with it; here it is not changed."""
     (path / "backup-delete").mkdir()
     (path / "backup-delete" / "all.tar").write_text("dear")
     (path / "notes-delete").write_text("dear")
@@ -264,7 +264,7 @@ def test_the_longest_topic_name_can_be_deleted(path):
 
 @pytest.mark.parametrize("text", [None, b"", b"version: 0\n", bytes(60)])
 def test_directory_without_finished_creation_is_a_stray(path, text):
-    """KAFKA-16814: nothing was flushed there, as that syncs the topic id."""
+    """KAFKA-16814: no record was flushed there, because a flush syncs the topic id."""
     directory = LogDirectory(path)
     append(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL))
     directory.close(broker_epoch=None)
@@ -292,7 +292,9 @@ KAFKAS = b"version: 0\ntopic_id: ZGVmZ2hpamtsbW5vcHFyc"  # and its last characte
     ],
 )
 def test_log_with_damaged_topic_id_matches_no_topic(path, text):
-    """Neither to the topic, nor to another one: it is not put aside, and the file and what to do are named."""
+    """It belongs neither to the topic nor to another one: it is not put aside, and the error names the file and the
+    remedy.
+    """
     directory = LogDirectory(path)
     fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=1)
@@ -345,7 +347,7 @@ def test_unreadable_small_file_leaves_disk_online(path, error):
 
 @pytest.mark.parametrize("nth", range(1, 8))
 def test_disk_error_under_small_file_takes_directory_offline(path, nth):
-    """`nth`: meta.properties, the marker, five checkpoints."""
+    """`nth`: meta.properties, the clean shutdown file, five checkpoints."""
     fill_and_close(path)
     files = FaultyFiles()
     files.fail_at("read_bytes", nth)
@@ -368,7 +370,7 @@ def fill_and_close(path):
 
 
 def test_clean_marker_that_cannot_be_removed_is_ignored(path):
-    """After the next crash it would be there still."""
+    """It would still be there after the next crash."""
     fill_and_close(path)
     files = FaultyFiles()
     files.fail_at("unlink", error=errno.EPERM)
@@ -378,7 +380,7 @@ def test_clean_marker_that_cannot_be_removed_is_ignored(path):
 
 
 def test_log_ending_before_its_start_keeps_its_records(path):
-    """A changed digit in the checkpoint would have it emptied."""
+    """A changed digit in the checkpoint would otherwise empty the log."""
     batches = fill_and_close(path)
     starts = (path / LOG_START_OFFSETS).read_bytes()
     (path / LOG_START_OFFSETS).write_bytes(b"0\n1\nt 0 800\n")
@@ -394,7 +396,7 @@ def test_log_ending_before_its_start_keeps_its_records(path):
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, CLEANER_OFFSETS])
 def test_gap_without_cleaner_checkpoint_counts_as_compacted(path, name):
-    """Otherwise everything after it would be truncated."""
+    """Otherwise every batch behind it would be truncated."""
     directory = LogDirectory(path)
     log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 40)
     log.flush()
@@ -439,7 +441,9 @@ def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text, cap
 
 
 def test_log_is_dirty_from_its_cut_after_restart(path):
-    """Appends behind the cut were never compacted: a tombstone would be removed and the value before it reappear."""
+    """Appends behind the truncation were never compacted: a tombstone would be removed and the value before it
+    reappear.
+    """
     directory = LogDirectory(path)
     log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 20)
     log.flush()
@@ -451,7 +455,7 @@ def test_log_is_dirty_from_its_cut_after_restart(path):
 
 
 def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
-    """Else a crash after it would look like lost data, and the replica would be refused for ever."""
+    """Otherwise a crash after it would look like lost data, and the replica would be refused forever."""
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
@@ -475,7 +479,9 @@ def test_lowered_start_is_noted_even_without_synced_records(path):
     directory = LogDirectory(path)
     log = directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
     log.truncate_fully_and_start_at(100)
-    log._flushing.flushed_offset = 3  # as after the start of a log whose records a crash took
+    log._flushing.flushed_offset = (
+        3  # as after the start of a log whose records were lost in a crash
+    )
     directory.save_checkpoints()
     log.truncate_fully_and_start_at(50)
     fill(log, 2).flush()
@@ -486,13 +492,13 @@ def test_lowered_start_is_noted_even_without_synced_records(path):
 
 
 def killed(directory):
-    """Only the files of the directory remain."""
+    """Leaves only the directory's files."""
     directory._lock.release()
     return LogDirectory(directory.path)
 
 
 def deleted_and_made_again(directory):
-    """A log of three durable records in place of a log of ninety."""
+    """Returns a log of three durable records that replaces a log of ninety."""
     log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     log.delete_records_before(60)
     log.flush()
@@ -504,8 +510,8 @@ def deleted_and_made_again(directory):
 
 
 def test_namesake_does_not_inherit_checkpoints_of_deleted_partition(path):
-    """Else a process killed before the next checkpoint would leave a log that ends below what was flushed, and be
-    refused it.
+    """Otherwise a process killed before the next checkpoint would leave a log that ends below the flushed offset, and
+    is refused.
     """
     directory = LogDirectory(path)
     deleted_and_made_again(directory)
@@ -605,7 +611,7 @@ def test_other_things_in_the_directory_are_left_alone(path):
 
 
 def test_old_meta_properties_are_read_and_get_id(path):
-    """Files of ZooKeeper's times (version 0, and no version at all), and of Kafka before 3.7."""
+    """Files of ZooKeeper's times (version 0, or without a version), and of Kafka before 3.7."""
     for text in (
         "version=0\nbroker.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
         "broker.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
@@ -656,14 +662,14 @@ def test_after_crash_only_written_logs_are_checked(path):
 
 
 def killed_with_a_log(path, files):
-    """Nine records in the page cache, none on the disk; the process that wrote them is gone."""
+    """Leaves nine records in the page cache and none on disk, and a dead process."""
     directory = LogDirectory(path, files=files)
     fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=None)
 
 
 def test_clean_stop_syncs_unopened_logs_after_crash(path):
-    """The next process takes all of it for flushed, and tells its leader so (P6)."""
+    """The next process considers all of it flushed, and reports so to its leader (P6)."""
     files = FaultyFiles()
     killed_with_a_log(path, files)
     LogDirectory(path, files=files).close(broker_epoch=7)
@@ -675,7 +681,7 @@ def test_clean_stop_syncs_unopened_logs_after_crash(path):
 
 
 def test_clean_marker_does_not_reappear_after_power_cut(path):
-    """The logs of that process would be taken for flushed (KAFKA-10471)."""
+    """Otherwise the logs of that process would count as flushed (KAFKA-10471)."""
     LogDirectory(path).close(broker_epoch=7)
     files = FaultyFiles()
     files.watch(path)
@@ -805,7 +811,7 @@ def test_a_cut_that_was_noted_before_writes_nothing(path):
 
 
 def test_cut_is_durable_before_bytes_go_despite_writer(path):
-    """A point lowered in memory may not be on disk yet."""
+    """A recovery point lowered in memory may not be on disk yet."""
     directory = LogDirectory(path)
     log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     log.flush()
@@ -835,7 +841,7 @@ def test_cut_reports_where_it_lowers_flushed_offset(path, start, cut, point):
 
 
 def test_cut_below_start_is_noted_without_flushed_records(path):
-    """The checkpoint of starts would be above the log's end."""
+    """Otherwise the checkpoint of start offsets would be above the log's end."""
     directory = LogDirectory(path)
     log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     log.delete_records_before(40)

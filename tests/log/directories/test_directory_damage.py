@@ -1,5 +1,5 @@
-"""mD3, mD4, mD7: what stands where a file of a partition should, and calls that fail: rebuilt, or refused with a
-reason; nothing is guessed.
+"""mD3, mD4, mD7: something else in place of a partition's file, and failing calls: the file is rebuilt, or refused with
+a reason, never guessed.
 """
 
 import errno
@@ -103,7 +103,7 @@ def test_non_regular_file_is_refused_by_name(path, name, what):
     except KafkaError as error:
         refused = error
     directory.close(broker_epoch=None)
-    if refused is None:  # not needed for this, or as good as missing: the log is whole
+    if refused is None:  # not needed here, or treated as missing: the log is intact
         assert found == batches
         assert (topic_id is None) == (name == "partition.metadata")
     else:
@@ -152,14 +152,14 @@ def test_failed_call_takes_directory_offline_with_reason(path, call, error):
 
 
 def test_log_refused_after_crash_stays_refused_after_stop(path):
-    """Which checks the end only: what is damaged in the middle would be served."""
+    """A clean start checks only the end: damage in the middle would be served."""
     directory = LogDirectory(path)
     fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3).flush()
     directory.save_checkpoints()
     directory.close(broker_epoch=None)
     segment = path / "t-0" / f"{0:020d}.log"
     data = bytearray(segment.read_bytes())
-    data[16] ^= 1  # the magic of the first batch
+    data[16] ^= 1  # the magic byte of the first batch
     segment.write_bytes(data)
     reasons = set()
     for epoch in (1, 2, 3):
@@ -179,7 +179,7 @@ def segment_files(folder, base):
 
 @pytest.mark.parametrize("stage", range(6))
 def test_either_cleaned_segment_or_its_sources_survive(path, stage):
-    """KAFKA-12520: a .cleaned file is ignored; with .swap the new one is whole, regardless of remaining old files."""
+    """KAFKA-12520: a .cleaned file is ignored; with .swap the new one is complete, whichever old files remain."""
     batches = written(path)
     folder = path / "t-0"
     first, second = sorted(int(each_path.stem) for each_path in folder.glob("*.log"))[:2]
@@ -196,7 +196,7 @@ def test_either_cleaned_segment_or_its_sources_survive(path, stage):
             entry.rename(entry.with_name(entry.name + ".deleted"))
         elif stage == 4:
             entry.unlink()
-    if stage == 5:  # the log has its name, its indexes not yet
+    if stage == 5:  # the log has its name, its indexes do not yet
         for item in old:
             item.unlink()
         (folder / f"{first:020d}.log.swap").rename(folder / f"{first:020d}.log")

@@ -1,4 +1,4 @@
-"""Replicas on their way into a log directory: copied, continued, given up, and taking their partition's name."""
+"""Replicas that move into a log directory: they are copied, continued or cancelled, and renamed to their partition."""
 
 import os
 
@@ -14,7 +14,9 @@ TOPIC_ID = bytes(range(100, 116))
 
 
 def test_a_replica_is_moved_in(tmp_path):
-    """Copied into `-future`, then it takes the name, and then the source loses it: at each moment one is whole."""
+    """It is copied into `-future` and renamed to the partition, and then the source is renamed away: one of them is
+    complete at each moment.
+    """
     source, target = make(tmp_path / "a", 1), make(tmp_path / "b", 2)
     log = fill(source.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
     future = target.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL)
@@ -37,7 +39,7 @@ def test_a_replica_is_moved_in(tmp_path):
 
 
 def test_moved_replica_inherits_no_deleted_partitions_checkpoints(tmp_path):
-    """The process dies before the next checkpoints: those of the old one would look like lost data."""
+    """The process dies before the next checkpoints: entries of the old partition would look like lost data."""
     target = make(tmp_path / "b", 2)
     fill(target.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30).flush()
     target.save_checkpoints()

@@ -1,5 +1,5 @@
 """mD8: foreign files in a deleted partition's directory or under a partition's name block nothing, no link is followed,
-and a failing disk still counts.
+and a failing disk is still detected.
 """
 
 import errno
@@ -28,7 +28,7 @@ def path(tmp_path):
 
 
 class Refusing(FaultyFiles):
-    """Every call on `refused` raises `error`, as for who has no right to it."""
+    """Raises `error` in every call for `refused`, as for a user without the permission."""
 
     def __init__(self, refused, error):
         super().__init__()
@@ -67,7 +67,7 @@ KINDS = {
 
 
 def elsewhere(path, directory):
-    """Moves the partition to another place, with a link in its own, as operators do."""
+    """Moves the partition to another place, and leaves a link, as operators do."""
     directory.close(broker_epoch=1)
     moved = path.parent / "elsewhere"
     (path / "t-0").rename(moved)
@@ -127,7 +127,7 @@ def test_deleted_partition_goes_with_foreign_files_in_it(path, monkeypatch):
     os.mkdir(os.fsencode(inside) + b"/\xff\xfe")
     os.mkdir(os.fsencode(inside) + b"/\xff\xfe/caf\xe9")
     monkeypatch.chdir(inside)
-    for _ in range(1_100):  # more than Python's recursion goes
+    for _ in range(1_100):  # deeper than Python's recursion limit
         os.mkdir("d")
         os.chdir("d")
     monkeypatch.chdir(path)
@@ -171,7 +171,7 @@ def test_disk_error_during_removal_takes_directory_offline(path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_foreign_file_with_partition_name_blocks_only_it(path, kind, monkeypatch):
-    """It may be the link to a disk that is absent now, so nothing is created in its place."""
+    """It may be a link to a disk that is offline now, so no log is created in its place."""
     monkeypatch.chdir(path)
     KINDS[kind](path / "t-0")
     for clean in (True, False):
@@ -199,7 +199,7 @@ def test_foreign_file_with_partition_name_blocks_only_it(path, kind, monkeypatch
 
 
 def test_partition_that_cannot_be_renamed_stays_alone(path):
-    """As a mount does (EBUSY), or a layer of a container's file system (EXDEV)."""
+    """It is a mount (EBUSY), or a layer of a container's file system (EXDEV)."""
     files = Refusing(None, errno.EBUSY)
     directory = LogDirectory(path, files=files)
     fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)

@@ -1,4 +1,4 @@
-"""Checkpoint files: Kafka reads ours, we read Kafka's, and no single bit changes what ours say."""
+"""Checkpoint files: Kafka reads ours, we read Kafka's, and no single flipped bit changes the content of ours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_no_flipped_bit_is_read_as_another_checkpoint(tmp_path):
         for bit in range(8):
             flipped = bytearray(text)
             flipped[position] ^= 1 << bit
-            with suppress(CheckpointDamaged):  # or it is in blanks, which are not read
+            with suppress(CheckpointDamaged):  # or it is in blanks, which are ignored
                 assert read_offsets(written(tmp_path, bytes(flipped))) == OFFSETS
 
 

@@ -1,4 +1,4 @@
-"""All of `log` reaches the disk through `log/disk/files.py`: what records, fails or crashes files replaces that one
+"""All disk access of `log` goes through `log/disk/files.py`: tests that record, fail or crash files replace that one
 object.
 """
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[3] / "log"
-LAYER = {"files.py", "syncing.py"}  # the latter hands descriptors of `Files` to the kernel
+LAYER = {"files.py", "syncing.py"}  # the latter passes descriptors of `Files` to the kernel
 MODULES = {"os", "shutil", "fcntl", "mmap", "tempfile", "glob"}
 PATH_METHODS = {
     "chmod", "exists", "glob", "is_dir", "is_file", "is_symlink", "iterdir", "lstat", "mkdir", "read_bytes",
@@ -50,7 +50,9 @@ def test_the_rule_sees(source):
 
 
 def with_own_fdatasync(source: str) -> dict[str, bool]:
-    """The classes of files that sync in their own way, and whether each keeps the kernel away from its descriptors."""
+    """Returns the classes of files that sync in their own way, and whether each keeps the kernel from its
+    descriptors.
+    """
     found = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef) and any(

@@ -1,4 +1,4 @@
-"""Leader epochs against the obvious twin: one epoch per offset."""
+"""Leader epochs compared with a naive twin: one epoch per offset."""
 
 import random
 from pathlib import Path
@@ -10,7 +10,7 @@ from trimaran.log.disk.leader_epochs import LeaderEpochs
 
 
 def twin_end_offset(epochs, wanted, start):
-    """`epochs[i]` is the epoch of offset `start + i`."""
+    """Returns the end of an epoch; `epochs[i]` is the epoch of offset `start + i`."""
     if not epochs or wanted < 0 or wanted > epochs[-1]:
         return -1, -1
     end = next((i for i, epoch in enumerate(epochs) if epoch > wanted), len(epochs))

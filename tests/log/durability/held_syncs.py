@@ -8,12 +8,12 @@ from trimaran.log.durability.syncing import use
 
 
 class HeldSyncs:
-    """In the place of `trimaran.log.durability.syncing.Fdatasyncs`, by `held`."""
+    """Replaces `trimaran.log.durability.syncing.Fdatasyncs`, by `held`."""
 
     def __init__(self):
         self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.takes_max = 100
-        self.submitted = []  # descriptors, for each tag
+        self.submitted = []  # descriptors by tag
         self._left = []
         self._completed = []
 
@@ -26,7 +26,7 @@ class HeldSyncs:
         return len(self.submitted) - 1, len(taken)
 
     def complete(self, tag, error=0):
-        """One file of that batch."""
+        """Completes one file of that batch."""
         self._left[tag] -= 1
         self._completed.append((tag, error))
         os.eventfd_write(self.eventfd, 1)
@@ -43,7 +43,7 @@ class HeldSyncs:
 
 
 def held():
-    """The one of this trio run."""
+    """Returns the one of this trio run."""
     syncs = HeldSyncs()
     use(syncs)
     return syncs

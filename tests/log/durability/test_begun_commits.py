@@ -1,4 +1,4 @@
-"""Group commit if the kernel begins at once, in the turn of the writer."""
+"""Group commit if the kernel begins immediately, in the turn of the writer."""
 
 import errno
 from itertools import chain
@@ -17,7 +17,7 @@ LEFT = 0.02
 
 
 class KernelLog:
-    """A log of the file `descriptor`, which only a held kernel syncs."""
+    """A log with the file `descriptor`, which only a held kernel syncs."""
 
     must_flush = False
     needs_only_a_sync = True
@@ -60,7 +60,7 @@ class KernelFlush:
 
 
 class Commits:
-    """A running group commit, with the kernel held."""
+    """A running group commit, with a held kernel."""
 
     def __init__(self, nursery, kernel):
         self.nursery, self.kernel = nursery, kernel
@@ -114,7 +114,7 @@ async def test_first_append_flushes_at_once_others_share(commits):
 
 
 async def test_requests_of_slice_share_a_flush(commits):
-    """Those of a log that is flushed by then wait for the end of that, as ever."""
+    """Those of a log that is being flushed wait for the end of that flush."""
     log, other, forgotten = KernelLog(7), KernelLog(8), KernelLog(9)
     slice_end().begin_slice()
     for item in (log, other, log, forgotten):
@@ -153,7 +153,7 @@ async def test_unawaited_append_shares_the_next_flush(commits):
 
 
 async def test_unawaited_append_is_delayed_boundedly(commits, autojump_clock):
-    """From the first on: those that follow do not put it off."""
+    """The delay counts from the first append: later ones do not extend it."""
     began, log, other = trio.current_time(), KernelLog(7), KernelLog(8)
     commits.append(log, is_awaited=False)
     for _ in range(4):
@@ -279,7 +279,7 @@ async def test_failed_preparation_fails_like_a_worker(commits):
 
 
 async def test_failing_callback_ends_the_node(commits):
-    """It is unknown then which other callbacks ran: the node must end."""
+    """It is then unknown which other callbacks ran, so the node must end."""
     log = KernelLog(7)
     log.append()
     commits.commit.mark_dirty(log, lambda offset: 1 // 0)

@@ -1,4 +1,4 @@
-"""Each log is handed to the group commit of its own directory."""
+"""Each log is passed to the group commit of its own directory."""
 
 from types import SimpleNamespace
 

@@ -36,7 +36,7 @@ class Flushed:
 
 
 async def carried_out(flushes):
-    """Whether the kernel did it, or a thread."""
+    """Whether the kernel carried it out, instead of a thread."""
     assert await carry_out(flushes, threading.get_ident) == threading.get_ident()
     in_thread = {flush.thread not in (None, threading.get_ident()) for flush in flushes}
     by_kernel = {flush.by_kernel for flush in flushes}
@@ -117,7 +117,7 @@ async def test_errors_come_back(by_kernel):
 
 
 async def test_cancelling_waits_for_the_kernel():
-    """A begun flush has an outcome, which each waiter gets."""
+    """A begun flush has an outcome, which each waiter receives."""
     kernel, flush = held(), Flushed([3])
     async with trio.open_nursery() as nursery:
         nursery.start_soon(carry_out, [flush], int)

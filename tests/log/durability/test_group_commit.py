@@ -17,7 +17,7 @@ WORKERS = 3
 
 
 class SmallLog:
-    """A log of one file; its flush can be held up or made to fail."""
+    """A log of one file; its flush can be blocked or made to fail."""
 
     must_flush = needs_only_a_sync = False
 
@@ -118,7 +118,7 @@ async def test_each_dirty_log_is_flushed_once(logs):
 
 
 async def test_log_does_not_wait_for_anothers_flush(logs):
-    """B3: nor does it wait again for logs that become dirty meanwhile."""
+    """B3: nor does it wait for logs that become dirty meanwhile."""
     commit = GroupCommit(DirectoryHealth())
     honest, *others = logs
     async with trio.open_nursery() as nursery:
@@ -147,7 +147,7 @@ async def test_log_does_not_wait_for_anothers_flush(logs):
 
 
 async def test_many_logs_share_the_threads(tmp_path, logs):
-    """They do not take a thread each, and all are flushed."""
+    """Not each of them takes a thread, and all are flushed."""
     more = [SmallLog(tmp_path / f"more-{number}") for number in range(20)]
     commit = GroupCommit(DirectoryHealth())
     for log in more:
@@ -310,7 +310,7 @@ def test_the_clock_is_in_milliseconds(monkeypatch):
 
 
 class PlainLog:
-    """Is flushed by a thread, without a file."""
+    """A log without a file, which a thread flushes."""
 
     must_flush = needs_only_a_sync = False
     log_end_offset = flushed_offset = 0

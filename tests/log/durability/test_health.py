@@ -1,4 +1,4 @@
-"""The failure of a log directory: the first reason stays, and watchers are called once."""
+"""Failure of a log directory: the first reason stays, and watchers are called once."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""Which flushes are only fdatasyncs, so that the kernel can run them asynchronously."""
+"""Which flushes consist only of fdatasyncs, so that the kernel can run them asynchronously."""
 
 import errno
 from dataclasses import replace
@@ -12,7 +12,7 @@ from trimaran.log.disk.files import WRITTEN_OUT_BYTES
 
 
 def opened(path):
-    """Flushed once: its names and its directory are durable."""
+    """Returns a log that was flushed once: its names and its directory are durable."""
     log = fill(open_log(path), 3)
     assert not log.needs_only_a_sync
     assert log.prepare_flush().descriptors() is None
@@ -109,6 +109,6 @@ def test_log_needing_only_sync_has_descriptors(tmp_path_factory, steps):
         if log.log_end_offset and log.needs_only_a_sync:
             flush = log.prepare_flush()
             assert flush.descriptors()
-            log.finish_flush(flush)  # given up, as where the kernel does not take it
+            log.finish_flush(flush)  # cancelled, as when the kernel does not accept it
             assert log.flushed_offset <= log.log_end_offset
     log.close()

@@ -1,4 +1,4 @@
-"""Syncs of the kernel on the loop."""
+"""Asynchronous syncs of the kernel on the loop."""
 
 import errno
 import logging
@@ -50,7 +50,7 @@ async def test_batch_ends_with_last_file_and_first_error():
 
 
 async def test_partially_accepted_batch_fails():
-    """A sync of the other files alone would not report the errors of these."""
+    """A sync of the remaining files would not report errors of these."""
     kernel, ended = held(), []
     kernel.takes_max = 2
     assert of_this_run().begin([3, 4, 5], ended.append)
@@ -69,7 +69,7 @@ async def test_batch_refused_by_kernel_remains_to_sync():
 
 
 def test_next_run_reuses_the_context():
-    """One for each would have to be given back, which takes long."""
+    """One context per run would have to be destroyed, which takes long."""
     first, *others = (trio.run(_eventfd) for _ in range(3))
     assert others == [first, first]
 

@@ -83,7 +83,7 @@ def test_running_syncs_are_bounded_by_one_read(syncs, files):
 
 
 class Kernel:
-    """Replaces libc: notes each call, and returns the given result, otherwise 0."""
+    """Replaces libc: notes each call, and returns the scripted result, by default 0."""
 
     def __init__(self):
         self.asked, self.answers = [], []
@@ -151,7 +151,7 @@ def test_full_system_raises_and_leaks_no_descriptor(kernel, monkeypatch):
 
 
 def test_kernel_structures_have_the_right_layout(kernel):
-    """`struct iocb` and `struct io_event` of linux/aio_abi.h, by their offsets."""
+    """The offsets of `struct iocb` and `struct io_event` in linux/aio_abi.h."""
     syncs = Fdatasyncs()
     kernel.answers = [2]
     assert syncs.submit([5, 6]) == (1, 2)

@@ -42,7 +42,7 @@ async def test_error_of_callback_is_raised() -> None:
 
 
 async def test_cancelling_waits_for_the_end() -> None:
-    """A begun call has an outcome, which each waiter gets."""
+    """A begun call has an outcome, which each waiter receives."""
     goes_on, ended = threading.Event(), threading.Event()
 
     def work() -> int:

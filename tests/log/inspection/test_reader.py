@@ -1,4 +1,4 @@
-"""The read-only view: all whole valid batches of a directory, in one go or in ranges, live or torn."""
+"""The read-only view: all complete and valid batches of a directory, at once or in ranges, live or torn."""
 
 import shutil
 

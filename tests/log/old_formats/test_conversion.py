@@ -1,5 +1,5 @@
-"""Produced sets become v2, batches of v2 become sets for old consumers: compared with the obvious; and what is
-refused.
+"""Produced message sets become v2, and batches of v2 become sets for old consumers: compared with naive conversions;
+and refusals.
 """
 
 import struct
@@ -182,7 +182,7 @@ def test_decompressed_bytes_are_bounded():
 
 @st.composite
 def batches_of_v2(draw):
-    """Batches end to end, and their records by batch."""
+    """Returns adjacent batches, and their records by batch."""
     data, found = b"", []
     offset = draw(st.integers(0, 1 << 40))
     for _ in range(draw(st.integers(1, 4))):
@@ -296,7 +296,7 @@ def test_stored_record_before_its_batch_is_corrupt(magic):
 
 def test_stored_record_with_impossible_time_is_corrupt():
     batch = bytearray(build_batch([NewRecord(None, b"v", 1), NewRecord(None, b"v", 2)]))
-    struct.pack_into(">q", batch, 27, 2**63 - 1)  # the base of timestamps
+    struct.pack_into(">q", batch, 27, 2**63 - 1)  # the base timestamp
     with pytest.raises(KafkaError) as caught:
         down_convert(batch, 1, 0)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE

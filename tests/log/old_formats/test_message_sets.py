@@ -1,5 +1,5 @@
-"""Formats v0 and v1: what we write and read, against kafka-python's and aiokafka's record modules, and bytes by
-hand.
+"""Formats v0 and v1: our reader and writer compared with the record modules of kafka-python and aiokafka, and with
+bytes written by hand.
 """
 
 import struct
@@ -23,12 +23,12 @@ from trimaran.log.old_formats.message_sets import (
 )
 from trimaran.wire.errors import RemoteProtocolError
 
-with warnings.catch_warnings():  # it reads its JSON by a deprecated way
+with warnings.catch_warnings():  # it loads its JSON with a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.record.legacy_records as kafka_python
 
 CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
-# Neither library speaks lz4 of v0 as it is installed; a literal and Kafka's own clients (tests/interop) judge that.
+# Neither library supports lz4 of v0 as installed; a literal and Kafka's own clients (tests/interop) verify that.
 SPOKEN_BY_OTHERS = [(m, c) for m in (0, 1) for c in CODECS if (m, c) != (0, Compression.LZ4)]
 MAYBE_BYTES = st.none() | st.binary(max_size=40)
 TIMESTAMPS = st.integers(0, 1 << 50)
@@ -46,7 +46,7 @@ def records_of(draw, magic, first_offset=None):
 
 
 def message(offset, magic, attributes, key, value, timestamp=None, crc=None):
-    """A message by hand."""
+    """Returns a message written by hand."""
     body = struct.pack(">bB", magic, attributes)
     body += b"" if magic == 0 else struct.pack(">q", timestamp)
     for part in (key, value):

@@ -1,4 +1,4 @@
-"""Logs that an old Kafka began: messages of v0 and v1, plain and in wrappers, wherever batches of v2 may be."""
+"""Logs that an old Kafka began: messages of v0 and v1, plain and in wrappers, between batches of v2."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ FORMATS = [(magic, codec) for magic in (0, 1) for codec in CODECS]
 
 
 def stored_sets(count=30, *, first_offset=0, step=3, magics=(0, 1)):
-    """Sets as an old leader stored them, and their records: every format and codec in turn, gaps between the
+    """Returns sets as an old leader stored them, and their records: every format and codec in turn, with gaps between
     offsets.
     """
     offset, sets, all_records = first_offset, [], []
@@ -248,7 +248,7 @@ def test_views_of_both_kinds_fit_one_class():
 
 
 def test_old_messages_behind_new_ones_change_no_epoch(tmp_path):
-    """A topic whose message.format.version went down."""
+    """The topic's message.format.version was lowered."""
     log = open_log(tmp_path / "t-0", CONFIG)
     new = build_batch([NewRecord(b"k", b"v", 1)], leader_epoch=4)
     [old], _ = stored_sets(1, first_offset=1)

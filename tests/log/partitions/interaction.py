@@ -1,4 +1,4 @@
-"""The commands of a partition log's transcripts, and the report after each: the answer, every call of the file system,
+"""The commands of a partition log's transcripts, and the report after each: the result, every call of the file system,
 lines for the operator, the log's state, and the content of its directory.
 """
 
@@ -189,7 +189,7 @@ class Interaction(logging.Handler):
         cleaned: str = "0",
         now: str = "0",
     ) -> None:
-        """As a new process does: what the one before had in memory only is lost."""
+        """Opens the log as a new process does: what the former one had only in memory is lost."""
         self.files, self.log = RecordedFiles(), None
         self.log = PartitionLog.open(
             self.directory,
@@ -282,7 +282,7 @@ class Interaction(logging.Handler):
 
     @staticmethod
     def fetched(batches: str) -> bytes:
-        """`/v1` and `/v0` in the place of an epoch make messages of old formats, `/v1s` a compressed one."""
+        """`/v1` and `/v0` in place of an epoch create messages of old formats, `/v1s` a compressed one."""
         pieces: list[bytes] = []
         for part in batches.strip("()").split():
             place, _, epoch = part.replace("+", ":").replace("@", ":").partition("/")
@@ -385,7 +385,7 @@ class Interaction(logging.Handler):
         return self.each(offsets, ask)
 
     def do_read_slices(self) -> str:
-        """Again what was read before."""
+        """Reads again what was read before."""
         found = [list(iter_batches(memoryview(piece.read()))) for piece in self.slices]
         self.slices.clear()
         return "\n".join(f"[{views[0].base_offset}, {views[-1].next_offset})" for views in found)
@@ -400,7 +400,7 @@ class Interaction(logging.Handler):
         return str(self.log.max_timestamp_offset(int(headers) if headers else None))
 
     def do_before(self, wanted: str) -> str:
-        """Offsets before a time; `-1` for any."""
+        """Returns offsets before a time; `-1` for any."""
         return self.each(
             wanted, lambda one: self.all_of(self.log.offsets_before(None if one < 0 else one))
         )
@@ -436,7 +436,7 @@ class Interaction(logging.Handler):
             lines.append(f"{number}: {answer}" + (f" ({', '.join(calls)})" if calls else ""))
         return "\n".join(lines)
 
-    # In steps
+    # Operations in steps
 
     @classmethod
     def all_of(cls, steps) -> str:
@@ -447,7 +447,7 @@ class Interaction(logging.Handler):
 
     @staticmethod
     def next_of(steps) -> str:
-        """One step; of a batch that is to be searched, this is done too."""
+        """Runs one step; of a batch that must be searched, the search is included."""
         said = ""
         try:
             step = next(steps)
@@ -482,7 +482,7 @@ class Interaction(logging.Handler):
     def do_all(self, what: str) -> str:
         return self.all_of(self.steps[what])
 
-    # Shortening
+    # Removal of records
 
     def do_truncate(self, offset: str) -> str:
         point = self.log.recovery_point_after(int(offset))

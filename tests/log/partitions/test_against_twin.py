@@ -1,4 +1,4 @@
-"""`PartitionLog` against a twin that is a list of batches: the same answers after any sequence of operations."""
+"""`PartitionLog` compared with a twin that is a list of batches: the same results after any sequence of operations."""
 
 import random
 
@@ -12,13 +12,13 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class Twin:
-    """The obvious log: every batch as bytes, everything answered by looking at all of them."""
+    """The naive log: every batch as bytes, and every query answered by scanning all of them."""
 
     def __init__(self):
         self.batches = []  # BatchView, whole
         self.start = 0
         self.end = 0
-        self.assigned = []  # (epoch, start offset) in the order they came
+        self.assigned = []  # (epoch, start offset) in the order of their beginning
 
     def append(self, data):
         for view in iter_batches(memoryview(bytes(data))):
@@ -31,7 +31,7 @@ class Twin:
             self.assigned = [e for e in self.assigned if e[1] < offset] + [(epoch, offset)]
 
     def read(self, offset, max_bytes, upto, first_base_of_next):
-        """Batches of one segment from the one that holds `offset` on."""
+        """Returns batches of one segment, from the one that holds `offset` on."""
         out, size = [], 0
         for view in self.batches:
             if view.last_offset < offset:
@@ -85,7 +85,7 @@ CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=120, retention_ms=-1
 
 
 class Machine:
-    """Random operations on both."""
+    """Runs random operations on both."""
 
     def __init__(self, directory, seed):
         self.random = random.Random(seed)
@@ -157,7 +157,7 @@ class Machine:
         if clean:
             self.log.close()
         else:
-            self.log.flush()  # or the epochs assigned since would be those of the batches only
+            self.log.flush()  # otherwise only the epochs of the batches would be known, not those assigned since
         point = (
             self.log.flushed_offset
             if self.random.random() < 0.5 or clean

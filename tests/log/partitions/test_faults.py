@@ -1,4 +1,4 @@
-"""Failing disks and power loss: the directory goes offline at the first error, and what was flushed is there
+"""Failing disks and power loss: the directory goes offline at the first error, and flushed records are there
 afterwards.
 """
 
@@ -74,7 +74,7 @@ def test_a_failed_fsync_is_never_retried(tmp_path):
 
 
 def test_failed_early_writeout_is_a_failed_fsync(tmp_path):
-    """The fsync that follows would not tell."""
+    """The fsync that follows would not report it."""
     files = FaultyFiles()
     log = open_log(tmp_path / "t-0", LogConfig(), files=files)
     append(log, value=bytes(WRITTEN_OUT_BYTES))
@@ -143,7 +143,7 @@ OPERATIONS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_eio_in_every_call_is_a_storage_error(tmp_path, name):
-    """And the log opens afterwards with a prefix of what it held, all that was flushed among it."""
+    """The log opens afterwards with a prefix of its content, which includes all that was flushed."""
     calls = (
         "open",
         "pwrite",
@@ -236,7 +236,7 @@ def test_a_crash_loses_nothing_that_was_flushed(tmp_path, seed):
 
 
 def test_new_segment_name_is_durable_with_first_flush(tmp_path):
-    """KAFKA-3968: and the planted defect, a flush without the directory, is noticed by the same check."""
+    """KAFKA-3968: the same check detects the planted bug, a flush without the directory."""
     for with_directory in (True, False):
         directory = tmp_path / f"t-{int(with_directory)}"
         files = FaultyFiles()

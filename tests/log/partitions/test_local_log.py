@@ -1,4 +1,4 @@
-"""Small rules of a partition's log, each asked at its bound: when it is flushed, rolled, read and cut."""
+"""Small rules of a partition's log, each at its bound: when it is flushed, rolled, read and truncated."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def test_flush_is_due_after_a_segment_roll(tmp_path):
     append(log, 2)
     log.flush()
     log.roll(0)
-    assert not log.must_flush  # all of the sealed one is durable
+    assert not log.must_flush  # the sealed segment is durable
     append(log)
     assert not log.must_flush
     log.roll(0)
@@ -67,7 +67,7 @@ def test_batches_up_to_segment_size_are_accepted(tmp_path):
 
 
 def test_segment_without_timestamps_is_aged_by_clock(tmp_path):
-    """Not as the log, which may have been opened, or rolled, long before anything was written."""
+    """The log's own age does not count, because it may have been opened or rolled long before the first append."""
     log = open_log(tmp_path / "t-0", replace(CONFIG, segment_ms=100))
     for now_ms, segments in ((10_000, 1), (10_100, 1), (10_101, 2), (10_201, 2), (10_202, 3)):
         append(log, timestamp_ms=-1, now_ms=now_ms)
@@ -75,7 +75,7 @@ def test_segment_without_timestamps_is_aged_by_clock(tmp_path):
 
 
 READS = [
-    # offset, up to, the offsets that are given
+    # offset, upper bound, the returned offsets
     (0, 6, (0, 6)),
     (0, 3, (0, 3)),
     (1, 6, (0, 6)),
@@ -179,7 +179,7 @@ def test_deletion_up_to_log_start_changes_nothing(tmp_path, offset):
 
 
 def fetched(*batches):
-    """(base offset, records, epoch) of each."""
+    """Returns (base offset, records, epoch) of each."""
     data = b"".join(
         bytes(batch_bytes(count, base_offset=base, leader_epoch=epoch))
         for base, count, epoch in batches
@@ -188,14 +188,14 @@ def fetched(*batches):
 
 
 SOUND = [
-    # batches, the end and epoch of the log, the epoch of the leader, may it begin lower; what is taken, what is wrong
+    # batches, the end and epoch of the log, the leader's epoch, whether it may begin lower; accepted batches, the error
     ([(5, 2, 1), (7, 1, 1)], 5, 1, 1, False, [5, 7], None),
     ([(5, 2, 1), (7, 1, 2)], 5, 1, 2, False, [5, 7], None),
     ([(9, 1, 1)], 5, 1, 1, False, [9], None),  # compaction left a gap
     ([(5, 2, 1), (6, 1, 1)], 5, 1, 1, False, [], KafkaError),
     ([(4, 2, 1)], 5, 1, 1, False, [], KafkaError),
     ([(4, 2, 1)], 5, 1, 1, True, [4], None),
-    ([(4, 1, 1)], 5, 1, 1, True, [], KafkaError),  # wholly below the end
+    ([(4, 1, 1)], 5, 1, 1, True, [], KafkaError),  # entirely below the end
     ([(4, 2, 1), (5, 2, 1)], 5, 1, 1, True, [], KafkaError),
     ([(5, 1, 0)], 5, 1, 1, False, [], KafkaError),
     ([(5, 1, 2), (6, 1, 1)], 5, 1, 2, False, [], KafkaError),
@@ -237,7 +237,7 @@ METADATA = [
     (WHOLE, TOPIC_ID),
     (WHOLE.rpartition(b"crc32c")[0], TOPIC_ID),  # as Kafka writes it
     (WHOLE.rpartition(b"crc32c")[0].rstrip(b"\n"), TOPIC_ID),
-    # what is damaged: whether a power cut may have left it
+    # what is damaged: whether a power cut may have caused it
     (b"", True),
     (WHOLE[:-1], True),
     (WHOLE[:20], True),

@@ -51,7 +51,7 @@ def test_a_name_is_topic_and_partition_or_nothing(name: str) -> None:
 @pytest.mark.parametrize("suffix", [DELETE_SUFFIX, STRAY_SUFFIX])
 @pytest.mark.parametrize("topic", ["t", "a-1.b", "x" * 249])
 def test_aside_directory_name_gives_its_partition(suffix, topic):
-    """As far as the name has room for the topic."""
+    """The name contains as much of the topic as it has room for."""
     name = aside_name(TopicPartition(topic, 7), suffix)
     assert len(name) <= FILE_NAME_BYTES_MAX
     assert put_aside_from(name) == (aside_topic(TopicPartition(topic, 7), suffix), 7)

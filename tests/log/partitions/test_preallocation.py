@@ -42,7 +42,7 @@ def test_segment_is_preallocated_again_only_after_emptying(tmp_path):
 
 
 def test_emptied_log_is_sound_after_clean_stop(tmp_path):
-    """The next start took the zeros of its segment for damage, and refused the replica permanently."""
+    """The next start treated the zeros of its segment as damage, and refused the replica permanently."""
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED), 3)
     log.truncate_fully_and_start_at(0)
     assert sizes(tmp_path / "t-0") == {0: SMALL.segment_bytes}
@@ -65,8 +65,8 @@ def test_recovery_takes_no_zeros_for_records(tmp_path, batches, flushed):
 
 
 def test_rolled_segment_with_returned_zeros_keeps_flushed_records(tmp_path):
-    """Its cut was not durable when the power failed; what was flushed before is there, and nothing else was
-    promised.
+    """Its truncation was not durable when the power failed; records flushed before are there, and no others were
+    acknowledged.
     """
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED), 3)
     expected, recovery_point = read_all(log), log.flush()

@@ -118,7 +118,7 @@ def test_delete_records(tmp_path):
 
 
 def test_emptied_log_withdraws_its_flushed_offset(tmp_path):
-    """Until its new segment is there it has none, which looks like a loss above a start that was noted long ago."""
+    """Until its new segment exists the log has none, which looks like a loss above a start that was noted long ago."""
     log = open_log(tmp_path / "t-0")
     append(log, 20)
     log.flush()

@@ -1,5 +1,5 @@
-"""Transactions in the log: last stable offset, aborted transactions, markers; compared with a naive reading of the
-whole log.
+"""Transactions in the log: last stable offset, aborted transactions, markers; compared with a naive scan of the whole
+log.
 """
 
 import errno
@@ -22,8 +22,8 @@ CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=150, retention_ms=-1
 
 
 class Naive(NamedTuple):
-    """(producer, first offset, marker offset, aborted) of ended transactions and (producer, first offset) of open
-    ones.
+    """(producer, first offset, marker offset, aborted) of ended transactions and (producer, first offset) of
+    open ones.
     """
 
     ended: list
@@ -79,7 +79,7 @@ def end(log, producer, *, commit, coordinator_epoch=0, epoch=0):
 
 
 def write_random(log, r, steps):
-    """Data within and without transactions of four producers, with markers."""
+    """Writes records inside and outside of transactions of four producers, with markers."""
     sequences = dict.fromkeys(range(4), 0)
     open_now = set()
     for _ in range(steps):
@@ -114,7 +114,7 @@ def assert_equals_naive(log, r, *, restarted=True):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_log_matches_full_reader_on_transactions(tmp_path, seed):
-    """T3, T8; again after a clean and an unclean restart, after damage to the index, and after truncation (I3)."""
+    """T3, T8; repeated after a clean and an unclean restart, after damage to the index, and after truncation (I3)."""
     r = random.Random(seed)
     log = open_log(tmp_path / "t-0", CONFIG)
     write_random(log, r, 150)
@@ -124,7 +124,9 @@ def test_log_matches_full_reader_on_transactions(tmp_path, seed):
     assert_equals_naive(log, r)
     log.close(clean=False)
     recovery_point = r.randrange(log.log_end_offset)
-    for path in log.directory.glob("*.txnindex"):  # what was not flushed may be anything
+    for path in log.directory.glob(
+        "*.txnindex"
+    ):  # records that were not flushed may have been lost
         keep = [
             entry
             for segment in log._segments.all
@@ -196,7 +198,7 @@ def test_markers_are_fenced_by_epoch_and_coordinator():
     view = view_of(marker)
     view.base_offset = 1
     assert state.update(view) == (7, 0, 1, False)
-    state.check_marker(EndMarker(True, 5), 7, 4, 2)  # the same again: a retry
+    state.check_marker(EndMarker(True, 5), 7, 4, 2)  # the same batch again: a retry
     refused(state, EndMarker(True, 4), 7, 5, 2, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
     refused(state, EndMarker(True, 6), 7, 3, 2, ErrorCode.INVALID_PRODUCER_EPOCH)
 
@@ -248,7 +250,7 @@ def test_ended_transactions_are_bounded_below_fixed_watermark(tmp_path):
 
 @pytest.mark.parametrize("done", range(4))
 def test_interrupted_deletion_keeps_aborts_with_their_records(tmp_path, done):
-    """The process dies between two renames of a segment: where its log comes back, its transaction index does."""
+    """The process dies between two renames of a segment: if its log returns, its transaction index does, too."""
     files = FaultyFiles()
     log = open_log(tmp_path / "t-0", CONFIG, files=files)
     transactional(log, 7, 0, 3)
@@ -271,7 +273,7 @@ def test_interrupted_deletion_keeps_aborts_with_their_records(tmp_path, done):
 
 
 def test_truncated_abort_does_not_return_when_segment_seals(tmp_path):
-    """The index was cut to nothing: that is synced too, before the log counts as flushed."""
+    """The index was truncated to no entries: that is synced too, before the log counts as flushed."""
     log = open_log(tmp_path / "t-0", CONFIG)
     append(log, 1)
     transactional(log, 7, 0)
@@ -297,7 +299,7 @@ def put_directory(path):
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", [flip_first, put_directory])
 def test_damaged_abort_index_is_rebuilt_below_recovery_point(tmp_path, damage, clean, caplog):
-    """From the log's start, whatever snapshot there is: an abort that is not known is a commit."""
+    """It is rebuilt from the log's start, whichever snapshot exists: an unknown abort would count as a commit."""
     log = open_log(tmp_path / "t-0", CONFIG)
     for producer in (7, 8):
         transactional(log, producer, 0)
@@ -308,7 +310,7 @@ def test_damaged_abort_index_is_rebuilt_below_recovery_point(tmp_path, damage, c
     log.close()
     assert list((tmp_path / "t-0").glob("*.snapshot"))
     damage(tmp_path / "t-0" / f"{0:020d}.txnindex")
-    for _ in range(2):  # the next process has no damage to see any more
+    for _ in range(2):  # the next process sees no damage any more
         log = open_log(tmp_path / "t-0", CONFIG, recovery_point=end_offset, clean=clean)
         if not clean:
             log.close(clean=False)

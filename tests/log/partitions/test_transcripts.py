@@ -1,4 +1,6 @@
-"""A partition's log against transcripts, each call of the file system and each byte of its indexes: see `testdata/`."""
+"""A partition's log against transcripts, with each call of the file system and each byte of its indexes: see
+`testdata/`.
+"""
 
 from pathlib import Path
 

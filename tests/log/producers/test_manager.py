@@ -1,4 +1,4 @@
-"""The producer state of a log: however the log is opened, cut or reopened, it is a function of what is in it."""
+"""The producer state of a log is a function of its content, however it is opened, truncated or reopened."""
 
 import random
 
@@ -22,7 +22,7 @@ def facts(state):
 @pytest.mark.parametrize("in_pieces", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_state_is_a_function_of_the_log(tmp_path, monkeypatch, seed, in_pieces):
-    """I3: however the log is opened, cut or reopened, with or without its snapshots."""
+    """I3: this holds with or without its snapshots."""
     if in_pieces:
         monkeypatch.setattr("trimaran.log.producers.manager.AT_ONCE_MAX", 0)
         monkeypatch.setattr("trimaran.log.producers.manager.PIECE", 1)
@@ -120,7 +120,7 @@ def test_a_log_forgets_expired_producers(tmp_path):
 
 
 def test_an_emptied_log_knows_no_producers(tmp_path):
-    """A follower that starts again further up has not seen how the transactions ended that its snapshots know."""
+    """A follower that restarts at a higher offset has not seen how the transactions in its snapshots ended."""
     log = open_log(tmp_path / "t-0")
     append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     log.roll(0)
@@ -136,7 +136,7 @@ def test_an_emptied_log_knows_no_producers(tmp_path):
 
 
 def test_producers_of_deleted_records_are_known_without_lookup(tmp_path):
-    """I1: a leader that was just started, and has records deleted, knows a batch that is sent again."""
+    """I1: a leader that has just started, and deletes records, recognizes a batch that is sent again."""
     log = open_log(tmp_path / "t-0")
     append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0)
     log.flush()

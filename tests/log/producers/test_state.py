@@ -1,4 +1,4 @@
-"""Idempotence: duplicates, gaps, epochs, the wrap of sequences; snapshots are Kafka's."""
+"""Idempotence: duplicates, gaps, epochs, wrapping sequences; snapshots are in Kafka's format."""
 
 import pytest
 
@@ -137,7 +137,7 @@ def test_emptied_marker_gives_producer_epoch():
 
 
 def test_emptied_marker_ends_no_transaction():
-    """How the transaction has ended it does not say."""
+    """It does not contain how the transaction ended."""
     state = state_with(batch(0))
     view = batch(1, offset=1)
     view.attributes |= 0x10
@@ -166,7 +166,7 @@ def batch_of(producer):
 
 
 def test_producers_in_transactions_are_checked_once_and_kept(monkeypatch):
-    """However many they are, and although others come."""
+    """This holds however many they are, and while others are added."""
     monkeypatch.setattr("trimaran.log.producers.state.PRODUCERS_MAX", 1_000)
     state = ProducerState()
     for producer in range(1_000):
@@ -212,7 +212,7 @@ def in_transaction(producer):
 
 
 def test_piecewise_snapshot_shows_state_at_its_start():
-    """Producers write, expire and come meanwhile."""
+    """Producers write, expire and appear meanwhile."""
     state, same = (
         state_with(*(batch(0, producer=number) for number in range(9))) for _ in range(2)
     )

@@ -1,4 +1,4 @@
-"""Permitted first batches after a verification by a coordinator: bounds, epochs, markers."""
+"""First batches that are permitted after a verification by a coordinator: limits, epochs, markers."""
 
 import pytest
 

@@ -96,13 +96,13 @@ class Interaction:
         self.segment.append(memoryview(data), views, self.interval)
 
     def do_append_many(self, count: str) -> None:
-        """Batches of 100 bytes, with timestamps that ascend."""
+        """Appends batches of 100 bytes, with ascending timestamps."""
         first = self.segment.next_offset
         for at in range(first, first + int(count)):
             self.do_append(f"{at}+1:30@{at}/0")
 
     def do_write(self, batches: str) -> None:
-        """Behind what is there, whatever it is; not noted."""
+        """Writes bytes behind the segment's end, without noting them."""
         with self.segment.path(".log").open("ab") as file:
             file.write(self.built(batches)[0])
 
@@ -141,7 +141,7 @@ class Interaction:
         self.segment.transaction_index.append(AbortedTransaction(7, 0, int(last), 1 << 40))
 
     def do_reopen(self, size: str = "") -> None:
-        """As a new process finds it; what is only in memory is lost."""
+        """Reopens as a new process does; what is only in memory is lost."""
         path = self.segment.path(".log")
         self.segment = Segment(
             self.directory,
@@ -164,7 +164,7 @@ class Interaction:
         return "to sync: " + " ".join(file.path.suffix for file in self.segment.index_files())
 
     def do_put(self, suffix: str, entries: str = "()", more: str = "0") -> None:
-        """Writes other content into an index, followed by `more` zero bytes."""
+        """Replaces the content of an index, followed by `more` zero bytes."""
         layout = (OffsetIndex if suffix == ".index" else TimeIndex).layout
         pairs = [map(int, part.split(":")) for part in entries.strip("()").split()]
         data = b"".join(layout.pack(*pair) for pair in pairs)
@@ -174,7 +174,7 @@ class Interaction:
         self.segment.path(suffix).unlink()
 
     def do_flip(self, at: str) -> None:
-        """Another byte in the log."""
+        """Changes a byte in the log."""
         path = self.segment.path(".log")
         data = bytearray(path.read_bytes())
         data[int(at)] ^= 0x55
@@ -205,7 +205,7 @@ class Interaction:
         return ", ".join(done)
 
     def do_fill(self, counts: str, steps: str, write: str = "yes") -> None:
-        """So many entries in both indexes, which lie so far apart from those before them."""
+        """Fills both indexes with this many entries, each far from the one before."""
         first, second = self.segment.offset_index.last or (0, 0)
         for count, step in zip(self.numbers(counts), self.numbers(steps), strict=True):
             for _ in range(count):

@@ -44,7 +44,7 @@ def test_loading_and_looking_up_read_a_few_entries(tmp_path, kind, zeros):
     assert (index.entries, index.last) == (len(entries), entries[-1])
     assert files.reads <= 24
     assert index.floor(12_345) == (12_340, 1234 * 4096)
-    assert files.reads <= 24 + 2  # two blocks at the most
+    assert files.reads <= 24 + 2  # at most two blocks
     assert files.bytes_read <= (24 + 2 * BLOCK_ENTRIES) * kind.layout.size
 
 
@@ -151,7 +151,7 @@ def test_damage_in_middle_causes_no_error(tmp_path, suffix):
 
 
 def found_in(log):
-    """The batch of each offset, and what is found for each timestamp."""
+    """Returns the batch of each offset, and the result for each timestamp."""
     end = log.log_end_offset
     batches = [log.read_bytes(offset, 1, upto_offset=end) for offset in range(end)]
     return batches, [log.offset_for_timestamp(timestamp) for timestamp in range(990, 1010 + end)]

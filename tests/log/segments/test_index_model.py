@@ -1,4 +1,4 @@
-"""An index is a list of entries, whatever is appended, dropped, written and opened again in whichever order."""
+"""An index behaves as a list of entries, in whichever order it is appended, truncated, written and reopened."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ MANY = PENDING_BYTES_MAX // OffsetIndex.layout.size
 
 
 class Twin:
-    """`shown` is the content of the index, `file` that of its file: None where there is none."""
+    """`shown` is the content of the index, `file` that of its file: None if it does not exist."""
 
     def __init__(self, layout):
         self.layout = layout

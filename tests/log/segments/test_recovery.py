@@ -1,6 +1,4 @@
-"""Opening after a crash: the unflushed end is cut where it is torn, the flushed part is never made shorter (mD1–mD4,
-mD7).
-"""
+"""Opening after a crash: a torn unflushed end is truncated, the flushed part never gets shorter (mD1–mD4, mD7)."""
 
 import os
 
@@ -26,7 +24,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def crash(log):
-    """Nothing is closed properly; the content of the page cache is on disk."""
+    """Closes nothing properly; the content of the page cache is on disk."""
     log.close(clean=False)
     return log.directory
 
@@ -110,7 +108,7 @@ def test_flipped_bit_above_recovery_point_cuts_there(tmp_path, caplog):
 
 
 def test_records_lost_with_flipped_bit_are_counted(tmp_path, caplog):
-    """Nothing on disk shows whether they had been fsynced; an operator must learn that there were any."""
+    """The disk does not show whether they had been fsynced; an operator must learn that they existed."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 10)
     third = sum(len(item) for item in read_all(log)[:2])
     crash(log)
@@ -223,7 +221,9 @@ def test_epochs_of_cut_batches_go_with_them(tmp_path):
 
 
 def test_epoch_without_records_is_not_found_again(tmp_path):
-    """Its leader noted it with a flush, wrote nothing in it, and followed another that had records of an older one."""
+    """Its leader noted it with a flush, wrote no record in it, and followed another one that had records of an older
+    epoch.
+    """
     log = fill(open_log(tmp_path / "t-0"), 1, count=4, epoch=3)
     log.begin_epoch(5)
     log.flush()
@@ -241,7 +241,7 @@ def swap_in(directory, base, data):
 
 
 def test_a_swap_that_a_crash_interrupted_is_completed(tmp_path):
-    """mD4, KAFKA-12520: the cleaned segment takes the place of all it was made from, however many are left."""
+    """mD4, KAFKA-12520: the cleaned segment replaces all of its sources, however many are left."""
     config = LogConfig(segment_bytes=2000, compacts=True, deletes=False)
     log = fill(open_log(tmp_path / "t-0", config), 40)
     batches = read_all(log)
@@ -326,7 +326,7 @@ def test_config_of_the_helpers_has_small_segments():
 
 
 def test_log_emptied_by_crash_begins_at_moved_start(tmp_path):
-    """A follower notes the leader's start at once, and syncs the records behind it later."""
+    """A follower notes the leader's start immediately, and syncs the records above it later."""
     log = fill(open_log(tmp_path / "t-0"), 3)
     append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)
     log.roll(0)
@@ -346,7 +346,7 @@ def test_log_emptied_by_crash_begins_at_moved_start(tmp_path):
     "epochs", [(0, 0), (0, 1), (1, 0), (2, 1), (0, 2, 1, 3), (-1, 0), (1, 1, 0)]
 )
 def test_log_ends_before_batch_of_older_epoch(tmp_path, epochs):
-    """It was truncated once, and the truncation did not reach the disk."""
+    """The batch had been truncated, and the truncation did not reach the disk."""
     log = open_log(tmp_path / "t-0", LogConfig())
     data = b"".join(
         bytes(batch_bytes(1, base_offset=offset, leader_epoch=epoch))
@@ -382,7 +382,7 @@ def test_indexes_renamed_before_their_log_stay(tmp_path):
 
 
 def test_cleaned_segment_replaces_only_those_in_range(tmp_path):
-    """With their indexes and snapshots; a segment that begins where it ends stays."""
+    """Indexes and snapshots are replaced too; a segment that begins at its end stays."""
     log = fill(open_log(tmp_path / "t-0", LogConfig(segment_bytes=2000, compacts=True)), 40)
     batches, bases = read_all(log), log.segment_base_offsets
     log.close()
@@ -407,7 +407,7 @@ LARGE = READ_AT_ONCE_BYTES + 1
 
 
 def many(sizes):
-    """Segments with their indexes, and a snapshot of the first."""
+    """Returns segments with their indexes, and a snapshot of the first."""
     found = {"1.snapshot": 9}
     for base, size in enumerate(sizes):
         found |= {f"{base}.log": size, f"{base}.index": 0, f"{base}.timeindex": 0}
@@ -438,7 +438,7 @@ TAKING = [
     ({"0.log": 1, "0.index": 0, "0.timeindex": 0, "5.snapshot": SNAPSHOT_BYTES_AT_ONCE + 1}, True),
     ({"0.log": 1, "4.snapshot": SNAPSHOT_BYTES_AT_ONCE + 1, "5.snapshot": 1}, False),
     ({"0.snapshot": SNAPSHOT_BYTES_AT_ONCE + 1}, True),
-    (many(sizes=[LARGE] * 8 + [1]), False),  # the last one alone is read
+    (many(sizes=[LARGE] * 8 + [1]), False),  # only the last one is read
     (many(sizes=[1] * 8 + [LARGE]), True),
 ]
 
@@ -493,7 +493,7 @@ def test_file_name_offset_has_twenty_digits_and_suffix():
 
 
 def test_batch_crc_is_checked_per_mebibyte(tmp_path):
-    """Its declared size is not allocated."""
+    """No memory is allocated for its declared size."""
 
     class Sizes(Files):
         sizes = ()

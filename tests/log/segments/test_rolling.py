@@ -1,4 +1,4 @@
-"""When a segment is full: each bound to the byte, the offset and the millisecond."""
+"""When a segment is full: each bound, exact to the byte, the offset and the millisecond."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ BASE = 1000
 
 
 def segment(tmp_path, *, first_ms=5000, batches=1):
-    """One that begins at offset BASE, with batches of one record each."""
+    """Returns a segment that begins at offset BASE, with batches of one record each."""
     made = Segment(tmp_path, BASE, Files(), size=0, created=True)
     for number in range(batches):
         data = batch_bytes(1, timestamp_ms=first_ms, base_offset=BASE + number)
@@ -93,7 +93,7 @@ def test_a_segment_rolls_above_its_age(tmp_path, config, age_ms, expected):
 
 @given(jitter_ms=st.integers(0, 2000), age_ms=st.integers(0, 1100), lag_ms=st.integers(100, 2000))
 def test_jitter_shortens_age_by_a_constant_share(tmp_path_factory, jitter_ms, age_ms, lag_ms):
-    """By the twin: never more than the age, and the same for a segment of that name after a restart."""
+    """It equals the twin's: never more than the age, and the same for a segment of that name after a restart."""
     directory = tmp_path_factory.getbasetemp() / f"{'topic' * 30}-0"
     directory.mkdir(exist_ok=True)
     active = segment(directory)
@@ -141,8 +141,8 @@ APPENDS = st.lists(
 
 @given(CONFIGS, CONFIGS, APPENDS, st.data())
 def test_log_with_known_room_rolls_as_twin(tmp_path_factory, config, later_config, appends, data):
-    """The twin asks `must_roll` before each append; both are cut and get another configuration."""
-    # The jitter of a segment follows from its name.
+    """The twin calls `must_roll` before each append; both are truncated and get another configuration."""
+    # A segment's jitter is derived from its name.
     roots = [tmp_path_factory.mktemp("logs") for _ in range(2)]
     log, twin = (open_log(root / f"{'topic' * 30}-0", replace(config)) for root in roots)
     for number, (count, timestamp_ms, now_ms) in enumerate(appends):

@@ -1,4 +1,4 @@
-"""Which bytes can be the header of a batch, and how much is read to walk along the headers."""
+"""Which bytes may be the header of a batch, and how much is read to walk along the headers."""
 
 import struct
 
@@ -51,7 +51,7 @@ def test_header_is_plausible_only_with_fields_in_range(data, expected):
 
 @pytest.fixture
 def walked(tmp_path):
-    """Walks along the headers of a file with batches of that many bytes; gives positions and reads."""
+    """Walks along the headers of a file with batches of that many bytes; returns positions and reads."""
 
     def walk(value_bytes, batches, **options):
         data = bytes(batch_bytes(1, value=bytes(value_bytes)))

@@ -1,6 +1,4 @@
-"""Finding a place in a segment that nothing in memory helps with: as if every header had been looked at, with few
-reads.
-"""
+"""Look-ups in a segment with no index in memory: the results equal those of a scan of every header, with few reads."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ class CountingFiles(Files):
 
 
 def written(directory, batches, files=None):
-    """A log of batches given as (offsets left out before it, records, bytes of a value)."""
+    """Returns a log with batches given as (omitted offsets before it, records, bytes of a value)."""
     log = open_log(directory, CONFIG, clean=True, files=files or Files())
     for gap, count, size in batches:
         base_offset = log.log_end_offset + gap
@@ -44,7 +42,7 @@ def written(directory, batches, files=None):
 
 
 def sealed(directory, batches, files=None):
-    """The only segment of a log as `written`, its memory gone."""
+    """Returns the only segment of a log as `written`, with nothing in memory."""
     segment = written(directory, batches, files).active_segment
     segment.seal()
     segment.release()
@@ -60,8 +58,8 @@ def located(headers, offset):
 
 
 def boundary_by_headers(headers, limit, start):
-    """The last end of a batch at most `limit`, and above `start`; it determines where the batch before it, or the next
-    one, begins.
+    """Returns the last end of a batch at most `limit`, and above `start`; it determines where the batch before it, or
+    the next one, begins.
     """
     ends = [(position + view.size, view.next_offset) for position, view in headers]
     return next((end for end in reversed(ends) if start < end[0] <= limit), None)
@@ -74,7 +72,7 @@ batches = st.lists(
     min_size=1,
     max_size=25,
 )
-# To these bytes of entries: the sign of offset or position, or what changes them much or little.
+# Changes these bytes of entries: the sign of offset or position, or a small or large part of the number.
 damage = st.lists(
     st.tuples(
         st.integers(0, 40), st.sampled_from([0, 3, 4, 6, 7]), st.sampled_from([0x80, 4, 2, 1])
@@ -178,7 +176,7 @@ def test_slice_of_large_batches_takes_four_reads(tmp_path, value_bytes, reads_ma
 
 @pytest.mark.parametrize("cut", [0, 3, 40, 100])
 def test_hints_above_cut_are_forgotten(tmp_path, cut):
-    """A reader that went on at a boundary is not sent there after a truncation: other batches stand there now."""
+    """A reader that has read up to a boundary is not sent there after a truncation: other batches are there now."""
     config = LogConfig(segment_bytes=1 << 20)
     log = fill(open_log(tmp_path / "t-0", config), TAIL_BATCHES_MAX, count=1)
     for offset in range(0, 120, 4):

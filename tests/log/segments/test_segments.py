@@ -1,4 +1,6 @@
-"""The segments of a log are a list: which one holds an offset, what they take, and which files are left of them."""
+"""A log's segments behave as a list: which one holds an offset, how large they are, and which files are left of
+them.
+"""
 
 import os
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The transaction index is searched, and finds what walking over all of its entries finds."""
+"""A search of the transaction index finds the same as a scan of all of its entries."""
 
 from unittest import mock
 
@@ -24,7 +24,7 @@ def naive(entries, start, end):
 
 @st.composite
 def histories(draw):
-    """Aborts in the order of their markers, with the first open transaction after each."""
+    """Draws aborts in the order of their markers, with the first open transaction after each."""
     open_now, entries = {}, []
     for offset, producer in enumerate(draw(st.lists(st.integers(0, 4), min_size=30, max_size=60))):
         if producer in open_now:
@@ -37,7 +37,7 @@ def histories(draw):
 
 
 OFFSETS = st.integers(0, 30)
-RANGES = st.lists(st.tuples(OFFSETS, OFFSETS), min_size=5)  # few examples are to meet many entries
+RANGES = st.lists(st.tuples(OFFSETS, OFFSETS), min_size=5)  # few examples must cover many entries
 
 
 @given(histories(), RANGES, st.integers(0, 5), OFFSETS)

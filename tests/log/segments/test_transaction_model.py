@@ -1,4 +1,6 @@
-"""The index of aborted transactions is a list, more of them than fit a group or a read, cut and opened again."""
+"""The index of aborted transactions behaves as a list; it has more entries than fit a group or a read, and is truncated
+and reopened.
+"""
 
 import struct
 
@@ -19,7 +21,7 @@ from trimaran.log.steps import at_once
 
 
 def aborted(count, stuck_from):
-    """Transactions that overlap; the last stable offset stands still from number `stuck_from` on."""
+    """Returns overlapping transactions; the last stable offset stays the same from number `stuck_from` on."""
     return [
         AbortedTransaction(
             producer_id=number % 3,
@@ -32,7 +34,7 @@ def aborted(count, stuck_from):
 
 
 def overlapping(entries, start, end):
-    """As a reader sees it who looks at each entry."""
+    """Returns those that a reader finds by scanning each entry."""
     found = []
     for entry in entries:
         if entry.last_offset < start:
@@ -74,7 +76,7 @@ def test_an_index_is_the_list_of_its_entries(
                 assert found == overlapping(expected, start, start + more)
 
     if first:
-        check([])  # searched before anything is added
+        check([])  # searched before any entry is appended
     for number, entry in enumerate(entries):
         assert index.append(entry) is (number == 0)
         assert index.append(entry) is False  # appended again by a replay
@@ -114,7 +116,7 @@ GOOD = [(0, 1, 0, 5, 6), (0, 1, 7, 15, 16)]
         ((1, 1, 17, 25, 26), 2),  # of another version
         ((0, 1, -1, 25, 26), 2),
         ((0, 1, 25, 25, 26), 2),
-        ((0, 1, 17, 15, 26), 2),  # ends where the one before did
+        ((0, 1, 17, 15, 26), 2),  # ends at the same offset as the one before
         ((0, 1, 17, 14, 26), 2),
     ],
 )

@@ -1,4 +1,4 @@
-"""One segment against transcripts, each call of the file system and each entry of an index: see `testdata/`."""
+"""One segment against transcripts, with each call of the file system and each entry of an index: see `testdata/`."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""A topic's `compression.type`: what producers send is stored with the topic's codec, and says the same."""
+"""A topic's `compression.type`: produced records are stored with the topic's codec, and their content stays the
+same.
+"""
 
 import itertools
 from random import Random

@@ -1,5 +1,5 @@
-"""Compressed streams at the edge of their formats: taken from producers or refused as Apache Kafka 4.3 does, so that
-Java consumers can read on.
+"""Compressed streams with unusual formats: accepted from producers or refused as by Apache Kafka 4.3, so that Java
+consumers can decode them.
 """
 
 import struct
@@ -38,7 +38,7 @@ def assert_taken(codec, payload):
 
 
 def lz4_of(*blocks, flags=0x60, more=b""):
-    """A frame of these blocks, not compressed; `more` follows the two bytes of its descriptor."""
+    """Returns a frame of these uncompressed blocks; `more` follows the two bytes of its descriptor."""
     descriptor = bytes([flags, 0x70]) + more
     frame = b"\x04\x22\x4d\x18" + descriptor + b"\0"
     frame += b"".join(struct.pack("<I", len(block) | 1 << 31) + block for block in blocks)
@@ -46,7 +46,9 @@ def lz4_of(*blocks, flags=0x60, more=b""):
 
 
 def zstd_of(data, window_log=None, level=3):
-    """The content size is unknown, as in frames that Java writes: the header has the window of the level."""
+    """Returns a frame without its content size, like frames that Java writes: the header has the window of the
+    level.
+    """
     given = {} if window_log is None else {"window_log": window_log}
     parameters = zstandard.ZstdCompressionParameters.from_level(level, **given)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()

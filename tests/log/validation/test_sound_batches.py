@@ -1,4 +1,4 @@
-"""The steps that pass nearly all batches, against the checks that they save: same batch, same code, same sentence."""
+"""The fast checks that nearly all batches pass, compared with the full ones: same batch, same code, same message."""
 
 import struct
 from contextlib import contextmanager
@@ -59,7 +59,7 @@ def step_by_step():
 
 
 def outcome(data, rules, **options):
-    """The batch, or the refusal, as comparable values; `data` stays as it is."""
+    """Returns the batch, or the refusal, as comparable values; `data` is not changed."""
     try:
         [view] = validate_produced(memoryview(bytearray(data)), rules, now_ms=NOW, **options)
     except KafkaError as error:
@@ -109,7 +109,7 @@ built = st.builds(
     producers,
     st.sampled_from([Compression.NONE] * 4 + list(Compression)),
 )
-# In the header mostly, and often what is next to being right.
+# Mostly in the header, and often close to a valid value.
 changes = st.lists(
     st.tuples(st.integers(0, 60) | st.integers(0, 200), st.sampled_from([0, 1, 2, 127, 128, 255])),
     max_size=3,
@@ -173,7 +173,7 @@ UNSOUND = [
     {"magic": 1},
     {"crc": 0},
     {"attributes": Compression.LZ4},
-    {"attributes": 0x10},  # transactional, but of no producer
+    {"attributes": 0x10},  # transactional, but without a producer
     {"attributes": 0x08, **IDEMPOTENT},  # log append time
     {"attributes": 0x20, **IDEMPOTENT},  # control
     {"last_offset_delta": 3},
@@ -228,5 +228,5 @@ def test_batch_larger_than_budget_is_refused():
     data = batch_bytes(3, timestamp_ms=NOW)
     validate_produced(memoryview(data), RULES[0], now_ms=NOW, budget=len(data))
     assert outcome(data, RULES[0], budget=len(data) - 1) is OverBudget
-    data[-1] ^= 1  # walked and refused, then to be walked again for the sentence
+    data[-1] ^= 1  # the walk refuses it; it is walked again for the error message
     assert outcome(with_crc(data), RULES[0], budget=len(data)) is OverBudget

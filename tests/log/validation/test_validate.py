@@ -50,7 +50,7 @@ def assert_refused(data, code, rules=RULES, **options):
 
 
 def altered(data, *, payload=None, **changes):
-    """The batch with other header fields or records, and a right CRC."""
+    """Returns the batch with other header fields or records, and a right CRC."""
     values = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True))
     payload = bytes(data[HEADER_BYTES:]) if payload is None else payload
     values["length"] = 49 + len(payload)
@@ -82,8 +82,8 @@ def test_batches_of_real_clients_pass(name):
 
 
 def test_every_flipped_bit_of_the_header_is_refused():
-    """mB2; the exceptions: the epoch is ours to write, a base offset is INVALID_RECORD as Kafka has it, so are magics 0
-    and 1.
+    """mB2; the exceptions: the epoch is ours to write; a base offset is INVALID_RECORD, as in Kafka, and so are magics
+    0 and 1.
     """
     data = good()
     for position in range(HEADER_BYTES):
@@ -110,7 +110,7 @@ def test_old_magic(magic):
 
 @pytest.mark.parametrize("magic", [3, 127, -1, -128])
 def test_unknown_magic(magic):
-    """As a Kafka 4.3 broker answers (`ByteBufferLogInputStream`)."""
+    """A Kafka 4.3 broker answers in the same way (`ByteBufferLogInputStream`)."""
     assert_refused(altered(good(), magic=magic), ErrorCode.CORRUPT_MESSAGE)
 
 
@@ -150,7 +150,7 @@ def test_control_batches_are_not_for_clients():
 @pytest.mark.parametrize("kind", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("rules", [RULES, COMPACTED])
 def test_bits_that_are_not_for_clients(bit, kind, rules):
-    """Bit 6 is the log cleaner's (KIP-534); later Kafka versions may define the others."""
+    """Bit 6 is for the log cleaner (KIP-534); later Kafka versions may define the rest."""
     data = good(compression=kind)
     assert_refused(altered(data, attributes=bit | kind), ErrorCode.INVALID_RECORD, rules)
 
@@ -191,7 +191,7 @@ def test_a_sequence_may_wrap():
 
 @pytest.mark.parametrize("timestamp", [-2, -(2**63), 2**63 - 1, NOW + 3_600_001])
 def test_timestamps(timestamp):
-    """mB12: it is the records' that count, and theirs are relative to the base."""
+    """mB12: those of the records count, which are relative to the base."""
     for count in (1, 3):
         data = altered(good(count, step_ms=0), base_timestamp=timestamp)
         assert_refused(data, ErrorCode.INVALID_TIMESTAMP)
@@ -228,7 +228,7 @@ def test_too_large():
 
 
 def test_batch_over_budget_is_refused_before_crc():
-    """A batch that fits the budget gets its checksum verified."""
+    """The checksum is verified only if the batch fits the budget."""
     damaged = altered(good(), crc=0)
     assert_refused(damaged, ErrorCode.CORRUPT_MESSAGE, budget=len(damaged))
     zstd = ProduceRules.of(LogConfig(max_message_bytes=10_000, compression=Compression.ZSTD))
@@ -240,7 +240,7 @@ def test_batch_over_budget_is_refused_before_crc():
 
 
 def test_null_keys_of_a_compacted_topic():
-    """mB13: also in large and compressed batches."""
+    """mB13: this includes large and compressed batches."""
     records = [NewRecord(b"k", b"v", NOW)] * 30 + [NewRecord(None, b"v", NOW)]
     for kind in (Compression.NONE, Compression.LZ4):
         data = build_batch(records, compression=kind)

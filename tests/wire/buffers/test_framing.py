@@ -12,7 +12,7 @@ def frame(body: bytes) -> bytes:
 
 
 def feed(buffer: FrameBuffer, data: bytes, most: int = 1 << 30) -> list[bytes]:
-    """Receives `data` as a shell does, at most `most` bytes at a time; copies of the frames that come out."""
+    """Receives `data` as the transport does, at most `most` bytes at a time; returns copies of the frames."""
     frames = []
     view = memoryview(data)
     while view:

@@ -13,7 +13,7 @@ from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest,
 
 @dataclass
 class Piece:
-    """A piece of a file that is not there: encoding must not touch it."""
+    """A piece of a missing file: encoding must not read it."""
 
     size: int
     position: int = 0

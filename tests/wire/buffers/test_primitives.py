@@ -17,7 +17,7 @@ from trimaran.wire.errors import RemoteProtocolError
 
 
 def write_from(varints):
-    """Returns a writer that takes the bytes from a table."""
+    """Returns a writer that reads the bytes from a table."""
     return lambda out, value: out.extend(varints[value])
 
 
@@ -71,7 +71,7 @@ def test_cut_off(size):
     ("read", "groups"), [(read_uvarint, 5), (read_varint, 5), (read_varlong, 10)]
 )
 def test_too_long(read, groups):
-    assert read(b"\x80" * (groups - 1) + b"\0", 0) == (0, groups)  # overlong but bounded
+    assert read(b"\x80" * (groups - 1) + b"\0", 0) == (0, groups)  # overlong but within its limit
     with pytest.raises(RemoteProtocolError):
         read(b"\x80" * groups + b"\0", 0)
 

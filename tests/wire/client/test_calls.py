@@ -1,4 +1,4 @@
-"""Routed calls as transcripts: what the generator asks for, given what comes of it."""
+"""Routed calls as transcripts: the requests of the generator, given the outcomes of earlier ones."""
 
 import pytest
 
@@ -137,7 +137,7 @@ def test_non_idempotent_request_is_sent_once():
 
 
 def test_missing_coordinator_is_not_requested_again():
-    """Without the right to describe a group one would wait for it until the deadline."""
+    """Without the right to describe a group, a client would wait for the coordinator until the deadline."""
     denied = FindCoordinatorResponse(
         error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, node_id=-1, host="", port=-1
     )

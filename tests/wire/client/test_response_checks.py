@@ -1,4 +1,4 @@
-"""A response without its one item is an error."""
+"""A response that lacks its only item is an error."""
 
 import pytest
 

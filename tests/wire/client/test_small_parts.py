@@ -1,4 +1,4 @@
-"""Bootstrap lists, backoff, versions, routing: the parts that decide without I/O."""
+"""Bootstrap lists, backoff, versions, routing: decisions without I/O."""
 
 import pytest
 
@@ -96,7 +96,7 @@ def test_the_best_version_is_the_highest_both_know():
 
 
 def metadata(leaders, *, brokers=(1, 2), topic_id=b"t" * 16, error=0, controller=2):
-    """A topic `t` whose partition i has `leaders[i]`, (leader, epoch)."""
+    """Returns a topic `t` whose partition i has `leaders[i]`, (leader, epoch)."""
     partitions = [
         MetadataResponsePartition(
             partition_index=i, leader_id=leader, leader_epoch=epoch, replica_nodes=[], isr_nodes=[]
@@ -172,7 +172,7 @@ def test_wrong_routes_are_forgotten():
     known.update_metadata(metadata([(2, 4)]))
     assert (
         known.locate(LeaderNode(TopicPartition("t", 0))) is None
-    )  # the epoch that was forgotten still counts
+    )  # the forgotten epoch still counts
     known.update_metadata(metadata([(2, 6)]))
     assert known.locate(LeaderNode(TopicPartition("t", 0))) == ("n2", 2)
 

@@ -1,4 +1,4 @@
-"""The generated codec and the obvious one agree on every message, whole and broken."""
+"""The generated and the naive codec agree on every message, whole or broken."""
 
 import random
 
@@ -15,7 +15,7 @@ MUTANTS = 5
 
 
 def outcome(decode, *arguments):
-    """The message, or None for bytes that are refused."""
+    """Returns the message, or None if the bytes are refused."""
     try:
         return decode(*arguments)
     except RemoteProtocolError:
@@ -48,4 +48,4 @@ def refuses_the_same(cls, version):
             broken = mutate(encoded, rng)
             ours = outcome(cls.decode, broken, version)
             naive = outcome(naive_codec.decode, cls, broken, version)
-            assert ours == naive or repr(ours) == repr(naive)  # a NaN equals nothing
+            assert ours == naive or repr(ours) == repr(naive)  # a NaN does not equal itself

@@ -1,4 +1,4 @@
-"""The compiled decoder and the generated one: the same message of any bytes, and the same refusals."""
+"""The compiled and the generated decoder return the same message, or the same refusal, for any bytes."""
 
 import gc
 import random
@@ -29,7 +29,7 @@ MUTANTS = 8
 
 
 def result(read, data, budget=DECODE_BUDGET):
-    """Returns the message with its types, its end, and the rest of the budget."""
+    """Returns the message with its types, its end offset, and the rest of the budget."""
     found = outcome(read, data, budget)
     return None if found is None else (shown(found[0]), *found[1:])
 
@@ -41,7 +41,7 @@ def shown(value):
         return [shown(item) for item in value]
     if isinstance(value, memoryview):
         return memoryview, bytes(value)
-    return type(value), repr(value)  # a NaN equals nothing
+    return type(value), repr(value)  # a NaN does not equal itself
 
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
@@ -97,7 +97,7 @@ class Inner(Struct):
 
 @message(versions="0", flexible="0+")
 class Outer(Message):
-    """No message of Kafka's has a nullable struct with a tag."""
+    """No message of Kafka has a nullable struct in a tag."""
 
     plain: Inner | None
     tagged: Inner | None = field(default=None, tag=0)
@@ -148,7 +148,7 @@ def test_any_buffer_is_read_and_let_go():
     for data in (given, given[:5]):
         with pytest.raises(RemoteProtocolError):
             TopicRecord.decode(data, 0)
-        data.clear()  # BufferError, were it still held
+        data.clear()  # BufferError if it were still exported
 
 
 def test_lists_are_own_and_defaults_are_shared():
@@ -189,7 +189,7 @@ def test_the_collector_is_left_as_it_was(collecting):
 
 
 def test_nothing_is_allocated_by_declared_size():
-    """Counts of replicas that the bytes cannot hold, however many these are, and one beyond the budget."""
+    """Counts of replicas beyond the available bytes, however many these are, and one beyond the budget."""
     read, _ = readers(PartitionRecord, 2)
     start = random_message(PartitionRecord, 2, 0).encode(2)[:20]  # partition id and topic id
     for count, room in (
@@ -210,8 +210,8 @@ def test_nothing_is_allocated_by_declared_size():
 
 
 def test_nothing_leaks():
-    """Messages whole, cut and broken, again and again: as many objects as before, as many references, the same
-    memory.
+    """Whole, truncated and broken messages, many times: the numbers of objects and references and the memory stay the
+    same.
     """
     rng = random.Random(2)
     given = []

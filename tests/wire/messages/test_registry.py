@@ -44,7 +44,7 @@ def test_names():
 
 
 def test_apis_are_imported_when_asked_for():
-    """One API costs one file, and no code generation before its first message."""
+    """Importing one API imports one file, and generates no code before its first message."""
     program = """
 import sys
 from trimaran.wire.messages.registry import REQUESTS

@@ -15,7 +15,7 @@ TOPIC = TopicRecord(name="t", topic_id=b"0123456789abcdef")
 
 
 def test_all_types_of_kafka_4_3():
-    # 6, 13 and 16 were never released or are gone.
+    # 6, 13 and 16 were never released or no longer exist.
     assert sorted(METADATA_RECORDS) == [k for k in range(29) if k not in (6, 13, 16)]
 
 

@@ -13,13 +13,13 @@ from trimaran.wire.security.listener import login
 
 
 class Twice:
-    """A mechanism of two tokens: the second one is the reversed answer to the first."""
+    """A mechanism with two tokens: the second one is the reversed response to the first."""
 
     mechanism = "TWICE"
     blocks = False
 
     def prepare(self):
-        """Has nothing to prepare."""
+        """Prepares nothing."""
 
     def exchange(self):
         answer = yield b"first"

@@ -46,5 +46,5 @@ def test_a_principal_is_typed_and_nobody_is_anonymous():
     ],
 )
 def test_a_value_is_escaped_as_java_escapes_it(value, written):
-    """Printed by `X500Principal.getName()` of OpenJDK 17: an ACL names the principal so."""
+    """Printed by `X500Principal.getName()` of OpenJDK 17, and used for the principal in ACLs."""
     assert distinguished_name(((("commonName", value),),)) == f"CN={written}"

@@ -1,4 +1,4 @@
-"""Names of principals made of those in certificates, as Apache Kafka makes them."""
+"""Principal names that are derived from certificates, as in Apache Kafka."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_malformed_rule_is_refused(rules):
 
 
 def test_a_pattern_takes_no_more_than_linear_time():
-    """With backtracking this would outlast us all."""
+    """With backtracking it would practically never end."""
     with pytest.raises(NoMatchingRule):
         PrincipalMapping("RULE:(a+)+b/x/").name_of("a" * 50_000)
 

@@ -1,4 +1,4 @@
-"""Files that settings name: only regular ones are read, up to a bound."""
+"""Files named by settings: only regular ones are read, up to a limit."""
 
 import os
 import socket
@@ -36,7 +36,7 @@ def test_file_is_closed_after_read_and_refusal(tmp_path):
 
 @pytest.fixture
 def others(tmp_path):
-    """Files that are not regular."""
+    """Returns files that are not regular."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "directory").mkdir()
     with socket.socket(socket.AF_UNIX) as listening:

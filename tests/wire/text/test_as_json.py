@@ -66,7 +66,7 @@ def test_secrets_are_hidden_whatever_carries_them():
 
 
 def test_config_is_identified_by_name_and_resource():
-    """For a broker a topic's key is undeclared, so it is hidden; metrics have no secrets."""
+    """A topic's key is undeclared for a broker, so its value is hidden; metrics have no secrets."""
 
     def shown(kind, name):
         record = ConfigRecord(resource_type=kind, resource_name="1", name=name, value="v")

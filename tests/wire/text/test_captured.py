@@ -1,4 +1,4 @@
-"""Bytes that Apache Kafka 4.3.0 and its Java client wrote, decoded, and written again."""
+"""Bytes written by Apache Kafka 4.3.0 and its Java client, decoded and encoded again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Captured frames as JSON lines: what `trimaran wire decode` takes, and what it says of wrong ones."""
+"""Captured frames as JSON lines: the input of `trimaran wire decode`, and its errors for invalid lines."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_first_difference_of_two_frames():
 
 
 def test_command_fails_if_one_line_is_bad(tmp_path, capsys):
-    overlong = bytes(versions_request()).replace(b"\x02a", b"\x82\x00a")  # a varint in two bytes
+    overlong = bytes(versions_request()).replace(b"\x02a", b"\x82\x00a")  # a varint of two bytes
     file = tmp_path / "frames.jsonl"
     file.write_text("\n".join([line(versions_request()), "", line(overlong), "oops"]))
     assert decode_command(file, check=True) == 1

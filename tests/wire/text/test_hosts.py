@@ -1,4 +1,4 @@
-"""Texts of addresses: what is the same address, and how Java writes it."""
+"""Texts of addresses: when two are the same address, and how Java formats them."""
 
 import ipaddress
 

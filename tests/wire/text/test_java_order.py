@@ -1,4 +1,4 @@
-"""The order of a Java `HashMap`, as a JVM printed it of the same names."""
+"""The order of a Java `HashMap`, as a JVM printed it for the same names."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_the_number_of_buckets_follows_that_of_keys():
 
 
 def twin(names):
-    """A table of lists that is filled name by name, and twice as long when it is more than three quarters full."""
+    """A table of lists that is filled name by name, and doubled when it is more than three quarters full."""
     table = [[] for _ in range(16)]
     for count, name in enumerate(names, 1):
         table[place(name, len(table))].append(name)

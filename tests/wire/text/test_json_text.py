@@ -1,4 +1,4 @@
-"""The fast JSON equals the plain one, for every record of the metadata log and whatever is in it."""
+"""The fast JSON encoder equals the plain one for every record of the metadata log and any content."""
 
 import json
 
@@ -86,7 +86,7 @@ def test_secrets_are_hidden():
 
 
 def test_config_is_identified_by_name_and_resource():
-    """For a broker a topic's key is undeclared, so it is hidden; metrics have no secrets."""
+    """A topic's key is undeclared for a broker, so its value is hidden; metrics have no secrets."""
 
     def shown(kind, name):
         record = ConfigRecord(resource_type=kind, resource_name="1", name=name, value="v")

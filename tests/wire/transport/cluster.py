@@ -25,7 +25,7 @@ from trimaran.wire.transport.requests.handles import handles
 
 
 class ToyCluster:
-    """Partition 0 of every topic is led by `leader`, which also coordinates every group."""
+    """A cluster in which `leader` leads partition 0 of every topic, and coordinates every group."""
 
     def __init__(self) -> None:
         self.addresses = {}
@@ -96,7 +96,7 @@ HANDLERS = (metadata, find_coordinator, heartbeat, list_offsets)
 
 @asynccontextmanager
 async def open_cluster(node_ids=(1, 2), more=()):
-    """Serves the nodes until the block ends; `more` handlers beside `HANDLERS`."""
+    """Serves the nodes until the block ends; `more` handlers are added to `HANDLERS`."""
     cluster = ToyCluster()
     async with AsyncExitStack() as stack:
         for node_id in node_ids:

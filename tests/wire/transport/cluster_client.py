@@ -1,7 +1,8 @@
-"""A client of a cluster: connections by address, calls routed to the responsible node, and repeated until a deadline.
+"""A client of a cluster: connections by address, and calls that are routed to the responsible node and retried until a
+deadline.
 
-The trio shell of `trimaran.wire.client.calls`. Not implemented here: batching of produced records, groups, sessions;
-what needs them builds them on `call` or on `connection_to`.
+The trio shell of `trimaran.wire.client.calls`. Not implemented: batching of produced records, groups, sessions; tests
+that need them use `call` or `connection_to`.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ __all__ = [
 ]
 
 TIMEOUT_SECONDS = 30.0
-# An attempt at one node may take this long before the next: a stopped process still accepts connections.
+# Time limit of an attempt at one node before the next is tried: a stopped process still accepts connections.
 ATTEMPT_SECONDS = 10.0
 
 
 class Client:
-    """Made by `open_client`; usable by any number of tasks."""
+    """Made by `open_client`; any number of tasks may use it."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Client:
         self._client_id = client_id
         self._rng = rng
         self._copy_records = copy_records
-        # As many as there are nodes and bootstrap addresses.
+        # One for each node and bootstrap address.
         self._connections: dict[Address, NodeConnection] = {}
         self._connecting: dict[Address, trio.Lock] = {}
 
@@ -86,16 +87,16 @@ class Client:
         attempt_timeout: float = ATTEMPT_SECONDS,
         retry_unknown: bool = True,
     ) -> Any:
-        """Asks the node that `to` names (None: any) until it answers without a routing error; see `routed_call`.
+        """Calls the node that `to` names (None: any) until it responds without a routing error; see `routed_call`.
 
-        A node that has not answered after `attempt_timeout` is disconnected: long polls, which would hold up others,
-        belong on a connection of their own (`open_node_connection`).
+        A node that does not respond within `attempt_timeout` is disconnected: long polls, which would block other
+        calls, need a connection of their own (`open_node_connection`).
 
         Raises:
             RequestTimedOut: not within `timeout` seconds; the last failure is its cause.
             VersionMismatch: the node does not serve it.
             ConnectionLost: only without `retry_unknown`.
-            RemoteProtocolError: never; a node that answers rubbish is disconnected and asked again.
+            RemoteProtocolError: never; a node that sends an invalid response is disconnected and called again.
         """
         steps = routed_call(
             self.routing,
@@ -113,7 +114,7 @@ class Client:
         *,
         timeout: float = TIMEOUT_SECONDS,  # noqa: ASYNC109
     ) -> Any:
-        """Asks for nodes, controller and the leaders of `topics` (None: of all); returns the answer."""
+        """Requests nodes, controller and the leaders of `topics` (None: of all); returns the response."""
         names = None if topics is None else list(topics)
         steps = refresh(self.routing, names, self._backoff())
         return await self._drive(steps, timeout, ATTEMPT_SECONDS, "refresh")
@@ -124,7 +125,7 @@ class Client:
         *,
         timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
     ) -> NodeConnection:
-        """An open connection to `address`, shared with every other caller.
+        """Returns an open connection to `address`, shared with every other caller.
 
         Raises:
             ConnectRefused, ConnectionLost, RequestTimedOut, VersionMismatch: none could be made.
@@ -193,7 +194,7 @@ class Client:
 
 
 def _as_lost(error: ConnectionLost | RequestTimedOut) -> ConnectionLost:
-    """A node that does not answer ApiVersions is as good as not connected."""
+    """A node that does not answer ApiVersions counts as not connected."""
     return error if isinstance(error, ConnectionLost) else ConnectionLost(str(error))
 
 
@@ -207,14 +208,14 @@ async def open_client(
     rng: random.Random | None = None,
     security: ClientSecurity = PLAINTEXT,
 ) -> AsyncIterator[Client]:
-    """A client for as long as the block lasts; connects when it is first used.
+    """Yields a client, which connects when it is first used, and is closed at the end of the block.
 
     Args:
         bootstrap: `host:port,…` or addresses.
-        client_id: what nodes log and count us by.
+        client_id: the name in logs and metrics of nodes.
         of_controllers: the addresses are of controllers (Kafka's `--bootstrap-controller`).
         copy_records: as in `open_node_connection`.
-        rng: for jitter and for where in `bootstrap` to begin.
+        rng: for jitter, and for the first address of `bootstrap`.
         security: TLS and SASL, for every node.
 
     Raises:

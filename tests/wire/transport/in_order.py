@@ -1,4 +1,4 @@
-"""A run of trio on a clock that goes on only when told, in which tasks have their turn in the order of their age."""
+"""A run of trio on a manual clock, in which tasks run in the order of their age."""
 
 from unittest import mock
 
@@ -12,11 +12,11 @@ from tests.simulation.here import patched_here
 
 class _InOrder:
     def shuffle(self, _):
-        """Does nothing: the tasks stay sorted by age."""
+        """Does nothing: tasks stay sorted by age."""
 
 
 def run_in_order(main, clock=None):
-    """Returns what `main` does."""
+    """Returns the result of `main`."""
     with (
         patched_here(scheduler, "_r", _InOrder()),
         mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
@@ -25,7 +25,7 @@ def run_in_order(main, clock=None):
 
 
 async def check_steps(path, take):
-    """Gives each step of a transcript to `take`, and compares what it says, or rewrites the file."""
+    """Passes each step of a transcript to `take`, and compares its output, or rewrites the file."""
     written = []
     for step in parse_transcript(path.read_text()):
         actual = await take(step)

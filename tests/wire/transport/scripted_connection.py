@@ -1,6 +1,6 @@
-"""A `Connection` whose endpoint, registry, turn and clock do what a transcript says, and report all calls.
+"""A `Connection` whose endpoint, registry, turn and clock follow a transcript, and report all calls.
 
-Lines with `r` are of the reader, those with `w` of the writer; a step ends when both wait.
+Lines with `r` come from the reader, those with `w` from the writer; a step ends when both wait.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LIMITS = ConnectionLimits(
 
 
 class Told:
-    """Lines of both tasks."""
+    """Output lines of both tasks."""
 
     def __init__(self):
         self.lines: dict[str, list[str]] = {"r": [], "w": []}
@@ -58,7 +58,7 @@ class Told:
 
 
 class ScriptedEndpoint:
-    """`room`: how many bytes the kernel takes."""
+    """An endpoint with `room` for this many bytes in the kernel."""
 
     def __init__(self, say):
         self._say = say
@@ -161,7 +161,7 @@ class ScriptedTurn:
 
 
 class Deferred:
-    """A value that is known when the test sets it."""
+    """A value that becomes known when the test sets it."""
 
     def __init__(self, size):
         self.known = trio.Event()
@@ -172,7 +172,7 @@ class Deferred:
 
 
 class Later(RunningRequest):
-    """Without a request."""
+    """A pending response without a request."""
 
     __slots__ = ("_given", "_say", "_turn", "_what")
 
@@ -209,7 +209,9 @@ def answer_of(size):
 
 
 class ScriptedRegistry:
-    """A frame says what becomes of it: `answer 10`, `later NAME 10 [held] [alone]`, `nothing`, `mute 5`, errors."""
+    """A registry for which a frame names its response: `answer 10`, `later NAME 10 [held] [alone]`, `nothing`, `mute
+    5`, errors.
+    """
 
     def __init__(self, say, turn):
         self._say = say
@@ -258,7 +260,7 @@ class ScriptedRegistry:
 
 
 class ScriptedAuthenticator:
-    """A frame says what the mechanism replies."""
+    """An authenticator for which a frame contains the mechanism's response."""
 
     def __init__(self, say, login):
         self._say, self._login = say, login
@@ -351,7 +353,7 @@ class World:
 
 
 class Script:
-    """Handles the steps of a transcript; the connection lives from `open` to the next one."""
+    """Runs the steps of a transcript; the connection lives from `open` to the next one."""
 
     def __init__(self, clock: MockClock):
         self.clock = clock
@@ -390,7 +392,7 @@ class Script:
         self.world.endpoint.give.send_nowait(b"." * int(rest))
 
     async def _also(self, rest):
-        """Adds frames that come while the slice of the next frame runs."""
+        """Adds frames that arrive while the slice of the next frame runs."""
         self.world.endpoint.also.append(b"".join(map(framed, rest.split("|"))))
         self.world.turn.joined = True
 
@@ -421,7 +423,7 @@ class Script:
         return self.world.registry.later[name]
 
     async def _room(self, rest):
-        """Sets how many bytes the kernel takes from now on."""
+        """Sets how many bytes the kernel accepts from now on."""
         self.world.endpoint.room = math.inf if rest == "all" else int(rest)
         self.world.endpoint.more_room.set()
 
@@ -447,7 +449,7 @@ class Script:
         getattr(self.world.memory, name).give_back(int(size))
 
     async def _want(self, rest):
-        """Another connection waits for memory."""
+        """Lets another connection wait for memory."""
         self.nursery.start_soon(getattr(self.world.memory, rest).acquire, 10)
         await wait_all_tasks_blocked()
 
@@ -464,7 +466,7 @@ class Script:
         self.world.connection.abort()
 
     async def _cancel(self, _):
-        """The server around it ends."""
+        """Cancels the surrounding server."""
         await wait_all_tasks_blocked()
         self.around.cancel()
 
@@ -497,7 +499,7 @@ class Script:
 
 
 def framed(text):
-    """Returns the frame of a text; `answer 3*5000` is filled up to that many bytes by dots."""
+    """Returns the frame of a text; `answer 3*5000` is padded to that many bytes with dots."""
     text, _, size = text.partition("*")
     data = text.encode()
     data += b"." * (int(size) - len(data)) if size else b""
@@ -505,7 +507,7 @@ def framed(text):
 
 
 def run_script(check):
-    """Each task has its turn in one order, always."""
+    """Runs a transcript with tasks in a fixed order."""
     clock = MockClock()
     script = Script(clock)
 

@@ -1,4 +1,4 @@
-"""A server with toy handlers on a real socket, and a client that speaks in raw frames."""
+"""A server with toy handlers on a real socket, and a client that sends raw frames."""
 
 import socket
 import struct
@@ -21,8 +21,7 @@ from trimaran.wire.transport.scheduling.effects import Wait
 from trimaran.wire.transport.server.server import Listener, serve_listener
 
 HEARTBEAT_VERSION = 4
-# The kernel hands bytes from one socket of this machine to the other within microseconds, or at its next turn where it
-# is busy.
+# The kernel moves bytes between two sockets of this machine within microseconds, or at its next turn if it is busy.
 SETTLED_SECONDS = 0.005
 
 
@@ -45,7 +44,7 @@ def api_versions_frame(version: int = 4, correlation_id: int = 0) -> bytes:
 
 
 class Toy:
-    """A context whose heartbeats get answers from the test, by group."""
+    """A context in which the test scripts the responses to heartbeats, by group."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -91,7 +90,7 @@ async def open_server(*handlers, context=None, security=PLAINTEXT_LISTENER, quot
 
 
 class RawClient:
-    """Sends bytes, reads frames."""
+    """A client that sends bytes and reads frames."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -101,7 +100,7 @@ class RawClient:
         await self.stream.send_all(data)
 
     async def frame(self) -> bytes | None:
-        """The next answer without its size; None when the server closed the connection."""
+        """Returns the next response without its size; None if the server closed the connection."""
         while len(self.buffer) < 4 or len(self.buffer) - 4 < self._size():
             try:
                 data = await self.stream.receive_some(65536)
@@ -120,7 +119,7 @@ class RawClient:
         return int.from_bytes(self.buffer[:4], "big")
 
     async def answer(self, key: int, version: int):
-        """(correlation id, response), or None at the end."""
+        """Returns (correlation id, response), or None at the end."""
         frame = await self.frame()
         if frame is None:
             return None
@@ -143,7 +142,7 @@ class RawClient:
 
 @asynccontextmanager
 async def open_raw(server, listener: str = "PLAINTEXT", receive_buffer: int | None = None):
-    """A connection to a listener of `server`."""
+    """Opens a connection to a listener of `server`."""
     sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if receive_buffer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -160,5 +159,5 @@ async def ask_api_versions(client: RawClient, version: int = 4) -> ApiVersionsRe
 
 
 async def settled() -> None:
-    """Returns when no task has anything to do, and nothing is on its way to one."""
+    """Returns when no task can run, and no bytes are in transit to one."""
     await trio.testing.wait_all_tasks_blocked(SETTLED_SECONDS)

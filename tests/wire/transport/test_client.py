@@ -87,7 +87,7 @@ async def test_unserved_request_fails_at_once():
 
 
 async def test_a_node_that_stands_still_is_left(autojump_clock):
-    """A stopped process still accepts connections: only its silence shows that."""
+    """A stopped process still accepts connections; only its silence shows that it is stopped."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener, open_cluster() as cluster:
         addresses = [listener.socket.getsockname(), cluster.addresses[1]]

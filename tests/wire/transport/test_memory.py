@@ -1,4 +1,4 @@
-"""The memory that connections hold together is bounded in bytes, and none of them waits for ever (KIP-72)."""
+"""The memory of all connections is limited in bytes, and none of them waits forever (KIP-72)."""
 
 import pytest
 import trio
@@ -92,7 +92,7 @@ async def test_cancelled_waiter_holds_nothing(granted):
 
 
 def sync_frame(size, correlation_id=0):
-    """A request whose one assignment has `size` bytes."""
+    """Returns a request whose only assignment has `size` bytes."""
     one = SyncGroupRequestAssignment(member_id="m", assignment=bytes(size))
     request = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=[one])
     return request_frame(request, 5, correlation_id)
@@ -164,7 +164,7 @@ def receive_buffers(server):
 
 
 async def test_arriving_frames_hold_bounded_memory(autojump_clock):
-    """A connection that announces a large frame is read no further until there is room for all of it."""
+    """A connection that announces a large frame is not read on until there is room for all of it."""
     async with (
         open_server(Holding().handler, request_bytes_max=4 * MIB, stalled_seconds=60) as server,
         trio.open_nursery() as nursery,
@@ -204,7 +204,7 @@ async def test_buffers_of_quiet_connections_serve_waiting_ones():
 
 
 async def test_stalled_connection_is_closed_if_others_wait(autojump_clock):
-    """A peer that announces a large frame and sends none of it does not keep others from sending theirs."""
+    """A peer that announces a large frame and does not send it does not prevent others from sending theirs."""
     held = Holding()
     held.go.set()
     async with (
@@ -224,7 +224,7 @@ async def test_stalled_connection_is_closed_if_others_wait(autojump_clock):
 
 
 def answering(size):
-    """A handler whose answers have `size` bytes in memory."""
+    """A handler whose responses have `size` bytes in memory."""
 
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
     def greedy(_request, _context, _call):
@@ -249,7 +249,7 @@ async def test_untaken_answers_hold_bounded_memory(autojump_clock):
         await settled()
         _, _, answers, *_ = server.pools()
         assert 16 * MIB <= answers.used <= 24 * MIB
-        # Connections that take nothing are closed when others wait for them.
+        # Connections that read nothing are closed when others wait for their memory.
         async with open_raw(server) as client:
             assert (await ask_api_versions(client)).error_code == 0
         assert server.counters.stalled_closed >= 1
@@ -298,8 +298,7 @@ async def test_large_requests_are_decoded_apart_in_order():
 
 
 async def test_frame_not_begun_keeps_its_share(autojump_clock):
-    """Relief takes the memory of quiet connections; a connection whose large request waits for its turn is not
-    quiet."""
+    """Memory is reclaimed from quiet connections; a connection whose large request waits for its turn is not quiet."""
     toy = Toy()
     event = toy.defer("slow")
     held = Holding()

@@ -1,4 +1,4 @@
-"""Third-party clients on our connections, and our ApiVersions as they read it."""
+"""Third-party clients on our connections, and how they decode our ApiVersions."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""SASL on real sockets: nothing is open before the peer is known."""
+"""SASL on real sockets: no request is served before the peer is authenticated."""
 
 import threading
 from functools import partial
@@ -132,7 +132,7 @@ async def test_an_open_connection_is_not_opened_again():
 
 
 async def test_frames_are_small_until_the_peer_is_known(caplog):
-    """And large ones are taken after."""
+    """Large ones are accepted afterwards."""
     toy = Toy()
     async with open_server(heartbeat, context=toy, security=LISTENER) as server:
         async with open_raw(server) as client:

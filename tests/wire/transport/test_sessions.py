@@ -1,4 +1,6 @@
-"""Logins that end: a client that logs in again goes on, one that does not is closed by its next request (KIP-368)."""
+"""Login sessions that expire: a client that logs in again continues, one that does not is disconnected at its next
+request (KIP-368).
+"""
 
 import math
 from functools import partial
@@ -84,7 +86,7 @@ async def test_renewed_login_goes_on_even_late(autojump_clock):
 
 
 async def test_login_does_not_wait_for_earlier_requests(autojump_clock):
-    """It comes behind, and its answer too."""
+    """The login comes after them, and so does its response."""
     toy = Toy()
     event = toy.defer("slow")
     async with open_server(heartbeat, context=toy, security=listener()) as server:
@@ -132,7 +134,7 @@ async def test_only_login_is_answered_during_a_login(autojump_clock):
 
 
 async def test_endless_login_replaces_one_with_an_end(autojump_clock):
-    """A token first, then a password: what was to end does not."""
+    """First a token, then a password: the former end of the session no longer applies."""
     lives = iter([5000, None])
 
     class Living:
@@ -206,7 +208,7 @@ async def test_blocking_client_renews_login_before_a_call():
         def calls():
             connection = BlockingConnection(address, security=security)
             assert connection._log_in_at < math.inf
-            connection._log_in_at = 0.0  # its session nears its end
+            connection._log_in_at = 0.0  # its session is about to end
             connection.call(HEARTBEAT)
             connection.close()
             return connection._log_in_at

@@ -1,4 +1,4 @@
-"""TLS on real sockets: the bytes that arrive, and the clients that are let in or refused."""
+"""TLS on real sockets: the bytes that arrive, and which clients are accepted or refused."""
 
 import os
 import random
@@ -278,7 +278,7 @@ async def test_a_handshake_that_never_ends_is_ended(certificates, autojump_clock
 
 
 async def test_requests_in_one_byte_records(certificates):
-    """Records and frames have nothing to do with each other."""
+    """TLS records and frames are independent of each other."""
     context = certificates.server_context()
     async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
         stream = await trio.open_tcp_stream(*server.addresses["PLAINTEXT"])
@@ -306,7 +306,7 @@ class FileSlice:
 
 
 async def test_pieces_of_files_and_memory_keep_order(certificates, tmp_path):
-    """More than the socket takes at once, so that OpenSSL's unfinished writes are taken up again."""
+    """More than the socket accepts at once, so that OpenSSL's partial writes are continued."""
     data = random.Random(3).randbytes(3_000_000)
     (tmp_path / "segment").write_bytes(data)
     fd = os.open(tmp_path / "segment", os.O_RDONLY)
@@ -342,7 +342,7 @@ async def test_pieces_of_files_and_memory_keep_order(certificates, tmp_path):
 
 
 async def test_large_answer_moves_before_all_is_sent(certificates):
-    """Else a slow peer would look idle, and a fast one would hold the loop for all of it."""
+    """Otherwise a slow peer would look idle, and a fast one would block the loop until all of it is sent."""
     ours, theirs = _tcp_pair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
     sender = TlsEndpoint(ours, certificates.server_context())
@@ -373,7 +373,7 @@ def _tcp_pair():
 
 
 async def test_the_server_says_goodbye(certificates):
-    """close_notify is an end that no attacker in between could have made."""
+    """close_notify proves that no attacker truncated the stream."""
     context = certificates.server_context()
     async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
         stream = await trio.open_tcp_stream(*server.addresses["PLAINTEXT"])
@@ -410,7 +410,7 @@ async def test_end_at_any_handshake_byte_leaves_nothing(certificates):
 
 
 async def test_node_resetting_before_the_handshake_is_lost(certificates, monkeypatch):
-    """The process is gone while its kernel still accepts."""
+    """The process has gone while its kernel still accepts connections."""
     listener = socket.create_server(("127.0.0.1", 0))
     sock = socket.create_connection(listener.getsockname())
     accepted, _ = listener.accept()

@@ -20,7 +20,7 @@ SETTINGS = SaslSettings({"PLAIN": lambda: PlainExchange(USERS)})
 
 
 class Peer:
-    """Speaks to an authenticator."""
+    """A peer that logs in at an authenticator."""
 
     def __init__(self, settings=SETTINGS, before=None):
         self.authenticator = SaslAuthenticator(settings, before)
@@ -175,7 +175,7 @@ def test_mechanisms_may_have_many_but_bounded_rounds():
 
 
 class Rounds:
-    """Logs in whoever is named in the second round."""
+    """Logs in the principal that the second round names."""
 
     def __init__(self):
         self.is_begun = False
@@ -197,7 +197,7 @@ class Rounds:
     ],
 )
 def test_connection_keeps_its_principal_and_mechanism(before, mechanism, why):
-    """By a mechanism of two rounds, of which the first does not contain the principal."""
+    """The mechanism has two rounds; the first does not contain the principal."""
     peer = Peer(SaslSettings({"ROUNDS": Rounds}), before)
     peer.handshake(mechanism=mechanism)
     replies = [peer.token(token)[0] for token in (b"hello", b"alice")]

@@ -1,4 +1,4 @@
-"""The whole reply of an authenticator to each frame, as the transcripts have it."""
+"""The whole response of an authenticator to each frame, as in the transcripts."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ FILES = sorted((Path(__file__).parent / "testdata" / "sasl").glob("*.txt"))
 
 
 class Scripted:
-    """A token names the mechanism's reaction to it: `more`, `done NAME [MS]`, anything else is wrong."""
+    """A token names the mechanism's reaction to it: `more`, `done NAME [MS]`; anything else is wrong."""
 
     def evaluate(self, token):
         match token.decode().split():
@@ -46,7 +46,7 @@ class Scene:
         )
 
     def _new(self, *words):
-        """`MECHANISM=MS` bounds its sessions; `again NAME MECHANISM` is of an open connection."""
+        """`MECHANISM=MS` limits its sessions; `again NAME MECHANISM` renews an open connection's login."""
         bounds = {name: int(ms) for name, _, ms in (w.partition("=") for w in words) if ms}
         before = None
         if "again" in words:

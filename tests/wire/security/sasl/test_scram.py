@@ -1,4 +1,4 @@
-"""SCRAM from both sides: the examples of the RFCs, any name and password, and peers that lie."""
+"""SCRAM from both sides: the examples of the RFCs, any name and password, and dishonest peers."""
 
 import base64
 import itertools
@@ -29,7 +29,7 @@ SHA256, SHA512 = MECHANISMS
 
 
 def accounts(mechanism, **passwords):
-    """Finds these users by password; all others are made up."""
+    """Finds these users by password, and makes up an account for every other user."""
     digest = MECHANISMS[mechanism]
     known = {
         name: credential_of(digest, password, SALT, 4096) for name, password in passwords.items()
@@ -52,7 +52,7 @@ def server(mechanism=SHA256, **passwords):
 
 
 def converse(client, exchange, spoil=lambda step, token: token):
-    """The last step of the server; `spoil` may change what travels, by its number."""
+    """Returns the server's last step; `spoil` may change messages in transit, by number."""
     tokens = client.exchange()
     token = next(tokens)
     for number in itertools.count():
@@ -110,7 +110,7 @@ def test_no_changed_client_byte_logs_in(number, place, change):
         done = converse(ScramCredentials(SHA256, "alice", "secret"), server(), spoil)
     except (AuthenticationFailed, AuthenticationRefused):
         return
-    # Nothing was changed, or what is decoded to the same.
+    # Nothing was changed, or only in a way that decodes to the same.
     assert done.principal == Principal("alice")
 
 
@@ -167,7 +167,7 @@ def test_first_messages_that_are_refused(token):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (b"c=biws", b"c=eSws"),  # the client thought that we know no channel binding
+        (b"c=biws", b"c=eSws"),  # the client thought that we do not support channel binding
         (b",r=", b",r=x"),
         (b",r=", b",x=1,r="),
         (b",p=", b",p=AAAA"),
@@ -183,7 +183,7 @@ def test_final_messages_that_are_refused(old, new):
 
 
 def test_nonce_with_only_our_suffix_is_refused():
-    """Apache Kafka takes it."""
+    """Apache Kafka accepts it."""
     tokens = ScramCredentials(SHA256, "alice", "secret", make_nonce=lambda: "a").exchange()
     exchange = server()
     challenge = exchange.evaluate(next(tokens)).token
@@ -237,7 +237,9 @@ def test_client_accepts_fewest_and_most_iterations(iterations):
 
 
 def test_new_salt_or_iterations_recompute_the_password(monkeypatch):
-    """As a user whose credential is altered while a client runs; else once, since it costs milliseconds."""
+    """This happens when a user's credential is altered while a client runs; otherwise it is done once, because it takes
+    milliseconds.
+    """
     salted = []
 
     def counted(digest, password, salt, iterations):
@@ -256,7 +258,7 @@ def test_new_salt_or_iterations_recompute_the_password(monkeypatch):
 
 
 def test_account_without_principal_cannot_log_in():
-    """As of a delegation token that has ended meanwhile."""
+    """It may belong to a delegation token that has expired meanwhile."""
     account = ScramAccount(credential_of(MECHANISMS[SHA256], "secret", SALT, 4096), None)
     with pytest.raises(AuthenticationFailed, match="invalid credentials"):
         converse(

@@ -1,4 +1,4 @@
-"""Settings that make TLS contexts, and those that are wrong."""
+"""TLS contexts from settings, valid and invalid."""
 
 import contextlib
 import ssl
@@ -131,7 +131,7 @@ def test_stores_that_keytool_has_made_are_read():
 
 
 def test_store_named_jks_may_be_pkcs12():
-    """Java reads either under both names."""
+    """Java reads either format under both names."""
     settings = replace(JKS, truststore_location=str(STORES / "trust.p12"))
     assert server_context(settings).cert_store_stats()["x509"] == 1
 
@@ -188,13 +188,13 @@ def test_server_names_are_verified_unless_disabled(certificates):
 
 
 def test_store_named_pkcs12_may_be_jks():
-    """As in Java, which tells the two apart by their content."""
+    """As in Java, which distinguishes the two by content."""
     settings = replace(JKS, keystore_type="PKCS12", truststore_type="PKCS12")
     assert server_context(settings).cert_store_stats()["x509"] == 1
 
 
 def shaken(server, client):
-    """The server's side after both have shaken hands in memory."""
+    """Returns the server's side after a handshake in memory."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = server.wrap_bio(to_server, to_client, server_side=True)
     theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -280,7 +280,7 @@ def test_both_sides_use_configured_versions_and_suites(certificates):
     ],
 )
 def test_a_file_without_revocation_lists_is_refused(certificates, tmp_path, text):
-    """Otherwise a node would trust a name that the peer chose."""
+    """The error names the setting."""
     (tmp_path / "crl.pem").write_text(text)
     settings = certificates.server_settings(
         client_auth="required", crl_location=str(tmp_path / "crl.pem")

@@ -1,4 +1,4 @@
-"""Java's keystores, written by a naive twin of the reader, with whatever is in them, and wrong in one place each."""
+"""Java keystores, written by a naive twin of the reader, with any content, and damaged in one place each."""
 
 import hashlib
 import ssl
@@ -36,7 +36,7 @@ def secret(password):
 
 
 def sealed(plain, password, salt=b"0123456789abcdefghij"):
-    """What `KeyProtector` makes of a private key."""
+    """Encrypts a private key as `KeyProtector` does."""
     hidden, block = bytearray(), salt
     for place in count(0, 20):
         if place >= len(plain):

@@ -1,4 +1,4 @@
-"""Certificates that Java takes and OpenSSL does not: a node says which one, and why."""
+"""Certificates that Java accepts and OpenSSL does not: a node names the certificate and the reason."""
 
 import datetime as dt
 import ssl
@@ -29,7 +29,7 @@ def named(text):
 
 
 def certificate(subject, key, issuer, issuer_key, algorithm=SHA_256):
-    """Weak digests can no longer be used to sign, so only the name of the algorithm is changed."""
+    """Weak digests can no longer be used to sign, so only the algorithm's name is replaced."""
     builder = x509.CertificateBuilder(named(issuer), named(subject), key.public_key(), 7)
     builder = builder.not_valid_before(NOW - dt.timedelta(days=1))
     builder = builder.not_valid_after(NOW + dt.timedelta(days=1))
@@ -151,7 +151,10 @@ def test_der_lengths_have_one_or_more_bytes(size):
     length = bytes([size]) if size < 128 else bytes([128 + len(digits)]) + digits
     one = b"\x04" + length + b"v" * size
     assert list(_values(one + b"\x05\x00" + one)) == [(4, b"v" * size), (5, b""), (4, b"v" * size)]
-    assert list(_values(b"\x04\x80" + one)) == [(4, b""), (4, b"v" * size)]  # a length of no bytes
+    assert list(_values(b"\x04\x80" + one)) == [
+        (4, b""),
+        (4, b"v" * size),
+    ]  # a length field of no bytes
     for cut in (one[:-1], one + b"\x05", one + b"\x05\x01"):
         with pytest.raises(IndexError):
             list(_values(cut))

@@ -1,4 +1,4 @@
-"""The traffic of several connections is summed, each counter separately."""
+"""The traffic of several connections is summed separately for each counter."""
 
 from dataclasses import astuple
 

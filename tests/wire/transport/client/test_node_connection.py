@@ -131,7 +131,7 @@ async def test_death_of_the_node_is_seen_at_once():
 
 
 async def test_request_on_lost_connection_is_freed_at_once():
-    """Its error refers to the frames that hold the request; a waiter that kept the error would make that a cycle."""
+    """Its error refers to the frames that hold the request; a waiter that kept the error would form a cycle."""
 
     class Held(HeartbeatRequest):
         __slots__ = ("__weakref__",)
@@ -170,7 +170,7 @@ async def test_refused_is_told_from_lost():
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "two..dots", "x" * 64, "\udcff"])
 async def test_unresolvable_host_is_lost_whatever_its_name(host):
-    """Brokers connect to what others registered: what they raise else ends them."""
+    """Brokers connect to addresses that other brokers registered: an unexpected exception would end them."""
     with pytest.raises(ConnectionLost) as caught:
         await connect(host, 1)
     assert not isinstance(caught.value, ConnectRefused)
@@ -216,7 +216,7 @@ async def test_acks_0_waits_for_nothing():
 
 
 async def scripted_peer(listener, answers):
-    """Answers each request with the next of `answers` (bytes), then closes the connection."""
+    """A peer that answers each request with the next of `answers` (bytes), then closes the connection."""
     async with await listener.accept() as stream:
         frames = FrameBuffer(1 << 20)
         for answer in answers:
@@ -294,7 +294,7 @@ async def test_an_answer_nobody_asked_for():
 
 @pytest.mark.parametrize("copy_records", [True, False])
 async def test_records_of_answers_are_never_mixed(copy_records):
-    """Views that are held across later answers keep their bytes (CVE-2026-35554)."""
+    """Views that are held during later responses keep their bytes (CVE-2026-35554)."""
     rng = random.Random(4)
     payloads = [rng.randbytes(rng.choice([10, 3000, 70_000, 200_000])) for _ in range(40)]
     left = list(payloads)

@@ -1,4 +1,4 @@
-"""Our own connection to a node: its requests, its answers, and its end, after each step of the transcript."""
+"""A client connection to a node: its requests, responses and end, after each step of the transcript."""
 
 import math
 import os
@@ -33,7 +33,7 @@ KEYS = [(0, 3, 9), (12, 0, 4), (17, 0, 1), (18, 0, 4), (36, 0, 2)]
 
 
 class Endpoint:
-    """An endpoint that records the sent requests; `room` is the number of bytes that the kernel accepts."""
+    """An endpoint that records sent requests; `room` is the number of bytes that the kernel accepts."""
 
     def __init__(self, say):
         self._say = say
@@ -164,7 +164,7 @@ class Scene:
         await wait_all_tasks_blocked()
 
     async def _meets(self, *words):
-        """Opens the connection, and negotiates."""
+        """Opens the connection, and negotiates versions."""
         await self._open(*words)
         await self._negotiates()
         await self._answers()
@@ -203,7 +203,7 @@ class Scene:
             self.told_line(f"is refused: {error}")
 
     async def _answers(self, what="0", count="1"):
-        """Answers the oldest requests that were sent."""
+        """Answers the oldest unanswered requests."""
         data = b""
         for _ in range(min(int(count), len(self.endpoint.asked))):
             key, version, number = self.endpoint.asked.pop(0)
@@ -235,11 +235,11 @@ class Scene:
         self.connection.close()
 
     async def _cancels(self):
-        """The task around it ends."""
+        """Cancels the surrounding task."""
         self.scope.cancel()
 
     async def _forgets(self):
-        """A listener's security without SASL from now on."""
+        """From now on uses a listener's security without SASL."""
         self.security.sasl = None
 
 
@@ -307,7 +307,7 @@ async def test_answers_let_others_run_after_every_thirty_two(monkeypatch):
         await wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert len(answered) == 100
-    assert turns == [31, 63, 95]  # the first was of ApiVersions
+    assert turns == [31, 63, 95]  # the first request was ApiVersions
 
 
 async def failure_of(awaited):

@@ -76,7 +76,7 @@ async def test_requests_behind_a_parked_one_begin_and_wait():
 
 
 class Late:
-    """A result that calls back, and the first function that was registered."""
+    """A result that calls back later, and the first callback."""
 
     def __init__(self):
         self.known = trio.Event()
@@ -107,7 +107,7 @@ class Late:
 
 
 def of_late(late, outcome=lambda value: HeartbeatResponse(throttle_time_ms=value)):
-    """Declares a handler that answers the group `late` later, and all others at once."""
+    """Declares a handler that answers the group `late` later, and all other groups immediately."""
 
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
     def handler(request, ctx, call):
@@ -133,7 +133,7 @@ async def test_response_that_calls_back_needs_no_task():
         await settled()
         late.complete()
         (connection,) = server.connections.values()
-        assert connection.core.unsent.sent > 0  # before any task ran
+        assert connection.core.unsent.sent > 0  # before any task has run
         assert [await answered(client) for _ in range(3)] == [(1, 7), (2, 1), (3, 1)]
         assert (late.waits, late.call) == (0, None)
 
@@ -389,7 +389,7 @@ async def test_on_close_runs_once_when_peer_is_gone(autojump_clock):
         request_frame(MetadataRequest(topics=[]), 12),  # not served here
         heartbeat_frame("g")[:6] + b"\0\x05" + heartbeat_frame("g")[8:],  # version too new
         heartbeat_frame("g")[:6] + b"\xff\xff" + heartbeat_frame("g")[8:],  # version -1
-        sized(heartbeat_frame("g")[4:-1]),  # cut short
+        sized(heartbeat_frame("g")[4:-1]),  # truncated
     ],
 )
 async def test_bad_input_closes_after_earlier_answers(data, caplog):
@@ -410,7 +410,7 @@ async def test_bad_input_closes_after_earlier_answers(data, caplog):
 
 
 async def test_trailing_bytes_are_ignored_as_by_kafka():
-    """librdkafka 2.16.1 lists all topics so: null, false, false, no tags, and three bytes more."""
+    """librdkafka 2.16.1 requests all topics with: null, false, false, no tags, and three bytes more."""
     asked = []
 
     @handles(MetadataRequest, versions="0-13", access=open_to_all("a test"))
@@ -487,7 +487,7 @@ async def test_client_ids_never_reach_the_log_unescaped(caplog):
     assert not caplog.records
 
 
-# Exceptions out of handlers
+# Exceptions raised by handlers
 
 
 async def test_errors_are_answered_if_response_has_room(caplog):
@@ -638,7 +638,7 @@ async def test_handlers_that_block_run_in_turn():
 
 
 async def test_records_held_by_parked_answer_stay_unchanged():
-    """A late reader of a request's bytes must never see another request's (CVE-2026-35554)."""
+    """A late reader of a request's bytes must never read another request's bytes (CVE-2026-35554)."""
     go = trio.Event()
     answers = []
 

@@ -1,4 +1,4 @@
-"""Each step of a connection's reader and writer, and what it holds after it, as the transcript says."""
+"""Each step of a connection's reader and writer, and its state afterwards, as in the transcript."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -35,7 +35,7 @@ NOW = 100.0
 
 @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
 def heartbeat(request, began, call):
-    """Handles a heartbeat; the words in its group id determine the outcome."""
+    """Handles a heartbeat; the words in its group id determine the result."""
     name, *words = request.group_id.split()
     began.append(name)
     if "closes" in words:
@@ -62,7 +62,7 @@ class Peer:
         self.core = ConnectionCore(self.info, self.service, sasl)
 
     def send(self, data: bytes) -> None:
-        """Receives the bytes, and starts the requests in them that are allowed to start."""
+        """Receives the bytes, and starts those requests in them that may start."""
         frames = self.core.frames
         while data:
             room = frames.room()
@@ -78,7 +78,7 @@ class Peer:
             self.core.begin(frame)
 
     def finish(self) -> None:
-        """The pending response at the front becomes known."""
+        """Completes the first pending response."""
         pending = self.core.first()
         held, response = pending.held, HeartbeatResponse(throttle_time_ms=99)
         pending.response, pending.is_known, pending.blocks = _outgoing(response), True, False
@@ -86,7 +86,7 @@ class Peer:
         self.core.first()
 
     def received(self) -> list[int]:
-        """Returns the throttle times of the responses that are sent."""
+        """Returns the throttle times of the sent responses."""
         data, found = bytearray(), []
         queue = self.core.unsent
         while queue:
@@ -199,7 +199,7 @@ def test_mute_ends_with_its_time():
 
 
 class Plain(SaslAuthenticator):
-    """Knows one peer."""
+    """Logs in one peer."""
 
 
 def sasl_peer(**options):

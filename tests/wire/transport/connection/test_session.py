@@ -1,4 +1,4 @@
-"""Renewed logins on an open connection: when and by which mechanism they may begin."""
+"""Renewed logins on an open connection: when, and with which mechanism, they may begin."""
 
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.security.principal import Principal

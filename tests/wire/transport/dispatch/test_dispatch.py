@@ -1,6 +1,4 @@
-"""The way from the bytes of a request to those of its answer: the holder of the bytes, and the error that is the
-answer.
-"""
+"""From the bytes of a request to those of its response: which object holds the bytes, and errors as responses."""
 
 import gc
 

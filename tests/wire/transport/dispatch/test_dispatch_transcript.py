@@ -1,4 +1,4 @@
-"""The steps of one request, in their order, by the loop or apart from it, as the transcripts say."""
+"""The steps of one request in order, on the loop or in a thread, as in the transcripts."""
 
 import gc
 from pathlib import Path
@@ -50,7 +50,7 @@ class Hooks:
 
 
 class Scene:
-    """A scene in which a request reaches a handler of one kind, which answers as the transcript says."""
+    """Dispatches a request to a handler of one kind, which answers as the transcript requires."""
 
     def __init__(self, monkeypatch):
         self.lines = []

@@ -1,4 +1,6 @@
-"""The registry: the handler of a request, its versions, its size, and the answer to requests without a handler."""
+"""The registry: the handler of a request, its versions and maximal size, and the response to requests without a
+handler.
+"""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Routes: the declarations of a handler, and the answer to an error of each kind of route, exactly."""
+"""Routes: the declarations of a handler, and the exact response to an error of each kind of route."""
 
 import logging
 
@@ -105,11 +105,11 @@ def test_whole_error_is_answered_up_to_last_version():
 @pytest.mark.parametrize(
     ("said", "version", "code"),
     [
-        # The code is a field to version 3, and not left out silently.
+        # The code is a field up to version 3; it is not ignorable.
         (FindCoordinatorResponse(error_code=CODE), 0, CODE),
         (FindCoordinatorResponse(error_code=CODE), 3, CODE),
         (FindCoordinatorResponse(error_code=CODE), 4, ErrorCode.NONE),
-        # From version 7, and left out silently before.
+        # A field from version 7 on, and ignorable before.
         (FetchResponse(error_code=CODE, responses=[]), 6, CODE),
         (FetchResponse(error_code=CODE, responses=[]), 7, CODE),
         (MetadataResponse(error_code=CODE, brokers=[], topics=[]), 12, CODE),

@@ -40,7 +40,7 @@ def beat(handler, **options):
 
 
 def dispatched(handler, turn_seconds=0.0):
-    """Returns the registry's answer to one heartbeat; with 0 every boundary is a pause."""
+    """Returns the registry's response to one heartbeat; with 0 every boundary is a pause."""
     info = connection()
     info.turn = Unscheduled(turn_seconds)
     frame = memoryview(bytearray(encode_request(BEAT, 4, 7, "me")))
@@ -238,7 +238,7 @@ def groups():
 
 
 async def test_growing_response_pauses_and_gives_back_its_memory(groups):
-    """Beyond 1 MiB it takes a place of the large ones and one of the largest."""
+    """Above 1 MiB it takes a slot of the large responses and one of the largest."""
     info = connection()
     info.turn = Unscheduled(60)
     memory, seen = info.memory, set()
@@ -263,7 +263,7 @@ async def test_growing_response_pauses_and_gives_back_its_memory(groups):
 
 
 async def test_requests_of_a_connection_take_effect_in_order():
-    """The first one pauses at items, the second at something that it needs, the third only waits."""
+    """The first one pauses at items, the second at an effect that it needs, the third only waits."""
     began, go = [], trio.Event()
 
     def handler(request, ctx, call):
@@ -358,11 +358,11 @@ async def test_request_of_400000_items_holds_nobody_up():
     assert sorted(steps)[-3] < 0.05, "twice the machine may have been busy"
 
 
-# --- a request inside another one
+# --- nested requests
 
 
 def nested_steps(handler, version=4, cut=0, **options):
-    """The handling of a heartbeat inside of another one, and the call of that."""
+    """Runs the handler of a heartbeat inside of another one, and its call."""
     frame = bytes(encode_request(BEAT, version, 7, "me"))
     outer = Call(RequestHeader(HeartbeatRequest.KEY, 4, 1, "outer"), connection())
     view = memoryview(frame[: len(frame) - cut])

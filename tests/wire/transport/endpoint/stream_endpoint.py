@@ -1,4 +1,4 @@
-"""An endpoint of any trio stream, such as one in memory. File pieces are read in bounded chunks."""
+"""An endpoint on any trio stream, such as one in memory. Pieces of files are read in bounded chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BYTES_PER_READ = 65_536
 
 
 class StreamEndpoint:
-    """Any trio stream: memory in simulations. File pieces are read in bounded chunks."""
+    """An endpoint on any trio stream, such as memory in simulations. Pieces of files are read in bounded chunks."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -40,11 +40,11 @@ class StreamEndpoint:
         return len(data)
 
     def receive_nowait(self, _frames: FrameBuffer) -> int:
-        """A stream always may have to wait."""
+        """Returns nothing, because a stream may always have to wait."""
         return 0
 
     def send_nowait(self, queue: SendQueue) -> None:
-        """As `receive_nowait`."""
+        """Sends nothing, because a stream may always have to wait."""
 
     async def send(self, queue: SendQueue) -> None:
         while queue.size:
@@ -65,7 +65,7 @@ class StreamEndpoint:
         return False
 
     def give_up(self) -> None:
-        """Does nothing, since a stream holds back no bytes."""
+        """Does nothing, because a stream holds back no bytes."""
 
     async def aclose(self) -> None:
         await trio.aclose_forcefully(self._stream)

@@ -1,4 +1,4 @@
-"""File pieces and bytes on real sockets and on memory streams."""
+"""Pieces of files and bytes on real sockets and on memory streams."""
 
 import os
 import random
@@ -54,7 +54,7 @@ def fd(tmp_path, data):
 
 
 def frame_of(parts, fd, data) -> tuple[Outgoing, bytes]:
-    """A frame of bytes (given) and file pieces (position, size), and what must arrive for it."""
+    """Returns a frame of bytes (given) and pieces of the file (position, size), and the bytes that must arrive."""
     out, expected = Outgoing(), b""
     for part in parts:
         if isinstance(part, bytes):
@@ -80,7 +80,7 @@ FRAMES = [
 
 
 def pair():
-    """Two connected TCP sockets with small buffers, so that sends are cut."""
+    """Returns two connected TCP sockets with small buffers, so that sends are partial."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -130,7 +130,7 @@ async def test_queued_bytes_arrive(fd, data, kind):
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux tells")
 async def test_bytes_only_on_disk_are_read_by_thread(fd, data, monkeypatch):
-    """Here nothing is in memory but what was read by a thread."""
+    """No byte is in memory unless a thread has read it."""
     warmed, pread = [], os.pread
 
     def cold_preadv(_fd, buffers, position, flags):
@@ -168,7 +168,7 @@ async def test_bytes_only_on_disk_are_read_by_thread(fd, data, monkeypatch):
 @pytest.mark.parametrize("tries", [False, True])
 @pytest.mark.parametrize("kind", ["socket", "stream"])
 async def test_arriving_bytes_are_cut_into_frames(data, kind, tries):
-    """Also where what has come already is received without waiting."""
+    """This includes bytes that have already arrived and are received without waiting."""
     if kind == "socket":
         a, b = pair()
         endpoint, peer = SocketEndpoint(b), trio.SocketStream(trio.socket.from_stdlib_socket(a))
@@ -300,7 +300,7 @@ async def test_a_fetch_answer_with_file_pieces(fd, data, sizes):
 
 @pytest.mark.parametrize("gives_up", [False, True])
 async def test_dropped_bytes_are_not_sent(gives_up):
-    """The peer's window is full: what the system holds back would come when it reads."""
+    """The peer's window is full: bytes in the system's buffer would be sent when it reads."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         mine = socket.create_connection(server.getsockname())
         theirs, _ = server.accept()

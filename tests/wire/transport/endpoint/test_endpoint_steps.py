@@ -1,4 +1,4 @@
-"""The calls of an endpoint to its socket, step by step, and how long it says to have kept the loop."""
+"""The calls of an endpoint to its socket, step by step, and the time that it reports to have used the loop."""
 
 import os
 import socket
@@ -96,7 +96,7 @@ class Ticks:
 
 @pytest.fixture
 def world(monkeypatch):
-    """The clock, and what is waited for."""
+    """Returns the clock, and the list of what is waited for."""
     found = SimpleNamespace(ticks=Ticks(), waited=[], sent=[], cold=[])
     monkeypatch.setattr(module, "time", found.ticks)
 
@@ -156,7 +156,7 @@ def plain(*answers):
 
 
 def secured(*answers, server_name=None, side=True):
-    """Returns an endpoint on a socket that is its own TLS, and that socket."""
+    """Returns an endpoint on a socket that does its own TLS, and that socket."""
     script = Script()
     wrapped = {}
 
@@ -423,7 +423,7 @@ async def test_the_handshake_waits_either_way(world):
 
 
 async def lets_others_run(act):
-    """Also where it cannot be cancelled, unlike `assert_checkpoints`."""
+    """Unlike `assert_checkpoints`, it also holds in calls that cannot be cancelled."""
     task = trio.lowlevel.current_task()
     before = task._schedule_points
     await act()

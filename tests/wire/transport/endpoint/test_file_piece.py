@@ -1,4 +1,4 @@
-"""The questions to the page cache before a piece of a file is sent, and the reads of a thread."""
+"""The checks of the page cache before a piece of a file is sent, and the reads of a thread."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ class Slice:
 
 
 class System:
-    """Records the reads, and returns the results that the test sets."""
+    """Records the reads, and returns scripted results."""
 
     def __init__(self, answer=None):
         self.asked = []

@@ -1,4 +1,4 @@
-"""A cut link: its connections stay, nothing passes, and what was sent arrives afterwards."""
+"""A cut link: its connections stay, no bytes pass, and sent bytes arrive afterwards."""
 
 import socket
 from collections import deque
@@ -28,7 +28,7 @@ def cut_ports(monkeypatch):
 
 @pytest.fixture
 def pair(cut_ports):
-    """Our guarded endpoint, and the peer's stream."""
+    """Returns our guarded endpoint, and the peer's stream."""
     ours, peer = trio.testing.memory_stream_pair()
     return links.guarded(StreamEndpoint(ours), PORT), peer
 
@@ -111,7 +111,7 @@ def test_no_endpoint_is_guarded_if_nothing_is_cut(monkeypatch):
 
 
 class TellingEndpoint:
-    """An endpoint that answers at once, and records the calls."""
+    """An endpoint that completes immediately, and records the calls."""
 
     received_at, seconds = 3.0, 9.0
 

@@ -1,4 +1,6 @@
-"""The queue of bytes to send, against a twin that keeps the bytes as they must arrive; and how it lies in memory."""
+"""The queue of bytes to send, compared with a twin that keeps the bytes as they must arrive; and its layout in
+memory.
+"""
 
 import os
 from random import Random
@@ -31,7 +33,7 @@ def fd(tmp_path):
 
 
 def frame_of(fd, *parts):
-    """A frame of bytes, and of pieces of the file (position, size), and what must arrive."""
+    """Returns a frame of bytes and of pieces of the file (position, size), and the bytes that must arrive."""
     out, expected = Outgoing(), b""
     for part in parts:
         if isinstance(part, bytes):
@@ -44,7 +46,7 @@ def frame_of(fd, *parts):
 
 
 def layout(queue):
-    """Sizes of the pieces; those of files negative, those that are views in a tuple."""
+    """Returns sizes of the pieces; those of files negative, those that are views in a tuple."""
     return [
         -piece.size
         if isinstance(piece, FilePiece)
@@ -61,18 +63,18 @@ LAYOUTS = [
     ([[b"x" * 16_384]], [16_388]),
     ([[b"x" * 16_385]], [4, (16_385,)]),
     ([[b"x" * 16_385], [b"y"]], [4, (16_385,), 5]),
-    # A buffer is filled up to 64 KiB, and then another one is begun.
+    # A buffer is filled up to 64 KiB; then another one begins.
     ([[b"x" * 16_380]] * 4, [65_536]),
     ([[b"x" * 16_380]] * 4 + [[b"y"]], [65_536, 4 + 1]),
     ([[b"x" * 16_380]] * 3 + [[b"x" * 16_379], [b"y"]], [65_535 + 5]),
-    # Small pieces of files are read at once.
+    # Small pieces of files are read immediately.
     ([[b"head", (0, 32_768), b"tail"]], [32_780]),
     ([[b"head", (0, 32_769), b"tail"]], [8, -32_769, 4]),
     ([[(0, 32_769)]], [4, -32_769]),
     ([[(0, 10), (10, 10)]], [24]),
     ([[b"h" * 16_384, (0, 32_769)]], [16_388, -32_769]),
     ([[b"h" * 16_385, (0, 10), b"t" * 16_385]], [4, (16_385,), 10, (16_385,)]),
-    # Up to a mebibyte of one answer, the last piece going beyond.
+    # Up to a mebibyte of one response; the last piece may exceed it.
     ([[(n * 32_768, 32_768) for n in range(33)]], [65_540] + [65_536] * 15 + [-32_768]),
     ([[(n * 32_767, 32_767) for n in range(34)]], None),
 ]
@@ -87,7 +89,7 @@ def test_pieces_are_joined_except_large_ones(fd, frames, expected):
         wire += bytes_of
     if expected is not None:
         assert layout(queue) == expected
-    else:  # thirty-three of them are more than a mebibyte less thirty-two bytes
+    else:  # thirty-three of them exceed a mebibyte less thirty-two bytes
         assert [item for item in layout(queue) if isinstance(item, int) and item < 0] == [-32_767]
     of_files = sum(piece.size for piece in queue.pieces if isinstance(piece, FilePiece))
     assert (queue.size, queue.of_files) == (len(wire), of_files)
@@ -99,7 +101,7 @@ def test_pieces_are_joined_except_large_ones(fd, frames, expected):
 
 
 def taken(queue):
-    """Takes all bytes, with one send for each piece."""
+    """Sends all bytes, with one send for each piece."""
     got = b""
     while queue:
         piece = queue.pieces[0]

@@ -1,4 +1,4 @@
-"""The bytes that an endpoint gives to a stream, and takes from it, piece by piece."""
+"""The bytes that an endpoint writes to a stream, and reads from it, piece by piece."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A pool of bytes beside a twin: both let in the same waiters at the same time, whichever give back or give up
+"""A pool of bytes compared with a twin: both admit the same waiters at the same time, whichever release or leave
 meanwhile.
 """
 
@@ -13,7 +13,7 @@ from trimaran.wire.transport.memory.pools import Memory, MemoryPool, holding
 
 
 class Twin:
-    """The holders and the waiters in their order, as (name, size, how often others went before)."""
+    """The holders and the waiters in order, as (name, size, how often others passed it)."""
 
     def __init__(self, bytes_max, passed_max):
         self.bytes_max, self.passed_max = bytes_max, passed_max

@@ -1,4 +1,4 @@
-"""A response is counted, bounded and held against the memory of its node while it is made."""
+"""A response's size is counted, limited, and charged to the node's memory while it is built."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_piecewise_encoding_equals_encoding_at_once():
 
 
 def fill(encode):
-    """How many bytes one item after the other has, until one is refused."""
+    """Returns the size of one item after the other, until one is refused."""
     sizes = []
     with contextlib.suppress(ResponseTooLarge):
         while len(sizes) < 100:
@@ -190,7 +190,7 @@ def test_an_encoder_stops_whatever_it_was_given():
 
 
 class Twin:
-    """A room by plain sums: what it counts, what it holds, and whether a pause lets others run."""
+    """A room by plain sums: its count, the memory that it holds, and whether a pause lets other tasks run."""
 
     def __init__(self):
         self.size, self.step, self.held, self.full = 0, 60 << 10, "free", False
@@ -278,7 +278,7 @@ async def test_each_stage_is_held_from_first_byte(size, held):
 
 
 async def yields(act):
-    """Returns whether other tasks had their turn."""
+    """Returns whether other tasks ran."""
     task = trio.lowlevel.current_task()
     before = task._schedule_points
     await act
@@ -304,7 +304,7 @@ async def test_others_run_after_four_kibibytes_of_items(count, size, pauses):
     worked = room_of()
     worked.worked(count)
     assert await yields(worked.pause()) is (count >= 64)
-    # From then on after sixty-four.
+    # Afterwards, after sixty-four.
     room, turns = room_of(), 0
     for _ in range(5000):
         room.take(1)

@@ -1,4 +1,4 @@
-"""The part of one connection in each pool, against a twin of plain sums."""
+"""The part of one connection in each pool, compared with a twin of plain sums."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ async def test_held_bytes_match_the_sums_of_the_pools(seed):
             case 0:
                 size = random.choice([KEPT - 1, KEPT, KEPT + 1, 100_000])
                 await share.acquire_frame(size)
-                if size <= KEPT:  # no connection asks for this little: the pool would keep it
+                if size <= KEPT:  # no connection requests this little: the pool would keep it
                     memory.frames.give_back(size)
                 mine["frame"] = size
             case 1:
@@ -65,5 +65,5 @@ async def test_frame_is_given_back_before_next_wait():
     assert (share.frame, share.requests, share.responses) == (KEPT, 0, 0)
     await share.acquire_frame(200_000)
     assert memory.frames.is_full
-    await share.acquire_frame(100_000)  # it alone held all of it
+    await share.acquire_frame(100_000)  # it was the only holder of it
     assert memory.frames.used == 100_000

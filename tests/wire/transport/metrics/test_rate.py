@@ -1,4 +1,4 @@
-"""A rate is that of a twin which keeps every event."""
+"""A rate equals that of a twin which keeps every event."""
 
 import pytest
 from hypothesis import given
@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from trimaran.wire.transport.metrics.rate import Rate, SimpleRate, Windows
 
-# A second, in ticks that floats hold exactly: else a window is over a moment earlier here or there.
+# A second, in ticks that floats hold exactly: otherwise a window might end a moment earlier in one of the two.
 TICKS = 1024
 EVENTS = st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 1000)), min_size=1, max_size=60)
 
 
 def twin(events, now, windows, *, simple=False):
-    """Makes the samples from all events again, as Kafka's `SampledStat` has them; in ticks."""
+    """Computes the samples from all events, as Kafka's `SampledStat` does; in ticks."""
     size, samples = windows.seconds * TICKS, []
     for at, amount in events:
         if not samples or at - samples[-1][0][0] >= size:
@@ -48,9 +48,7 @@ def test_rate_is_within_limit_after_the_delay():
     delay = rate.delay(100, 0.0)
     assert delay == 10
     assert rate.delay(200, 0.0) == 0
-    assert (
-        rate.per_second(delay + 1) == 0
-    )  # as in Kafka a sample counts until the last window is over
+    assert rate.per_second(delay + 1) == 0  # as in Kafka, a sample counts until its window is over
 
 
 def test_revoked_event_leaves_no_trace():
@@ -62,7 +60,7 @@ def test_revoked_event_leaves_no_trace():
 
 @given(EVENTS, st.sampled_from([(11, 1), (2, 3), (1, 1)]), st.sampled_from([1.0, 50.0, 4000.0]))
 def test_delay_spreads_counted_events_to_the_limit(steps, windows, limit):
-    """The delay of a simple rate is less by the time since the oldest sample, which has passed already."""
+    """The delay of a simple rate is less by the time since the oldest sample, which has already passed."""
     windows = Windows(*windows)
     rates, events, now = (Rate(windows), SimpleRate(windows)), [], 0
     for wait, amount in steps:

@@ -1,4 +1,4 @@
-"""Requests are counted by API, version and error, with the time from their decoding to their answer."""
+"""Requests are counted by API, version and error, with the time from their decoding to their response."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Quantiles of times against a naive twin that keeps every one of them."""
+"""Quantiles of times, compared with a naive twin that keeps all of them."""
 
 import math
 import time
@@ -109,7 +109,7 @@ def test_observing_many_equals_observing_each(values):
 
 
 def naive_bucket(microseconds):
-    """Four to each power of two, by the logarithm."""
+    """Returns the bucket, four to each power of two, by the logarithm."""
     if microseconds < 4:
         return microseconds
     power = int(math.log2(microseconds) + 1e-12)
@@ -140,7 +140,7 @@ def counted(histogram, now):
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_time_is_counted_in_bucket_at_bounds(at_once):
-    """To a microsecond, those that cannot be included."""
+    """Times count in whole microseconds; those out of range count in the first or the last bucket."""
     hour = 3600 * 1_000_000
     for microseconds, counts_as in (
         *((item, item) for item in (0, 1, 2, 3, 4, 5, 7, 8, 1000, hour - 1, hour)),

@@ -1,4 +1,4 @@
-"""Handlers behind a guard: whole requests are refused, items are taken out of requests, and out of answers."""
+"""Handlers behind a guard: whole requests are refused, and items are removed from requests and responses."""
 
 from dataclasses import dataclass, field
 
@@ -40,7 +40,7 @@ TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLU
 
 @dataclass
 class Rules:
-    """A judge, and the context that it reads: the rules, and the questions so far."""
+    """A judge, and the context that it reads: the rules, and the queries so far."""
 
     allowed: set = field(default_factory=set)
     asked: list = field(default_factory=list)

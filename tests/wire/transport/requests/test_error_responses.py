@@ -1,4 +1,4 @@
-"""The general answer to a failed request: all of it, for requests that have one and for those that have none."""
+"""The general response to a failed request, in full, for requests that have one and for those that have none."""
 
 import pytest
 

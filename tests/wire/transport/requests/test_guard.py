@@ -1,4 +1,4 @@
-"""Guards before handlers of each kind, for as many items as take several turns, beside a twin that knows no turns."""
+"""Guards of handlers of each kind, with enough items for several turns, compared with a twin that has no turns."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -66,7 +66,7 @@ def answered(names, code=ErrorCode.NONE):
 
 
 def refused(request, code, _message):
-    """Says of each topic that it is refused, by another name, since it has no code of its own."""
+    """Returns the refusal of each topic under another name, because it has no error code."""
     return answered([f"{topic.name}:{code}" for topic in request.topics])
 
 
@@ -200,7 +200,8 @@ async def test_allowed_listed_items_keep_their_order(is_generator):
         assert [each_group.group_id for each_group in response.groups] == [
             name for name in names if is_even(name)
         ]
-        # A group that is only listed is not asked for: a denial is no refusal of the request, and no failure in logs.
+        # A group that is only listed was not requested: a denial is neither a refusal of the request nor a failure in
+        # logs.
         group = ResourceType.GROUP
         assert rules.asked == [(Operation.DESCRIBE, group, name, False) for name in names]
 
@@ -292,7 +293,7 @@ def test_unjudged_needs_state_their_place_and_reason():
 
 
 def effects_of(steps):
-    """The effects of a handler, each answered as the transport does, and its response."""
+    """Returns the effects of a handler, each answered as the transport does, and its response."""
     found, given = [], None
     while True:
         try:
@@ -367,7 +368,9 @@ FAILED = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def failing(kind, on_error=None):
-    """Returns a handler that fails; `on_error` makes the response by which a deferred one answers that itself."""
+    """Returns a handler that fails; `on_error` builds the response with which a deferred handler answers the failure
+    itself.
+    """
 
     def at_once(request, rules, call):
         raise KafkaError(FAILED, "gone")

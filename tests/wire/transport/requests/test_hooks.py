@@ -1,6 +1,4 @@
-"""Hooks see every request and its answer; a connection that is muted is answered, and not read until its time has
-come.
-"""
+"""Hooks observe every request and its response; a muted connection is answered, and not read until its mute ends."""
 
 import socket
 
@@ -34,7 +32,7 @@ MUTED_SECONDS = 5.0
 
 
 class Recorded:
-    """Records the calls of the hooks; mutes for the seconds that the test sets, by correlation id."""
+    """Records the calls of the hooks; mutes for scripted seconds, by correlation id."""
 
     def __init__(self, **seconds):
         self.began = []
@@ -58,7 +56,7 @@ async def settle():
 
 
 def read(frame):
-    """Correlation id and throttle time of a heartbeat's answer."""
+    """Returns the correlation id and throttle time of a heartbeat's response."""
     number, body = decode_response_header(frame, HeartbeatRequest.KEY, 4)
     return number, HeartbeatResponse.decode(frame[body:], 4).throttle_time_ms
 
@@ -137,7 +135,7 @@ async def test_owed_answers_leave_while_connection_is_muted(mock_clock):
             assert [read(await client.frame())[0] for _ in range(2)] == [1, 2]
             await settle()
             assert "b" not in toy.begun
-            await other.send(heartbeat_frame("c", 4))  # no other waits
+            await other.send(heartbeat_frame("c", 4))  # no other response waits
             assert read(await other.frame())[0] == 4
             mock_clock.jump(MUTED_SECONDS)
             assert read(await client.frame())[0] == 3
@@ -215,7 +213,7 @@ async def test_the_longest_of_the_times_is_told(autojump_clock, told):
 
 
 async def test_hooks_run_in_order_with_the_answer(autojump_clock):
-    """The time is not put into an answer of another node, none at all, or one without such a field."""
+    """The throttle time is not set in another node's response, in a missing one, or in one without such a field."""
     for said in (Outgoing(), None, UpdateMetadataResponse(), HeartbeatResponse()):
         seen = []
 

@@ -1,4 +1,4 @@
-"""A request without repetitions: which of two items stays, and which ones are merged."""
+"""A request without repetitions: which of two equal items stays, and which ones are merged."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ ITEMS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=6)
 
 
 def distinct(items, key, *, last):
-    """Each at the place of its first, by looking at all of them."""
+    """Returns each distinct item at the place of its first occurrence, by comparing all of them."""
     found = []
     for item in items:
         alike = [each_item for each_item in items if key(each_item) == key(item)]
@@ -81,7 +81,7 @@ def distinct(items, key, *, last):
 
 @given(ITEMS, st.booleans())
 def test_first_or_last_item_of_a_key_stays(items, last):
-    items = [list(item) for item in items]  # each is another one
+    items = [list(item) for item in items]  # all differ
     asked = Asked(items)
     found = Once("items", itemgetter(0), last=last)(asked)
     assert found.items == distinct(items, itemgetter(0), last=last)

@@ -1,4 +1,4 @@
-"""An alarm that is moved."""
+"""An alarm whose time is changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimaran.wire.transport.scheduling.alarm import Alarm
 
 
 class Bell:
-    """An alarm under a clock that stands still; times are seconds since it was made."""
+    """An alarm under a stopped clock; times are seconds since it was made."""
 
     def __init__(self, clock: trio.testing.MockClock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""The thread for large messages: it runs one item at a time, and counts its seconds for the connection of the item."""
+"""The thread for large messages: it runs one item at a time, and charges its seconds to the item's connection."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from trimaran.wire.transport.scheduling.compute_thread import Shares, run_apart
 
 
 class TellingShares(Shares):
-    """Notes who is let in, and for how long."""
+    """Notes which connections begin, and for how long."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +35,7 @@ async def shares():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds of `time.perf_counter`, which pass by `clock.append` alone."""
+    """Seconds of `time.perf_counter`, which advance only by `clock.append`."""
     passed = [1000.0]
     monkeypatch.setattr(time, "perf_counter", lambda: sum(passed))
     return passed

@@ -1,4 +1,4 @@
-"""Moments at which a wait ends: each is called once, in order, and none that was stopped."""
+"""Deadlines of waits: each callback runs once, in order, and not if it was stopped."""
 
 import trio
 
@@ -35,7 +35,7 @@ async def test_stopped_deadlines_leave_heap(autojump_clock):
 
 
 async def test_callback_may_stop_and_add_deadlines(autojump_clock):
-    """Adding removes the stopped ones from the heap, which is being walked then."""
+    """Adding removes the stopped ones from the heap, which is being iterated then."""
     found, now, rung = deadlines(), trio.current_time(), []
     stopped = [found.add(now + 60, lambda: None) for _ in range(10)]
 

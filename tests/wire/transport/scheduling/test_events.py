@@ -1,4 +1,4 @@
-"""Events that happen again and again: what is set is seen once, and nothing is lost."""
+"""Repeating events: each set is seen once, and none is lost."""
 
 import pytest
 import trio

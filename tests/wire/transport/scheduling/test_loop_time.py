@@ -1,4 +1,4 @@
-"""The steps of a connection are counted, what it waits for is not; and counting does not change how it is awaited."""
+"""A connection is charged for its steps, not for its waits; and counting does not change how it is awaited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimaran.wire.transport.scheduling.loop_time import LoopTime, LoopTimed
 
 
 class Steps:
-    """Steps that are timed, by a clock that only moves when the awaitable says that it took some time."""
+    """Timed steps, by a clock that only advances when the awaitable says so."""
 
     def __init__(self) -> None:
         self.now = self._began = 0.0
@@ -95,8 +95,8 @@ def test_each_second_is_taken_once_with_current_step() -> None:
 
 
 async def test_error_thrown_in_leaves_no_cycle(steps: Steps) -> None:
-    """An error refers to the frames that it passes; a frame that refers to the error would keep what the frames hold
-    until the collector looks, and it never looks at what is frozen.
+    """An error refers to the frames that it passes; a frame that referred to the error would keep its contents alive
+    until a garbage collection, which never examines frozen objects.
     """
 
     class Request:

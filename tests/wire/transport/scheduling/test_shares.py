@@ -1,4 +1,4 @@
-"""The order of computing: the connection with the least use lately is next, its expected time included."""
+"""The order of computing: the connection with the least recent use is next, its expected time included."""
 
 import math
 import threading
@@ -40,7 +40,7 @@ class Thread:
 
 
 async def begun(thread, *items):
-    """The order in which those begin that wait while the first computes."""
+    """Returns the order in which waiting items begin while the first one computes."""
     async with trio.open_nursery() as nursery:
         for item in items:
             nursery.start_soon(thread.compute, *item)
@@ -70,7 +70,7 @@ async def test_short_item_precedes_long_item():
 
 
 async def test_repeated_short_items_starve_no_other():
-    """One item of half a second waits for fewer than half a second of others'."""
+    """An item of half a second waits for fewer than half a second of other connections' items."""
     thread = Thread()
     await thread.shares.enter("greedy", 0.02)
     async with trio.open_nursery() as nursery:
@@ -127,7 +127,7 @@ async def test_number_of_known_users_is_bounded():
 
 
 async def test_newest_half_is_kept_beyond_the_bound():
-    """The thread knows of each connection when it computed last, and how long."""
+    """The thread remembers of each connection when it last computed, and for how long."""
     clock = Clock()
     shares = Shares(clock)
     for whom in range(KNOWN, 0, -1):

@@ -1,4 +1,4 @@
-"""The work that begins when a slice of requests ends, and the requests that have come by then."""
+"""Work that begins when a slice of requests ends, and the requests that have arrived by then."""
 
 import os
 import select
@@ -60,8 +60,8 @@ async def test_function_at_slice_end_may_schedule_another():
 
 
 class Sharing(Toy):
-    """Heartbeats wait for the end of their slice. In the first one the client sends another, which has come when the
-    handler returns.
+    """Heartbeats wait for the end of their slice. During the first one the client sends another, which has arrived when
+    the handler returns.
     """
 
     def __init__(self):
@@ -81,7 +81,7 @@ class Sharing(Toy):
 
 
 class Following(Sharing):
-    """The work at the end of their slice is not shared."""
+    """The work at the end of these slices is not shared."""
 
     def then(self, work):
         slice_end().then(work)
@@ -103,7 +103,7 @@ def sharing(request, toy, call):
     ],
 )
 async def test_later_arrivals_join_the_slice(kind, seconds, handled_by_then, monkeypatch):
-    """This holds unless others are to have their turn, or no work is shared."""
+    """This does not hold if other connections wait for their turn, or no work is shared."""
     monkeypatch.setattr("trimaran.wire.transport.scheduling.turn.ALONE_SECONDS", seconds)
     toy = kind()
     async with open_server(sharing, context=toy) as toy.server, open_raw(toy.server) as toy.client:

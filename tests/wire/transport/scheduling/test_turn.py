@@ -1,4 +1,4 @@
-"""The order in which requests begin, and how long others wait for theirs."""
+"""The order in which requests begin, and how long other connections wait for theirs."""
 
 import math
 
@@ -19,14 +19,14 @@ RESERVED = 0.0005
 SELDOM = 0.005
 
 LITTLE = SLICE / 10
-# The bound of a turn of the loop: a slice that began in time may end later, and one more was let in.
+# The limit of a turn of the loop: a slice that began in time may end later, and one more was admitted.
 LONGEST = 2 * SLICE + RESERVED
-# A rest after which what was taken before hardly counts.
+# A rest after which earlier use hardly counts.
 LONG = 20 * FADING
 
 
 class Clock:
-    """A clock that goes on only while a connection works."""
+    """A clock that advances only while a connection works."""
 
     def __init__(self):
         self.now = 1000.0
@@ -46,7 +46,7 @@ async def queue(clock):
 
 
 def add(turn, seconds):
-    """So much it took of the loop."""
+    """Charges this much of the loop's time to it."""
     turn._count(seconds, turn._queue.clock())
 
 
@@ -65,7 +65,7 @@ def made(queue):
 
 
 class Busy:
-    """Connections that always have a slice to do. `slices` of each so far."""
+    """Connections that always have a slice to do; `slices` counts those of each so far."""
 
     def __init__(self, queue, clock, count, seconds=SLICE):
         self.turns = [made(queue) for _ in range(count)]
@@ -76,7 +76,7 @@ class Busy:
         while True:
             await work(self.turns[number], self._clock, self._seconds)
             self.slices[number] += 1
-            await trio.lowlevel.checkpoint()  # as for what is to be received
+            await trio.lowlevel.checkpoint()  # as before a receive
 
     def start(self, nursery):
         for number in range(len(self.turns)):
@@ -103,7 +103,7 @@ async def test_light_user_waits_two_turns_however_busy(queue, clock, count, slic
 
 
 async def test_the_busy_share_the_loop_alike(queue, clock):
-    """B3; also who takes more at once than others."""
+    """B3; this includes connections that use more at once than others."""
     async with trio.open_nursery() as nursery:
         small, large = Busy(queue, clock, 4, SLICE), Busy(queue, clock, 4, 5 * SLICE)
         small.start(nursery)
@@ -117,7 +117,7 @@ async def test_the_busy_share_the_loop_alike(queue, clock):
 
 
 async def test_short_slices_share_a_turn_of_loop(queue, clock):
-    """One slice a turn would make the loop's own work the most of it."""
+    """With one slice a turn, most of it would be the loop's own work."""
     turns = 0
 
     class Counting(trio.abc.Instrument):
@@ -167,7 +167,7 @@ async def test_accompanied_connection_has_shorter_slices_for_a_while(queue, cloc
 
 
 async def test_work_before_a_slice_counts_as_its_part(queue, clock):
-    """Also where the slice must wait, but not the wait."""
+    """This holds also if the slice must wait, but the wait does not count."""
     turn, other = made(queue), made(queue)
     since, clock.now = clock.now, clock.now + LITTLE
     await turn.begin(since)
@@ -195,7 +195,7 @@ async def test_connection_with_least_use_is_next(clock):
         went.append(number)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(work, first, clock, SLICE)  # the first to wait is in no line
+        nursery.start_soon(work, first, clock, SLICE)  # the first to wait is not in the line
         await wait_all_tasks_blocked()
         for number in range(4):
             nursery.start_soon(ask, number)
@@ -217,7 +217,7 @@ async def test_old_use_does_not_count(queue, clock):
 
 
 async def test_cancelled_waiter_delays_no_other(queue, clock):
-    """Connections end while they wait, in whatever order trio runs them: those who stay have their turn."""
+    """Connections end while they wait, in whatever order trio runs them: the remaining ones get their turn."""
     went = []
 
     async def ask(turn, scope):
@@ -274,7 +274,7 @@ async def test_part_of_each_turn_serves_light_users(queue, clock):
 
 
 async def test_little_is_below_mean_of_the_line(queue, clock):
-    """Eight share the loop; each took more than a twentieth of it, as did who took less than they."""
+    """Eight share the loop; each used more than a twentieth of it, as did those that used less than they."""
     crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
     for item in crowd:
         add(item, 2 * SELDOM)
@@ -284,7 +284,7 @@ async def test_little_is_below_mean_of_the_line(queue, clock):
     async with trio.open_nursery() as nursery:
         for item in crowd:
             nursery.start_soon(work, item, clock, SLICE)
-        for _ in range(2):  # in the first of them all have asked, before or after this
+        for _ in range(2):  # in the first turn all of them have requested one, before or after this
             await trio.lowlevel.checkpoint()
         assert not lets_begin(queue, hardly_less)
         with assert_no_checkpoints():
@@ -312,7 +312,9 @@ async def test_heavy_use_long_ago_counts_as_little(queue, clock):
 
 
 async def test_admitted_connection_is_expected_in_next_turn(queue, clock):
-    """A connection that comes then waits, unless the expected slice has not come: one that has gone delays no other."""
+    """A connection that arrives then waits, unless the expected slice has not come: a connection that has gone delays
+    no other.
+    """
     first, second, third = made(queue), made(queue), made(queue)
     for item in (first, second, third):
         add(item, 2 * SELDOM)
@@ -320,7 +322,7 @@ async def test_admitted_connection_is_expected_in_next_turn(queue, clock):
     await work(first, clock, SLICE)
     await second.begin()
     assert not lets_begin(queue, third)
-    for _ in range(2):  # `second` does nothing
+    for _ in range(2):  # `second` does no work
         await trio.lowlevel.checkpoint()
     assert lets_begin(queue, third)
 
@@ -352,7 +354,7 @@ async def test_turn_with_a_line_has_no_room(queue):
 
 
 async def test_only_light_users_go_before_the_line(queue):
-    """This holds although the turn is not full: the one that was let in is expected to take less than a whole turn."""
+    """This holds although the turn is not full: the admitted connection is expected to use less than a whole turn."""
     late = made(queue)
     add(late, 2 * SELDOM)
     async with trio.open_nursery() as nursery:
@@ -366,7 +368,7 @@ async def test_only_light_users_go_before_the_line(queue):
 
 @pytest.mark.parametrize(("difference", "is_little"), [(0.3, False), (0.4, True)])
 async def test_departed_waiter_is_not_compared(queue, difference, is_little):
-    """One at most is let in, of those who leave or of the others. e to the power of -0.36 is 0.7."""
+    """At most one is admitted, of those that leave or of the rest. e to the power of -0.36 is 0.7."""
     late = made(queue)
     add(late, 2 * SELDOM)
     order = late.order() + difference

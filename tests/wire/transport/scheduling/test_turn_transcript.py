@@ -1,4 +1,4 @@
-"""The connections that begin in each turn of the loop, and the counts of each, after each step of the transcript."""
+"""The connections that begin in each turn of the loop, and their accounts, after each step of the transcript."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,9 @@ FILES = sorted((Path(__file__).parent / "testdata" / "turn").glob("*.txt"))
 
 
 class Scene:
-    """Connections by their letters; `loop` counts turns, and the clock goes on, only when the transcript says so."""
+    """Connections named by letters; `loop` counts turns, and the clock advances only when the transcript
+    advances it.
+    """
 
     def __init__(self, nursery):
         self.nursery = nursery
@@ -69,7 +71,7 @@ class Scene:
         self.scopes[name].cancel()
 
     def _works(self, name, milliseconds):
-        """A slice as a whole."""
+        """Runs a whole slice."""
         self.now += float(milliseconds) / 1000
         self._turn(name).end()
 
@@ -86,7 +88,7 @@ class Scene:
         self.loop.number += int(count)
 
     def _shares(self, name):
-        """Work for all that come is to begin when the slice ends."""
+        """Requests shared work at the end of the slice."""
         self.queue.slice_end.then_for_all(lambda: self.told.append("the slice has ended"))
         self.told.append(f"{name} may be joined: {self._turn(name).may_be_joined()}")
 
@@ -95,7 +97,7 @@ class Scene:
         self.told.append(f"{name} over {turn.is_over()}, joined {turn.may_be_joined()}")
 
     def _state(self):
-        """The queue, and what has changed of the connections."""
+        """Returns the queue, and the changes of the connections."""
         queue = self.queue
         names = {id(turn): name for name, turn in self.turns.items()}
         last = "nobody" if queue.last is None else names[id(queue.last)]

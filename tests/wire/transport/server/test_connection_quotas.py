@@ -1,4 +1,4 @@
-"""Connections are counted as a naive twin counts them, which keeps a list of all that are open and of all that came."""
+"""Connections are counted as by a naive twin, which keeps a list of all that are open and of all arrivals."""
 
 import math
 from collections import Counter
@@ -78,7 +78,9 @@ BOUNDED = st.builds(
 
 @given(BOUNDS | BOUNDED, COMINGS)
 def test_punctual_arrivals_set_the_waiting_rate(bounds, comings):
-    """Where both the listener and the server bound the rate the longer wait counts; other nodes wait for the first."""
+    """If both the listener and the server limit the rate, the longer wait counts; other nodes wait for the
+    listener's.
+    """
     early = {}
     quotas = ConnectionQuotas(bounds, WINDOWS, lambda ip: early[ip])
     whole, of_listeners, now = (

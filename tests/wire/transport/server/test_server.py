@@ -26,7 +26,7 @@ from trimaran.wire.transport.metrics.rate import Windows
 from trimaran.wire.transport.server.connection_quotas import ConnectionBounds, ConnectionQuotas
 from trimaran.wire.transport.server.server import Listener, serve_listener
 
-# With the client's side of it, which is half a kilobyte or two.
+# Including the client's side, which is half a kilobyte or two.
 IDLE_BYTES_MAX = 13_000
 
 
@@ -52,7 +52,7 @@ async def test_several_listeners_know_their_names():
 
 
 class NotingSocket(socket.socket):
-    """Notes all that are made, and for how many connections in line each listens."""
+    """Notes all created sockets, and the backlog of each."""
 
     made: ClassVar[list] = []
     backlog = None
@@ -263,7 +263,7 @@ async def test_single_addresses_may_have_other_shares():
 
 
 async def test_new_connections_come_at_a_rate(autojump_clock):
-    """Those of all windows at once, then one each half of a second, as in Kafka."""
+    """Those of all windows are accepted at once, then one each half of a second, as in Kafka."""
     bounds = ConnectionQuotas(ConnectionBounds(rate=2), Windows(3, 1))
     async with open_server(quotas=bounds) as server, trio.open_nursery() as nursery:
         accepted = []
@@ -311,7 +311,7 @@ async def test_waiting_connection_enters_when_bound_rises(autojump_clock):
 
 
 async def test_a_node_takes_the_place_of_a_client():
-    """Its listener is let in above the bound, and counts (KIP-402)."""
+    """A node's listener is admitted above the limit, and counts (KIP-402)."""
     clients, nodes = (Listener.bind(name, "127.0.0.1", 0) for name in ("CLIENTS", "NODES"))
     nodes.for_nodes = True
     bounds = quotas(connections_max=2)
@@ -331,7 +331,7 @@ async def test_a_node_takes_the_place_of_a_client():
 
 
 async def test_early_connection_is_delayed_and_not_served(mock_clock):
-    """Otherwise a client that reconnects as soon as it is closed would be closed again at once, and so on."""
+    """Otherwise a client that reconnects immediately after it was closed would be closed again at once, and so on."""
     delays = [0.0, 5.0, 0.0]
     asked_of = []
 
@@ -387,7 +387,7 @@ async def test_many_connections_at_once():
         assert not server.connections
 
 
-# Ending
+# The end
 
 
 async def test_drain_answers_what_was_begun_and_accepts_nobody():
@@ -442,7 +442,7 @@ async def test_cancelling_closes_everything():
 
 @pytest.mark.parametrize("parked", [False, True], ids=["answered at once", "after a wait"])
 async def test_an_idle_connection_costs_little(parked):
-    """128 MiB are for ten thousand of them, with what the interpreter and the kernel add to each."""
+    """128 MiB suffice for ten thousand of them, including the overhead of the interpreter and the kernel."""
     count, toy = 50, Toy()
 
     async def idle(stack):

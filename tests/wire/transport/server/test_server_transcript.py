@@ -1,4 +1,4 @@
-"""The connections that a server lets in, closes, and takes memory from, after each step of the transcript."""
+"""The connections that a server accepts, closes, and reclaims memory from, after each step of the transcript."""
 
 import ast
 import errno
@@ -23,7 +23,7 @@ FILES = sorted((Path(__file__).parent / "testdata" / "server").glob("*.txt"))
 
 
 class ScriptedListener:
-    """A listening socket; `name` and the rest as `Listener` has them."""
+    """A scripted listening socket; `name` and the other attributes are those of `Listener`."""
 
     security = PLAINTEXT_LISTENER
 
@@ -79,7 +79,7 @@ class ScriptedSocket:
 
 
 class ScriptedConnection:
-    """`serve` ends when it is aborted, or may read no more."""
+    """A connection whose `serve` ends when it is aborted, or may not read on."""
 
     def __init__(self, scene, endpoint, info, *more):
         service, security, turns = more
@@ -187,7 +187,7 @@ class Scene:
         )
 
     async def _open(self, *words):
-        """`KEY=NUMBER` of the limits and bounds."""
+        """`KEY=NUMBER` sets the limits."""
         if self.scope is not None:
             self.scope.cancel()
             await wait_all_tasks_blocked()
@@ -241,7 +241,7 @@ class Scene:
         listener.come((ScriptedSocket(self.say, peer, int(descriptor), local), peer))
 
     async def _crowd(self, count):
-        """So many at once."""
+        """Opens this many at once."""
         for number in range(int(count)):
             peer = (f"10.1.0.{number}", 5000)
             self.clients.coming.append((ScriptedSocket(self.say, peer, 9, "10.0.0.1"), peer))
