@@ -1,4 +1,4 @@
-"""Certificates for tests: one trusted authority, and leaves of every kind of wrong."""
+"""Certificates for tests: one trusted authority, and leaves that are wrong in every way."""
 
 import datetime as dt
 
@@ -23,7 +23,7 @@ class Certificates:
         self.client = self.issue("alice@example.org", common_name="alice")
 
     def issue(self, *names, common_name=None, **options):
-        """Key and chain of a new leaf, as two PEM texts."""
+        """Returns key and chain of a new leaf, as two PEM texts."""
         leaf = self._authority.issue_cert(*names, common_name=common_name, **options)
         chain = "".join(cert_chain_pem.bytes().decode() for cert_chain_pem in leaf.cert_chain_pems)
         return leaf.private_key_pem.bytes().decode(), chain
@@ -36,7 +36,7 @@ class Certificates:
         return self.issue("localhost", "127.0.0.1", not_before=soon, not_after=soon + DAY)
 
     def revocation_list(self, *pairs, days=1):
-        """As PEM, of the authority, with these leaves on it; valid until `days` from now."""
+        """Returns a PEM list of the authority with these revoked leaves; valid until `days` from now."""
         authority = x509.load_pem_x509_certificate(self.ca.encode())
         key = serialization.load_pem_private_key(self._authority.private_key_pem.bytes(), None)
         now = dt.datetime.now(dt.UTC)
@@ -76,14 +76,14 @@ class Certificates:
 
 
 def self_signed(name="localhost", usage=None):
-    """Key and certificate that no authority vouches for; `usage` an extended key usage."""
+    """Returns key and certificate without an authority; `usage` is an extended key usage."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     return pem_of(key), _signed(subject, subject, key, key, usage, name)
 
 
 def wrong_usage():
-    """An authority, and key and chain of a leaf of it that is for servers only."""
+    """Returns an authority, and key and chain of one of its leaves, which is only valid for servers."""
     authority = ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "another authority")])
     key = ec.generate_private_key(ec.SECP256R1())

@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 def check_each(things: Iterable[T], check: Callable[[T], object]) -> None:
-    """One claim about many things in one test: all are checked, and failures are reported thing by thing.
+    """Checks one claim about many things in one test: all are checked, and failures are reported separately.
 
     Raises the failures of `check(thing)` as one group, each with its thing as a note; nothing to check fails too."""
     failures, count = [], 0
@@ -26,7 +26,7 @@ def check_each(things: Iterable[T], check: Callable[[T], object]) -> None:
 def assert_only_raises(
     errors: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object]
 ) -> None:
-    """For input of any kind: the call may succeed or refuse by one of these errors, and by no other."""
+    """Calls with any input: the call may succeed or raise one of these errors, and no other."""
     try:
         call()
     except errors:

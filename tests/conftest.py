@@ -1,8 +1,8 @@
-"""Hypothesis profiles, which worker runs what, that nothing is written beside the tests, and the switch of the interop
-tests.
+"""Hypothesis profiles, the distribution of tests to workers, a check that nothing is written outside of tests, and the
+switch of the interop tests.
 
-`deterministic`, for every commit: the same examples each time, thirty, since with five a rule could be taken out and
-its test still pass. `exhaustive`, by `./dev test --exhaustive`: many times as many, other ones each time.
+`deterministic`, for every commit: the same thirty examples each time, because with five a rule could be removed without
+a failing test. `exhaustive`, by `./dev test --exhaustive`: many times as many, different ones each time.
 """
 
 import gc
@@ -34,7 +34,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # In the background or under nohup they are ignored, and so they would be by every process that a test starts.
+    # In the background or under nohup they are ignored, and every process that a test starts would inherit that.
     for number, default in (
         (signal.SIGINT, signal.default_int_handler),
         (signal.SIGHUP, signal.SIG_DFL),
@@ -50,13 +50,13 @@ def pytest_configure(config):
         os.environ[sources.VARIABLE] = named
     os.environ.setdefault(kills.MINUTES, str(config.getoption("--minutes")))
     own_output.watch(config)
-    # Without any handler Python writes a warning to standard error. Within tests pytest has handlers of its own.
+    # Without any handler Python writes a warning to standard error. Within tests pytest has its own handlers.
     logging.getLogger().addHandler(logging.NullHandler())
 
 
 @pytest.fixture(scope="session", autouse=True)
 def home_of_configuration(tmp_path_factory):
-    """Clusters of tests write their profile here, not into the home of who runs the tests."""
+    """Clusters of tests write their profile here, not into the user's home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
@@ -89,7 +89,7 @@ def pytest_addoption(parser):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """`client(NAME, WHAT)` marks a test of a client; its version is the mark's, or the test's `version`. Reports of a
-    client's test on Apache Kafka are not kept: they judge the test.
+    client's test against Apache Kafka are not kept: they verify the test itself.
     """
     report = yield
     params = item.callspec.params if hasattr(item, "callspec") else {}
@@ -101,7 +101,9 @@ def pytest_runtest_makereport(item, call):
 
 
 def _scope(nodeid):
-    """The scope of one worker: a file, or all of Spark, since its session costs more than most tests in it."""
+    """The unit that one worker runs: a file, or all tests of Spark, because its session takes longer than most
+    of them.
+    """
     folder = "tests/spark/"
     return folder if nodeid.startswith(folder) else nodeid.partition("::")[0]
 
@@ -122,8 +124,8 @@ def pytest_xdist_auto_num_workers():
     return len(os.sched_getaffinity(0)) + 1
 
 
-# Seconds that a test takes, roughly: of one that starts processes, of one that is marked slow without a number, and of
-# any other. Tests that take minutes begin first, so that no worker is left alone with one at the end.
+# Approximate seconds of a test: one that starts processes, one that is marked slow without a number, and any other.
+# Tests that take minutes begin first, so that no worker is left with one at the end.
 SECONDS_OF_CLUSTER, SECONDS_OF_SLOW, SECONDS_OF_TEST = 3.0, 1.0, 0.03
 
 
@@ -158,7 +160,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Takes the tests themselves out of the collector's sight: a collection would walk 600,000 objects in 0.3 s."""
+    """Freezes the tests for the garbage collector, which would otherwise examine 600,000 objects in 0.3 s."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         gc.freeze()
 

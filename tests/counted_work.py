@@ -1,4 +1,4 @@
-"""Counts how often a function is called in one step of the loop, which has a bound, whatever the machine."""
+"""Counts how often a function is called in one step of the loop; the limit is independent of the machine."""
 
 import threading
 
@@ -6,7 +6,7 @@ import trio
 
 
 class Work(trio.abc.Instrument):
-    """Counts calls of a method: in all, in the longest step, and in other threads than the loop's."""
+    """Counts calls of a method: in total, in the longest step, and in threads other than the loop's."""
 
     def __init__(self, monkeypatch, owner, name):
         self.calls = self.in_step = self.in_longest_step = self.elsewhere = 0

@@ -1,4 +1,4 @@
-"""Numbers of this process's descriptors, of which other tests may hold any: the free ones are not in a row."""
+"""Free descriptor numbers of this process: other tests may hold any number, so the free ones are not consecutive."""
 
 import functools
 import gc
@@ -18,11 +18,11 @@ def is_open(number: int) -> bool:
 
 
 def end_after_free(count: int) -> int:
-    """The lowest number below which `count` more descriptors can be opened: each gets the lowest that is free.
+    """Returns the lowest number below which `count` more descriptors can be opened: each gets the lowest free number.
 
     For a count of 0 it is 0, below which none ever can be: also when a thread of another test closes one meanwhile.
     """
-    gc.collect()  # what is garbage already would give back its numbers later
+    gc.collect()  # existing garbage would release its numbers later
     free = (number for number in itertools.count() if not is_open(number))
     return max(itertools.islice(free, count), default=-1) + 1
 
@@ -40,7 +40,7 @@ def by_itself(test: Callable[..., object]) -> Callable[..., None]:
             except Exception:  # noqa: BLE001 - told to the test
                 traceback.print_exc()
             finally:
-                os._exit(status)  # nothing of it reaches the runner of the tests
+                os._exit(status)  # nothing of it reaches the test runner
         assert os.waitpid(child, 0)[1] == 0, (
             "failed in a child; its traceback is in the captured output"
         )
@@ -50,7 +50,7 @@ def by_itself(test: Callable[..., object]) -> Callable[..., None]:
 
 @contextmanager
 def holes(count: int, apart: int = 20) -> Iterator[None]:
-    """`count` free numbers among taken ones, `apart` numbers apart."""
+    """Returns `count` free numbers among used ones, `apart` numbers apart."""
     opened = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(count * apart)]
     free = set(opened[::apart])
     for number in free:

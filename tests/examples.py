@@ -1,8 +1,10 @@
-"""How many examples a property test takes, as a share of what the profile says (`tests/conftest.py`)."""
+"""How many examples a property test uses, as a share of the profile's number (`tests/conftest.py`)."""
 
 from hypothesis import settings
 
 
 def examples(factor: float) -> settings:
-    """More for a decision with many corners, fewer where one example is many or takes long; both profiles scale."""
+    """Above 1 for a decision with many corner cases, below 1 if one example covers much or is slow; both profiles
+    scale.
+    """
     return settings(max_examples=round(settings.default.max_examples * factor))

@@ -1,7 +1,7 @@
-"""librdkafka's clients, as tests make them: what they log is the test's, and pytest shows it where the test fails.
+"""Creates librdkafka's clients for tests: their log belongs to the test, and pytest shows it if the test fails.
 
-By itself librdkafka writes to standard error from threads of its own, also at moments at which pytest keeps nothing. A
-log line of these clients comes with the next `poll`, `consume` or `flush`.
+By itself librdkafka writes to standard error from threads of its own, also when pytest captures nothing. These clients
+log in the next `poll`, `consume` or `flush`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Output of parallel test runs outside of pytest's own is shown in a section of its own at the end, and fails the run
 if the environment says `OWN_OUTPUT=fail`.
 
-Within a test pytest keeps what is written to the standard streams, and shows it where the test fails. Between tests and
-at the end of a process it keeps nothing: there the threads of clients write their log, a JVM its warnings, and an
-interpreter the uncaught errors.
+Within a test pytest captures the standard streams, and shows them if the test fails. Between tests and at the end of a
+process it captures nothing: then threads of clients write their log, a JVM its warnings, and an interpreter uncaught
+errors.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ STDERR = 2
 
 
 def watch(config: pytest.Config) -> None:
-    """Watches the workers of a run that has some; `pytest_configure` of a conftest calls it, before they start."""
+    """Watches the workers of a run, if any; `pytest_configure` of a conftest calls it before they start."""
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         config.pluginmanager.register(OwnOutput())
 
 
 class OwnOutput:
-    """The standard error of all workers, and of every process and thread below them, is a file from here on."""
+    """Redirects the standard error of all workers, and of every process and thread below them, to a file."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - until the session ends
@@ -53,7 +53,7 @@ class OwnOutput:
             terminalreporter.write(text if text.endswith("\n") else f"{text}\n")
 
     def _look(self, moment: str) -> None:
-        """Keeps what has come since it last looked. The processes that write share the file's position, so it stays."""
+        """Keeps the output since the last call. The writing processes share the file's position, so it is not moved."""
         written = os.pread(
             self._file.fileno(), os.fstat(self._file.fileno()).st_size - self._end, self._end
         )

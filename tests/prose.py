@@ -1,4 +1,4 @@
-"""The project's English: patterns that stay out of docstrings, comments, names of tests and pages of the manual."""
+"""The project's English: patterns that docstrings, comments, names of tests and pages of the manual avoid."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _faults_of(texts: Iterable[tuple[int, str]]) -> Iterator[str]:
 
 
 def bad_test_names(source: str) -> Iterator[str]:
-    """Yields names of tests that are questions, or too long: they say subject, condition and outcome."""
+    """Yields names of tests that are questions, or too long: a name states subject, condition and outcome."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             words = node.name.split("_")

@@ -1,7 +1,7 @@
-"""Fails the test in which a step of the loop does more than it may.
+"""Fails a test in which a step of the loop exceeds its limit.
 
-The work of a step is measured in calls, of Python's and of C's functions, for these are the same on any machine and
-under any load. A call takes 0.1 to 0.3 µs. Long work within one call of C is not seen: decompression, sorting.
+The work of a step is measured in calls of Python and C functions, which do not depend on the machine or its load. A
+call takes 0.1 to 0.3 µs. Long work within one C call is not detected: decompression, sorting.
 """
 
 import sys
@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 import trio
 
-# 50 ms on a slow machine. An undivided step that calls seven functions for each of 20,000 elements is found.
+# 50 ms on a slow machine. An undivided step that calls seven functions for each of 20,000 elements is detected.
 CALLS_MAX = 150_000
 _FRAMES_MAX = 12
 
 
 class Calls(trio.abc.Instrument):
-    """Counts those of each step; `found` are the places where a step had made too many."""
+    """Counts the calls of each step; `found` are the places where a step had made too many."""
 
     def __init__(self, calls_max):
         self.found = []
@@ -40,7 +40,7 @@ class Calls(trio.abc.Instrument):
 
 @contextmanager
 def no_slow_steps(calls_max=CALLS_MAX):
-    """Watches steps that run on this thread's loop; the place at which a step has made too many calls is reported."""
+    """Watches steps that run on this thread's loop; reports where a step has made too many calls."""
     calls = Calls(calls_max)
     trio.lowlevel.add_instrument(calls)
     sys.setprofile(calls.profile)

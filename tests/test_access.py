@@ -123,8 +123,8 @@ def test_forwarded_requests_are_judged_by_controller():
         assert FORWARDED.handled()[key] == REGISTRIES["Controllers"].handled()[key]
 
 
-# Requests without authorization: the connection itself, its client's metrics, tokens that carry their rights, and the
-# search for brokers.
+# Requests without authorization: the connection itself, its client's metrics, tokens, which contain their rights, and
+# broker discovery.
 OPEN = {
     "Brokers": {
         "ApiVersions",

@@ -1,4 +1,6 @@
-"""The calls of one request do not grow unnoticed: `./dev bench calls` counts them, `bench/calls.toml` has the marks."""
+"""The number of calls per request does not grow unnoticed: `./dev bench calls` counts them, `bench/calls.toml` has the
+limits.
+"""
 
 import sys
 import tomllib

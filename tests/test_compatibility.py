@@ -1,6 +1,4 @@
-"""What `docs/compatibility.md` says of suites and clients is what their runs said (`REWRITE_TRANSCRIPTS=1`
-writes it).
-"""
+"""`docs/compatibility.md` agrees with the runs of suites and clients (`REWRITE_TRANSCRIPTS=1` writes it)."""
 
 from tests import datadriven
 from tests.interop.suites import page, results

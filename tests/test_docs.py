@@ -1,5 +1,5 @@
-"""The manual: its lines and sentences are short, its links lead somewhere, and the files and invariants that it names
-are there.
+"""The manual: its lines and sentences are short, its links have targets, and the files and invariants that it names
+exist.
 """
 
 import io
@@ -22,7 +22,7 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 def prose(text: str) -> Iterator[str]:
-    """Lines outside code blocks and tables."""
+    """Yields lines outside of code blocks and tables."""
     in_code = False
     for line in text.splitlines():
         if line.lstrip().startswith("```"):
@@ -32,14 +32,14 @@ def prose(text: str) -> Iterator[str]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of every paragraph and list item; code in backticks is one word, a link its text."""
+    """Yields the sentences of every paragraph and list item; code in backticks is one word, a link is its text."""
     for paragraph in re.split(r"\n(?=\s*(?:[-*#!]|\d+\.) )|\n\s*\n", "\n".join(prose(text))):
         plain = re.sub(r"`[^`]*`", "code", re.sub(r"\]\([^)]*\)", "]", paragraph))
         yield from re.split(r"[.?!:][)*\"]*(?:\s|$)", plain)
 
 
 def anchors(text: str) -> set[str]:
-    """As GitHub makes them of headings."""
+    """Returns anchors as GitHub derives them from headings."""
     titles = re.findall(r"^#+ (.*)$", "\n".join(prose(text)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -94,7 +94,9 @@ def test_links_lead_somewhere(page: Path):
 def test_files_that_are_named_exist(page: Path):
     folders = "|".join((*PACKAGES, "tests", "docs"))
     named = re.findall(rf"`((?:{folders})/[\w/.*]+)`", page.read_text())
-    named = [name for name in named if not re.search(r"/[A-Z]+\.py$", name)]  # `NAME.py` is any
+    named = [
+        name for name in named if not re.search(r"/[A-Z]+\.py$", name)
+    ]  # `NAME.py` means any file
     assert [name for name in named if not any(ROOT.glob(name.rstrip("/")))] == []
 
 
@@ -104,7 +106,7 @@ def test_every_page_is_in_the_readme():
 
 
 def labels(path: Path) -> Iterator[str]:
-    """The ids in comments, docstrings and messages of a file."""
+    """Returns the ids in comments, docstrings and messages of a file."""
     text = path.read_text()
     if not INVARIANT.search(text):
         return

@@ -1,5 +1,5 @@
-"""Named lines of the log: docs/events.md lists them (`REWRITE_TRANSCRIPTS=1` writes it), each is written somewhere, and
-each call gives just its fields.
+"""Named lines of the log: docs/events.md lists them (`REWRITE_TRANSCRIPTS=1` writes it), each is logged somewhere, and
+each call passes exactly its fields.
 """
 
 import ast
@@ -62,7 +62,7 @@ BY_ROOM = {
     for room, folders in MODULES.items()
 }
 EVENTS = [item for found in BY_ROOM.values() for item in found.values()]
-# The authorizer's lines have Apache Kafka's form; the two others write formatted events.
+# The authorizer's lines have Apache Kafka's format; the two others write formatted events.
 WITHOUT_NAMES = {
     "quorum/serving/audit.py",
     "wire/text/events.py",
@@ -88,11 +88,11 @@ def test_the_page_lists_all():
 
 @functools.cache
 def logged():
-    """Each call of a method that a logger has from INFO on: its place, the call, and the method's owner."""
+    """Yields each call of a logger's method from level INFO on: its place, the call, and the method's owner."""
     found = []
     for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         text = path.read_text()
-        if not CALL.search(text):  # to parse all takes ten seconds
+        if not CALL.search(text):  # parsing all files takes ten seconds
             continue
         for node in ast.walk(ast.parse(text)):
             called = node.func if isinstance(node, ast.Call) else None
@@ -102,7 +102,7 @@ def logged():
 
 
 def written():
-    """Which event of which room is logged, with which fields, wherever it is."""
+    """Returns which event of which room is logged, with which fields, anywhere."""
     for path, call, of in logged():
         room = "wire" if path.parts[0] == "log" else path.parts[0]
         words = {keyword.arg for keyword in call.keywords} - {"exc_info", "of"}
@@ -124,7 +124,7 @@ LOGGERS = {"log", "_log", "logger", "_logger", "audit", "limited", "limited_log"
 
 
 def test_every_line_from_info_on_has_a_name():
-    """No script can wait for a line of `log.info("…")`: it must be an event, or have level DEBUG."""
+    """A script cannot wait for a line of `log.info("…")`: it must be an event, or have level DEBUG."""
     nameless = [
         f"{path}:{call.lineno}"
         for path, call, of in logged()
@@ -142,7 +142,7 @@ def test_names_are_of_one_form():
 
 @pytest.fixture
 def lines():
-    """A logger of its own, and what it wrote by each formatter."""
+    """Returns a logger of its own, and its output by each formatter."""
     logger = logging.getLogger("tests.events")
     streams = []
     handlers = []

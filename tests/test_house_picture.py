@@ -1,6 +1,6 @@
 """`docs/house.svg` is drawn from the imports between the packages (`REWRITE_TRANSCRIPTS=1` writes it).
 
-Packages stand in the order of import-linter's contract "layers". A line leaves the right side of each package and runs
+Packages are in the order of import-linter's contract "layers". A line leaves the right side of each package and runs
 down. A dot joins it to the arrow of each package that the first one imports.
 """
 
@@ -63,7 +63,7 @@ def layers() -> list[list[str]]:
 
 
 def sources(package: str) -> Iterator[Path]:
-    """Finds the files of a package. `rglob` does not follow the links of the front door to the other packages."""
+    """Finds the files of a package. `rglob` does not follow the links in `trimaran` to the other packages."""
     return (ROOT / package).rglob("*.py")
 
 
@@ -83,7 +83,7 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 def imported(package: str, packages: AbstractSet[str]) -> set[str]:
     """Returns the other packages that the files of a package import, at the top of a file or in a function.
 
-    A file is parsed only if its text names a package that has not been found yet: to parse all takes seconds.
+    A file is parsed only if its text names a package that has not been found yet: parsing all takes seconds.
     """
     found = {package}
     for source in sources(package):

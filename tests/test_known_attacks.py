@@ -1,4 +1,4 @@
-"""The table of known attacks in docs/security.md: every row names a test that is there."""
+"""The table of known attacks in docs/security.md: every row names an existing test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimaran.wire.security.sasl.plain import PlainExchange
 
 TESTS = Path(__file__).resolve().parent
 PAGE = TESTS.parent / "docs" / "security.md"
-# Apache Kafka's own, those of its compressors, and of clients whose mistake a broker could make too.
+# Attacks on Apache Kafka itself, on its compressors, and on clients whose mistake a broker could repeat.
 CVES = """
     2017-12610 2018-1288 2018-17196 2019-12399 2021-38153 2022-34917 2023-25194 2023-34453 2023-34454 2023-34455
     2023-43642 2024-27309 2024-31141 2024-56128 2025-27817 2025-27818 2025-27819 2026-10142 2026-10143 2026-33557
@@ -24,7 +24,7 @@ CVES = """
 
 
 def rows() -> list[tuple[list[str], str]]:
-    """Numbers, and the test, of each row."""
+    """Returns the numbers and the test of each row."""
     section = PAGE.read_text().split("## Known attacks\n")[1].split("\n## ")[0]
     lines = [
         line.strip("|").split("|") for line in section.splitlines() if re.match(r"\| 20", line)
@@ -48,7 +48,7 @@ def test_tests_named_as_evidence_exist(shown_by):
 
 @pytest.mark.parametrize("name", ["alice", "nobody"])
 def test_passwords_are_compared_in_constant_time(monkeypatch, name):
-    """CVE-2021-38153: of users that are there, and of others."""
+    """CVE-2021-38153: this applies to existing and missing users."""
     compared, compare = [], hmac.compare_digest
 
     def compare_digest(one: bytes, other: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""docs/limits.md: every bound by bytes and counts, with its value from the code (`REWRITE_TRANSCRIPTS=1` writes it)."""
+"""docs/limits.md: every limit in bytes and counts, with its value from the code (`REWRITE_TRANSCRIPTS=1` writes it)."""
 
 from __future__ import annotations
 
@@ -588,7 +588,7 @@ def test_each_metric_is_served():
     check_each(ROWS, is_served)
 
 
-# Limits of one step, of one of our answers, or of a format of files.
+# Limits of one step, of one of our responses, or of a file format.
 _STEPS_AND_FORMATS = {
     "BATCH_BYTES_MAX", "BYTES_CHECKED_AT_ONCE_MAX", "CONTROL_BATCH_BYTES_MAX", "DATA_BYTES_MAX", "FETCH_BYTES_MAX",
     "DECODED_BYTES_MAX", "FILE_NAME_BYTES_MAX", "LOOK_BYTES_MAX", "MESSAGE_BYTES_MAX", "PENDING_BYTES_MAX",

@@ -1,5 +1,5 @@
-"""A run with workers says what is written beside its tests, and fails if it is to; and librdkafka, which writes
-whenever it likes, is given a logger wherever tests make a client of it.
+"""A run with workers reports what is written outside of its tests, and fails if configured so; and tests pass a logger
+to every client of librdkafka, which writes at any time.
 """
 
 import ast
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# The thread of a client writes whenever it likes: here once the worker has ended all of its tests.
+# A client's thread writes at any time: here after the worker has ended all of its tests.
 CONFTEST = """
 import os, subprocess
 from tests.own_output import watch as pytest_configure
@@ -53,7 +53,7 @@ def test_output_beside_tests_is_shown_and_may_fail(tmp_path, wanted, code):
 
 
 def clients_without_logger(text: str) -> Iterator[str]:
-    """Yields the clients of librdkafka that a file takes from confluent_kafka itself."""
+    """Yields the clients of librdkafka that a file imports from confluent_kafka itself."""
     clients = {"Producer", "Consumer", "AdminClient"}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("confluent_kafka"):
@@ -77,7 +77,7 @@ def test_a_client_without_logger_is_seen(line):
 
 
 def test_tests_make_clients_of_librdkafka_with_a_logger():
-    # What ./dev chaos runs is a program: its standard error is its own.
+    # `./dev chaos` runs a program: its standard error is its own.
     programs = {ROOT / "tests" / "librdkafka.py", *(ROOT / "tests" / "chaos").rglob("*.py")}
     found = {
         str(path.relative_to(ROOT)): clients

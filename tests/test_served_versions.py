@@ -1,6 +1,5 @@
-"""The versions of each API that a node serves, one by one: a version more or less is a decision, and shows here.
-
-Those of Apache Kafka 4.4 are among them; brokers also serve what older clients send, controllers what older nodes do.
+"""The versions of each API that a node serves: an added or removed version is a decision, and shows here. Those of
+Apache Kafka 4.3 are included; brokers also serve the requests of older clients, controllers those of older nodes.
 """
 
 from tests.test_access import REGISTRIES

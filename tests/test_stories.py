@@ -1,4 +1,4 @@
-"""docs/stories.md says in which order requests enter the product's functions (`REWRITE_TRANSCRIPTS=1` writes it)."""
+"""docs/stories.md lists in which order requests call the product's functions (`REWRITE_TRANSCRIPTS=1` writes it)."""
 
 import os
 import re
@@ -10,9 +10,9 @@ from bench.stories import ROWS_MAX, stories
 from trimaran.log.durability.syncing import Fdatasyncs
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "stories.md"
-# Functions of timers, which run beside a request at times.
+# Functions of timers, which sometimes run during a request.
 UNTOLD_MAX = 2
-# Tasks that run at the same time, as a decision and the write of the previous one, overtake each other by these rows.
+# Tasks that run concurrently, such as a decision and the write of the previous one, overtake each other at these rows.
 OVERTAKEN_MAX = 4
 HEAD = """# Stories of requests
 

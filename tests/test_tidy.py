@@ -1,4 +1,4 @@
-"""The house rules that no linter knows: function length, module docstrings, tests in packages, words that stay out."""
+"""House rules that no linter checks: function length, module docstrings, tests in packages, forbidden words."""
 
 import ast
 import re
@@ -14,12 +14,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench")
 BODY_LINES_MAX = 70
 FILE_LINES_MAX = 500
-# One loop that Cython compiles whole: a call into another module would cost more than what it does.
+# A loop that Cython compiles as a whole: a call into another module would cost more than its work.
 LONGER_FILES = {"log/batches/columns_walk.py": 665}
-# Functions that were longer when the rule came. The dictionary may shrink, never grow.
+# Functions that were longer when the rule was introduced. The dictionary may shrink, never grow.
 GRANDFATHERED: dict[str, int] = {}
-# Their modules import each other in no circle, not even for types or inside functions. The tuple may grow, never
-# shrink.
+# Their modules have no circular imports, not even for types or inside functions. The tuple may grow, never shrink.
 WITHOUT_CIRCLES = ("broker", "log", "node", "quorum", "spark", "trimaran", "wire", "zkcompat")
 CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")
@@ -67,7 +66,7 @@ def test_every_module_has_a_docstring(folder):
     assert [p for p, text in said.items() if not text or text.startswith("TODO")] == []
 
 
-# They write files for people to keep, shell code, or text that `output` has printed before.
+# They write files for users, shell code, or text that `output` has printed before.
 PRINTING = {
     "output.py",
     "global_options.py",
@@ -79,7 +78,7 @@ PRINTING = {
 
 
 def test_commands_print_only_through_output_module():
-    """Names are chosen by clients: an ESC among them would move the terminal's cursor."""
+    """Clients choose names: an ESC among them would move the terminal's cursor."""
     direct = re.compile(r"(?<![\w.])print\(|sys\.std(out|err)\.write\(")
     found = {p.name for p in sources("trimaran/cli") if direct.search(p.read_text())}
     assert found == PRINTING
@@ -109,7 +108,7 @@ def imports(root: Path, package: str, below: str = "") -> dict[str, set[str]]:
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """The strongly connected components of two and more modules: each reaches itself through the others."""
+    """Returns the strongly connected components of two and more modules: each reaches itself through the rest."""
     reached = {}
     for start, imported in graph.items():
         seen: set[str] = set()
@@ -212,7 +211,7 @@ def test_second_class_of_a_name_is_found(tmp_path):
 
 
 def asserts(function: ast.AST) -> bool:
-    """Whether it shows what makes it fail: an assertion, an expected error, or a helper named for asserting."""
+    """Whether it can fail visibly: by an assertion, an expected error, or a helper named for asserting."""
     for node in ast.walk(function):
         name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
         if isinstance(node, ast.Assert | ast.Raise) or CHECK.match(name):

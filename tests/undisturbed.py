@@ -1,4 +1,4 @@
-"""Counts of the whole process that are this thread's alone."""
+"""Counts for the whole process that include only this thread."""
 
 import sys
 import time
@@ -10,9 +10,8 @@ SWITCH_INTERVAL = 1000.0
 
 @contextmanager
 def undisturbed():
-    """No other thread runs Python, or allocates by it, unless the block waits for something.
-
-    There are some: what talks to the runner of the tests takes a list of further ones whenever it likes.
+    """No other thread runs Python, or allocates by it, unless the block waits. There are other threads: the one that
+    talks to the test runner may receive a list of tests at any time.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a worker: starting it costs more than most of them."""
+"""One Spark session for all tests of a worker: starting it takes longer than most of them."""
 
 import logging
 
@@ -7,7 +7,7 @@ import pytest
 QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
-# A handful of rows: planning is all that a query costs.
+# For a handful of rows, planning is most of a query's cost.
 SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 
@@ -26,8 +26,8 @@ def spark():
 
 @pytest.fixture(autouse=True)
 def _handlers_as_they_were(request):
-    """PySpark gives every handler of its loggers its own format, pytest's too, which it hands to loggers that do not
-    propagate; so the logs of all later tests in this process would be JSON.
+    """PySpark sets its own format on every handler of its loggers, also on pytest's, which are attached to loggers that
+    do not propagate; without this fixture the logs of all later tests in this process would be JSON.
     """
     yield
     for logger in logging.root.manager.loggerDict.values():
@@ -40,7 +40,7 @@ def _handlers_as_they_were(request):
 
 @pytest.fixture
 def query_loggers():
-    """PySpark's loggers of query errors, as they were before and will be after."""
+    """Restores PySpark's loggers of query errors after the test."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in QUERY_LOGGERS]

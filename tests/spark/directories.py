@@ -1,4 +1,4 @@
-"""Node directories as brokers and controllers leave them, written with our own log package."""
+"""Directories of brokers and controllers, written with our own log package."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_node(root: Path, node_id: int) -> Path:
 
 
 def records(count: int, *, timestamp_ms: int = 1000, tag: str = "") -> list[NewRecord]:
-    """With null keys, null values, empty ones, and none to two headers."""
+    """Returns records with null and empty keys and values, and with up to two headers."""
     return [
         NewRecord(
             None if i % 4 == 0 else b"k%d" % i,
@@ -54,7 +54,9 @@ def records(count: int, *, timestamp_ms: int = 1000, tag: str = "") -> list[NewR
 
 
 def data_batches(batches: int, *, records_each: int = 10, gaps: bool = False) -> list[bytes]:
-    """Batches of all codecs, one after another; `gaps` leaves an offset out behind each, as compaction does."""
+    """Returns batches of all codecs, one after another; with `gaps` an offset is missing after each, as after
+    compaction.
+    """
     built, offset = [], 0
     for i in range(batches):
         rows = records(records_each, timestamp_ms=1000 * i, tag=f"b{i}-")
@@ -66,7 +68,7 @@ def data_batches(batches: int, *, records_each: int = 10, gaps: bool = False) ->
 
 
 def control_batch(offset: int, epoch: int = 0) -> bytes:
-    """A COMMIT marker of a transaction."""
+    """Returns a COMMIT marker of a transaction."""
     marker = NewRecord(encode_control_key(ControlType.COMMIT), bytes(6), 5000)
     return build_batch([marker], base_offset=offset, leader_epoch=epoch, is_control=True)
 
@@ -74,7 +76,7 @@ def control_batch(offset: int, epoch: int = 0) -> bytes:
 def write_partition(
     node: Path, topic: str, partition: int, batches: Iterable[bytes], *, segment_bytes: int = 2000
 ) -> Path:
-    """The segments and indexes that our log makes of the batches."""
+    """Writes the segments and indexes that our log creates for the batches."""
     directory = node / f"{topic}-{partition}"
     directory.mkdir()
     config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=300, retention_ms=-1)
@@ -89,7 +91,7 @@ def write_partition(
 def checkpoint(
     node: Path, high_watermarks: dict[tuple[str, int], int], starts=None, cleaned=None
 ) -> None:
-    """`cleaned`: below it compaction left gaps."""
+    """Writes checkpoints; below `cleaned` compaction has left gaps."""
     (node / HIGH_WATERMARKS).write_bytes(format_offsets(high_watermarks))
     if starts:
         (node / LOG_START_OFFSETS).write_bytes(format_offsets(starts))
@@ -122,7 +124,7 @@ def leader_change(
 
 
 def created_topic(topic_id: bytes) -> list[Message]:
-    """The records of the topic `orders`: one partition, on brokers 11 and 12, led by 11."""
+    """Returns the records of the topic `orders`: one partition, on brokers 11 and 12, led by 11."""
     partition = PartitionRecord(
         partition_id=0,
         topic_id=topic_id,
@@ -145,5 +147,5 @@ def metadata_batch(
 
 
 def encode_newest(message: Message) -> bytes:
-    """As a cluster at the newest level of `metadata.version` writes it."""
+    """Encodes as a cluster at the newest level of `metadata.version` does."""
     return encode_metadata_record(message, metadata_record_version(type(message), LATEST))

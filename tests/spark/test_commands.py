@@ -28,7 +28,7 @@ NOON_MS = 1_769_860_800_000
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Batches of ten records at 0 s, 1 s … 9 s; a partition without a leader for 2.5 s."""
+    """Returns batches of ten records at 0 s, 1 s … 9 s; a partition has no leader for 2.5 s."""
     root = tmp_path_factory.mktemp("data")
     for node_id in (1, 2, 3):
         store(root, node_id, standard().batches)
@@ -39,7 +39,7 @@ def data(tmp_path_factory):
 
 
 def test_much_data_is_told_by_its_segments(data, monkeypatch):
-    """Queries over much of it are compiled."""
+    """Queries over much data are compiled."""
     assert not report.is_much(data)
     monkeypatch.setattr(report, "MUCH_BYTES", 100)
     assert report.is_much(data)
@@ -169,7 +169,7 @@ class TestInSpark:
         assert "--data" in error.value.fix
 
     def test_data_without_a_metadata_log(self, tmp_path, capsys, recwarn):
-        """An analysis that does not apply gives one line, without PySpark's words about Arrow."""
+        """An analysis that does not apply prints one line, without PySpark's messages about Arrow."""
         broker = make_node(tmp_path, 11)
         write_partition(broker, "orders", 0, data_batches(1))
         checkpoint(broker, {("orders", 0): 10})

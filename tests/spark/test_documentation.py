@@ -1,4 +1,4 @@
-"""The page of tables is what the registry says."""
+"""The page of tables is generated from the registry."""
 
 from pathlib import Path
 

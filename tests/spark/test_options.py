@@ -1,4 +1,4 @@
-"""Options are parsed once, as Spark's Kafka source spells them, and what is wrong is named."""
+"""Options are parsed once, spelled as in Spark's Kafka source, and errors name the option."""
 
 import pytest
 

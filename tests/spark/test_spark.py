@@ -1,4 +1,4 @@
-"""The sources and the report inside a real Spark session: few, as each query costs a second."""
+"""The sources and the report inside a real Spark session: few tests, because each query takes a second."""
 
 import json
 import re
@@ -24,7 +24,7 @@ pytest.importorskip("pyspark")
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),  # of PySpark and py4j themselves
+    pytest.mark.filterwarnings("ignore"),  # written by PySpark and py4j themselves
 ]
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
@@ -83,7 +83,7 @@ def test_views_work_in_sql_with_user_schema(spark, cluster):
     ).collect()
     assert (
         counts.rows == 40 * 10 + 64
-    )  # partition 1 up to offset 70, every eleventh offset left out
+    )  # partition 1 up to offset 70, with every eleventh offset missing
     assert counts.records >= counts.rows - 10
     assert (counts.epoch, counts.changes, counts.offline) == (2, 5, 2.5)
     pruned = spark.read.format("kafka_log").schema("offset bigint, topic string").load(str(cluster))
@@ -117,11 +117,11 @@ def test_the_report(spark, cluster, tmp_path):
     assert drawn + text.count('<p class="nothing">') == len(ANALYSES)
     for option in ('"showSendToCloud": false', '"responsive": true'):
         assert text.count(option) == drawn
-    assert "</a><a" not in text  # a line of links could not end
+    assert "</a><a" not in text  # a line of links would be too long
 
 
 def test_the_report_of_a_metadata_log_alone(spark, tmp_path):
-    """That no log of a topic is there does not say that there is no such topic."""
+    """A topic may exist although no log of it is there."""
     from trimaran.spark.analyses.report import write_report
 
     store(tmp_path, 1, standard().batches)
@@ -151,7 +151,7 @@ def test_empty_partitions_are_skew(spark, tmp_path):
         (0, False, 0.0),
         (1, True, 1.5),
         (2, True, 1.5),
-    ]  # nothing tells of the others
+    ]  # other partitions are unknown
     store(tmp_path, 1, log.batches)
     text = write_report(tmp_path, tmp_path / "report", ["partition_skew"]).read_text()
     assert "holds 3.00 × the mean of its topic" in text
@@ -184,7 +184,7 @@ def test_an_unknown_analysis_is_refused(tmp_path):
 
 
 def test_the_questions_of_the_manual_can_be_asked(spark, tmp_path):
-    """Names and types: what they answer, the tests of the tables say."""
+    """This checks names and types; results are checked by the tests of the tables."""
     from trimaran.spark.documentation import shown_views
 
     for view in shown_views():

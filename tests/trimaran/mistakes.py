@@ -2,7 +2,7 @@
 authorizer.
 
 `{b}` is `-b` with its brokers, `{B}` `-B` with its controllers, `{broker}` and `{controller}` are the bare addresses.
-Files: `absent` is not there, `empty/` is a directory with nothing in it, `bad.json` and `bad.properties` are rubbish.
+Files: `absent` does not exist, `empty/` is an empty directory, `bad.json` and `bad.properties` are invalid.
 """
 
 import pytest
@@ -20,7 +20,7 @@ FILES = {
 }
 # Line, exit code, part of the message.
 MISTAKES = (
-    # Words of the command line itself.
+    # Mistakes in commands and options.
     ("topcs list {b}", USAGE, "did you mean topics?"),
     ("topics lst {b}", USAGE, "did you mean list?"),
     ("topics describe {b}", USAGE, "trimaran topics describe needs NAME"),
@@ -127,7 +127,7 @@ MISTAKES = (
     ("quotas set planet=a x=1 {b}", USAGE, "'planet=a' is not a quota"),
     ("quotas set user=a nope=5 {b}", REFUSED, "nope"),
     ("quotas delete user=nope {b}", NO, "there is no such quota"),
-    # The metadata, now and on disk.
+    # The metadata, in a running cluster and on disk.
     ("metadata image {B} --at 999999", USAGE, "has no offset 999999"),
     ("metadata image {B} --as-of 2001-01-01", USAGE, "does not reach back to that time"),
     ("metadata image absent", USAGE, "absent does not exist"),
@@ -154,12 +154,12 @@ MISTAKES = (
 
 @pytest.fixture
 def told_of_mistakes(tmp_path, monkeypatch, capfd):
-    """Checks each of them, in front of a cluster: three lines on stderr, nothing on stdout, the exit code."""
+    """Checks each of them with a running cluster: three lines on stderr, nothing on stdout, the exit code."""
     (tmp_path / "empty").mkdir()
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("trimaran.cli.app._end_like_ctrl_c", lambda: None)  # this process goes on
+    monkeypatch.setattr("trimaran.cli.app._end_like_ctrl_c", lambda: None)  # this process continues
 
     def check(mistake, addresses):
         line, code, told = mistake

@@ -1,4 +1,4 @@
-"""What `pip install trimaran` without an extra must do: libraries of extras are made unimportable."""
+"""What `pip install trimaran` without an extra supports: libraries of extras are made unimportable."""
 
 import subprocess
 import sys

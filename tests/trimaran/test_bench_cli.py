@@ -1,4 +1,4 @@
-"""`bench produce|consume` in front of a node: what they say is what they did."""
+"""`bench produce|consume` against a node: their report matches what they did."""
 
 import json
 
@@ -58,7 +58,7 @@ def test_a_client_that_fails_ends_all_of_them(kafka):
 
 
 def test_a_rate_says_when_requests_are_due(monkeypatch):
-    """A cluster that stalls once is late for all that was due meanwhile."""
+    """If a cluster stalls, all requests that were due meanwhile count as late."""
     now = [0.0]
     load = Load()
     monkeypatch.setattr(bench.time, "monotonic", lambda: now[0])

@@ -33,7 +33,7 @@ def test_every_command_exists_with_documentation():
 
 
 def test_help_shows_command_fully_and_others_briefly():
-    """The other commands take one line of a list each."""
+    """Every other command has one line in a list."""
     whole = run("health", "--help").stdout
     assert "A cluster is healthy if a majority of the voters has caught up" in " ".join(
         whole.split()
@@ -42,7 +42,7 @@ def test_help_shows_command_fully_and_others_briefly():
 
 
 def unexplained(words, where):
-    """Parameters of a command that its help would only name."""
+    """Returns parameters of a command that its help would only name."""
     explained = set(
         re.findall(r"^ {4}(\w+):", inspect.getdoc(function_of(where)) or "", re.MULTILINE)
     )
@@ -61,7 +61,7 @@ def test_every_parameter_is_explained():
 
 
 def test_a_command_that_a_help_text_names_exists():
-    """Such as `trimaran up -d`."""
+    """An example is `trimaran up -d`."""
     known = {" ".join(words) for words, *_ in COMMANDS}
     for words, where, _ in COMMANDS:
         text = " ".join((function_of(where).__doc__ or "").split())
@@ -73,14 +73,14 @@ def test_every_noun_has_verbs_and_reverse():
     assert {" ".join(words[:-1]) for words, *_ in COMMANDS if len(words) > 1} == set(NOUNS)
 
 
-# Verbs, and commands without one, that change nothing: neither a cluster nor a file.
+# Verbs, and commands without one, that change neither a cluster nor a file.
 READS = {
     *("cat", "check", "decode", "describe", "diff", "dump", "effective", "explain", "find"),
     *("get", "hanging", "history", "image", "info", "init", "lag", "list", "ls", "plan"),
     *("random-uuid", "replication", "shell", "status", "tail", "tree", "verify"),
     *("consume", "doctor", "health", "log-dirs", "metrics", "ps", "sql", "version"),
 }
-# Those that change something, or keep running, and cannot be tried out; and why.
+# Commands that change something or keep running and have no dry run, and the reason.
 NOT_TRIED_OUT = {
     (
         "controller",
@@ -102,7 +102,7 @@ NOT_TRIED_OUT = {
 
 
 def test_every_command_that_writes_can_be_tried_out():
-    """A new command has `--dry-run`, or is found here to read only, or has a reason."""
+    """A new command has `--dry-run`, is listed here as read-only, or has a reason."""
     without = {
         words
         for words, where, _ in COMMANDS
@@ -131,7 +131,7 @@ def test_every_cluster_command_accepts_connection_options():
 def can_be_told_how(where):
     parameters = inspect.signature(function_of(where)).parameters
     given = {parameter.annotation for parameter in parameters.values()}
-    # the mirror, which asks by itself, speaks plain text only; `Brokers` says how for both
+    # the mirror, which connects by itself, supports only plain text; `Brokers` documents both
     is_plain = bool(given & {"Bootstrap", "ControllerBootstrap"}) and "Brokers" not in given
     assert "zk" in where.partition(":")[0] or not is_plain
 
@@ -141,7 +141,7 @@ def test_the_command_tree_can_be_built():
 
 
 def modules_loaded_by(*words):
-    """Returns what a command loads: modules that were executed, and not only found for later."""
+    """Returns the modules that a command executes, without those that are only found for later."""
     probe = (
         "import atexit, sys\n"
         "from trimaran.cli import main\n"
@@ -154,7 +154,7 @@ def modules_loaded_by(*words):
     return set(done.stderr.splitlines()[-1].split()), done.returncode
 
 
-# The product's modules that help executes: the command line's own, constants, and packages.
+# The product's modules that help executes: those of the command line, constants, and packages.
 HELP_MODULES_MAX = {
     "": 12,
     "topics list": 25,

@@ -8,7 +8,7 @@ import pytest
 from trimaran.cli import completion
 from trimaran.cli.commands import COMMANDS
 
-# Names come from a command that answers at once: a cluster's response within 150 ms is not tested here.
+# Names come from a command that responds immediately: this does not test that a cluster responds within 150 ms.
 NAMES = '#!/bin/sh\n[ "$1" = complete-names ] && printf "%s\\n" "$2-one" "$2-two"\n'
 ASK = """
 ask() { COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMPREPLY=(); _trimaran; echo "${COMPREPLY[*]}"; }
@@ -17,7 +17,7 @@ ask() { COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMPREPLY=(); _t
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory):
-    """The completions of bash for the last word of each line."""
+    """Returns bash's completions of the last word of each line."""
     folder = tmp_path_factory.mktemp("completion")
     program = folder / "trimaran"
     program.write_text(NAMES)

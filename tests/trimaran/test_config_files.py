@@ -1,4 +1,4 @@
-"""`config check|explain|effective|diff|init`: what is said of properties files without a node."""
+"""`config check|explain|effective|diff|init`: reports about properties files without a node."""
 
 import json
 import re
@@ -24,7 +24,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @pytest.fixture
 def write(tmp_path):
-    """A file of a node that starts, except for `settings`."""
+    """Writes the file of a node that starts, except for `settings`."""
 
     def write_(name="node.properties", **settings):
         path = tmp_path / name
@@ -37,7 +37,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def printed_json(capsys):
-    """The JSON that a command prints."""
+    """Returns the JSON that a command prints."""
 
     def told_(command, *arguments, **options):
         capsys.readouterr()

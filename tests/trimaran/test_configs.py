@@ -1,4 +1,4 @@
-"""How `configs` and `features` read their words."""
+"""How `configs` and `features` parse their arguments."""
 
 from functools import partial
 

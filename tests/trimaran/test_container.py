@@ -40,7 +40,7 @@ def test_without_a_variable_it_is_a_whole_cluster(tmp_path):
     assert config.is_controller
     container.format_new(config, {})
     identity = (tmp_path / "data" / "meta.properties").read_text()
-    container.format_new(config, {})  # when it starts again
+    container.format_new(config, {})  # when it restarts
     assert (tmp_path / "data" / "meta.properties").read_text() == identity
 
 
@@ -74,7 +74,7 @@ def test_node_of_many_needs_cluster_id(tmp_path):
 
 
 def test_node_with_remote_quorum_founds_none(tmp_path):
-    """Otherwise there would be two quorums of one cluster id."""
+    """Otherwise two quorums would have the same cluster id."""
     there = {"KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "there:9093"}
     container.format_new(config_of(CONTROLLER | there, tmp_path), {"CLUSTER_ID": CLUSTER_ID})
     assert not list((tmp_path / "data").rglob("*0000.checkpoint"))
@@ -104,7 +104,7 @@ def test_container_serves_and_ends_by_sigterm(tmp_path):
     assert subprocess.run([*command, "--healthy"], env=environ, check=False).returncode == 1
     with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as node:
         lines = (json.loads(line)["message"] for line in node.stderr)
-        assert "[KafkaServer id=1] started" in lines  # read until it is there
+        assert "[KafkaServer id=1] started" in lines  # read until it exists
         assert subprocess.run([*command, "--healthy"], env=environ, check=False).returncode == 0
         trimaran("topics", "create", "t", "-b", client)
         trimaran("produce", "t", "-b", client, stdin="hello\n")

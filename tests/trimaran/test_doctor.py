@@ -30,7 +30,7 @@ def test_a_broken_neighbour_among_sparks_formats_is_named(tmp_path, monkeypatch)
 
 
 def test_formats_of_spark_are_not_missed_without_spark(monkeypatch):
-    """Ours cannot be loaded without it, and need not be."""
+    """They cannot be loaded without Spark, and need not be."""
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
     found = doctor.spark_formats()
     assert (found.level, found.found) == ("ok", "Spark is not installed")

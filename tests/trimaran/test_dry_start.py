@@ -1,4 +1,4 @@
-"""`up --dry-run`: shows the nodes that it would start, refuses as in earnest, and leaves nothing behind."""
+"""`up --dry-run` prints the nodes that it would start, refuses what `up` refuses, and leaves nothing behind."""
 
 import os
 import socket

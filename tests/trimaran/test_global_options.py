@@ -1,4 +1,4 @@
-"""Options that stand anywhere, and commands that run again and again."""
+"""Options that may be placed anywhere, and commands that are repeated."""
 
 import itertools
 
@@ -40,7 +40,9 @@ def test_a_wrong_interval_is_named():
 
 
 def test_watch_continues_after_a_failure(capsys, monkeypatch):
-    """The cluster is away for once: the failure is shown, and the command runs again; Ctrl-C ends it well."""
+    """The cluster is unavailable once: the failure is shown, and the command is repeated; Ctrl-C ends it with
+    success.
+    """
     turns = itertools.count()
 
     def run():

@@ -1,4 +1,4 @@
-"""What `groups migrate-offsets` makes of two sets of offsets."""
+"""The plan of `groups migrate-offsets` for two sets of offsets."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""`health` asks for the given time, and no longer."""
+"""`health` waits for the given time, and no longer."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from trimaran.testing import EmbeddedKafka
 
 @pytest.mark.parametrize(("timeout", "waits"), [(0.5, 0.5), (60.0, LEADER_SECONDS)])
 def test_a_leader_is_waited_for_within_the_timeout(monkeypatch, capsys, timeout, waits):
-    """An election is over after LEADER_SECONDS: to wait longer would tell nothing."""
+    """An election ends within LEADER_SECONDS, so a longer wait would be useless."""
     waited = []
 
     def ask_quorum(client, seconds):

@@ -1,4 +1,4 @@
-"""The texts of `-o kafka`, as Apache Kafka 4.3's tools printed them of the same cluster."""
+"""The texts of `-o kafka`, as Apache Kafka 4.3's tools print them for the same cluster."""
 
 from trimaran.cli import kafka_text
 

@@ -20,7 +20,7 @@ def nodes():
 
 
 def cut_of(links, node, monkeypatch):
-    """The ports that the forked node cannot reach."""
+    """Returns the ports that the forked node cannot reach."""
     monkeypatch.setattr(obeyed, "_cut_ports", None)
     links.obeyed(node, lambda on_ready: on_ready())(lambda: None)
     return {port for port in range(obeyed.PORTS) if obeyed.is_cut(port)}

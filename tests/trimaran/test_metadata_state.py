@@ -49,7 +49,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def printed(capsys):
-    """The output of a command: its text, or its JSON."""
+    """Returns the output of a command: its text, or its JSON."""
 
     def read(as_json=True):
         text = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Every noun answers a typing mistake in three lines, with the documented exit code."""
+"""Every noun responds to a typing mistake with three lines and the documented exit code."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `partitions list` and `reassign` make of answers and plans."""
+"""The output of `partitions list` and `reassign` for given responses and plans."""
 
 import random
 from collections import Counter
@@ -122,7 +122,7 @@ def test_plan_covers_partitions_and_spreads_over_racks(topics, factor, size, rac
     for replicas in proposed.values():
         assert len(set(replicas)) == factor
         assert set(replicas) <= set(brokers)
-        # Kafka's placer: of as many racks as there are replicas for
+        # Kafka's placement uses as many racks as there are replicas
         assert len({brokers[i] for i in replicas}) == min(factor, racks)
     for name, count in topics.items():
         leaders = Counter(proposed[name, index][0] for index in range(count))

@@ -1,6 +1,4 @@
-"""All that is imported is below `trimaran`: a project may have a `log.py`, a `spark/` and their like of its own, and
-has them before ours on the path.
-"""
+"""All imports are below `trimaran`: a project may have its own `log.py`, `spark/` and so on, first on the path."""
 
 import json
 import os
@@ -56,7 +54,7 @@ def test_installation_has_one_package_and_spark_entries():
 
 
 def test_a_checkout_links_each_folder_below_trimaran():
-    """`./dev setup` and setup.py make the links, and git ignores each."""
+    """`./dev setup` and setup.py create the links, and git ignores each of them."""
     rooms = sorted((*FILES, *FOLDERS))
     links = sorted(path.name for path in (ROOT / "trimaran").iterdir() if path.is_symlink())
     assert links == rooms
@@ -71,7 +69,9 @@ def test_a_checkout_links_each_folder_below_trimaran():
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with files and packages of these names, the first on the path of every Python that starts there."""
+    """Returns a folder with files and packages of these names, which is first on the path of every Python that starts
+    there.
+    """
     folder = tmp_path / "project"
     for place in (*(f"{name}.py" for name in FILES), *(f"{name}/__init__.py" for name in FOLDERS)):
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def test_spark_reads_beside_these_names(project, tmp_path):
 
 
 def test_commands_work_in_a_project_with_these_names(project):
-    """Both ways to start one. A command that formats a directory comes by all but Spark."""
+    """Both ways to start a command work. A command that formats a directory imports everything except Spark."""
     script = Path(sysconfig.get_path("scripts"), "trimaran")
     for command in ([str(script)], [sys.executable, "-m", "trimaran"]):
         assert "storage" in run(project, *command, "--help")

@@ -1,4 +1,4 @@
-"""A local cluster's files are obeyed only where no other user can have written them."""
+"""A local cluster's files are obeyed only if no other user can have written them."""
 
 import json
 import os
@@ -20,7 +20,7 @@ FOREIGN_UID = 4321
 
 @pytest.fixture
 def give_away(monkeypatch):
-    """Makes a file another user's: root changes the owner, others become another user themselves."""
+    """Gives a file to another user: root changes the owner, other users become another user themselves."""
 
     def give(path):
         if os.geteuid() == 0:
@@ -74,7 +74,7 @@ def test_file_that_others_may_write_is_refused(data, mode):
 def test_directory_writable_by_others_is_refused(data):
     data.chmod(0o777)
     assert "replace files" in (reason_for_distrust(data / state_file.FILE_NAME) or "")
-    data.chmod(0o1777)  # as /tmp: only owners replace
+    data.chmod(0o1777)  # like /tmp: only owners may replace files
     assert reason_for_distrust(data / state_file.FILE_NAME) is None
 
 

@@ -1,4 +1,4 @@
-"""Bars of what takes long: on a terminal only, on stderr only, and gone in the end."""
+"""Progress bars of slow commands: only on a terminal and on stderr, and removed at the end."""
 
 import io
 import os
@@ -25,7 +25,7 @@ def at_once(monkeypatch):
 
 @contextmanager
 def terminal():
-    """stderr is one; gives what to read of it."""
+    """Makes stderr a terminal; returns a function that reads from it."""
     master, slave = os.openpty()
     with os.fdopen(slave, "w") as stderr, redirect_stderr(stderr):
         yield master
@@ -66,7 +66,7 @@ def test_messages_appear_above_progress_bar():
 
 
 def test_one_at_a_time():
-    """A request inside shows nothing; after its end there is room for another."""
+    """A nested request shows none; after its end another one may."""
     with terminal() as screen:
         with progress("outer"), module.waiting("FetchRequest"):
             assert "Fetch" not in read_until(screen, "outer")

@@ -1,4 +1,4 @@
-"""`trimaran quotas` against a broker, and what its words mean."""
+"""`trimaran quotas` against a broker, and the meaning of its arguments."""
 
 import json
 from functools import partial

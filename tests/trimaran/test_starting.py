@@ -1,4 +1,4 @@
-"""A local cluster that cannot begin leaves nothing that hinders the next attempt; one that is there may get more."""
+"""A local cluster that cannot start leaves nothing that hinders the next attempt; an existing one can be extended."""
 
 import os
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_a_format_that_fails_halfway_is_undone(tmp_path):
 
 
 def interrupted(path, wanted=WANTED, *, error=KeyboardInterrupt, ready=False):
-    """A start that writes `cluster.json`, as the supervisor does, and fails then."""
+    """A start that writes `cluster.json`, as the supervisor does, and then fails."""
     with FreePorts() as ports, starting(path, wanted, ports) as begun:
         written(path, begun.plan)
         if ready:

@@ -1,4 +1,4 @@
-"""`storage format|info` and `quorum voters` as a user calls them; what they ask of a quorum is tested in
+"""`storage format|info` and `quorum voters` as a user calls them; their requests to a quorum are tested in
 tests/interop.
 """
 

@@ -1,4 +1,4 @@
-"""What `trimaran zk mirror` says of its file before it begins."""
+"""What `trimaran zk mirror` reports about its file before it starts."""
 
 import logging
 
@@ -12,7 +12,7 @@ from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
 
 @pytest.fixture
 def own_handlers(monkeypatch):
-    """Takes back the log of the mirror, which is that of the whole process."""
+    """Restores logging, because the mirror's applies to the whole process."""
     root = logging.getLogger()
     level, room = root.level, logging.getLogger("trimaran.zkcompat")
     monkeypatch.setattr(root, "handlers", [])

@@ -1,4 +1,4 @@
-"""Every declaration says, at every version, what Kafka's own message JSON says, and none is missing.
+"""Every declaration agrees at every version with Kafka's message JSON, and none is missing.
 
 $KAFKA_DIR is a Kafka source tree, or any directories (separated by colons) with its JSON files, of 3.9 or of 4.4: the
 first has the oldest versions, the second the newest. Without it the test is skipped.

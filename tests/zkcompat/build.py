@@ -1,4 +1,4 @@
-"""Short ways to metadata records and images."""
+"""Short helpers that build metadata records and images."""
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage, Provenance
@@ -32,7 +32,7 @@ EPOCH = 3
 
 
 def replay(image: MetadataImage, *records, epoch: int = EPOCH):
-    """The delta of one batch and the image after it."""
+    """Returns the delta of one batch and the image after it."""
     delta = MetadataDelta(image)
     for record in records:
         delta.replay(record)
@@ -107,7 +107,9 @@ def producer_ids(next_id: int):
 
 
 def quota(key: str, value: float | None, **parts: str | None):
-    """`parts` are user, client and ip; None as a value removes, as a part is the default."""
+    """Returns a quota record; `parts` are user, client and ip. A value of None removes it, a part of None is the
+    default entity.
+    """
     kinds = {"user": "user", "client": "client-id", "ip": "ip"}
     return ClientQuotaRecord(
         entity=[EntityData(entity_type=kinds[k], entity_name=name) for k, name in parts.items()],
@@ -133,7 +135,7 @@ def no_scram(user: str, mechanism: int = 1):
 
 
 def acl(number: int, name: str, **members: int | str):
-    """A literal ACL that lets alice read the topic."""
+    """Returns a literal ACL that lets alice read the topic."""
     values = {"resource_type": 2, "pattern_type": 3, "principal": "User:alice", "host": "*"}
     values |= {"operation": 3, "permission_type": 3, **members}
     return AccessControlEntryRecord(id=number.to_bytes(16, "big"), resource_name=name, **values)

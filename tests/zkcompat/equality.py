@@ -1,4 +1,4 @@
-"""Questions to the section that a path belongs to."""
+"""Queries to the section that a path belongs to."""
 
 from tests.zkcompat.build import CLUSTER_ID
 from trimaran.zkcompat.sections.registry import SectionIndex, sections_of
@@ -12,12 +12,12 @@ def same_data(path, expected, found):
 
 
 def is_owned(path):
-    """True if no other value is allowed there."""
+    """Whether no other value is allowed there."""
     place = _INDEX.entity_at(path)
     return place is not None and bool(place[0].directories)
 
 
 def means_nothing(path, data):
-    """True for a znode that may stand though the image does not have it."""
+    """Whether a znode may exist although the image does not contain it."""
     place = _INDEX.entity_at(path)
     return place is not None and place[0].spares(path, data)

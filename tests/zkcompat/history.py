@@ -1,7 +1,8 @@
 """A recorded history: the metadata log of a Kafka 3.9.1 quorum in dual-write, and what its controller wrote to ZooKeeper.
 
-`dual_write.json` has `batches` (last offset, epoch, records as kafka-dump-log shows them, idle records left away) and `writes`, from
-ZooKeeper's own transaction log: `[operation, path, data]`, and `["published", offset]` where `/migration` moved.
+`dual_write.json` has `batches` (last offset, epoch, records as kafka-dump-log shows them, without idle records) and
+`writes`, from ZooKeeper's own transaction log: `[operation, path, data]`, and `["published", offset]` where
+`/migration` moved.
 """
 
 import base64
@@ -34,7 +35,7 @@ class Write:
 
 
 def load() -> tuple[list[Batch], list[tuple[int, list[Write]]]]:
-    """(batches, [(offset published after them, writes)])."""
+    """Returns (batches, [(offset published after them, writes)])."""
     content = json.loads((Path(__file__).parent / "dual_write.json").read_text())
     batches = [
         Batch(b["last"], b["epoch"], [to_record(*record) for record in b["records"]])
@@ -62,7 +63,7 @@ def _build(cls: type, data: dict[str, Any]) -> object:
         re.sub("([A-Z])", lambda m: "_" + m[1].lower(), key): value for key, value in data.items()
     }
     values = {key: _value(types[key], value) for key, value in members.items()}
-    for field in cls.__fields__:  # kafka-dump-log leaves null and empty members away
+    for field in cls.__fields__:  # kafka-dump-log omits null and empty members
         if field.name not in values and field.default is None:
             values[field.name] = None
     missing = [f for f in cls.__fields__ if f.name not in values]

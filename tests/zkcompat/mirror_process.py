@@ -1,4 +1,6 @@
-"""A mirror in a process of its own, with a picture that never changes: `python -m tests.zkcompat.mirror_process CONNECT STATE_DIR`."""
+"""A mirror in a process of its own, with a constant image: `python -m tests.zkcompat.mirror_process CONNECT
+STATE_DIR`.
+"""
 
 import sys
 
@@ -12,7 +14,7 @@ from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
 from trimaran.zkcompat.zookeeper.session_file import SESSION_FILE
 
-# The time of a process's start on a busy machine; its session must outlive it.
+# How long a process may take to start on a busy machine; its session must outlive it.
 STARTING_MS = 30_000
 
 

@@ -1,4 +1,4 @@
-"""Whole trees, plans and comparisons, against which tests compare the mirror."""
+"""Whole trees, plans and comparisons, to which tests compare the mirror."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plan_changes(
     changes: PendingChanges,
     sections: Sections = WITHOUT_SECRETS,
 ) -> list[TreeOperation]:
-    """The same over several deltas at once: `changes` names what may differ between the two images."""
+    """Does the same over several deltas at once: `changes` names what may differ between the two images."""
     return [
         operation
         for section in sections
@@ -56,7 +56,7 @@ def plan_changes(
 def render(
     image: MetadataImage, cluster_id: str, sections: Sections | None = None
 ) -> dict[str, Znode]:
-    """Every znode of the mirror except the claim's three; `sections` are those without secrets if not given."""
+    """Returns every znode of the mirror except the claim's three; `sections` default to those without secrets."""
     chosen = sections_of(cluster_id) if sections is None else sections
     return {
         path: znode
@@ -73,7 +73,7 @@ def reconcile(
     session_id: int,
     sections: Sections | None = None,
 ) -> list[TreeOperation]:
-    """`repair` of every entity of a whole tree, those that the image does not have included."""
+    """Repairs every entity of a whole tree with `repair`, including those that the image lacks."""
     chosen = sections_of(cluster_id) if sections is None else sections
     return [
         operation
@@ -153,6 +153,6 @@ async def verify(
     *,
     secrets: bool = False,
 ) -> VerifyReport:
-    """See `TreeVerification.run`."""
+    """Verifies as `TreeVerification.run` does."""
     sections = sections_of(cluster_id, secrets=secrets)
     return await TreeVerification(feed, keeper, sections).run(time_limit_seconds)

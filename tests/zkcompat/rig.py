@@ -1,4 +1,4 @@
-"""A mirror in this process, fed by hand."""
+"""A mirror in this process; tests supply its metadata."""
 
 from contextlib import asynccontextmanager
 
@@ -16,9 +16,9 @@ from trimaran.zkcompat.zookeeper.kazoo_client import Security
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
-# Longer than a loaded machine needs; a test that waits this long has failed.
+# Longer than a loaded machine needs: a test that waits this long has failed.
 PATIENCE = 20.0
-# As a machine may stand still, or a disk, without ending a session; a test that waits for that end takes the short one.
+# How long a machine or a disk may pause without ending a session; a test that waits for the end uses the short one.
 SESSION_MS = 12_000
 SHORT_SESSION_MS = 1500
 NEVER = 1e6
@@ -61,7 +61,7 @@ def topics(count, partitions=2):
 
 @asynccontextmanager
 async def running(connect, source, **settings):
-    """A mirror that runs while the body does; without an interval it does not verify."""
+    """Runs a mirror during the body; without an interval it does not verify."""
     config = MirrorConfig(
         batch_operations=settings.pop("batch_operations", 200),
         verify_share=VERIFY_SHARE if "verify_interval_seconds" in settings else 0.0,
@@ -83,7 +83,7 @@ async def running(connect, source, **settings):
 
 @asynccontextmanager
 async def connected(connect, **settings):
-    """A second pair of eyes and hands, as a person with a ZooKeeper shell has them."""
+    """Opens another client, like a person with a ZooKeeper shell."""
     async with open_keeper(KeeperConfig(connect, 4000, **_secured(settings))) as keeper:
         assert await keeper.wait_connected(PATIENCE)
         yield keeper
@@ -99,7 +99,7 @@ async def in_step(mirror, source):
 
 
 async def differences(keeper, source, *, secrets=False):
-    """Returns the faults that an independent observer finds in the tree now, the claim included."""
+    """Returns the faults that an independent observer finds in the current tree, including the claim."""
     sections = sections_of(build.CLUSTER_ID, secrets=secrets)
     report = await TreeVerification(source.feed, keeper, sections).attempt()
     return report.differences

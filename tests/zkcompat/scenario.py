@@ -12,7 +12,7 @@ RESOURCES = ((4, ""), (4, "1"), (4, "2"), (2, "a"), (2, "b"), (32, "group"))
 
 
 def next_records(image: MetadataImage, prng: random.Random, count: int):
-    """`count` records, each valid after those before it."""
+    """Returns `count` records, each valid after those before it."""
     records = []
     for _ in range(count):
         _, now = build.replay(image, *records)

@@ -1,4 +1,4 @@
-"""Any data in a znode is repaired, obeyed or refused: each member of each znode's JSON, replaced in turn by an
+"""Any data in a znode is repaired, obeyed or refused: each member of each znode's JSON is replaced in turn by an
 unexpected value.
 """
 
@@ -148,7 +148,7 @@ def _resource():
 
 @pytest.mark.parametrize(("what", "decide", "data"), ASKED, ids=[what for what, _, _ in ASKED])
 def test_tool_writes_are_requested_or_refused(what, decide, data):
-    """A value that no request can carry makes the encoding fail, which is a refusal (`LegacyAdmin`)."""
+    """For a value that no request can contain the encoding fails, which is a refusal (`LegacyAdmin`)."""
     looked = 0
     for item in forged(data or DATA.get(what) or SHOWN[what]):
         for request in decide(item):

@@ -1,4 +1,4 @@
-"""Our plan against a recorded run of Kafka 3.9.1's own dual-write: same operations, same bytes, same order per entity."""
+"""Our plan against a recorded run of Kafka 3.9.1's own dual-write: the same operations, bytes, and order per entity."""
 
 import re
 from collections import defaultdict
@@ -11,9 +11,9 @@ from trimaran.quorum.metadata.image import EMPTY, Provenance
 from trimaran.zkcompat.tree.operations import FoundZnode, OperationKind
 from trimaran.zkcompat.znodes.config_change import ConfigChangeNote
 
-# The tree that this controller had read from ZooKeeper at its start, before it wrote anything.
+# The tree that this controller read from ZooKeeper at its start, before it wrote anything.
 FIRST_WRITTEN = 43
-# Done by a person in the recorded run, after the offset given: a changed config, a deleted state.
+# Manual changes in the recorded run, after the given offset: a changed config, a deleted state.
 BY_HAND = {
     (277, "/config/topics/orders2", '{"version":1,"config":{"retention.ms":"5"}}'),
     (279, "/brokers/topics/risky/partitions/0/state", None),
@@ -34,8 +34,8 @@ def test_the_plan_writes_what_kafka_wrote():
         expected = _without_redundant(theirs, tree)
         actual = [w for o in range(last + 1, offset + 1) for w in ours.get(o, ())]
         if offset == 282:
-            # The state that a person had deleted: Kafka's write failed with NoNode, ours is in the plan, is refused, and the
-            # comparison that follows makes it again.
+            # The state that had been deleted manually: Kafka's write failed with NoNode; ours is in the plan, is
+            # refused, and recreated by the next comparison.
             actual = [w for w in actual if w.path != STATE_OF_RISKY]
         assert _by_entity(expected) == _by_entity(actual), f"offset {offset}"
         compared += len(expected)
@@ -53,7 +53,7 @@ def _our_writes(batches):
         ours[batch.last_offset] = [
             Write(_KINDS[op.kind], op.path, op.data.decode() if op.data else None)
             for op in plan(delta, after)
-            if not op.path.startswith("/brokers/ids/")  # Kafka's dual-write left them out
+            if not op.path.startswith("/brokers/ids/")  # Kafka's dual-write omitted them
         ]
         image = after
         if batch.last_offset <= FIRST_WRITTEN:
@@ -69,7 +69,9 @@ _KINDS = {
 
 
 def _without_redundant(writes, tree):
-    """Kafka rewrote everything after a fail-over, and states that a reassignment did not change; we write differences."""
+    """Removes redundant writes: Kafka rewrote everything after a fail-over, and states that a reassignment did not
+    change; we write differences.
+    """
     kept, silent = [], set()
     for write in writes:
         data = write.data.encode() if write.data else None
@@ -93,7 +95,9 @@ def _without_redundant(writes, tree):
 
 
 def _by_entity(writes):
-    """The writes of each topic and each config in order; between topics Kafka's order was that of a hash map."""
+    """Returns the writes of each topic and each config in order; between topics Kafka's order was that of a
+    hash map.
+    """
     entities = defaultdict(list)
     for write in writes:
         name = (
@@ -109,7 +113,7 @@ def _by_entity(writes):
 
 
 def test_kafkas_tree_is_taken_over_writing_only_brokers():
-    """And for the state that a person had deleted, which Kafka did not make again."""
+    """It also writes the state that had been deleted manually, which Kafka did not recreate."""
     batches, steps = load()
     _, first = _our_writes(batches)
     tree = {path: znode.data for path, znode in render(first, "").items()}
@@ -117,7 +121,7 @@ def test_kafkas_tree_is_taken_over_writing_only_brokers():
         for write in writes:
             if write.kind == "delete":
                 tree.pop(write.path, None)
-            elif "_0000" not in write.path:  # no note
+            elif "_0000" not in write.path:  # not a notification
                 tree[write.path] = write.data.encode() if write.data else None
     image = EMPTY
     for batch in batches:

@@ -38,7 +38,7 @@ def found_of(tree):
 
 
 def steps(seed, count):
-    """(delta, image) of random batches."""
+    """Returns (delta, image) of random batches."""
     prng = random.Random(seed)
     image = EMPTY
     for number in range(count):

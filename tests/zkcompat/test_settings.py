@@ -1,4 +1,4 @@
-"""Settings of the mirror: what is taken from Kafka's keys, and what refuses the start."""
+"""Settings of the mirror: values from Kafka's keys, and those that prevent a start."""
 
 import re
 import ssl

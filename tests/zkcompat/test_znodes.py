@@ -222,7 +222,7 @@ def test_dirty_migration_is_marked_and_readable_for_kafka():
 
 
 def test_partitions_are_in_order_of_scalas_hash_map():
-    # A topic of 20 partitions, read from a real cluster; the table doubled on the way.
+    # A topic of 20 partitions, read from a real cluster; the hash table was doubled on the way.
     assert scala_map_order(map(str, range(20))) == [
         *map(str, range(11, 20)), *map(str, range(11)),
     ]  # fmt: skip
@@ -230,7 +230,7 @@ def test_partitions_are_in_order_of_scalas_hash_map():
 
 
 def test_configs_stand_in_the_order_of_java_properties():
-    # Read from a real cluster, except for the three keys that share a bucket: there the order was that of insertion.
+    # Read from a real cluster, except for the three keys that share a bucket: their order was that of insertion.
     assert properties_order(
         [
             "retention.ms", "segment.bytes", "cleanup.policy", "max.message.bytes", "flush.messages", "flush.ms",

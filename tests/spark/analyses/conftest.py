@@ -1,4 +1,4 @@
-"""Analyses are run as a report runs them where the data is little."""
+"""Analyses run as a report runs them on little data."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from trimaran.spark.analyses.running import INTERPRETED, _settings
 
 @pytest.fixture
 def spark(spark):
-    """Queries are not compiled: that costs more than to run them."""
+    """Queries are not compiled: compiling takes longer than running them."""
     with _settings(spark, INTERPRETED):
         yield spark

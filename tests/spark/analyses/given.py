@@ -1,4 +1,4 @@
-"""Analyses of rows with known results: the result, its verdict, and its plot, also for no rows."""
+"""Analyses of rows with known results: the result, its verdict and its plot, also without rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def at(seconds):
 
 
 class Told:
-    """`frame` as pandas, `text` of all verdicts, `levels` of them."""
+    """`frame` as pandas, `text` of all verdicts, and their `levels`."""
 
     def __init__(self, analysis, frame):
         self.frame = frame
@@ -32,7 +32,7 @@ class Told:
 
 
 def table_of(spark, rows, ddl):
-    """Rows that the driver holds: no task reads them."""
+    """Returns rows that the driver holds: no task reads them."""
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
@@ -43,7 +43,7 @@ def table_of(spark, rows, ddl):
 
 
 def analysed(spark, name, **views):
-    """Runs the analysis on rows (tuples in the order of its views' columns); a view left out is optional."""
+    """Runs the analysis on rows (tuples in the order of its views' columns); an omitted view is optional."""
     analysis = ANALYSES[name]
     frames = {view: table_of(spark, rows, analysis.views[view]) for view, rows in views.items()}
     frame = collected(analysis.compute(**frames))
@@ -53,7 +53,7 @@ def analysed(spark, name, **views):
     dark = frame.copy()
     for column in dark.select_dtypes("datetime"):
         dark[column] = pd.NaT
-    analysis.plot(dark).to_json()  # no clock shows a time that can be
+    analysis.plot(dark).to_json()  # a time that no clock shows
     assert "nan" not in "".join(verdict.text for verdict in analysis.evaluate(dark))
     nothing = frame.iloc[:0]
     assert analysis.plot(nothing).layout.annotations

@@ -1,4 +1,4 @@
-"""D1 to D14 on data whose truth is known."""
+"""D1 to D14 on data with known properties."""
 
 import random
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ def test_throughput(spark):
     assert "1,200 records" in told.text
     assert "in 202 partitions of 201 topics" in told.text
     topics = {row["topic"] for row in told.rows("topic")}
-    assert len(topics) == 10  # nine and the rest, a colour for each
+    assert len(topics) == 10  # nine and the rest, with a colour for each
     assert sum(row["records"] for row in told.rows("topic")) == 1200
 
 
@@ -41,7 +41,7 @@ def test_throughput_where_a_third_is_of_1970(spark):
     assert "over 99.5 s" in told.text  # buckets of half a second
     assert "50 records are not in the figure" in told.text
     told = analysed(spark, "throughput", batches=batches[100:])
-    assert "over 49.5 s" in told.text  # a clock that never was set is as good as any
+    assert "over 49.5 s" in told.text  # a clock that was never set is as good as any
 
 
 def test_throughput_of_one_bin(spark):
@@ -74,7 +74,7 @@ def test_keys(spark):
     told = analysed(spark, "key_skew", records=long)
     assert {row["key"] for row in told.rows()} == {"k" * 40 + "…"}
     [drawn] = key_skew.plot(told.frame).data
-    assert len(set(drawn.y)) == 5  # a bar for each, not one of all
+    assert len(set(drawn.y)) == 5  # a bar for each, not one for all
     assert (
         "not applicable: no record has a key"
         in analysed(spark, "key_skew", records=[(None, "t", 0)]).text
@@ -184,7 +184,7 @@ def test_lag(spark):
     commits.append((99, at(5), "gone", "orders", 0, None, None))
     commits.append(
         (100, at(5), "reset", "orders", 0, -2, at(5))
-    )  # to the earliest, as KafkaJS says
+    )  # to the earliest offset, as KafkaJS sends it
     told = analysed(spark, "consumer_lag", group_offsets=commits, batches=batches)
     now = {(row["group"], row["partition"]): row for row in told.rows("now")}
     assert {key: row["lag"] for key, row in now.items()} == {("g", 0): 20, ("g", 1): 150}
@@ -213,7 +213,7 @@ def test_lag_where_logs_are_absent(spark):
     assert "1 group consumed everything that is there" in told.text
     assert "of 1 partition with commits no records are there" in told.text
     assert told.levels == ["info", "info"]
-    commits[1] = (1, at(1), "g", "empty", 0, 0, at(1))  # of a partition that nothing was written to
+    commits[1] = (1, at(1), "g", "empty", 0, 0, at(1))  # a partition without records
     told = analysed(spark, "consumer_lag", group_offsets=commits, batches=batches)
     assert told.levels == ["ok"]
 

@@ -1,4 +1,4 @@
-"""M1 to M18 on stories whose truth is known."""
+"""M1 to M18 on histories with known properties."""
 
 from datetime import UTC, datetime
 
@@ -154,7 +154,7 @@ def test_availability(spark):
 
 
 def test_states_at_once_are_added_up(spark):
-    """Three partitions in three bad states at the same time are three that are not whole."""
+    """Three partitions in three bad states at the same time count as three."""
     states = ("offline", "under_min_isr", "under_replicated")
     history = [("t", i, at(0), at(10), "ok") for i in range(3)]
     history += [("t", i, at(10), at(20), states[i]) for i in range(3)]
@@ -166,7 +166,7 @@ def test_states_at_once_are_added_up(spark):
 
 def test_clock_years_off_does_not_stretch_the_axis(spark):
     history = [("t", i, at(i), None, "ok") for i in range(200)]
-    history.append(("t", 999, at(-300_000_000), None, "ok"))  # some nine years before
+    history.append(("t", 999, at(-300_000_000), None, "ok"))  # about nine years before
     told = analysed(spark, "replication_timeline", partition_history=history)
     assert "h" not in told.text.split("covers ")[1].split(";")[0]
     assert told.frame["ts"].min().year == 2026
@@ -188,7 +188,7 @@ def test_brokers(spark):
 
 
 def test_brokers_by_a_clock_of_another_age(spark):
-    """pandas holds times up to 2262; a controller's clock may show any."""
+    """pandas stores times up to 2262; a controller's clock may show any time."""
     far = datetime(9999, 1, 1, tzinfo=UTC)
     history = [
         (11, "r", 1, at(0), far, 9e12, "active", "unfenced"),

@@ -1,4 +1,4 @@
-"""Logs with times that are missing, constant, or years off: all rows count, and no verdict is false."""
+"""Logs with missing, constant or wildly wrong times: all rows count, and no verdict is false."""
 
 from datetime import UTC, datetime
 
@@ -72,7 +72,7 @@ def test_rebalances(spark, clock):
     rows = [(clock, "g", "classic", "generation", i, 2) for i in range(1, 21)]
     told = analysed(spark, "rebalances", group_members=rows)
     assert "20 rebalances of 1 group; g most, 20 with up to 2 members" in told.text
-    assert told.levels[0] == "info"  # the rate by the hour is unknown
+    assert told.levels[0] == "info"  # the hourly rate is unknown
     assert sum(row["rebalances"] for row in told.rows("time")) == 20
 
 
@@ -279,7 +279,7 @@ def test_producer_ids_without_a_time_are_counted(spark):
     assert "Producer ids: 3 blocks are not in the figure" in told.text
 
 
-# --- records of 2090 in a cluster of today ---
+# --- records of 2090 in a present cluster ---
 
 LATER = 64 * 365 * 86_400
 

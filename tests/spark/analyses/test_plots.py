@@ -1,4 +1,4 @@
-"""Figures of small frames: their contents and places; nothing is cut off or drawn over."""
+"""Figures of small frames: their contents and layout; no element is cut off or covered."""
 
 from datetime import UTC, datetime
 
@@ -33,7 +33,7 @@ def test_bars_of_equal_names_stay_apart():
     assert len(set(drawn.y)) == 5
     assert drawn.y[0] == "a"
     assert max(map(len, drawn.y)) <= 40
-    assert list(drawn.customdata) == names  # whole, under the pointer
+    assert list(drawn.customdata) == names  # in full, under the pointer
 
 
 def test_a_cell_begins_at_its_time():
@@ -126,7 +126,7 @@ def test_labels_that_distinguish_losses_are_not_shortened():
 
 
 def test_words_in_place_of_a_plot_are_text():
-    """In an axis' place they would be cut off where the page is narrow."""
+    """As an axis title they would be cut off on a narrow page."""
     assert figure_html(nothing("no <b>\n" + "word " * 40)).startswith(
         '<p class="nothing">no &lt;b&gt; word word'
     )
@@ -137,7 +137,7 @@ def test_words_in_place_of_a_plot_are_text():
 
 
 def test_markup_in_names_is_text():
-    """Plotly makes a link of `<a href>` wherever a text is shown: in labels, in hover text, in cells of tables."""
+    """Plotly turns `<a href>` into a link wherever it shows text: in labels, hover texts and cells of tables."""
     name = '<a href="https://example.com">orders</a>'
     frame = pd.DataFrame({"topic": [name]})
     drawn = [

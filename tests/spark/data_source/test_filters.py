@@ -1,4 +1,4 @@
-"""Conditions of queries: rows that fit are read, and most of the rest is not."""
+"""Conditions of queries: matching rows are read, and most of the rest is not."""
 
 import time
 from datetime import UTC, datetime, timedelta, timezone
@@ -74,7 +74,7 @@ NOON_MS = 1_704_110_400_000
 
 @pytest.fixture
 def elsewhere(monkeypatch):
-    """A machine whose clock is not that of UTC."""
+    """A machine in another time zone than UTC."""
     monkeypatch.setenv("TZ", "XXX-5")
     time.tzset()
     yield

@@ -1,4 +1,4 @@
-"""Bounds of a read: the texts of users, and the offsets that they resolve to."""
+"""Bounds of a read: the texts that users write, and the offsets that they resolve to."""
 
 import json
 from functools import partial
@@ -221,7 +221,7 @@ TIMES_OF_RECORDS = {A0: [10, 20, 20, 30, 15, 40, 50], B0: [5]}
     [(0, {A0: 3, B0: 5}), (20, {A0: 4, B0: 6}), (35, {A0: 8, B0: 6}), (51, {A0: 10, B0: 6})],
 )
 def test_times_resolve_to_first_record_not_earlier(time, expected):
-    """An end that no record has reached is the latest offset; so is a start if the user requests it."""
+    """An end after all records is the latest offset; so is a start if the user requests it."""
     one = resolving(TIMES_OF_RECORDS, strict_times=False)
     every = Limit("startingTimestamp", timestamp_ms=time)
     by_each = Limit("startingOffsetsByTimestamp", timestamps=dict.fromkeys(BOUNDS, time))

@@ -1,4 +1,4 @@
-"""Conditions of a query that spare reading: they never change rows, whether Spark pushes them down or not."""
+"""Conditions of a query that reduce reading: they never change rows, whether Spark pushes them down or not."""
 
 from datetime import UTC, datetime
 
@@ -66,7 +66,7 @@ def test_partitions_and_offsets_are_not_even_opened(node):
 
 
 def test_batches_that_are_too_old_are_left_out(node):
-    """Batch i has the times of second i; whatever Spark drops afterwards may be given."""
+    """Batch i has the times of second i; rows that Spark drops afterwards may be returned."""
     since = datetime.fromtimestamp(35, UTC)
     _, rows = read(node, EqualTo(("topic",), "u"), GreaterThan(("timestamp",), since))
     assert [offset for *_, offset in rows] == list(range(350, END))
@@ -77,7 +77,7 @@ def test_unknown_conditions_are_left_to_spark():
 
 
 def test_a_reader_passes_where_push_down_is_off():
-    """PySpark refuses readers whose `pushFilters` is not the inherited one."""
+    """PySpark refuses readers that override `pushFilters`."""
     reader = LogReader(LogOptions.parse({"path": "/x"}), ("offset",))
     assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
     given = [EqualTo(("offset",), 5)]

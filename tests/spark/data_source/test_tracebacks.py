@@ -28,7 +28,7 @@ def test_query_error_is_not_logged_twice(spark, query_loggers):
 
 
 def fail_in_stages(spark, *causes):
-    """As where several stages of a query fail before Spark looks again: only with luck does a query do that."""
+    """Several stages of a query fail before Spark checks again, which a real query does only by chance."""
     jvm = spark._jvm
     failed = jvm.PythonUtils.toSeq([jvm.java.lang.RuntimeException(cause) for cause in causes])
     errors = jvm.org.apache.spark.sql.errors.QueryExecutionErrors

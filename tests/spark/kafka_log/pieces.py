@@ -1,4 +1,4 @@
-"""A range that gives the batches it is made of, in place of a file's or a broker's."""
+"""A range with given batches, in place of a file's or a broker's."""
 
 from dataclasses import dataclass, field
 

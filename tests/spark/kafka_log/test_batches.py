@@ -1,4 +1,4 @@
-"""The row of a batch, whole, and each column at its bounds: without a file."""
+"""The complete row of a batch, and each column at its bounds, without a file."""
 
 import datetime as dt
 
@@ -107,7 +107,7 @@ def test_batch_sent_by_broker_has_no_position(position, told):
     ],
 )
 def test_records_below_log_start_are_not_counted(of_range, of_batch, count):
-    """The later of where it was when the range was planned, and when the batch was read."""
+    """The log start counts as it was when the range was planned or when the batch was read, whichever is later."""
     for data in (
         built(5, 1, 2, 3),
         built(5, 1, 2, 3, compression=Compression.SNAPPY),
@@ -118,7 +118,7 @@ def test_records_below_log_start_are_not_counted(of_range, of_batch, count):
 
 @pytest.mark.parametrize("log_start", [0, 4, 5])
 def test_header_counts_records_if_none_is_below_start(log_start):
-    """It is the quick way to count, and what cannot be decompressed is counted as well."""
+    """It is the fast way to count, and also counts records that cannot be decompressed."""
     data = bytearray(built(5, 1, 2, compression=Compression.GZIP))
     data[HEADER_BYTES : HEADER_BYTES + 4] = b"none"
     piece = Piece([bytes(data)], log_start=log_start)

@@ -1,4 +1,4 @@
-"""Bulk decoding gives what decoding record by record gives, and the same refusals."""
+"""Bulk decoding returns the same as decoding record by record, with the same errors."""
 
 import pytest
 from hypothesis import given
@@ -79,7 +79,9 @@ def test_damaged_records_are_refused_or_read_alike(records, data):
         return
     try:
         assert rows == expected([batch])
-    except RemoteProtocolError:  # the strict decoder also refuses what carries no meaning here
+    except (
+        RemoteProtocolError
+    ):  # the strict decoder also refuses differences without a meaning here
         assert len(rows) == batch.count
 
 
@@ -98,7 +100,7 @@ def test_a_bomb_is_refused():
 
 
 def decoded_of(*sizes):
-    """Records of keys and values of these sizes, None where there is none."""
+    """Returns records with keys and values of these sizes; None means null."""
     made = [
         NewRecord(*(None if size is None else bytes([65 + n]) * size for size in pair), 5)
         for n, pair in enumerate(sizes)

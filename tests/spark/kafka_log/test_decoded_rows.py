@@ -1,4 +1,4 @@
-"""The row of each record of the internal topics, whole, and the pieces that rows come in."""
+"""The complete row of each record of the internal topics, and the chunks that rows come in."""
 
 import struct
 
@@ -296,7 +296,7 @@ def piece_of(*times):
 
 @pytest.mark.parametrize(("chunk", "sizes"), [(2, [2, 0]), (1, [2, 0]), (3, [2]), (99, [2])])
 def test_rows_come_in_chunks_of_ten_thousand(monkeypatch, chunk, sizes):
-    """And a last one, which may be empty: Spark wants a schema."""
+    """The last one may be empty, because Spark needs a schema."""
     assert decoded.CHUNK_ROWS == 10_000
     monkeypatch.setattr(decoded, "CHUNK_ROWS", chunk)
     columns = ("timestamp", "offset")

@@ -1,4 +1,4 @@
-"""Batches that expand to more than memory holds: every record, in pieces, or an error."""
+"""Batches that expand beyond memory: every record is returned in chunks, or an error is raised."""
 
 import random
 
@@ -66,7 +66,7 @@ def test_pieces_may_end_anywhere(piece_bytes, monkeypatch):
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 def test_the_reader_takes_it_so(codec, tmp_path, monkeypatch):
-    """Beside small batches, with a start and an end inside the large one."""
+    """Between small batches, with a start and an end inside the large one."""
     rows = some_records(400)
     offset, batches = 0, []
     for part in (rows[:10], rows, rows[:10]):
@@ -86,7 +86,7 @@ def test_the_reader_takes_it_so(codec, tmp_path, monkeypatch):
 
 
 def test_more_blocks_than_are_taken_at_once():
-    """A gigabyte of snappy has them; here they are small."""
+    """A gigabyte of snappy has this many; here they are small."""
     plain = batch_of(some_records(1500), Compression.NONE)
     header, body = bytes(plain.buffer)[:HEADER_BYTES], bytes(plain.buffer)[HEADER_BYTES:]
     packed = bytearray(snappy.XERIAL_HEADER.pack(snappy.XERIAL_MAGIC, 1, 1))
@@ -129,13 +129,13 @@ def test_records_that_are_not_what_the_header_says():
     with pytest.raises(RemoteProtocolError, match="bytes are left behind record 298"):
         list(decode_in_pieces(BatchView(memoryview(data)), BATCH_BYTES_MAX))
     data[57:61] = (300).to_bytes(4, "big")
-    data[61:63] = b"\x03\x00"  # a length below zero
+    data[61:63] = b"\x03\x00"  # a negative length
     with pytest.raises(MalformedRecords):
         list(decode_in_pieces(BatchView(memoryview(data)), BATCH_BYTES_MAX))
 
 
 def stored(tmp_path, large_bytes):
-    """Writes three batches, the middle one of `large_bytes`, not compressed."""
+    """Writes three uncompressed batches, the middle one of `large_bytes`."""
     parts = ([b"a"], [bytes(large_bytes)], [b"b"])
     batches = [
         build_batch([NewRecord(None, v, 1) for v in part], base_offset=i, leader_epoch=0)

@@ -1,4 +1,4 @@
-"""The rows of the levels `segments` and `batches`, and chunks of records, beside what the files hold."""
+"""The rows of the levels `segments` and `batches`, and chunks of records, compared with the files' content."""
 
 import pickle
 
@@ -40,7 +40,9 @@ def negative_times(offset):
 
 @pytest.fixture
 def node(tmp_path):
-    """Two partitions; of one the batches leave offsets out, and its cleaner came as far as the third segment."""
+    """Returns a node with two partitions; in one, offsets are missing, and its cleaner has reached the third
+    segment.
+    """
     made = make_node(tmp_path, 7)
     gapped, whole = data_batches(24, gaps=True), [*data_batches(24), negative_times(240)]
     write_partition(made, "gapped", 1, gapped)
@@ -63,7 +65,7 @@ def segment_rows(root, **options):
 
 
 def expected_rows(directory, topic, partition, cleaned_to):
-    """By walking over the batches of each file."""
+    """Returns rows made by iterating over the batches of each file."""
     paths = sorted(directory.glob("*.log"))
     for path in paths:
         views = list(iter_batches(memoryview(path.read_bytes())))
@@ -112,7 +114,7 @@ def test_segment_row_equals_walk_over_its_batches(node):
 
 
 def test_segment_without_broker_has_no_broker_id(tmp_path):
-    """A partition's directory, copied out of its node."""
+    """The directory of a partition was copied out of its node."""
     node = make_node(tmp_path / "whole", 7)
     alone = write_partition(node, "t", 0, data_batches(2)).rename(tmp_path / "t-0")
     (row,) = segment_rows(alone, end="log_end")
@@ -191,7 +193,7 @@ def test_batch_rows_come_in_chunks_of_given_size(node, monkeypatch, chunk):
 
 
 def test_batch_with_unreadable_column_is_data_loss(tmp_path, caplog):
-    """Its CRC is right, and its records cannot be decompressed: a column that needs them meets it alone."""
+    """Its CRC is right, and its records cannot be decompressed: only a column that needs them is affected."""
     node = make_node(tmp_path, 1)
     records = [NewRecord(b"k", b"v" * 100, 5)]
     spoiled = bytearray(build_batch(records, base_offset=10, compression=Compression.GZIP))
@@ -214,7 +216,7 @@ def test_batch_with_unreadable_column_is_data_loss(tmp_path, caplog):
 
 @pytest.mark.parametrize("level", ["records", "segments"])
 def test_empty_read_has_one_partition_without_rows(tmp_path, level):
-    """Spark plans no read without any."""
+    """Spark does not plan a read without partitions."""
     node = make_node(tmp_path, 1)
     write_partition(node, "t", 0, data_batches(1))
     checkpoint(node, {("t", 0): 10})
@@ -242,7 +244,7 @@ def test_schema_has_columns_of_level_and_options():
     assert "crc" in names_of(level="batches")
     assert names_of(columns="offset, value") == ["offset", "value"]
     assert names_of(level="batches", columns="uncompressed_bytes") == ["uncompressed_bytes"]
-    # Options of streams alone are no error yet: Spark does not say which it is.
+    # Options that apply only to streams are not an error yet: Spark does not tell the two apart.
     assert names_of(startingOffsets="latest") == plain
 
 
@@ -257,6 +259,6 @@ def test_options_unknown_to_batch_and_stream_are_refused():
 
 
 def test_unreadable_stream_raises_when_it_is_read():
-    """PySpark loses what is raised earlier."""
+    """PySpark loses errors that are raised earlier."""
     reader = KafkaLogSource({"path": "/data", "level": "segments"}).streamReader(None)
     assert isinstance(reader, FailedStreamReader)

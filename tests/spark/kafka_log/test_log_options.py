@@ -1,4 +1,4 @@
-"""Each option with its parsed value, or the error of a wrong one."""
+"""Each option with its parsed value, or the error of an invalid one."""
 
 import json
 from dataclasses import fields, is_dataclass
@@ -30,7 +30,7 @@ def told(given, *, streaming):
 
 
 def said(value):
-    """As `repr`, sets in their order."""
+    """Formats like `repr`, with sets in order."""
     if isinstance(value, frozenset):
         return f"{{{', '.join(map(repr, sorted(value)))}}}"
     if is_dataclass(value) and not isinstance(value, ClusterSettings):
@@ -40,7 +40,7 @@ def said(value):
 
 
 def test_options_are_parsed_as_written():
-    """`read` and `stream` have options as JSON, and tell what is unlike the default; `defaults` tells that."""
+    """`read` and `stream` have options as JSON, and print what differs from the default; `defaults` prints those."""
 
     def run(step):
         text = step.source.splitlines()[-1].partition(" ")[2]

@@ -1,4 +1,4 @@
-"""Plans of the driver: the wanted partitions, the span of each, and their division into tasks."""
+"""Plans of the driver: the requested partitions, the range of each, and their division into tasks."""
 
 import pytest
 from pyspark.sql.datasource import EqualTo
@@ -17,7 +17,7 @@ from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 
 
 class Origin:
-    """Has partitions with their bounds, and records the calls."""
+    """An origin with partitions and their bounds, which records the calls."""
 
     def __init__(self, **topics):
         self.found = {
@@ -200,7 +200,7 @@ def test_conditions_are_pushed_where_they_spare_reading(level, pushes):
 
 @pytest.mark.parametrize("level", ["records", "batches", "segments"])
 def test_level_is_planned_and_read_in_own_ranges(node, level):
-    """Each partition of Spark is a task of segments, or of ranges of offsets."""
+    """Each Spark partition is a task of segments, or of offset ranges."""
     given = LogOptions.parse({"path": str(node), "level": level, "subscribe": "t"})
     reader = LogReader(given, ("topic",))
     (partition,) = reader.partitions()

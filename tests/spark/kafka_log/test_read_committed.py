@@ -1,6 +1,5 @@
-"""`kafka.isolation.level=read_committed` over directories: what Kafka's consumer is given, whatever the log has lost.
-
-The twin walks the whole log from its beginning; ours begins anywhere and looks ahead.
+"""`kafka.isolation.level=read_committed` over directories: the records that Kafka's consumer would return, whatever the
+log has lost. The twin walks the whole log from its beginning; our reader begins anywhere and looks ahead.
 """
 
 from itertools import pairwise
@@ -81,7 +80,7 @@ def marker(offset, producer_id, kind):
 
 
 def log_of(script):
-    """(batches, what happened): markers end only what is open, as coordinators see to."""
+    """Returns (batches, events): markers end only open transactions, which coordinators guarantee."""
     batches, history, offset, begun = [], [], 0, set()
     for kind, producer_id, count in script:
         if kind in ("commit", "abort"):
@@ -108,7 +107,7 @@ def log_of(script):
 
 
 def twin(history, start, high_watermark):
-    """The whole log in order: offsets of records that a consumer is given from `start` on."""
+    """Walks the whole log in order; returns offsets of records that a consumer gets from `start` on."""
     given_offsets, pending, aborted = [], {}, set()
     for kind, producer_id, offset, count in history:
         if kind == "data":
@@ -117,7 +116,7 @@ def twin(history, start, high_watermark):
             aborted.update(pending.pop(producer_id, []))
         elif kind == "commit":
             pending.pop(producer_id, None)
-    # The last stable offset: the first of a transaction that is open at the high watermark.
+    # The last stable offset: the first offset of a transaction that is open at the high watermark.
     begun = {}
     for kind, producer_id, offset, _ in history:
         if offset >= high_watermark:
@@ -159,7 +158,7 @@ def test_any_log_at_any_split_from_any_start(tmp_path_factory, script, data):
 
 @given(steps)
 def test_parts_one_after_another_are_the_whole(tmp_path_factory, script):
-    """As a stream reads: each offset in one part, whatever the parts cut through."""
+    """As a stream reads: each offset is in one part, wherever the parts are cut."""
     batches, history, end = log_of(script)
     if not batches:
         return
@@ -205,7 +204,7 @@ def test_aborted_batches_are_left_out_of_batches_level(tmp_path):
 
 
 def test_marker_is_found_by_time_as_by_brokers(tmp_path):
-    """Its time is that of the commit, often the only one so late."""
+    """Its time is that of the commit, often the only one that late."""
     batches, _, end = log_of([("data", 7, 2), ("commit", 7, 1), ("plain", -1, 3)])
     control = NewRecord(encode_control_key(ControlType.COMMIT), bytes(6), 9000)
     batches[1] = build_batch(
@@ -225,7 +224,7 @@ def test_marker_is_found_by_time_as_by_brokers(tmp_path):
 
 
 def test_a_transaction_without_an_end_is_told(tmp_path):
-    """A log that was cut by hand: the outcome is unknown."""
+    """A log that was truncated manually: the outcome is unknown."""
     batches, _, _ = log_of([("data", 7, 2), ("plain", -1, 5), ("commit", 7, 1), ("plain", -1, 1)])
     node = make_node(tmp_path, 1)
     directory = write_partition(node, "t", 0, batches)

@@ -1,4 +1,4 @@
-"""From directories to rows, without Spark: where data ends, ranges, gaps, damage."""
+"""From directories to rows, without Spark: the end of data, ranges, gaps, damage."""
 
 import os
 import pickle
@@ -126,7 +126,7 @@ def test_data_ends_at_the_high_watermark(node, high_watermark):
 
 @pytest.mark.parametrize("text", [None, b"", b"0\n1\nother 0 7\n"])
 def test_partition_without_checkpoint_is_never_left_out_silently(node, text):
-    """Kafka makes the file empty at its start; a topic may be younger than its last write."""
+    """Kafka creates the file empty at its start; a topic may be younger than the last write."""
     (node / "replication-offset-checkpoint").unlink()
     if text is not None:
         (node / "replication-offset-checkpoint").write_bytes(text)
@@ -265,7 +265,9 @@ def test_a_segment_replaced_by_compaction_is_an_error(node):
 
 
 def test_an_empty_batch_that_compaction_left(tmp_path):
-    """Kafka keeps a compacted-away batch's header, codec bits included, to keep the producer's last sequence."""
+    """Kafka keeps the header of a batch that compaction emptied, codec bits included, to preserve the producer's last
+    sequence.
+    """
     import crc32c
 
     node = make_node(tmp_path, 1)

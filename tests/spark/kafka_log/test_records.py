@@ -1,4 +1,4 @@
-"""Chunks of records: their ends, their part of the range, and their largest size, without a file."""
+"""Chunks of records: their ends, their part of the range, and their maximal size, without a file."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def body_bytes(count):
 
 
 CHUNKS = [
-    # records at the most, batches' bytes at the most, of one record each; sizes of the chunks of 2, 3, 1 and 4 records
+    # maximal records, maximal bytes of batches with one record each; sizes of the chunks of 2, 3, 1 and 4 records
     (1, 99, [[2], [3], [1], [4]]),
     (4, 99, [[2], [3, 1], [4]]),
     (5, 99, [[2, 3], [1, 4]]),
@@ -89,7 +89,7 @@ def test_bounds_of_memory_are_those_that_are_told():
         (1, 8, [], range(1, 8)),
         (3, 3, [], []),
         (2, 9, [0, 0, 2], range(2, 9)),
-        (0, 9, [0, 0, 8], [0, 1, 2, 3, 4, 5, 8]),  # the log's beginning when each was read
+        (0, 9, [0, 0, 8], [0, 1, 2, 3, 4, 5, 8]),  # the log's start when each was read
         (4, 9, [0, 0, 7], [4, 5, 7, 8]),
         (4, 9, [0, 5, 7], [5, 7, 8]),
         (0, 9, [1, 4, 8], [1, 2, 4, 5, 8]),
@@ -102,7 +102,7 @@ def test_records_in_range_and_not_deleted_are_read(start, end, starts, expected)
 
 def spoiled(offset):
     data = bytearray(built(offset, 2))
-    data[61] = 1  # a length below zero
+    data[61] = 1  # a negative length
     return bytes(data)
 
 
@@ -164,7 +164,7 @@ def test_columns_of_large_batch_need_no_body(monkeypatch):
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_record_may_be_as_large_as_limit(monkeypatch, beyond):
-    """Told by its number in the batch."""
+    """The error names its number in the batch."""
     data = [NewRecord(None, b"", 5), NewRecord(None, bytes(100), 5)]
     (located,) = Piece([build_batch(data)]).located()
     large = len(located.batch.buffer) - 61 - 7

@@ -1,4 +1,4 @@
-"""How segments are shared out to tasks, and the row of one, whole."""
+"""How segments are divided among tasks, and the complete row of one."""
 
 import datetime as dt
 from types import SimpleNamespace

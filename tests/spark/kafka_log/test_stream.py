@@ -1,4 +1,6 @@
-"""Streams over directories in a real Spark session: every offset once, whatever comes, goes, or is restarted."""
+"""Streams over directories in a real Spark session: every offset once, while partitions appear, vanish, or the query
+restarts.
+"""
 
 import json
 import shutil
@@ -38,7 +40,7 @@ class Log:
         self.starts = {}
 
     def put(self, partition, batches):
-        """A new partition."""
+        """Adds a partition."""
         write_partition(self.node, "orders", partition, batches)
         self.mark(partition, next_offset(batches))
 
@@ -76,7 +78,7 @@ def rows(reader, start, end):
     )
 
 
-# --- the reader alone ---
+# --- the reader on its own ---
 
 
 def test_a_stream_begins_where_it_is_told(log):
@@ -161,7 +163,7 @@ def test_vanished_partition_is_reported(log, start, told):
     ],
 )
 def test_earlier_runs_batch_is_whole_or_reported(log, caplog, change, told, left):
-    """Spark repeats the micro-batch that its last run has planned, without asking where data ends."""
+    """Spark repeats the micro-batch that its last run has planned, without requesting the latest offsets."""
     log.put(0, BATCHES)
     log.put(1, BATCHES[:1])
     if change == "retention":
@@ -190,7 +192,7 @@ def test_deletion_in_new_partition_before_repeat_is_reported(log):
 
 
 def test_leader_with_older_watermark_is_no_loss(log, tmp_path):
-    """Nodes write their watermarks every few seconds; the log holds what the old leader had committed."""
+    """Nodes write their watermarks every few seconds; the log holds records that the old leader had committed."""
     log.put(0, BATCHES)
     leader = make_node(tmp_path / "data", 2)
     later = build_batch(records(5), base_offset=END, leader_epoch=9)
@@ -221,12 +223,12 @@ def test_limits_are_of_the_options(log):
 in_spark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),  # of PySpark and py4j themselves
+    pytest.mark.filterwarnings("ignore"),  # written by PySpark and py4j themselves
 ]
 
 
 def run(spark, log, place, **options):
-    """One run with `Trigger.AvailableNow`; gives the progress of its micro-batches."""
+    """Runs once with `Trigger.AvailableNow`; returns the progress of its micro-batches."""
     source = spark.readStream.format("kafka_log").options(**options).load(str(log.node))
     query = (
         source.selectExpr("partition", "offset", "value")
@@ -254,7 +256,7 @@ class TestInSpark:
         progress = run(spark, log, tmp_path, **options)
         assert [p["numInputRows"] for p in progress] == [170, 130]
         log.append(0, 5)
-        log.put(1, BATCHES[:2])  # a partition that is new is read from its beginning
+        log.put(1, BATCHES[:2])  # a new partition is read from its beginning
         progress = run(spark, log, tmp_path, **options)
         assert sum(p["numInputRows"] for p in progress) == 25
         assert written(spark, tmp_path) == [(0, o) for o in range(END + 5)] + [
@@ -279,7 +281,7 @@ class TestInSpark:
             run(spark, log, tmp_path)
 
     def test_a_wrong_option_is_told_in_our_words(self, spark, log, tmp_path):
-        """PySpark says UnboundLocalError where a reader cannot be made."""
+        """PySpark raises UnboundLocalError if a reader cannot be created."""
         log.put(0, BATCHES)
         with pytest.raises(Exception, match="a stream has no end") as error:
             run(spark, log, tmp_path, endingOffsets="latest")

@@ -1,4 +1,4 @@
-"""Starting and ending offsets and times: the same rows as a read of everything, cut."""
+"""Starting and ending offsets and times: the rows equal those of a full read, cut at the bounds."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_rows_are_those_of_the_offsets_asked_for(tmp_path, log):
 
 
 def ends_of(row):
-    """First and last offset of an interval; what goes on has no last one."""
+    """Returns the first and last offset of an interval; an open interval has no last one."""
     if "last_offset" in row:
         return row["first_offset"], row["last_offset"]
     to = row["to_offset"]

@@ -1,4 +1,4 @@
-"""Tables of events and intervals on logs whose story is known."""
+"""Tables of events and intervals on logs with a known history."""
 
 import json
 
@@ -61,7 +61,7 @@ def fence(broker_id, epoch=1, *, fenced=0, shutdown=0):
 
 
 def cluster():
-    """Three brokers and a topic; 12 is lost, 13 lags, 11 shuts down."""
+    """Returns three brokers and a topic; 12 is lost, 13 lags, 11 shuts down."""
     log = Log().lead(1, 1000)
     log.write(1000, broker(11), broker(12), broker(13))
     log.write(2000, fence(11, fenced=-1), fence(12, fenced=-1), fence(13, fenced=-1))
@@ -127,7 +127,7 @@ def test_interval_without_time_has_no_length(tmp_path):
 
 
 def test_fence_in_later_batch_is_the_cause(tmp_path):
-    """As our controllers write it, which fence in steps."""
+    """Our controllers write it this way, because they fence in steps."""
     log = cluster()
     log.write(11_000, fence(13, fenced=-1))
     log.write(12_000, change(isr=[12, 13], leader_recovery_state=0))
@@ -135,7 +135,7 @@ def test_fence_in_later_batch_is_the_cause(tmp_path):
     log.write(20_004, fence(12, fenced=1))
     log.write(30_000, fence(12, fenced=-1))
     log.write(31_000, change(isr=[13, 12]))
-    log.write(32_000, change(isr=[13]))  # of lag: what follows is long after
+    log.write(32_000, change(isr=[13]))  # of the lag: what follows is much later
     log.write(40_000, change(isr=[13, 12]))
     store(tmp_path, 1, log.write(41_000, fence(12, fenced=1)).batches)
     assert rows(tmp_path, "leader_changes")[-1]["cause"] == "fenced"
@@ -210,9 +210,15 @@ def test_config_history(tmp_path):
         ("topic", "orders", "min.insync.replicas", None, "2"),
         ("topic", "orders", "min.insync.replicas", "2", "3"),
         ("broker", "1", "ssl.key.password", None, "(hidden)"),
-        ("broker", "1", "x", None, "(hidden)"),  # which may be a plug-in's secret
+        ("broker", "1", "x", None, "(hidden)"),  # possibly a plug-in's secret
         ("broker", "1", "x", "(hidden)", None),
-        ("broker", "1", "retention.ms", None, "(hidden)"),  # a topic's name, unknown of brokers
+        (
+            "broker",
+            "1",
+            "retention.ms",
+            None,
+            "(hidden)",
+        ),  # a key of topics, which brokers do not know
         ("client-metrics", "c", "interval.ms", None, "1"),
         ("client-quota", "user=<default>", "producer_byte_rate", None, "1024"),
         ("client-quota", "user=<default>", "producer_byte_rate", "1024", None),

@@ -1,4 +1,4 @@
-"""Records of a later Kafka: each table with rows that they could have changed says how many it passed over."""
+"""Records of a later Kafka: each table with rows that they could have changed reports how many it skipped."""
 
 import pytest
 
@@ -19,14 +19,14 @@ UNREGISTER = b"\x01\x1d\x00\x00\x00\x00\x67\x00"  # UnregisterControllerRecord o
 OF_A_LONG_FRAME = b"\x01\xad\x02\x00\x00"  # type 301
 OF_A_LATER_VERSION = b"\x01\x02\x09later"
 LATER = (UNREGISTER, OF_A_LONG_FRAME, OF_A_LATER_VERSION)
-# Nothing in these follows from other records: each row is of one record, one batch, one file or one leader.
+# Rows of these do not depend on other records: each comes from one record, one batch, one file or one leader.
 NOT_STALE = {"records", "batches", "control", "snapshots", "quorum_epochs"}
 FIRST = 8  # offset of the first unknown record
 HISTORIES = sorted(TABLES.keys() - NOT_STALE - {"image"})
 
 
 def add(log, *values, timestamp_ms=2000):
-    """A batch of encoded records."""
+    """Appends a batch of encoded records."""
     records = [NewRecord(None, value, timestamp_ms) for value in values]
     log.batches.append(build_batch(records, base_offset=log.offset, leader_epoch=log.epoch))
     log.offset += len(values)
@@ -44,7 +44,7 @@ def retention(value):
 
 
 def stored(root, *between):
-    """A log with rows of each history before and behind some records."""
+    """Writes a log with rows of each history before and after some records."""
     log = Log().lead(1, 1000)
     acl = AccessControlEntryRecord(
         id=bytes(16), resource_type=2, resource_name="orders", pattern_type=3, principal="User:a",

@@ -77,7 +77,7 @@ def store(root, node_id, batches, **kwargs):
 
 
 def standard():
-    """Two epochs, a topic whose partition loses replicas, its leader, and comes back."""
+    """Returns a log with two epochs, and a topic whose partition loses replicas and its leader, and recovers."""
     log = Log().lead(1, 1000)
     log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition(), min_isr("2"))
     log.write(2000, change(isr=[11, 12]))
@@ -115,7 +115,7 @@ def test_committed_records_are_shared_by_a_majority(tmp_path):
     log = standard()
     store(tmp_path, 1, log.batches)
     assert committed_end(find_metadata_logs([str(tmp_path)])) is None
-    store(tmp_path, 11, log.batches)  # a broker's copy is no vote
+    store(tmp_path, 11, log.batches)  # a broker's copy does not count as a vote
     assert committed_end(find_metadata_logs([str(tmp_path)])) is None
     assert {row["committed"] for row in rows(tmp_path)} == {None}
     store(tmp_path, 2, log.batches[:-1])

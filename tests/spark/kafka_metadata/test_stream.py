@@ -1,4 +1,4 @@
-"""The metadata log as a stream: each committed record once, topics named, what is lost told."""
+"""The metadata log as a stream: each committed record once, with topic names, and reported losses."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def at(offset):
 
 
 def stored(root, log, nodes=(1, 2, 3)):
-    """Writes the directories of the voters again as the log grows."""
+    """Rewrites the voters' directories as the log grows."""
     import shutil
 
     for node_id in nodes:

@@ -1,4 +1,4 @@
-"""Tables that are made column by column, beside twins that take one record at a time and are plain to read."""
+"""Tables that are built column by column, compared with simple twins that process one record at a time."""
 
 import json
 import random
@@ -136,7 +136,7 @@ def created(topic_id, number):
 
 
 def test_columns_of_records_are_those_of_each_record(tmp_path):
-    """Every type there is, some of it of a later Kafka, in chunks of many types and of one."""
+    """Every type of record, some of a later Kafka, in chunks of many types and of one."""
     kinds = [METADATA_RECORDS[key] for key in METADATA_RECORDS]
     chance = random.Random(7)
     messages = [example(kind, chance) for kind in kinds * 3 if kind is not TopicRecord]
@@ -160,7 +160,7 @@ def test_columns_of_records_are_those_of_each_record(tmp_path):
 
 
 def example(kind, chance):
-    """Something in every field; what may be null is so at times."""
+    """Draws a value for every field; nullable ones are sometimes null."""
     made = {}
     for field in kind.__fields__:
         shape, optional = shape_of(field.annotation)
@@ -222,7 +222,9 @@ def naive(value):
 
 
 def some_log(chance):
-    """Topics that come and go, partitions that change, minima that are set; each step a batch of its own."""
+    """Draws topics that are created and deleted, partitions that change, and values of min.insync.replicas; each step
+    is a batch of its own.
+    """
     log, steps = Log().lead(1, 1000), []
     topics = list(TOPICS)
 
@@ -259,7 +261,7 @@ def some_log(chance):
 
 
 def naive_history(log, steps):
-    """The images between any two records, compared: what differs begins an interval."""
+    """Compares the images between any two records: a difference begins an interval."""
     delta, opened, told = MetadataDelta(EMPTY), {}, []
     minima = {}
 
@@ -309,7 +311,7 @@ def test_the_history_of_partitions_is_that_between_images(tmp_path, seed):
 
 
 def test_impossible_changes_are_reported_or_left_out(tmp_path):
-    """A malformed one is of a later Kafka, perhaps; one of what is not there is an error."""
+    """A malformed one may come from a later Kafka; a change of something that does not exist is an error."""
     topic_id = next(iter(TOPICS))
     log = Log().lead(1, 1000).write(1000, TopicRecord(name="t", topic_id=topic_id))
     log.write(1000, created(topic_id, 0))

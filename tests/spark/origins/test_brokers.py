@@ -1,4 +1,6 @@
-"""Running brokers of ours as the origin, real processes: bounds, times, a leader that dies, what goes meanwhile."""
+"""Our own running brokers as the origin, as real processes: bounds, times, a dying leader, and data that is deleted
+meanwhile.
+"""
 
 import logging
 import pickle
@@ -27,7 +29,7 @@ STAMPS = [1_700_000_000_000 + 10 * i for i in range(COUNT)]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     data = tmp_path_factory.mktemp("brokers")
-    # The records are of long ago: retention would take them.
+    # The records have old timestamps: retention would delete them.
     kept = ("--override", "log.retention.ms=-1")
     with LocalCluster(data, "--controllers", "1", "--brokers", "3", *kept) as made:
         yield made
@@ -44,7 +46,7 @@ def create(cluster, admin, name, partitions=3):
 
 
 def produce(cluster, topic, *, count=COUNT, partitions=3, tag=b""):
-    """In batches of forty: all is there long before a batch has waited for long enough."""
+    """Produces in batches of forty: all records arrive long before a batch would be sent by its delay."""
     settings = {"acks": "all", "batch.num.messages": 40, "linger.ms": 2000}
     producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
     for i in range(count):
@@ -84,7 +86,7 @@ def all_rows(count=COUNT, partitions=3, tag=b""):
     "options", [{}, {"minPartitions": "8"}, {"kafka.max.partition.fetch.bytes": "100"}]
 )
 def test_every_record_once(cluster, orders, options):
-    """Also where no batch is as small as an answer should be."""
+    """This holds even if no batch fits the size of a response."""
     assert read(cluster, subscribe=orders, **options) == all_rows()
 
 
@@ -192,7 +194,7 @@ def test_missing_data_is_reported(cluster):
 
 
 def test_login_that_broker_lacks_is_refused(cluster):
-    """TLS to a listener without it: refused at once, with a clear error."""
+    """TLS to a listener without it fails immediately, with a clear error."""
     with pytest.raises(DataUnreadable, match="TLS"):
         read(cluster, subscribe="orders", **{"kafka.security.protocol": "SSL"})
     with pytest.raises(OptionError, match=r"sasl\.mechanism"):

@@ -1,4 +1,6 @@
-"""Running controllers of ours as the origin of metadata, real processes: what their directories say, and a leader that dies."""
+"""Our own running controllers as the origin of metadata, as real processes: the rows equal those of their directories,
+and a leader dies.
+"""
 
 import pytest
 from confluent_kafka.admin import NewTopic
@@ -14,7 +16,7 @@ from trimaran.spark.origins.running_cluster.controllers import survey_quorum
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 WAIT_SECONDS = 40
-# Those whose rows are the same wherever the log is read from; the others name files.
+# Tables whose rows are the same wherever the log is read from; other tables name files.
 SAME = ("partition_history", "topic_history", "feature_history", "broker_history", "quorum_epochs")
 
 
@@ -78,7 +80,7 @@ def test_tables_are_those_of_the_directories(cluster, table):
     options = {} if table == "quorum_epochs" else {"asOfOffset": str(end)}
     until(lambda: from_disk(cluster, "records")[-1]["offset"] >= end, "a majority has it on disk")
     found, stored = live(cluster, table, **options), from_disk(cluster, table, **options)
-    if table == "quorum_epochs":  # the last one goes on
+    if table == "quorum_epochs":  # the last interval is open
         found, stored = (
             [(r["epoch"], r["leader_id"], r["from_ts"]) for r in rows] for rows in (found, stored)
         )

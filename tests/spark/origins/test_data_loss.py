@@ -50,7 +50,7 @@ def between(first, following):
 
 
 def what_is_left(node, caplog, told, lost):
-    """An error by default; without it all but what was lost, and a warning that says the same."""
+    """Asserts an error by default, and without it all remaining rows and a warning with the same text."""
     for options in ({}, {"end": "log_end"}, {"splitBytes": "500"}):
         with pytest.raises(DataUnreadable, match=f"(?s){told}.*failOnDataLoss=false"):
             offsets(node, **options)
@@ -95,7 +95,7 @@ def test_all_segments_gone(node):
 
 
 def test_a_log_that_retention_trimmed_misses_nothing(node):
-    """Retention moves the first epoch up with the log's start."""
+    """Retention advances the first epoch with the log's start."""
     first, following = segments(node)[:2]
     for path in Path(first.path).parent.glob(Path(first.path).stem + ".*"):
         path.unlink()
@@ -104,7 +104,7 @@ def test_a_log_that_retention_trimmed_misses_nothing(node):
 
 
 def test_log_trimmed_during_read_misses_nothing(node):
-    """The file of epochs is written a moment later; the segments are renamed first."""
+    """The file of epochs is written slightly later; the segments are renamed first."""
     first, following = segments(node)[:2]
     for path in list(Path(first.path).parent.glob(Path(first.path).stem + ".*")):
         path.rename(f"{path}.deleted")
@@ -114,7 +114,7 @@ def test_log_trimmed_during_read_misses_nothing(node):
 @pytest.mark.parametrize("field", ["length", "crc", "records"])
 @pytest.mark.parametrize("index", [0, 2, -1])
 def test_damage_of_any_kind_is_told(node, caplog, field, index):
-    """In the last segment too, as sound batches follow: that is no torn write."""
+    """This includes the last segment, because intact batches follow: it is not a torn write."""
     segment = segments(node)[index]
     path = Path(segment.path)
     batches = list(iter_batches(memoryview(path.read_bytes())))
@@ -128,7 +128,7 @@ def test_damage_of_any_kind_is_told(node, caplog, field, index):
 
 
 def test_longer_stale_replica_is_not_chosen(tmp_path):
-    """It missed an election: its epoch is older, and it holds what the new leader cut off."""
+    """It missed an election: its epoch is older, and it holds records that the new leader truncated."""
     shared = [build_batch(records(10, tag="a"), base_offset=0, leader_epoch=1)]
     stale = [*shared, build_batch(records(30, tag="lost"), base_offset=10, leader_epoch=1)]
     fresh = [*shared, build_batch(records(5, tag="new"), base_offset=10, leader_epoch=2)]
@@ -162,7 +162,7 @@ def test_directories_of_two_clusters_are_refused(tmp_path):
         offsets(tmp_path)
 
 
-# --- missing data that the user named ---
+# --- missing data that the user requested ---
 
 
 @pytest.mark.parametrize(
@@ -198,11 +198,11 @@ def test_offsets_outside_of_the_log_are_told(node, option, caplog):
         assert found == (list(range(25, END)) if is_all else [])
 
 
-# --- where it lies ---
+# --- other locations ---
 
 
 def test_a_copy_elsewhere_will_do(node, tmp_path):
-    """Executors may see a mount of another kind: a file counts by its content."""
+    """Executors may have another kind of mount: a file counts by its content."""
     from trimaran.spark.data_source.read_request import ReadRequest
     from trimaran.spark.kafka_log.options import LogOptions
     from trimaran.spark.kafka_log.plan import plan_log
@@ -258,7 +258,7 @@ def test_circular_links_and_non_files_are_skipped(node):
 def test_unopenable_file_is_reported(url, told, monkeypatch):
     import sys
 
-    monkeypatch.setitem(sys.modules, "s3fs", None)  # not installed, whether it is or not
+    monkeypatch.setitem(sys.modules, "s3fs", None)  # treated as not installed
     with pytest.raises(OptionError, match=told):
         offsets(url)
 
@@ -283,7 +283,7 @@ def test_any_file_system_of_fsspec(node, monkeypatch):
 
 
 def test_rows_are_bounded_by_what_they_decompress_to(tmp_path):
-    """A few hundred stored bytes may hold megabytes: Arrow batches stay below 32 MB all the same."""
+    """A few hundred stored bytes may hold megabytes; Arrow batches nevertheless stay below 32 MB."""
     from trimaran.log.batches.records import NewRecord
     from trimaran.log.codecs.compression import Compression
     from trimaran.spark.data_source.read_request import ReadRequest

@@ -1,4 +1,4 @@
-"""A broker that answers late or falsely: every read fails with a clear error, and no false answer becomes data."""
+"""A broker that responds late or falsely: every read fails with a clear error, and no false response becomes data."""
 
 import re
 
@@ -48,7 +48,7 @@ def read(cluster, patience):
 
 
 async def read_from(answered, patience=PATIENT):
-    """Returns the rows or the error of reading a broker that gives each Fetch this response, or none for None."""
+    """Returns the rows or the error of reading a broker that sends this response to each Fetch; None: no response."""
 
     @handles(FetchRequest, versions="4-12", access=open_to_all("a test"))
     def fetch(request, node, call):

@@ -1,4 +1,4 @@
-"""One session writes Spark's classes down, where nothing of the user's makes its JVM another; the others use them."""
+"""One session writes an archive of Spark's classes, unless a user's option changes its JVM; later sessions use it."""
 
 import os
 
@@ -10,7 +10,7 @@ from trimaran.spark.sessions.java import RECORDING
 
 @pytest.fixture
 def java(tmp_path, monkeypatch):
-    """A home with an archive of the JVM's own classes, and an empty cache."""
+    """Returns a home with an archive of the JVM's own classes, and an empty cache."""
     home = tmp_path / "jdk"
     for folder in ("bin", "lib/server"):
         (home / folder).mkdir(parents=True)
@@ -26,7 +26,7 @@ def java(tmp_path, monkeypatch):
 
 
 def told(conf=()):
-    """The last option, without the words about logging."""
+    """Returns the last option, without those of logging."""
     options = class_archive.options(dict(conf))
     return options[-1] if options else None
 

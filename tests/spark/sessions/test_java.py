@@ -1,4 +1,6 @@
-"""The wrapper around java drops the one word it must drop, and puts an archive of classes in place when it is whole."""
+"""The wrapper around java drops the one argument that it must drop, and installs a class archive once it is
+complete.
+"""
 
 import subprocess
 import sys
@@ -32,7 +34,7 @@ def test_java_home_wraps_the_machines_java(tmp_path, fake_java, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     home = java_home()
     assert str(fake_java) in (home / "bin" / "java").read_text()
-    monkeypatch.setenv("JAVA_HOME", str(home))  # as our own session leaves it
+    monkeypatch.setenv("JAVA_HOME", str(home))  # as our own session sets it
     monkeypatch.setenv("PATH", f"{fake_java.parent}:/usr/bin:/bin")
     assert java_home() == home
     assert str(fake_java) in (home / "bin" / "java").read_text()
@@ -48,7 +50,7 @@ def test_missing_java_error_names_the_remedy(tmp_path, monkeypatch):
 
 @pytest.fixture
 def recording_java(tmp_path):
-    """A JVM that writes its archive, and ends with the code in its last word."""
+    """A JVM that writes its archive, and ends with the exit code in its last argument."""
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(

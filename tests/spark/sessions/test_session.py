@@ -1,4 +1,4 @@
-"""Loading costs nothing; settings, and the process that workers come from."""
+"""Imports cost nothing; settings; and the process that forks workers."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ def test_settings_of_a_cluster_and_the_users():
 
 
 def test_the_process_that_workers_come_from_is_ours(tmp_path, monkeypatch):
-    """It has what they need loaded; anything else that Python is started for stays what it is."""
+    """It has preloaded what workers need; other Python processes are not affected."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wrapper = worker_python()
     assert worker_python() == wrapper
@@ -68,7 +68,7 @@ def test_the_process_that_workers_come_from_is_ours(tmp_path, monkeypatch):
 
 
 def test_preloaded_modules_are_not_collected_by_workers():
-    """A worker collects garbage after each task; walking all modules would take longer than a small task."""
+    """A worker collects garbage after each task; examining all modules would take longer than a small task."""
     code = (
         "import gc, sys; from trimaran.spark.sessions.worker_daemon import preload; preload('pyspark.worker'); "
         "print('pandas' in sys.modules, gc.get_freeze_count() > 20 * len(gc.get_objects()))"
@@ -85,7 +85,7 @@ def test_workers_import_pyspark_where_it_is_installed(monkeypatch, tmp_path):
 
 
 class FailingBuilder:
-    """Spark's, of a JVM that does not start with the archive."""
+    """Spark's builder with a JVM that does not start with the archive."""
 
     def __init__(self):
         self.conf = {}
@@ -122,7 +122,7 @@ def test_unusable_archive_is_given_up(monkeypatch):
 
 
 def test_package_attributes_are_functions_each_time():
-    """A module of the same name would take its place once it is imported: after the first use."""
+    """A module of the same name would replace the function once it is imported, after the first use."""
     import trimaran.spark
 
     for name in trimaran.spark.__all__:

@@ -1,4 +1,4 @@
-"""Answers of brokers, short to write."""
+"""Short constructors of brokers' responses."""
 
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.client.routing import LeaderOf
@@ -30,7 +30,7 @@ def described_configs(*ones, kind=2, name="t", code=0, message=None):
 
 
 def listed(*ones, code=0, name="t", first=1):
-    """One answer with the offsets of the partitions from `first` on."""
+    """Returns one response with the offsets of the partitions from `first` on."""
     parts = [
         list_offsets.ListOffsetsPartitionResponse(
             partition_index=first + n, error_code=code, offset=each_one, timestamp=-1

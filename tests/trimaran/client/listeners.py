@@ -1,4 +1,6 @@
-"""Listeners at an address, each in a thread: a node with prepared answers, another protocol, silence, nothing."""
+"""Listeners at an address, each in a thread: a node with scripted responses, another protocol, silence, or no
+listener.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, 
 from trimaran.wire.messages.header import decode_request_header, encode_response
 from trimaran.wire.messages.registry import REQUESTS
 
-# In place of an answer: the connection ends, or nothing comes.
+# In place of a response: the connection is closed, or no response is sent.
 CLOSE, SILENCE = object(), object()
 REQUEST_BYTES_MAX = 1 << 20
 Address = tuple[str, int]
 
 
 class Node:
-    """A node that serves `ApiVersions` and prepared answers, and notes its requests."""
+    """A node that serves `ApiVersions` and scripted responses, and notes its requests."""
 
     def __init__(self, answers: dict[type, Any]) -> None:
         self.answers = answers
@@ -86,7 +88,7 @@ def over_tls(
             try:
                 secured.do_handshake()
             except ssl.SSLError:
-                # The alert gets lost where a connection is closed before all that came was read.
+                # The alert is lost if a connection is closed before all received bytes were read.
                 secured.shutdown(socket.SHUT_WR)
                 while socket.socket.recv(secured, 4096):
                     pass
@@ -98,7 +100,7 @@ def over_tls(
 
 @contextmanager
 def listening(serve: Callable[[socket.socket], None] | None) -> Iterator[Address]:
-    """`serve` gets each connection; None: connections are not accepted, so they stay silent."""
+    """Passes each connection to `serve`; None: connections are not accepted, so they stay silent."""
     with socket.create_server((HOST, 0)) as server:
         if serve is not None:
             threading.Thread(target=_accept, args=(server, serve), daemon=True).start()
@@ -106,7 +108,7 @@ def listening(serve: Callable[[socket.socket], None] | None) -> Iterator[Address
             yield server.getsockname()
         finally:
             with contextlib.suppress(OSError):
-                server.shutdown(socket.SHUT_RDWR)  # wakes who accepts
+                server.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
 
 
 def _accept(server: socket.socket, serve: Callable[[socket.socket], None]) -> None:
@@ -125,7 +127,7 @@ def _serve(connection: socket.socket, serve: Callable[[socket.socket], None]) ->
 
 @contextmanager
 def nobody() -> Iterator[Address]:
-    """An address that is taken, and at which nothing listens."""
+    """Returns an address that is in use, but has no listener."""
     with socket.socket() as bound:
         bound.bind((HOST, 0))
         yield bound.getsockname()

@@ -1,4 +1,4 @@
-"""A client that gives prepared answers, and topics of a cluster of three brokers."""
+"""A client with scripted responses, and topics of a cluster of three brokers."""
 
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.messages import metadata
@@ -20,7 +20,7 @@ class Routing:
 
 
 class Client:
-    """Gives prepared answers one after the other, and notes the requests; an exception is raised."""
+    """Returns scripted responses one after the other, and notes the requests; an exception is raised."""
 
     def __init__(self, *answers, leaders=(), topics=()):
         self.answers = list(answers)

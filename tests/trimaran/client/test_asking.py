@@ -1,4 +1,4 @@
-"""Requests of commands to brokers, and their use of the answers: each with more than one of everything."""
+"""Requests of commands to brokers, and how their responses are used, with more than one of everything."""
 
 from types import SimpleNamespace
 
@@ -166,7 +166,7 @@ def test_end_offsets_are_requested_once_per_leader():
         ("t", 0): LeaderOf(1, 0),
         ("t", 1): LeaderOf(2, 0),
         ("s", 0): LeaderOf(1, 0),
-        ("t", 2): LeaderOf(9, 0),  # not among the brokers
+        ("t", 2): LeaderOf(9, 0),  # not a known broker
     }
     wanted = [TopicPartition(*pair) for pair in (*leaders, ("t", 3))]
     answers = [listed(("t", 0, 7, 0), ("s", 0, 8, 3)), listed(("t", 1, 9, 0))]
@@ -328,7 +328,7 @@ def test_group_with_members_is_not_changed(code, is_busy):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that passed, and the pauses, each of which takes its time at once."""
+    """The elapsed seconds, and the pauses, each of which advances the clock immediately."""
     found = SimpleNamespace(now=0.0, pauses=[])
 
     def sleep(seconds):

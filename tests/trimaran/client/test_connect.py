@@ -1,4 +1,4 @@
-"""How commands detect what they are connected to: nodes that answer over sockets, and the errors if they do not."""
+"""How commands detect what they are connected to: nodes that respond over sockets, and errors otherwise."""
 
 import contextlib
 import re
@@ -81,7 +81,7 @@ def text_of(*addresses):
 
 
 def error_text(error, *addresses):
-    """All three lines and the exit code; addresses are FIRST, SECOND, …"""
+    """Returns all three lines and the exit code; addresses are FIRST, SECOND, …"""
     text = f"{error}\n  exit code: {error.exit_code.name}"
     for address, name in zip(addresses, ("FIRST", "SECOND", "THIRD"), strict=False):
         text = text.replace(text_of(address), name)
@@ -91,12 +91,12 @@ def error_text(error, *addresses):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Waits only a moment for a silent node."""
+    """Waits only briefly for a silent node."""
     monkeypatch.setattr(connect, "HELLO_SECONDS", 0.1)
     monkeypatch.setattr(connecting, "PROBE_SECONDS", 0.1)
 
 
-# --- whom one talks to
+# --- detected peers
 
 
 @pytest.mark.parametrize("of_controllers", [False, True])
@@ -160,7 +160,7 @@ def test_node_silent_for_a_second_is_skipped(monkeypatch):
             pass
     assert waited[0] == 1.0
     assert set(waited) == {1.0}
-    assert len(waited) == 4  # hello, is it there, does it speak TLS, is it a ZooKeeper
+    assert len(waited) == 4  # the connection, its reachability, TLS, ZooKeeper
 
 
 SASL = [
@@ -219,7 +219,7 @@ def test_only_one_of_two_answering_nodes_is_asked():
         assert (len(first.asked), len(second.asked)) == (1, 0)
 
 
-# --- what is said where that fails
+# --- errors
 
 
 def _raising(error):
@@ -234,7 +234,7 @@ def _caused(error, cause):
     return error
 
 
-# The served answers, for a command that asks brokers or controllers, and the command's body.
+# The served responses, for a command that calls brokers or controllers, and the command's body.
 CASES = {
     "a-controller-for-a-broker": ([controller()], False, None),
     "a-broker-for-a-controller": ([broker()], True, None),
@@ -297,7 +297,7 @@ def test_failures_match_their_texts(monkeypatch):
 
 
 def test_all_silent_nodes_may_come_back(hasty):
-    """A timeout is nothing that no repetition mends: the command asks, and waits for its own time."""
+    """Retrying may help after a timeout: the command retries, and waits for its own time."""
     with at(None, None) as addresses, connected(text_of(*addresses)) as client:
         assert client.routing.bootstrap.current == addresses[0]
 
@@ -429,11 +429,11 @@ def test_each_error_code_has_a_way_out():
 
 
 def _begins(fix):
-    """The first words of a fix, as the file names it."""
+    """Returns the first words of a remedy, as the file names it."""
     return " ".join(re.findall(r"\w+", fix)[:4]).replace("-", " ")
 
 
-# --- how one talks to it
+# --- how the connection is secured
 
 
 def test_missing_security_settings_mean_plaintext():

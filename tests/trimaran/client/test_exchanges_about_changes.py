@@ -1,5 +1,5 @@
-"""Exchanges of commands about ACLs, brokers and configs, and of all that change something: each request with all its
-fields, each row with all its columns, each error with its three lines and its exit code.
+"""Exchanges of commands about ACLs, brokers and configs, and of all commands that change state: each request with all
+its fields, each row with all its columns, each error with its three lines and its exit code.
 """
 
 from pathlib import Path

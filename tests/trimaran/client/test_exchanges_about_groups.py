@@ -135,7 +135,7 @@ def _reader():
         return run
 
     def first_of_all(client):
-        """Reading that does not end at the end waits for more."""
+        """Returns the first row: reading without an end waits for more."""
         reader = TopicReader(client, "t", [1], is_committed=False)
         found = reader.records(Position(offset=0), False)
         return [next(found)[1].offset for _ in range(3)]
@@ -212,7 +212,7 @@ def _lag_rows():
         listed(5, 9, first=0),  # the end of partition 3 is missing
         fetched(batch_of(4)),
     ]
-    # The answer for partition 2 named index 1, which is not committed.
+    # The response for partition 2 has index 1, which is not committed.
     return exchanges(
         exchange(lambda client: groups.lag_rows(client, "g"), *answers, leaders=LEADERS),
         exchange(lambda client: groups.lag_rows(client, "g"), committed()),

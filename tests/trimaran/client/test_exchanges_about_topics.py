@@ -284,7 +284,7 @@ def identity(code=0):
 
 
 def unpacked(client):
-    """The batches of produce requests; each request shows their fields in place of their bytes."""
+    """Returns the batches of produce requests; each request shows their fields in place of their bytes."""
     for _, request in client.asked:
         if isinstance(request, produce.ProduceRequest):
             (part,) = request.topic_data[0].partition_data

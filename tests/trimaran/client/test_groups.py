@@ -1,4 +1,4 @@
-"""Lag of groups: of share groups as their coordinator reports it."""
+"""Lag of groups; that of share groups comes from their coordinator."""
 
 from types import SimpleNamespace
 
@@ -33,7 +33,7 @@ def described(*partitions):
 
 @pytest.fixture
 def client_of(monkeypatch):
-    """A client that gets one response; every partition ends at offset 100."""
+    """Returns a client that receives one response; every partition ends at offset 100."""
     monkeypatch.setattr(groups, "end_offsets", lambda _, partitions: dict.fromkeys(partitions, END))
 
     def build(response):
@@ -47,7 +47,7 @@ def client_of(monkeypatch):
 
 
 def test_lag_of_a_share_group_is_the_coordinators(client_of):
-    """50 of 60 records behind the start offset are acknowledged out of order."""
+    """50 of the 60 records above the start offset are acknowledged out of order."""
     [row] = groups.offset_rows(client_of(described((0, 40, 10))), "g", "Share")
     assert (row["committed"], row["end"], row["lag"]) == (40, END, 10)
 

@@ -1,4 +1,4 @@
-"""Groups, their lag, and everything of a topic: of each more than one, and answers with errors in them."""
+"""Groups, their lag, and all data of a topic, with more than one of each, and responses with errors."""
 
 import pytest
 
@@ -174,7 +174,7 @@ def sized(*pairs):
 
 
 def configs_of(**values):
-    """Value and source by name."""
+    """Returns value and source by name."""
     return describe_configs.DescribeConfigsResponse(
         results=[
             describe_configs.DescribeConfigsResult(
@@ -201,7 +201,7 @@ def test_topic_is_described_with_offsets_and_sizes():
     client = Client(
         page([2, 1], cursor=3),
         page([3]),
-        offsets_of((1, 5)),  # begins, of the leaders 1 and 2
+        offsets_of((1, 5)),  # first the leaders 1 and 2
         offsets_of((2, 6)),
         offsets_of((1, 50)),
         offsets_of((2, 60)),

@@ -1,4 +1,4 @@
-"""`produce` over a connection that breaks: what was written without an answer is not written twice."""
+"""`produce` over a connection that breaks: a record that was written without a response is not written twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures and the clients of `bench` by a clock that the test turns: when what is sent, and when they end."""
+"""The figures and the clients of `bench` on a virtual clock: when each request is sent, and when they end."""
 
 import threading
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ NOW_MS = 1_795_221_879_206
 
 @pytest.fixture
 def clock(monkeypatch):
-    """`now` in seconds; a pause of a load takes its time at once, and is noted."""
+    """`now` in seconds; a pause of the load advances the clock immediately, and is noted."""
     found = SimpleNamespace(now=100.0, pauses=[])
 
     def pause_until(load, moment):
@@ -52,7 +52,7 @@ def connect(closed):
 
 @pytest.fixture
 def sent(monkeypatch, clock):
-    """Each batch as sent: time, partition, records in it. Each takes a quarter of a second."""
+    """Returns each batch as sent: time, partition, number of records. Each takes a quarter of a second."""
     found = []
 
     def send(client, producing, partition, batch):
@@ -125,7 +125,7 @@ class Batch:
 
 @pytest.fixture
 def fetches(monkeypatch, clock):
-    """The fetches; each answer takes a quarter of a second and has two batches of three records."""
+    """Returns the fetches; each response takes a quarter of a second and has two batches of three records."""
     found = []
 
     class Reader:

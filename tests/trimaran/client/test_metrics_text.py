@@ -11,7 +11,7 @@ from trimaran.errors.user_error import UserError
 
 @pytest.fixture
 def served():
-    """An address, and the first lines of its requests."""
+    """Returns an address, and the first lines of its requests."""
     asked = []
 
     def serve(connection):

@@ -13,7 +13,7 @@ def test_keys_go_where_librdkafkas_murmur2_partitioner_sends_them(key, count):
 
 @pytest.mark.parametrize(
     ("key", "hashed"),
-    # Values of Apache Kafka's UtilsTest.testMurmur2, as unsigned.
+    # Values of Apache Kafka's UtilsTest.testMurmur2, as unsigned numbers.
     [
         (b"21", -973932308),
         (b"foobar", -790332482),

@@ -1,4 +1,4 @@
-"""`Reader` in front of a broker that gives a few batches at a time, against a twin that has the whole log at hand."""
+"""`Reader` of a broker that returns a few batches at a time, compared with a twin that has the whole log."""
 
 import random
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ ASKED_MAX = 40
 
 
 class Log:
-    """Batches with what they are for a reader: offsets of records that are seen, and aborted transactions."""
+    """Batches with their meaning for a reader: offsets of visible records, and aborted transactions."""
 
     def __init__(self, prng):
         self.batches, self.seen, self.aborted = [], [], []  # batches: (base, next, bytes)
@@ -84,7 +84,7 @@ class Log:
 
 
 class Broker:
-    """Serves the logs of a topic's partitions, a few batches in an answer."""
+    """Serves the logs of a topic's partitions, a few batches per response."""
 
     def __init__(self, logs, batches=BATCHES_IN_ANSWER):
         self.logs = logs
@@ -118,7 +118,7 @@ class Broker:
 
 
 def answered(partition, batches, aborted):
-    """The aborted transactions that overlap the batches, the newest first."""
+    """Returns the aborted transactions that overlap the batches, the newest first."""
     begin, end = (batches[0][0], batches[-1][1]) if batches else (0, 0)
     part = PartitionData(
         partition_index=partition,
@@ -174,8 +174,8 @@ def test_reader_returns_records_between_two_positions(seed):
 
 
 def assert_no_more_is_asked_than_needed(logs, broker, begin, until):
-    """Each partition is fetched as often as its batches need, once even at its end, unless it is known to be behind
-    `until`.
+    """Asserts that each partition is fetched as often as its batches need, and once at its end, unless it is known to
+    be past `until`.
     """
     for index, log in logs.items():
         low = place_in(log, begin)

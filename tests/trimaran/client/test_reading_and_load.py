@@ -54,7 +54,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("dtca"), st.integers(0, 2)), min_size
 
 @given(STEPS)
 def test_aborted_records_and_markers_are_skipped(steps):
-    """The twin knows of each record how its transaction ended."""
+    """The twin knows how the transaction of each record ended."""
     batches, aborted, begun, seen, offset = [], [], {}, [], 0
     for step, producer in steps:
         if step in "dt":
@@ -101,7 +101,7 @@ def fetched(*batches, code=0, index=0):
 
 
 def offset_answers(*offsets):
-    """An answer of ListOffsets for each."""
+    """Returns a ListOffsets response for each."""
     return [
         ListOffsetsResponse(
             topics=[
@@ -118,7 +118,7 @@ def offset_answers(*offsets):
 
 
 def test_each_partition_is_read_from_begin_to_end():
-    """A batch in which the begin lies comes whole; what is written meanwhile is not read."""
+    """The batch that contains the start is returned whole; records written meanwhile are not read."""
     answers = [
         *offset_answers(6, 9),  # the ends of partitions 4 and 7
         fetched(data(2, 3), index=4),

@@ -1,4 +1,6 @@
-"""Rows that commands show of what brokers tell: partitions, brokers, configs, ACLs, directories, quorums, groups."""
+"""Rows that commands print from brokers' responses: partitions, brokers, configs, ACLs, directories, quorums,
+groups.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Failures of the mirror's room as users see them, whole; and the settings of a file."""
+"""Failures of the mirror as users see them, in full; and the settings of a file."""
 
 from pathlib import Path
 

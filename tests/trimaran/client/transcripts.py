@@ -15,7 +15,7 @@ Function = Callable[[Client], Any]
 
 
 def told(client: Client, function: Function) -> str:
-    """Calls `function`, and tells the exchange with the client that gave its prepared answers."""
+    """Calls `function`; returns the text of its exchange with the client, which has scripted responses."""
     outcome = list(_outcome(lambda: function(client)))
     assert client.answers == [], "not all answers were asked for"
     return "\n".join([*_asked(client), *outcome])
@@ -43,7 +43,7 @@ def _sorted(value: Any) -> Any:
 
 
 def shown(value: Any, indent: int = 0) -> str:
-    """As `repr`, over several lines where one is too short. Fields of messages that have their default are left out."""
+    """Formats like `repr`, over several lines if one is too short. Fields with their default value are omitted."""
     if isinstance(value, Struct):
         fields = {
             field.name: getattr(value, field.name)
@@ -75,7 +75,7 @@ def _listed(begin: str, parts: list[str], end: str, indent: int) -> str:
 
 
 def exchange(function: Function, *answers: Any, **given: Any) -> str:
-    """`told` of a client that gives these answers."""
+    """Returns `told` of a client with these responses."""
     return told(_Client(*answers, **given), function)
 
 
@@ -84,14 +84,14 @@ def exchanges(*ones: str) -> str:
 
 
 class _Client(Client):
-    """Notes each request as it was when it was sent: one may be sent again, changed."""
+    """Notes each request as it was sent: one may be changed and sent again."""
 
     def call(self, destination: Any, request: Struct, **options: Any) -> Any:
         return super().call(destination, request.replace(), **options)
 
 
 class Cases:
-    """Functions whose texts stand in a file, each below its name: a decorator that collects them."""
+    """Functions whose texts are in a file, each under its name: a decorator collects them."""
 
     def __init__(self) -> None:
         self._cases: dict[str, Callable[[], str]] = {}

@@ -1,4 +1,4 @@
-"""A console in this process, in front of a Kafka in this process, asked by a real HTTP client."""
+"""A console in this process, for a Kafka cluster in this process, used by a real HTTP client."""
 
 import http.client
 import json
@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Browser:
-    """Asks the console; `base` is its address."""
+    """Sends requests to the console; `base` is its address."""
 
     base: tuple[str, int]
 
@@ -53,7 +53,7 @@ class Browser:
 
 @contextmanager
 def console_before(cluster, tls=None, **options):
-    """A browser for the console in front of `cluster`."""
+    """Returns a browser for the console of `cluster`."""
     listener = listen_on(("127.0.0.1", 0))
     address = listener.getsockname()
     token, stop = Future(), trio.Event()
@@ -64,7 +64,7 @@ def console_before(cluster, tls=None, **options):
 
     app = application(cluster, LOCAL_NAMES, **options)
     arguments = (app, listener, lambda: None, wait_for_stop, tls)
-    # A daemon: one that does not end is a failed test, and no pytest that never ends.
+    # A daemon thread: if it does not end, the test fails, but pytest ends.
     thread = threading.Thread(target=run, args=arguments, daemon=True)
     thread.start()
     running = token.result(30)

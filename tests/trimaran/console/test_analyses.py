@@ -22,7 +22,7 @@ HTML = '<script src="plotly.min.js"></script><p>verdict</p>'
 
 @pytest.fixture(scope="module")
 def local(kafka, tmp_path_factory):
-    """A console of a local cluster, and its directory with one report."""
+    """Returns a console of a local cluster, and its directory with one report."""
     data = tmp_path_factory.mktemp("data")
     index = report_of(data, "consumer_lag")
     index.parent.mkdir(parents=True)
@@ -70,7 +70,7 @@ def test_forms_start_only_existing_analyses(local, browser):
     assert start(local, "consumer_lag", "guessed").status == 403
     assert start(local, "nothing", token).status == 400
     assert local.json("/analyses")["run"] is None
-    # Without a local cluster there are no logs, and it says so in place of buttons.
+    # Without a local cluster there are no logs: the page says so, and has no buttons.
     assert browser.json("/analyses")["missing"]["what"].startswith(
         "the console cannot read the logs"
     )

@@ -38,7 +38,7 @@ def points(name, *values):
 
 @pytest.fixture
 def samples(monkeypatch):
-    """Takes the totals that are given, a second after the other; a node without a number does not answer."""
+    """Samples the given totals, one per second; a node without a number does not respond."""
     texts, now = {}, [0]
 
     def text_of(address, timeout, names):
@@ -96,7 +96,7 @@ def test_an_axis_ends_at_a_round_number(value, unit, top):
 
 
 class Exporter(BaseHTTPRequestHandler):
-    """Tells more each time."""
+    """Returns larger numbers each time."""
 
     told = 0
 
@@ -107,7 +107,7 @@ class Exporter(BaseHTTPRequestHandler):
         self.wfile.write(f"{BYTES_IN.metric} {self.told}\n".encode())
 
     def log_message(self, *words):
-        """Nothing."""
+        """Logs nothing."""
 
 
 def test_metrics_of_node_are_drawn(kafka, monkeypatch):

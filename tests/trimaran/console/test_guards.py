@@ -1,4 +1,4 @@
-"""Headers of every answer of the console, and its refusals."""
+"""Headers of every response of the console, and its refusals."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from trimaran.console.serving import csv_of
 
 
 def test_names_of_others_are_refused(browser):
-    """A foreign page whose name points to us reads nothing (DNS rebinding)."""
+    """A foreign page with a name that resolves to us reads nothing (DNS rebinding)."""
     assert browser.get("/topics", Host="evil.example").status == 421
     assert browser.get("/static/console.css", Host="evil.example:8090").status == 421
     assert browser.get("/topics", Host="LOCALHOST:8090").status == 200

@@ -1,4 +1,4 @@
-"""The console in front of a later Kafka: each form of each page says which records it lacks."""
+"""The console of a later Kafka: each form of each page states which records it lacks."""
 
 import pytest
 

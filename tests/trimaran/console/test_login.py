@@ -1,4 +1,4 @@
-"""Access to a console that has a password, and the information that a stranger gets."""
+"""Access to a console with a password, and the information that a stranger gets."""
 
 import http.client
 import ssl
@@ -72,11 +72,11 @@ def test_a_browser_logs_in_and_out(guarded):
     cookie = went.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie
-    assert "Secure" not in cookie  # plain HTTP would lose it
+    assert "Secure" not in cookie  # plain HTTP would not send it back
     page = guarded.get("/topics", Cookie=f"other=1; {session_of(went)}")
     assert page.status == 200
     token = page.body.partition('name="token" value="')[2].partition('"')[0]
-    # A cookie alone, as another site's form would send it, changes nothing.
+    # Only a cookie, as another site's form would send it, changes nothing.
     forged = {"method": "POST", "Content_Type": FORM, "Cookie": session_of(went)}
     assert guarded.get("/topics", body=urlencode({"name": "x"}), **forged).status == 403
     assert guarded.get("/logout", body="", **forged).status == 403
@@ -114,7 +114,7 @@ async def test_wrong_passwords_are_answered_later_and_later(autojump_clock):
 
 
 async def test_guesser_does_not_lock_out_right_password(autojump_clock):
-    """Behind a proxy all clients have one address."""
+    """Behind a proxy all clients have the same address."""
     login = ConsoleLogin(PASSWORD)
     async with trio.open_nursery() as nursery:
         for _ in range(3 * login_module.HELD_MAX):

@@ -1,4 +1,4 @@
-"""The metadata log of the console: every state, whatever was kept, and readable descriptions of changes."""
+"""The metadata log of the console: every state, however much was kept, and readable descriptions of changes."""
 
 import itertools
 
@@ -76,7 +76,7 @@ def batches_of(history):
 
 
 def read(history, monkeypatch):
-    """A log that has read all of it, and sends no requests."""
+    """Returns a log that has been read completely, and sends no requests."""
     log = MetadataHistory(lambda: None, "nobody")
     monkeypatch.setattr(log, "_catch_up", lambda: None)
     log._keep_state()
@@ -179,7 +179,7 @@ def test_configs_have_their_history_the_newest_first(monkeypatch):
 
 
 class _Began:
-    """A quorum whose leader's log begins with a snapshot of what was written so far."""
+    """A quorum whose leader's log begins with a snapshot of everything written before."""
 
     def __init__(self, history, data):
         self._history, self._data = history, data

@@ -1,4 +1,4 @@
-"""The pages of the console: what they say of a cluster that runs, as HTML and as JSON."""
+"""The pages of the console for a running cluster, as HTML and as JSON."""
 
 import http.client
 import itertools
@@ -23,7 +23,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def orders(kafka, cluster):
-    """A topic with records, and a group that has read some of them through a client with a hostile name."""
+    """Creates a topic with records, and a group whose client, with a hostile name, has read some of them."""
     kafka.create_topic("orders", partitions=2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number in range(10):
@@ -41,7 +41,7 @@ def orders(kafka, cluster):
         consumer.commit(asynchronous=False)
         producer.produce("orders", b"not consumed", partition=0)
         assert producer.flush(30) == 0
-        cluster.forget()  # an answer may be a second old
+        cluster.forget()  # a response may be a second old
         yield "orders"
 
 
@@ -128,7 +128,7 @@ def test_group_lag_is_in_records_and_seconds(browser, orders):
 def test_tables_are_filtered_sorted_and_turned(browser, cluster, kafka, orders):
     for number in range(60):
         kafka.create_topic(f"many-{number:02}")
-    cluster.forget()  # an answer may be a second old
+    cluster.forget()  # a response may be a second old
     first = browser.json("/topics?filter=many&sort=-topic")
     assert (first["total"], first["pages"], len(first["rows"])) == (60, 2, 50)
     assert first["rows"][0]["topic"] == "many-59"
@@ -262,7 +262,7 @@ def test_metadata_change_is_pushed_at_once(browser, kafka):
             assert response.headers["content-type"].startswith("text/event-stream")
             assert response.readline() == b"retry: 5000\n"
             kafka.create_topic("streamed")
-            # A stream without an end would say each 15 s that there is nothing new.
+            # A stream without an end would send every 15 s that nothing has changed.
             lines = itertools.islice(iter(response.readline, b""), 6)
             assert b"event: changed\n" in lines
     finally:

@@ -1,4 +1,4 @@
-"""How pages write numbers."""
+"""How pages format numbers."""
 
 import math
 
@@ -18,5 +18,5 @@ from trimaran.console.rendering import number
     ],
 )
 def test_every_possible_quota_value_is_formatted(value, text):
-    """The page of quotas failed for a quota of NaN, which Kafka stores."""
+    """The page of quotas once failed for a quota of NaN, which Kafka stores."""
     assert number(value) == text

@@ -1,4 +1,4 @@
-"""Permitted changes by the console, and that other sites cannot send its forms."""
+"""Permitted changes by the console; other sites cannot submit its forms."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""The basis of audits in the demo and in chaos runs: every record of a topic is read back, at its place."""
+"""The basis of audits in the demo and in chaos runs: every record of a topic is read back from its offset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_every_partition_is_read_to_end(tmp_path, monkeypatch):
 
 
 async def test_a_member_that_is_late_gets_its_share(tmp_path, monkeypatch):
-    """With much to do on the machine one member had read everything before the other had joined."""
+    """On a busy machine one member may have read everything before the other has joined."""
     late = Late()
     monkeypatch.setattr(workload, "Consumer", late.consumer)
     settings = {
@@ -49,7 +49,7 @@ async def test_a_member_that_is_late_gets_its_share(tmp_path, monkeypatch):
 
 
 class Late:
-    """Makes consumers of which the first has its partitions, and has asked them often, before the others subscribe."""
+    """Creates consumers; the first has its partitions, and has polled them often, before the rest subscribe."""
 
     ASKED = 5
 

@@ -1,4 +1,4 @@
-"""What `generate systemd|compose|k8s` prints: tests/interop/test_deployment.py runs it."""
+"""The output of `generate systemd|compose|k8s`; tests/interop/test_deployment.py runs it."""
 
 import re
 from pathlib import PurePath

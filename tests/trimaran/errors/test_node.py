@@ -50,7 +50,7 @@ def test_explained_error_stays_unchanged():
 def test_listening_process_is_named():
     lower = os.open(os.devnull, os.O_RDONLY)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        # A reader of our descriptors takes its place, and is in its own list, closed.
+        # The directory that lists our descriptors is opened under the lowest number, and is listed although closed.
         os.close(lower)
         port = server.getsockname()[1]
         assert "process" in (listener_on(port) or "")
@@ -58,7 +58,7 @@ def test_listening_process_is_named():
         assert told is not None
         assert f"127.0.0.1:{port}" in told.what
         assert "process" in told.why
-    with socket.socket() as bound:  # no other process can get its port, and it does not listen
+    with socket.socket() as bound:  # no other process can bind its port, and it does not listen
         bound.bind(("127.0.0.1", 0))
         assert listener_on(bound.getsockname()[1]) is None
 

@@ -38,7 +38,7 @@ MANY_HEADERS = 200_000
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
-    """A directory by fixture's name, not to be written to."""
+    """Returns a directory by its fixture's name; it must not be written to."""
     folder = tmp_path_factory.mktemp("dump")
     return {name: fixtures.unpack(name, folder / name) for name in NAMES}
 
@@ -164,7 +164,7 @@ def test_decreasing_offsets_and_epochs_are_reported(tmp_path):
     append(log, epoch=6)
     data = bytearray(path.read_bytes())
     log.close(clean=False)
-    data[15] = 9  # the first batch's epoch: not in its CRC
+    data[15] = 9  # the first batch's epoch, which its CRC does not cover
     path.write_bytes(data)
     assert any("epoch 0 after 9" in problem.what for problem in verify(log.directory))
 
@@ -193,8 +193,8 @@ def test_log_is_printed_up_to_torn_end(tmp_path, capsys):
 
 
 def test_records_with_very_many_headers_take_little_memory(tmp_path, capsys):
-    """A batch of kilobytes expands to very many headers. The omission is reported, and the headers are verified all
-    the same.
+    """A batch of kilobytes expands to very many headers. Their omission is reported, and they are verified
+    nevertheless.
     """
     headers = [("", None)] * MANY_HEADERS
     records = [NewRecord(None, b"1", 7, headers), NewRecord(None, b"2", 7)]
@@ -329,7 +329,7 @@ def test_other_metadata_records_are_shown_whole(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["copy-0", "evidence"])
 def test_secrets_of_a_copied_metadata_log_are_hidden(tmp_path, capsys, name):
-    """A copy for a ticket has any name; its records show their type, but an unknown one may be of any log."""
+    """A copy for a ticket may have any name; its records show their type, but an unknown one may be of any log."""
     copy = metadata_log(tmp_path).rename(tmp_path / name)
     _, rows = lines_of(capsys, copy)
     assert [row["offset"] for row in rows if row["value"] == "(hidden)"] == [1, 3]

@@ -1,4 +1,4 @@
-"""The files for Prometheus and Grafana: `tests/interop/test_prometheus.py` has the real ones read them."""
+"""The files for Prometheus and Grafana; `tests/interop/test_prometheus.py` loads them into the real ones."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The HTTP server of metrics, over sockets: what scrapers, browsers and strangers send."""
+"""The HTTP server of metrics, over sockets: requests of scrapers, browsers and strangers."""
 
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -26,7 +26,7 @@ async def serving(respond=_respond):
 
 
 async def _ask(port, data):
-    """All that comes until the server closes, or falls silent behind a whole answer."""
+    """Returns all received bytes until the server closes, or falls silent after a complete response."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         await stream.send_all(data)
         await stream.send_eof()
@@ -66,7 +66,7 @@ async def test_unserved_request_is_refused_server_continues(request_bytes, statu
 
 
 async def _ask_rudely(port, data):
-    """The answer to a request that was not read completely."""
+    """Returns the response to a request that was not read completely."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_send, stream, data)
@@ -86,7 +86,7 @@ async def test_disconnect_midway_is_harmless():
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost:"])
 async def test_idle_connections_keep_no_probe_out(sent):
-    """A supervisor that is not answered restarts the node."""
+    """A supervisor whose probe gets no response restarts the node."""
     async with serving() as port, AsyncExitStack() as idle:
         for _ in range(http.CONNECTIONS_MAX):
             stream = await idle.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port))
@@ -102,11 +102,13 @@ async def test_stalled_connections_do_not_block_probes():
     async with serving(respond) as port, AsyncExitStack() as slow:
         for _ in range(http.CONNECTIONS_MAX):
             stream = trio.SocketStream(trio.socket.socket())
-            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # the kernels take less
+            stream.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVBUF, 4096
+            )  # the kernel's buffers hold less
             await stream.socket.connect(("127.0.0.1", port))
             await slow.enter_async_context(stream)
             await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert await stream.receive_some(1) == b"H"  # the answer is under way
+            assert await stream.receive_some(1) == b"H"  # the response is being sent
         for _ in range(3):
             assert b"200" in await _ask(port, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
 
@@ -119,7 +121,7 @@ async def test_connection_that_waits_longest_makes_room(monkeypatch):
         await trio.open_tcp_stream("127.0.0.1", port) as first,
         await trio.open_tcp_stream("127.0.0.1", port) as second,
     ):
-        for stream in (first, second, first):  # the first has asked last
+        for stream in (first, second, first):  # the first has sent the latest request
             await stream.send_all(request)
             assert b"200" in await stream.receive_some()
         assert b"200" in await _ask(port, request)

@@ -1,4 +1,4 @@
-"""The loop is seen as it was: how long its turns took, and how much of the time it waited."""
+"""Measurements of the loop are right: how long its turns took, and how much of the time it waited."""
 
 import pytest
 import trio

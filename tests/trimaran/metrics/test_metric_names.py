@@ -1,4 +1,4 @@
-"""All metrics are lines of tables, and docs/metric_names.md is written from them (`REWRITE_TRANSCRIPTS=1`)."""
+"""All metrics are rows of tables, from which docs/metric_names.md is written (`REWRITE_TRANSCRIPTS=1`)."""
 
 from pathlib import Path
 

@@ -40,7 +40,7 @@ async def get(server, path="/metrics", **headers):
 
 
 def samples(text):
-    """By name and labels."""
+    """Returns samples by name and labels."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -115,7 +115,9 @@ async def test_node_exposes_every_queried_metric(tmp_path):
 
 
 def _names_not_in_tables(names):
-    """Every metric is declared (docs/metric_names.md), but those of Prometheus' client and those that clients push."""
+    """Returns undeclared metrics (docs/metric_names.md), except those of Prometheus' client and those that clients
+    push.
+    """
     declared = {line.name for tables in SUBJECTS.values() for table in tables for line in table}
     ends = ("_total", "_count", "_sum", "_bucket")
     undeclared = {name for name in names if name not in declared}
@@ -124,7 +126,7 @@ def _names_not_in_tables(names):
 
 
 def _names_in_queries():
-    """Names in queries of alerts and of the dashboard, which must exist."""
+    """Returns the names in queries of alerts and of the dashboard, which must exist."""
     queries = [alert.expression for alert in ALERTS]
     queries += [query for panel in PANELS for query, _ in panel.queries]
     found = set(re.findall(r"\b(?:kafka|trimaran|process)_\w+", " ".join(queries)))

@@ -1,4 +1,4 @@
-"""The traffic of topics: which counter each metric shows."""
+"""The traffic of topics: the counter that each metric shows."""
 
 from trimaran.broker.partitions.traffic import Traffic
 from trimaran.metrics.topics import topic_metrics

@@ -1,4 +1,4 @@
-"""When a controller mirrors."""
+"""When a controller runs the mirror."""
 
 import pytest
 

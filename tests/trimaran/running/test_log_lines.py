@@ -14,7 +14,7 @@ from tests.quorum.config_of import config_of
 from trimaran.running.log_lines import MESSAGE_CHARACTERS_MAX, TRACEBACK_CHARACTERS_MAX, set_up
 
 FORGED = "2030-01-01 00:00:00,000 ERROR trimaran.broker.process.server: the disk is gone"
-# Whatever some reader takes for the end of a line, and what a terminal obeys.
+# Characters that some reader treats as the end of a line, and that a terminal obeys.
 BREAKS = [
     "\n",
     "\r",
@@ -33,13 +33,13 @@ BEGINNING = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ [\w.]+: ")
 
 @pytest.fixture
 def written(monkeypatch):
-    """Sets up the log of a node; what is written then, the function that it returns gives."""
+    """Sets up the log of a node, and returns a function that returns what was written since."""
     root, level, added = logging.getLogger(), logging.getLogger().level, []
 
     def begin(form):
         stderr = io.StringIO()
         monkeypatch.setattr("sys.stderr", stderr)
-        others, root.handlers = root.handlers, []  # the test runner's, which would be closed
+        others, root.handlers = root.handlers, []  # that of the test runner, which would be closed
         set_up(config_of(**{"trimaran.log.format": form, "trimaran.log.level": "INFO"}))
         added.extend(root.handlers)
         root.handlers += others

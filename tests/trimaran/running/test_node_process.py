@@ -1,4 +1,4 @@
-"""A node until it serves."""
+"""The process of a node until it serves."""
 
 import pytest
 import trio

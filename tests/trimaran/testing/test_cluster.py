@@ -1,4 +1,4 @@
-"""A cluster of processes, broken and mended by a test."""
+"""A cluster of processes that a test breaks and repairs."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from tests.cluster.processes import until
 from tests.librdkafka import Producer
 from trimaran.testing import KafkaCluster
 
-# Sessions take a second here, so on a loaded machine one may end and begin again.
+# Sessions last a second here, so on a loaded machine one may expire and begin again.
 SECONDS = 60.0
 
 
 def state_of(kafka, node):
-    """`active`, `fenced`, …, as `ps` shows it."""
+    """Returns `active`, `fenced`, …, as `ps` shows it."""
     return {each_node["id"]: each_node["state"] for each_node in kafka.nodes()}[node]
 
 
@@ -54,7 +54,7 @@ def test_isolated_broker_loses_partitions_and_returns():
         kafka.isolate(11)
         until(lambda: state_of(kafka, 11) == "fenced", "its session has ended", SECONDS)
         until(lambda: state_of(kafka, 12) == "active", "the other one serves", SECONDS)
-        # Clients still reach 11, which may call itself the leader for ever: this one only knows 12.
+        # Clients still reach 11, which may consider itself the leader forever: this one only knows 12.
         address = next(node["address"] for node in kafka.nodes() if node["id"] == 12)
         producer = Producer({"bootstrap.servers": address, "acks": "all"})
         producer.produce(topic, b"meanwhile")
@@ -74,7 +74,7 @@ def test_unlinked_brokers_leave_each_others_isr():
         assert producer.flush(60) == 0
         both = {11: "active", 12: "active"}
         until(lambda: {n: state_of(kafka, n) for n in both} == both, "no session ends", SECONDS)
-        kafka.restart(12)  # what is cut stays so
+        kafka.restart(12)  # cut connections stay cut
         producer.produce(topic, b"still alone")
         assert producer.flush(60) == 0
         with pytest.raises(RuntimeError, match="in two groups"):

@@ -1,4 +1,4 @@
-"""Kafka in this process, as tests of others use it: by their clients, without pytest too."""
+"""Kafka in this process, as tests of other projects use it: with their clients, and without pytest too."""
 
 import asyncio  # noqa: TID251 - aiokafka is made for it
 import threading

@@ -1,4 +1,4 @@
-"""The fixtures, in a pytest of their own, as in a project with an installed trimaran."""
+"""The fixtures in a pytest run of their own, as in a project with an installed trimaran."""
 
 pytest_plugins = ["pytester"]
 

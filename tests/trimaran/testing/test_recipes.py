@@ -1,6 +1,4 @@
-"""The recipes of docs/testing.md, as they stand there; those for a JVM and Spark are run by
-tests/interop/test_recipe.py.
-"""
+"""The recipes of docs/testing.md, verbatim; tests/interop/test_recipe.py runs those for a JVM and Spark."""
 
 import re
 import subprocess
@@ -14,7 +12,7 @@ JVM, SPARK = "5", "8"
 
 
 def recipes():
-    """Programs by the number in their heading."""
+    """Returns programs by the number in their heading."""
     found = re.findall(
         r"^### (\d)\. .*?```python\n(.*?)```", PAGE.read_text(), re.DOTALL | re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""The functions behind the command line, against a real ZooKeeper."""
+"""The functions behind the commands, against a real ZooKeeper."""
 
 import json
 from dataclasses import replace
@@ -31,14 +31,14 @@ from trimaran.zkcompat.znodes.mirror_report import MirrorReport
 
 @pytest.fixture
 def mirrored(connect):
-    """A tree as a mirror left it; its ephemeral znodes are gone."""
+    """Returns a tree as a mirror left it; its ephemeral znodes are gone."""
     source = Source(build.broker(1), *topics(2))
 
     async def fill():
         async with running(connect, source) as mirror:
             await in_step(mirror, source)
             with trio.fail_after(PATIENCE):
-                while True:  # a mirror tells of itself once a second
+                while True:  # a mirror reports its state once a second
                     found = await trio.to_thread.run_sync(status, connect)
                     if found.mirror and found.mirror.state == "in step":
                         return found
@@ -85,7 +85,7 @@ async def test_status_distinguishes_silent_quorum_from_silent_mirror(connect):
 @pytest.mark.zookeeper
 @pytest.mark.slow
 async def test_mirror_in_step_has_reported_it(connect, monkeypatch):
-    """However seldom it looks whether there is something to tell."""
+    """This holds however seldom it checks whether there is something to report."""
     monkeypatch.setattr(reporting, "PAUSE_SECONDS", NEVER)
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror:
@@ -125,7 +125,7 @@ REPORT = MirrorReport("host", 1, "in step", 0, 9, 9, 0, 0, 1, 0, 0, [], "")
 
 @pytest.fixture
 def outsider(connect):
-    """A user of a ZooKeeper shell, in an existing chroot."""
+    """A user with a ZooKeeper shell, in an existing chroot."""
     server, _, chroot = connect.partition("/")
     client = KazooClient(server)
     client.start()
@@ -165,7 +165,7 @@ def test_a_report_that_no_mirror_made_is_none(connect, outsider):
 
 @pytest.mark.zookeeper
 def test_the_mirror_with_the_claim_leads(connect, outsider):
-    """Another that was frozen may say so, too, and later."""
+    """Another mirror that was frozen may report that it leads, even later."""
     told = replace(REPORT, told_ms=now_ms())
     outsider.create(MirrorReport.path(outsider.client_id[0]), told.encode(), ephemeral=True)
     outsider.create(ControllerZnode.PATH, ControllerZnode(1, 0, 1).encode(), ephemeral=True)
@@ -206,7 +206,7 @@ def test_large_tree_shows_its_upper_part(connect, outsider):
 
 @pytest.fixture
 def nobody():
-    """An address without a listener."""
+    """Returns an address without a listener."""
     with reserve() as held:
         yield HOST, port_of(held)
 

@@ -1,4 +1,4 @@
-"""Refused znodes are held back with all that depends on them, and are retried as often as is cheap."""
+"""Refused znodes are held back with all that depend on them, and are retried as often as is cheap."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_refusals_are_retried_as_often_as_cheap():
 
 
 def test_all_that_is_refused_is_tried_again_together():
-    """Else thousands, each at its own time, would be thousands of cheap tries a second."""
+    """Otherwise thousands of them, each at its own time, would be thousands of retries a second."""
     now = 0.0
     quarantine = Quarantine(lambda: now)
     for number in range(100):
@@ -88,7 +88,7 @@ def test_notes_tell_of_nothing_that_is_left_out():
 
 SET, CREATE, DELETE = OperationKind.SET, OperationKind.CREATE, OperationKind.DELETE
 NOTE = {"sequential": True}
-# The refused operation and the reason; its entry; operations that it holds back, and others.
+# The refused operation and the reason; its entry; operations that it holds back, and operations that it does not.
 REFUSED = [
     (
         operation(SET, "/a/b"),
@@ -220,7 +220,7 @@ def test_retried_path_without_new_refusal_is_settled():
     for path in ("/a", "/b", "/c"):
         quarantine.add(path, "set", "NoAuth")
     quarantine.settled(["/a"])
-    assert len(quarantine) == 3  # nothing was tried yet
+    assert len(quarantine) == 3  # nothing was retried yet
     now = 1.0
     quarantine.take_due()
     quarantine.add("/b", "set", "NoAuth")

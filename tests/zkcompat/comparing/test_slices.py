@@ -1,4 +1,4 @@
-"""Which entities are read together: a twin that fills portions one by one, and what is read of each."""
+"""Which entities are read together, compared with a twin that fills portions one by one, and what is read of each."""
 
 import random
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 
 class Sized:
-    """A section whose entities are numbers, each of that size."""
+    """A section with numbers as entities, each of that size."""
 
     directories = ("/d", "/e")
 
@@ -44,7 +44,7 @@ class Sized:
 
 
 def twin(sizes):
-    """Up to 1,000 znodes and 200 entities in a portion; a larger one stands alone."""
+    """Fills a portion with up to 1,000 znodes and 200 entities; a larger entity gets a portion of its own."""
     portions = [[]]
     for name, size in sizes.items():
         held = sum(sizes[portion] for portion in portions[-1])

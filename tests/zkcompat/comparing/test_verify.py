@@ -61,7 +61,7 @@ async def test_differences_are_told_apart(connect):
 
 
 def test_a_difference_tells_no_secret():
-    """Its text goes to terminals and logs, and a report is JSON."""
+    """The text is written to terminals and logs, and a report is JSON."""
     image = build.image_of(
         build.scram("alice"), build.quota("consumer_byte_rate", 8.0, user="alice")
     )
@@ -85,7 +85,7 @@ def test_a_difference_tells_no_secret():
     assert text not in str(told(path, None))
     stranger = told("/config/users/bob", other)
     assert (stranger.kind, text in str(stranger)) == ("extra", False)
-    # The last is a topic's name, unknown of brokers.
+    # The last one is a key of topics, which brokers do not know.
     names = ("ssl.keystore.password", "my.plugin", "retention.ms")
     secrets = dict.fromkeys(names, "encoded")
     data = EntityConfig({"log.cleaner.threads": "2", **secrets}).encode()
@@ -107,7 +107,7 @@ async def test_a_tree_that_is_written_meanwhile(connect):
 
 
 async def _keep_changing(source, mirror):
-    """A topic that comes and goes, with pauses as long as a reading takes; and idle batches all the time."""
+    """Creates and deletes a topic, with pauses as long as a reading takes; and appends idle batches all the time."""
     topic_id = b"\x77" * 16
     while True:
         source.say(build.topic("moving", topic_id), build.partition(topic_id, 0, [1]))
@@ -130,7 +130,7 @@ async def test_a_mirror_that_is_behind_shows_as_lag(connect):
     assert (report.offset, report.lag_records) == (offset, 2)
     committed_ms = source.image.provenance.timestamp_ms
     assert now_ms() - 60_000 < committed_ms + report.lag_ms <= now_ms()
-    # The mirror's session is gone, and its brokers and its claim with it.
+    # The mirror's session has ended, and its brokers and its claim with it.
     assert report.differences == (
         ReportedDifference(
             "missing",

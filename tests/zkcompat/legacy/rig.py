@@ -1,4 +1,4 @@
-"""A real cluster in this process with a real mirror that obeys, and hands in its real ZooKeeper."""
+"""A real cluster in this process with a real mirror that obeys requests, and a client of its real ZooKeeper."""
 
 from contextlib import asynccontextmanager
 
@@ -17,7 +17,7 @@ from trimaran.zkcompat.zookeeper.kazoo_client import Security
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
-# The kinds that need neither secrets nor our controller.
+# The kinds that need neither secrets nor our own controller.
 ALL = frozenset(RequestKind) - {RequestKind.SCRAM}
 POLL_SECONDS = 0.01
 # As the tools of each version write them.
@@ -40,12 +40,12 @@ class Admin:
         return self.image.topics.by_name
 
     async def until(self, wanted):
-        """Returns when the quorum has it."""
+        """Returns when the quorum has committed it."""
         with trio.fail_after(PATIENCE):
             await self.feed.wait_for(lambda feed: wanted(feed.image))
 
     async def until_tree(self, wanted):
-        """`wanted` is a function that asks the tree."""
+        """Returns when `wanted`, a function that reads the tree, holds."""
         with trio.fail_after(PATIENCE):
             while not await wanted():  # noqa: ASYNC110 - no event tells what others see
                 await trio.sleep(POLL_SECONDS)
@@ -57,7 +57,7 @@ class Admin:
         await self.until_tree(is_gone)
 
     async def write(self, path, data):
-        """Makes or writes a znode, as tools do: `setOrCreate`."""
+        """Creates or writes a znode with `setOrCreate`, as tools do."""
         client, answer = self.hands._client, self.hands._answer
         with trio.fail_after(PATIENCE):
             while True:
@@ -82,7 +82,7 @@ class Admin:
         await self.in_step()
 
     async def in_step(self):
-        """The mirror shows the quorum's current metadata."""
+        """Returns when the mirror shows the quorum's current metadata."""
         offset = self.image.provenance.offset
         with trio.fail_after(PATIENCE):
             await self.mirror.wait_status(
@@ -92,7 +92,7 @@ class Admin:
 
 @asynccontextmanager
 async def mirroring(running, connect, kinds=ALL, verify_seconds=600.0, companion=None, auth=()):
-    """One mirror in front of the cluster; `companion` makes another one of its feed. With `auth` it shows secrets."""
+    """Runs one mirror of the cluster; `companion` creates a companion from its feed. With `auth` it shows secrets."""
     bootstrap = [("127.0.0.1", port) for port in running.voters.values()]
     async with (
         open_observer(CLUSTER_ID, bootstrap) as feed,
@@ -113,7 +113,7 @@ async def mirroring(running, connect, kinds=ALL, verify_seconds=600.0, companion
 
 @asynccontextmanager
 async def obeying(path, connect, kinds=ALL, *, brokers=1, verify_seconds=600.0, **settings):
-    """The cluster, its mirror, and hands."""
+    """Returns the cluster, its mirror, and a tool's session."""
     async with (
         cluster(path, brokers=brokers, **settings) as running,
         mirroring(running, connect, kinds, verify_seconds) as (feed, mirror),

@@ -1,4 +1,4 @@
-"""Mirrors that come and go in front of a real cluster, and one that is killed at a request."""
+"""Mirrors of a real cluster that start and end, and one that is killed at a request."""
 
 from contextlib import asynccontextmanager
 
@@ -26,11 +26,11 @@ NOTE = "/config/changes/config_change_"
 
 
 class Killed(Exception):
-    """The mirror's process ends here."""
+    """Ends the mirror's process."""
 
 
 class Killing:
-    """A way to the controller that ends the mirror at a request, before it is sent or after it was answered."""
+    """A channel to the controller that ends the mirror at a request, before it is sent or after it was answered."""
 
     def __init__(self, controller, name, *, after):
         self.controller = controller
@@ -49,9 +49,8 @@ class Killing:
 
 @asynccontextmanager
 async def killed_at(running, connect, request_name, *, after, inner=None, **settings):
-    """A mirror while the body runs, which may end earlier: it is killed at this request, or the test fails.
-
-    `inner` makes the way to the controller of a feed.
+    """Runs a mirror during the body: it is killed at this request, or the test fails. `inner` creates the channel to a
+    feed's controller.
     """
     killing = None
 
@@ -106,13 +105,13 @@ def altering(topic, **configs):
 
 
 async def first_mirror(running, connect):
-    """A mirror that has written everything and has ended."""
+    """Runs a mirror until it has written everything."""
     async with mirroring(running, connect) as (feed, mirror):
         await in_step(feed, mirror)
 
 
 async def in_step(feed, mirror):
-    """It shows its quorum's current metadata."""
+    """Returns when it shows its quorum's current metadata."""
     with trio.fail_after(PATIENCE):
         await mirror.wait_status(lambda s: s.state == "in step")
         offset = feed.image.provenance.offset

@@ -81,7 +81,7 @@ async def test_inexpressible_request_is_refused_and_stops_nothing(tmp_path, conn
 
 
 async def test_repeated_tool_request_is_obeyed_again(tmp_path, connect):
-    """It sees its request go before the mirror has settled it."""
+    """The tool sees its request removed before the mirror has settled it."""
     path = "/admin/preferred_replica_election"
     async with cluster(tmp_path) as running, connected(connect) as hands:
         tool = Admin(running, None, None, hands, connect)
@@ -199,7 +199,7 @@ async def test_reassignments_and_elections(tmp_path, connect):
 
 
 async def test_a_reassignment_is_shown_while_it_runs(tmp_path, connect):
-    """The new replica's broker is not there yet, so the move cannot end."""
+    """The new replica's broker has not started yet, so the move cannot end."""
     async with obeying(tmp_path, connect, brokers=2) as admin:
         await admin.create("t", b'{"version":1,"partitions":{"0":[11],"1":[11]}}')
         await admin.cluster.stop(12)
@@ -223,7 +223,7 @@ async def test_a_reassignment_is_shown_while_it_runs(tmp_path, connect):
 
 
 class Losing:
-    """The way to the active controller, which loses the first request of a class before that arrives."""
+    """A channel to the active controller that loses the first request of a class before it arrives."""
 
     def __init__(self, way, lost):
         self.way, self.lost = way, lost
@@ -288,7 +288,7 @@ async def test_many_disobeyed_requests_log_few_lines(tmp_path, connect, caplog):
 
 
 async def test_locked_znode_stops_nothing(tmp_path, connect, caplog):
-    """Requests that the mirror may not read."""
+    """The mirror may not read these requests."""
     auth = {"auth": [("digest", "owner:secret")], "secured": True}
     async with obeying(tmp_path, connect) as admin, connected(connect, **auth) as owner:
         for path in ("/admin/delete_topics/a", "/admin/preferred_replica_election"):
@@ -331,7 +331,7 @@ async def test_only_the_kinds_that_are_allowed(tmp_path, connect, caplog):
 
 
 async def test_comparison_leaves_open_requests_alone(tmp_path, connect):
-    """The mirror compares continually, and the quorum is away for a while."""
+    """The mirror compares continuously, and the quorum is unavailable for a while."""
     async with obeying(tmp_path, connect, verify_seconds=0.1) as admin:
         await admin.create("before")
         await admin.cluster.stop(1)

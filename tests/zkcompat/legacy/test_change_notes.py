@@ -38,11 +38,11 @@ def test_a_tool_writes_first_and_tells_then():
         return written_by_tools({T: note_zxid}, entities, dict(gone)) == [T]
 
     assert left(11, 10)
-    assert not left(10, 10)  # one transaction: a mirror's
-    assert not left(10, 12)  # written since, and not told of yet
+    assert not left(10, 10)  # one transaction: by a mirror
+    assert not left(10, 12)  # written since, and not announced yet
     assert left(11, gone={T.path: 10})
     assert not left(11, gone={T.path: 11})
-    assert not left(11)  # nothing stood there
+    assert not left(11)  # no znode existed there
 
 
 def test_watched_paths_and_their_meaning():

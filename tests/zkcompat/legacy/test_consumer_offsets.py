@@ -26,7 +26,7 @@ async def opened(connect, session_ms=SESSION_MS, **settings):
 
 
 async def test_znodes_are_those_of_old_consumers(connect):
-    """Also where nothing is there yet, not even the chroot."""
+    """They are created if necessary, even the chroot."""
     async with opened(connect) as offsets, connected(connect) as eyes:
         await offsets.commit("g", {T0: 5, T1: 0, TopicPartition("u", 0): 7})
         found = await eyes.read_tree(["/consumers"], [])
@@ -142,7 +142,7 @@ def test_offsets_as_text(data, offset):
 
 
 async def test_unreadable_offset_is_refused_not_missing(connect):
-    """A consumer without an offset starts over, at the end or the beginning."""
+    """A consumer without an offset starts again at the end or the beginning."""
     auth = {"security": Security(auth=(("digest", "owner:secret"),)), "secured": True}
     async with opened(connect) as offsets, connected(connect, **auth) as owner:
         await offsets.commit("g", {T0: 5, T1: 6})

@@ -1,4 +1,4 @@
-"""Credentials that tools write to ZooKeeper: the requests, and a real controller that stores them."""
+"""Credentials that tools write to ZooKeeper: the resulting requests, and a real controller that stores them."""
 
 from collections import deque
 from contextlib import asynccontextmanager
@@ -60,13 +60,13 @@ def record(password, mechanism=1, iterations=4096):
 
 
 def texts(**passwords):
-    """By mechanism, credentials of these passwords."""
+    """Returns credentials of these passwords, by mechanism."""
     mechanisms = {"sha256": 1, "sha512": 2}
     return {mechanisms[n]: scram_text(record(w, mechanisms[n])) for n, w in passwords.items()}
 
 
 def znode(**passwords):
-    """A user's znode with credentials of these passwords."""
+    """Returns a user's znode with credentials of these passwords."""
     found = {SCRAM_KEYS[mechanism]: text for mechanism, text in texts(**passwords).items()}
     return EntityConfig({**found, "consumer_byte_rate": "8"}).encode()
 
@@ -126,7 +126,7 @@ KINDS = ALL | {RequestKind.SCRAM}
 
 
 def own(running):
-    """The way to the controller of a mirror inside the only one."""
+    """Returns the channel to the controller of a mirror inside of the only controller."""
     inside = running.controllers[1]
 
     def way(feed):
@@ -145,7 +145,7 @@ def own(running):
 
 @asynccontextmanager
 async def storing(running, connect, forgets=False):
-    """A mirror as inside the one controller. `forgets`: it keeps the newest image only."""
+    """Runs a mirror as inside of the only controller. If it `forgets`, it keeps only the newest image."""
 
     def companion(feed):
         if forgets:
@@ -244,7 +244,7 @@ async def test_users_log_in_with_what_a_tool_wrote(tmp_path, connect):
     ["UserScramCredentialRecord", "AlterUserScramCredentialsRequest", "AlterClientQuotasRequest"],
 )
 async def test_a_mirror_is_killed_in_the_middle(tmp_path, connect, request_name, after, caplog):
-    """One command sets a credential, takes one away and changes a quota: three requests."""
+    """One command sets a credential, removes one and changes a quota: three requests."""
     async with cluster(tmp_path) as running, connected(connect, auth=AUTH) as hands:
         tool = Admin(running, None, None, hands, connect)
         async with storing(running, connect) as admin:
@@ -271,7 +271,7 @@ REVOKED = AlterUserScramCredentialsRequest(
 
 @pytest.mark.parametrize("forgets", [False, True])
 async def test_credential_revoked_without_mirror_stays_revoked(tmp_path, connect, caplog, forgets):
-    """A tool writes again what it had read, beside a credential and a quota that are new."""
+    """A tool writes back what it had read, next to a new credential and a new quota."""
     async with cluster(tmp_path) as running:
         async with storing(running, connect) as admin:
             await told(admin, znode(sha256="revoked"))

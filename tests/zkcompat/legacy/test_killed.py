@@ -1,4 +1,4 @@
-"""Entities that tools write while a mirror leads which is killed in the middle: the next one does the rest, once."""
+"""Entities that tools write while the leading mirror is killed halfway: the next one does the rest, once."""
 
 import json
 from collections import deque
@@ -87,7 +87,7 @@ def allowed(image):
         ("CreateAclsRequest", write_acls, [acls("alice", "bob")], allowed, {"alice", "bob"}),
         ("DeleteAclsRequest", write_acls, [acls("alice", "bob"), acls("bob")], allowed, {"bob"}),
         ("DeleteAclsRequest", write_acls, [acls("alice"), None], allowed, set()),
-        # Something is added and something is removed: two requests.
+        # One part is added and one is removed: two requests.
         ("CreateAclsRequest", write_acls, [acls("alice"), acls("bob")], allowed, {"bob"}),
         ("DeleteAclsRequest", write_acls, [acls("alice"), acls("bob")], allowed, {"bob"}),
     ],
@@ -129,14 +129,14 @@ async def test_the_next_mirror_does_the_rest(
 
 
 def forgetful(feed):
-    """A companion of a mirror that keeps the newest image only, as after a long time."""
+    """Returns a companion of a mirror that keeps only the newest image, as after a long time."""
     feed.history = deque(maxlen=1)
     return LegacyAdmin(ControllerClient(feed.leader_address), ALL)
 
 
 @pytest.mark.parametrize("companion", [None, forgetful])
 async def test_write_without_change_is_not_obeyed_later(tmp_path, connect, companion):
-    """A tool writes what is there already; the quorum changes it while no mirror leads."""
+    """A tool writes the present value; the quorum changes it while no mirror leads."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await quorum_request(running, creating("there"))
         await quorum_request(running, altering("there", retention_ms="7"))
@@ -160,7 +160,7 @@ async def test_write_without_change_is_not_obeyed_later(tmp_path, connect, compa
 
 
 async def test_changes_of_quorum_meanwhile_stay(tmp_path, connect):
-    """While no mirror leads a tool changes one key, and the quorum another: tools write the whole znode."""
+    """While no mirror leads, a tool changes one key and the quorum another: tools write the whole znode."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await quorum_request(running, creating("there"))
         await quorum_request(running, altering("there", retention_ms="7", segment_bytes="2000000"))

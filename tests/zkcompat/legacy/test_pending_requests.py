@@ -34,7 +34,7 @@ async def test_known_topic_is_spared_while_handled(autojump_clock):
 
 
 async def test_write_during_handling_is_handled_again(autojump_clock):
-    """As by a tool that sees the mirror take its request away, and makes the next one."""
+    """A tool may see the mirror remove its request, and write the next one."""
     pending = PendingToolRequests()
     path = "/admin/preferred_replica_election"
     pending.on_watch_event(path)

@@ -1,4 +1,4 @@
-"""Mirrors that come and go: each request is obeyed once, and nothing else is."""
+"""Mirrors that start and end: each request is obeyed once, and nothing else is."""
 
 import json
 
@@ -42,7 +42,7 @@ async def test_tool_writes_without_leading_mirror_are_found(tmp_path, connect):
 
 
 async def test_decisions_without_leading_mirror_are_not_undone(tmp_path, connect):
-    """The tree shows the cluster of then: no tool asks for that."""
+    """The tree shows an earlier state of the cluster, which no tool requests."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await quorum_request(running, creating("altered", "deleted", "again"))
         await quorum_request(running, altering("altered", retention_ms="7"))
@@ -153,7 +153,7 @@ async def test_recreated_topic_survives_old_deletion_request(tmp_path, connect):
 
 
 async def test_tree_of_zookeeper_mode_contains_only_requests(tmp_path, connect):
-    """No mirror has written it: what stands there is no wish of a tool."""
+    """No mirror has written it: its content is not a tool's request."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         tool = Admin(running, None, None, hands, connect)
         for path in ("/", "/brokers", "/brokers/topics", "/config", "/config/topics",

@@ -1,4 +1,4 @@
-"""A tool's change, applied to the entity as the quorum has changed it."""
+"""A tool's change, applied to an entity that the quorum has changed."""
 
 import json
 

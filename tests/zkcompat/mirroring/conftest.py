@@ -1,4 +1,4 @@
-"""A ZooKeeper in memory needs no thread of its own to be closed."""
+"""A ZooKeeper in memory can be closed without a thread."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from trimaran.zkcompat.zookeeper import session
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Sessions are closed at once, and not in another thread, for which a clock that jumps would not wait."""
+    """Closes sessions at once, not in another thread, because a clock that jumps would not wait for it."""
 
     async def run_at_once(call, *arguments):
         return call(*arguments)

@@ -1,4 +1,4 @@
-"""How the mirror answers requests to compare everything, and what its report says: step by step, by the clock."""
+"""How the mirror answers requests to compare everything, and what it reports, step by step on a virtual clock."""
 
 import os
 import socket
@@ -24,7 +24,9 @@ from trimaran.zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcom
 
 
 class Requests:
-    """A tenure and a verifier: notes what is done, and when. `asked` by the second: the request's zxid, 0 is none."""
+    """A tenure and a verifier that note what is done, and when. `asked` has the request's zxid by second, 0 for
+    none.
+    """
 
     def __init__(self, asked, *, stays=False, unreadable=()):
         self.asked, self.stays, self.unreadable = asked, stays, unreadable
@@ -84,7 +86,7 @@ class Requests:
 
 
 async def test_request_is_deleted_after_full_comparison(autojump_clock):
-    """And the next one is looked for a second later at the earliest."""
+    """The next request is looked up at the earliest a second later."""
     told = await Requests([(2, 5), (2.6, 6)]).until(9)
     assert told == [
         (0, "read"),
@@ -122,7 +124,7 @@ async def test_unreadable_request_is_read_again(autojump_clock, caplog):
 
 
 class Keeper:
-    """Notes what is put, and when; does not take it in the seconds of `refuses`."""
+    """Notes what is put, and when; refuses it in the seconds of `refuses`."""
 
     session_id = 7
     is_connected = True
@@ -151,7 +153,7 @@ def reporting_of(keeper):
 
 
 async def reported(keeper, *changes, until=12):
-    """With (second, change) each."""
+    """Returns (second, change) of each report."""
     reporting = reporting_of(keeper)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reporting.run)

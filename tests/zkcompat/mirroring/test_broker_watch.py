@@ -1,4 +1,4 @@
-"""The brokers that are compared again, and the times at which their znodes are read: call by call."""
+"""The brokers that are compared again, and the times at which their znodes are read, call by call."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 
 class Keeper:
-    """Returns one set of children after the other, None is a refusal; a watch fires after the given seconds."""
+    """Returns one set of children after the other, or a refusal for None; a watch fires after the given seconds."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -35,7 +35,7 @@ class Keeper:
 
 
 async def watched(*answers):
-    """When the children were read, and what was compared again, when."""
+    """Returns when the children were read, and what was compared again, and when."""
     keeper = Keeper(*answers, ([], 99))
     rechecked = []
 
@@ -51,7 +51,7 @@ async def watched(*answers):
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert {path for _, path in keeper.asked} == {"/brokers/ids"}
-    return [at for at, _ in keeper.asked], sorted(rechecked)[:-2]  # of the last answer
+    return [at for at, _ in keeper.asked], sorted(rechecked)[:-2]  # of the last response
 
 
 async def test_brokers_that_come_or_go_are_compared_again(autojump_clock):

@@ -1,4 +1,6 @@
-"""`/controller` is the mirror's: made again when others delete or forge it, and looked at by a verification."""
+"""`/controller` belongs to the mirror: it is recreated when others delete or forge it, and checked by a
+verification.
+"""
 
 import json
 

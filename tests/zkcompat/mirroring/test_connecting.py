@@ -1,4 +1,4 @@
-"""The states that servers report while the mirror waits for a session: real sockets with our own responses."""
+"""The states of servers that the mirror finds while it waits for a session: real sockets with scripted responses."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -72,7 +72,7 @@ async def asked(*answers, tls_only=False):
         ([READS_ONLY], [], True),
         ([READS_ONLY, SERVES], [0x1F], False),
         ([AWAY, READS_ONLY, None], [], True),
-        ([b""], [1 << 64], False),  # serves, and does not know the word
+        ([b""], [1 << 64], False),  # it serves, and does not know the command
         ([b"srvr is not executed because it is not in the whitelist.\n"], [1 << 64], False),
         ([SERVES, SERVES.replace(b"1f", b"ff")], [0x1F, 0xFF], False),
         ([b"x" * (2 * WORD_BYTES_MAX)], [1 << 64], False),
@@ -90,7 +90,7 @@ async def test_tls_server_serves_if_it_accepts_connections():
 
 
 class Keeper:
-    """Is connected after the given seconds; calls are recorded with the time."""
+    """Is connected after the given seconds; records the calls with their times."""
 
     def __init__(self, last_zxid, connected_at):
         self.config = SimpleNamespace(

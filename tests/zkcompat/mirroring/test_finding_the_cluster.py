@@ -1,4 +1,4 @@
-"""Requests for the cluster id: one controller after the other, with a back-off, by a clock that jumps; and an observer
+"""Requests for the cluster id: one controller after the other, with a backoff, on a clock that jumps; and an observer
 of a quorum in this process.
 """
 
@@ -31,9 +31,7 @@ TWO = [("a", 1), ("b", 2)]
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Records the time and address of each request; each response is taken from `answers`, and exceptions are
-    raised.
-    """
+    """Records the time and address of each request; each response is taken from `answers`, and exceptions are raised."""
     found, answers = [], []
 
     async def ask(host, port, security):

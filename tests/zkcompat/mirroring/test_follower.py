@@ -1,4 +1,4 @@
-"""Changes go before comparisons of what is suspected."""
+"""Changes take precedence over comparisons of suspects."""
 
 import pytest
 

@@ -22,7 +22,7 @@ from trimaran.zkcompat.tree.operations import FoundZnode, OperationKind, TreeOpe
 
 
 class Entities(Section):
-    """A section of entities with two root directories and no single znode; a plan writes the name of each entity."""
+    """A section of entities with two root directories and no other znode; a plan writes the name of each entity."""
 
     label = "Entities"
     directories = ("/a", "/b")
@@ -43,7 +43,7 @@ class Entities(Section):
 
 
 class Keeper:
-    """Has nothing, and notes what is read."""
+    """Contains no znode, and notes what is read."""
 
     session_id = 7
 
@@ -100,7 +100,7 @@ def touching(*names):
         (("/a/x",), (), ["/a/y"]),
         (("/b/x",), (), ["/a/y"]),
         ((), ("/a/x",), ["/a/y"]),
-        ((), ("/b/x",), ["/a/x", "/a/y"]),  # only nothing can be made below it
+        ((), ("/b/x",), ["/a/x", "/a/y"]),  # only its children cannot be created
         (("/a/x",), ("/a/y",), []),
     ],
 )
@@ -116,14 +116,14 @@ def piece_of(*names):
     return Slice(Entities(), names, {})
 
 
-# of the entity x: what was refused, whether it is settled when the entity was written
+# for entity x: the refused operation, and whether it is settled when the entity was written
 SETTLED = [
     ("/a/x", "create", True),
     ("/b/x", "set", True),
     ("/a/x/below/it", "delete", True),
     ("/b/x/below", "read", True),
     ("/single-x", "set", True),
-    ("/single-x/below", "set", False),  # is another's
+    ("/single-x/below", "set", False),  # belongs to another client
     ("/single-y", "set", False),
     ("/a/xx", "create", False),
     ("/a", "create", False),
@@ -148,7 +148,7 @@ async def test_paths_without_retry_are_not_settled():
 
 
 async def test_suspects_are_being_compared_until_the_last_is(autojump_clock):
-    """A waiter for no suspects then wakes, and a suspect that comes meanwhile is left for the next time."""
+    """Then a waiter for no suspects wakes, and a suspect that appears meanwhile is left for the next comparison."""
     follower = follower_of()
     tenure, (section,) = follower.tenure, follower.tenure.sections
     tenure.suspect(section, "x")

@@ -1,4 +1,4 @@
-"""A mirror in front of a quorum of a later Kafka: it continues, and its log names what it left out."""
+"""A mirror of a later Kafka's quorum: it continues, and its log names what it omitted."""
 
 from dataclasses import replace
 

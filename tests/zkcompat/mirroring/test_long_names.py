@@ -1,4 +1,4 @@
-"""Znodes of others with names as long as ZooKeeper takes them, of which three make a packet too large."""
+"""Other clients' znodes with the longest names that ZooKeeper accepts; three of them exceed a packet."""
 
 import pytest
 from kazoo.security import CREATOR_ALL_ACL
@@ -23,7 +23,7 @@ async def test_long_names_stop_nothing(connect, locked, caplog):
             path = f"/brokers/topics/{number}-{'x' * LENGTH}"
             acl = CREATOR_ALL_ACL if locked else None
             await other._answer(other._client.create_async(path, b"", acl=acl), path)
-            if locked:  # what has children is not deleted
+            if locked:  # a znode with children is not deleted
                 await other._answer(other._client.create_async(f"{path}/p", b"", acl=acl), path)
         source.say(build.config(2, "topic-1", "retention.ms", "1"))
         async with running(connect, source) as mirror:

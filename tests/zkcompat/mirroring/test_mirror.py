@@ -97,7 +97,7 @@ async def test_the_controller_follows_the_quorums_leader(connect):
         controller = ControllerZnode.decode((await person.read(ControllerZnode.PATH)).data)
         assert (controller.broker_id, controller.kraft_controller_epoch) == (3, 2)
         assert (await person.read(ControllerEpochZnode.PATH)).data == b"2"
-        # The tree was known: no reading of all of it for a change of leader.
+        # The tree was known: it is not read again when the leader changes.
         assert mirror.status.comparisons == 1
         assert not Migration.decode((await person.read(Migration.PATH)).data).dirty
 
@@ -136,16 +136,16 @@ async def test_a_stale_writer_changes_nothing(connect):
     short = {"session_timeout_ms": SHORT_SESSION_MS}
     async with running(connect, old) as first:
         await in_step(first, old)
-        # The second knows more, and the first does not write: it is taken for frozen.
+        # The second knows more, and the first does not write: it counts as frozen.
         async with running(connect, new, **short) as second, connected(connect) as person:
             await in_step(second, new)
             old.say(build.remove_topic((1).to_bytes(16, "big")))
             await reached(first, lambda s: s.state == "standby")
             assert "Another client wrote the mirror's claim" in first.status.last_problem
             assert await differences(person, new) == ()
-            # Brokers belong to the newer claim's session, taken over without waiting for the older one to end.
+            # Brokers belong to the session of the newer claim, which does not wait for the older session to end.
             assert (await person.read("/brokers/ids/1")).owner == second.keeper.session_id
-        # The second is gone with its session: the first claims again, and its picture is shown.
+        # The second's session has ended: the first claims again, and its image is shown.
         await in_step(first, old)
         async with connected(connect) as person:
             assert await differences(person, old) == ()
@@ -160,7 +160,7 @@ async def test_silent_mirror_is_overtaken_before_session_end(connect):
         async with running(connect, live, **short) as standby:
             await reached(standby, lambda s: s.state == "standby")
             live.say(build.broker(2))
-            # The silent one receives nothing, as if it were cut off from the quorum; its session stays alive.
+            # The silent one receives no metadata, as if it were cut off from the quorum; its session stays alive.
             await in_step(standby, live)
             assert await differences(person, live) == ()
             assert (await person.read("/brokers/ids/1")).owner == standby.keeper.session_id
@@ -185,11 +185,11 @@ async def test_write_under_past_claim_is_refused_whole(connect):
 
 
 async def test_published_offset_never_goes_back(connect, monkeypatch):
-    """M1: (controller epoch, offset) over all accepted transactions of two mirrors that overtake each other."""
+    """M1: (controller epoch, offset) of all accepted transactions of two mirrors that overtake each other."""
     published = []
     epochs = {}
     transact = Keeper.transact
-    # ZooKeeper orders transactions; answers of two connections may come in another order.
+    # ZooKeeper orders transactions; responses on two connections may arrive in another order.
     one_at_a_time = trio.Lock()
 
     async def recording(keeper, steps, meanwhile=None):
@@ -209,7 +209,7 @@ async def test_published_offset_never_goes_back(connect, monkeypatch):
         await in_step(first, sources[0])
         async with running(connect, sources[1], **small) as second:
             for number in range(1, 5):
-                # One of the two learns of it at once and overtakes the other, which learns of it when it is fenced.
+                # One of the two learns of it immediately and overtakes the other, which learns of it when it is fenced.
                 ahead, behind = (second, first) if number % 2 else (first, second)
                 source = sources[number % 2]
                 await reached(ahead, lambda s: s.state == "standby")
@@ -245,7 +245,7 @@ async def test_manual_damage_is_repaired_at_next_verify(connect, caplog):
         )
         again = (
             mirror.status.verifications + 2
-        )  # one may have been reading while the damage was done
+        )  # a verification may have been reading when the damage was done
         await reached(mirror, lambda s: s.verifications >= again and s.state == "in step")
         assert mirror.status.repairs > repairs
         mended = [
@@ -257,7 +257,7 @@ async def test_manual_damage_is_repaired_at_next_verify(connect, caplog):
 
 
 async def test_deleted_or_forged_broker_is_repaired_at_once(connect):
-    """Without a verification."""
+    """No verification is needed."""
     source = Source(build.broker(1), build.broker(2))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -345,7 +345,7 @@ async def test_every_znode_has_kafkas_acl_from_its_creation(connect):
 async def test_verify_reports_excessive_rights_of_others(connect):
     auth = [("digest", "mirror:secret")]
     source = Source(build.broker(1), *topics(1), build.config(4, "1", "log.cleaner.threads", "2"))
-    async with running(connect, source) as mirror:  # made without ACLs
+    async with running(connect, source) as mirror:  # created without ACLs
         await in_step(mirror, source)
         async with connected(connect, auth=auth, secured=True) as person:
             found = {d.path: d for d in await differences(person, source)}
@@ -376,7 +376,9 @@ async def test_lost_session_is_replaced_and_tree_repaired(connect):
 
 
 async def test_own_session_is_not_waited_for(connect, caplog):
-    """A false answer has the client begin another session, while the servers have the first, and its `/controller`."""
+    """A false response makes the client begin another session, while the servers keep the first, and its
+    `/controller`.
+    """
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -393,7 +395,7 @@ async def test_own_session_is_not_waited_for(connect, caplog):
 
 
 async def _expire(client_id, connect):
-    """Ends the session as its server would: id and password suffice to close it."""
+    """Ends the session as its server would: its id and password suffice to close it."""
     from kazoo.client import KazooClient
     from kazoo.exceptions import KazooException
 
@@ -401,7 +403,7 @@ async def _expire(client_id, connect):
 
     def close():
         try:
-            with contextlib.suppress(KazooException):  # the mirror took the session back
+            with contextlib.suppress(KazooException):  # the mirror resumed the session
                 client.start(10)
         finally:
             client.stop()
@@ -437,7 +439,7 @@ async def test_zookeeper_that_lost_its_data_is_filled_anew(own_zookeeper, tmp_pa
     short = {"session_timeout_ms": SHORT_SESSION_MS}
     async with running(own_zookeeper.connect, source, **short) as mirror:
         await in_step(mirror, source)
-        for _ in range(50):  # a zxid well beyond what a new server will reach by itself
+        for _ in range(50):  # a zxid far beyond those of a new server
             source.say()
             await in_step(mirror, source)
         own_zookeeper.kill()

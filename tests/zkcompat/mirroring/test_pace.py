@@ -1,4 +1,4 @@
-"""A round over the tree costs a share of a CPU, ends within the interval, and is not begun more than once a second."""
+"""A round over the tree costs a share of a CPU, ends within the interval, and begins at most once a second."""
 
 import time
 
@@ -17,7 +17,7 @@ PART_CPU = cpu_seconds(ZNODES)
 
 
 async def round_of(pace, parts, znodes=ZNODES):
-    """How long it takes, the wait for the next one included."""
+    """Returns how long it takes, including the wait for the next one."""
     began = trio.current_time()
     for _ in range(parts):
         await pace.rest(znodes)
@@ -33,7 +33,7 @@ async def test_small_tree_is_verified_within_its_share(autojump_clock):
 
 
 async def test_other_work_of_process_does_not_slow_rounds(autojump_clock, monkeypatch):
-    """Nor a machine where everything takes longer: what an outsider did would stand all the while."""
+    """Nor does a machine on which everything takes longer: an outsider's changes would remain all the while."""
     spent = [0.0]
 
     def busy():
@@ -48,7 +48,7 @@ async def test_other_work_of_process_does_not_slow_rounds(autojump_clock, monkey
 
 
 async def test_slow_read_is_not_followed_by_longer_wait(autojump_clock):
-    """A crowded machine, or a ZooKeeper far away: a round lasts as long as ever."""
+    """On a crowded machine, or with a distant ZooKeeper, a round takes as long as before."""
     pace = VerificationPace(0.02, 60.0)
     await round_of(pace, 10)
     began = trio.current_time()

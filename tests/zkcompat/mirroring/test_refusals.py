@@ -1,4 +1,4 @@
-"""One znode that ZooKeeper does not let the mirror read or write is held back; everything else is mirrored."""
+"""A znode that the mirror may not read or write is held back; everything else is mirrored."""
 
 import json
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 POLL_SECONDS = 0.02
 OTHER = [("digest", "somebody:else")]
-# Rights of all other users; `other` may give them back.
+# Rights of other users; `OTHER` may restore them.
 MAY_READ = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 MAY_NOTHING = CREATOR_ALL_ACL
 
@@ -36,7 +36,7 @@ async def allow(keeper, path, acl):
 
 
 async def told(keeper):
-    """The entities that notes of changed configs name."""
+    """Returns the entities that notifications of changed configs name."""
     notes = await keeper.read_tree(["/config/changes"], [])
     return [json.loads(note.data)["entity_path"] for _, note in sorted(notes.items()) if note.data]
 
@@ -67,10 +67,10 @@ async def test_unwritable_znode_stops_nothing_else(connect, acl):
         assert [e.path for e in mirror.quarantine] == ["/config/topics/topic-1"]
         assert b'"2"' in (await other.read("/config/topics/topic-2")).data
         assert await other.read("/brokers/topics/new/partitions/0/state") is not None
-        # No note tells of a change that could not be written.
+        # No notification reports a change that could not be written.
         assert await told(other) == ["topics/topic-2"]
         assert [d.path for d in await differences(other, source)] == ["/config/topics/topic-1"]
-        # A znode that is permitted again is repaired without further action.
+        # A znode that becomes accessible again is repaired without further action.
         await allow(other, "/config/topics/topic-1", OPEN_ACL_UNSAFE)
         await cleared(mirror)
         assert await differences(other, source) == ()
@@ -111,7 +111,9 @@ async def test_undeletable_extra_znode_stops_nothing(connect):
         connected(connect, auth=OTHER) as other,
     ):
         await in_step(mirror, source)
-        at_once = other._client.transaction()  # or the mirror may delete it before it is locked
+        at_once = (
+            other._client.transaction()
+        )  # otherwise the mirror may delete it before it is locked
         at_once.create("/brokers/topics/locked", acl=MAY_READ)
         at_once.create("/brokers/topics/locked/child")
         at_once.create("/brokers/topics/free")
@@ -129,7 +131,7 @@ async def test_undeletable_extra_znode_stops_nothing(connect):
 
 
 async def test_chain_of_strange_znodes_delays_nothing(connect, monkeypatch):
-    """Each level is a round trip: thousands would hold all other changes back for a minute."""
+    """Each level is a round trip: thousands would delay all other changes for a minute."""
     source = Source(build.broker(1), *topics(1))
     asked = []
     read_level = Keeper._read_level
@@ -190,7 +192,7 @@ async def test_reports_that_may_not_be_written_are_said(connect, caplog):
 
 
 async def test_children_of_unlocked_parent_are_created_soon(connect):
-    """Without a verification."""
+    """No verification is needed."""
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror, connected(connect, auth=OTHER) as other:
         await in_step(mirror, source)
@@ -218,7 +220,7 @@ async def test_topic_too_large_for_zookeeper_is_omitted_whole(connect, monkeypat
         assert await person.children("/brokers/topics") == ["topic-2"]
         found = {d.path.split("/")[3] for d in await differences(person, source)}
         assert found == {"large"}
-        # Once it is small enough to be shown, it is.
+        # It is shown once it is small enough.
         monkeypatch.setattr("trimaran.zkcompat.mirroring.writer.BATCH_BYTES_MAX", 200_000)
         await cleared(mirror)
         assert await differences(person, source) == ()

@@ -1,4 +1,4 @@
-"""Asking a mirror for a comparison, by a clock that jumps: whether and when the answer comes."""
+"""Requests to a mirror for a comparison, on a clock that jumps: whether and when the response comes."""
 
 import pytest
 import trio
@@ -8,7 +8,7 @@ from trimaran.zkcompat.tree.operations import FoundZnode
 
 
 class Keeper:
-    """The request vanishes after the given seconds."""
+    """Its request vanishes after the given seconds."""
 
     def __init__(self, answered_at):
         self.answered_at = answered_at

@@ -1,4 +1,4 @@
-"""When a mirror that stands by takes over: by a virtual clock, over znodes that others write."""
+"""When a standby mirror takes over: on a virtual clock, over znodes that others write."""
 
 from types import SimpleNamespace
 
@@ -13,11 +13,11 @@ from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.controller import ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration
 
-TIMEOUT_MS = 18_000  # so that a third of it is six seconds
+TIMEOUT_MS = 18_000  # a third of it is six seconds
 
 
 class Keeper:
-    """`controller` is the session that holds the claim, None for none; `written` are offsets by second."""
+    """`controller` is the session that holds the claim, or None; `written` are offsets by second."""
 
     def __init__(self, controller, written=((0, 0),), ours=(), gone_at=float("inf")):
         self.controller, self.written, self.ours, self.gone_at = controller, written, ours, gone_at
@@ -49,7 +49,7 @@ class Keeper:
 
 
 async def waited(keeper, *, offset=5):
-    """How long it stands by; None: for the whole test."""
+    """Returns how long it is on standby; None: for the whole test."""
     feed = ImageFeed()
     _, feed.image = build.replay(EMPTY, *(build.broker(1),) * (offset + 1))
     assert feed.image.provenance.offset == offset
@@ -64,7 +64,7 @@ async def waited(keeper, *, offset=5):
 
 @pytest.mark.parametrize(("controller", "ours"), [(None, ()), (0, ()), (7, (7,))])
 async def test_a_claim_of_nobody_is_not_waited_for(autojump_clock, controller, ours):
-    """A claim of no session, or of one that was ours."""
+    """It belongs to no session, or to a former one of ours."""
     seconds, told = await waited(Keeper(controller, ours=ours))
     assert (seconds, told) == (0, [])
 
@@ -101,7 +101,7 @@ async def test_a_claim_that_goes_is_taken_at_once(autojump_clock):
 
 
 async def test_poll_of_claim_follows_patience(autojump_clock):
-    """A quarter of the patience, and no more seldom than every two seconds."""
+    """It polls every quarter of the patience, and at least every two seconds."""
     keeper = Keeper(7)
     seconds, _ = await waited(keeper)
     assert keeper.reads == pytest.approx(seconds / 1.5, abs=2)

@@ -1,4 +1,4 @@
-"""Old notes go, below all their roots; young ones stay."""
+"""Old notifications are deleted below all their roots; young ones stay."""
 
 import pytest
 import trio
@@ -24,7 +24,7 @@ async def test_old_notes_of_all_roots_are_swept(connect, monkeypatch):
     async with running(connect, source) as mirror:
         await in_step(mirror, source)
     async with connected(connect) as person:
-        for path in TOKEN_PARENTS:  # as brokers with tokens left them
+        for path in TOKEN_PARENTS:  # as brokers with tokens leave them
             await person.ensure(path, None)
         for root in NOTE_ROOTS:
             for _ in range(3):
@@ -47,7 +47,7 @@ async def test_young_notes_stay_and_too_many_go(connect, monkeypatch):
         assert len(await person.children("/config/changes")) == 30
         monkeypatch.setattr(sweeper, "NOTES_MAX", 10)
         monkeypatch.setattr(sweeper, "IN_TRANSACTION", 5)
-        mirror.keeper._on_state(mirror.keeper._client, "LOST")  # the next tenure sweeps at once
+        mirror.keeper._on_state(mirror.keeper._client, "LOST")  # the next tenure sweeps immediately
         mirror.keeper._on_state(mirror.keeper._client, "CONNECTED")
         with trio.fail_after(PATIENCE):
             while len(await person.children("/config/changes")) != 10:
@@ -57,7 +57,7 @@ async def test_young_notes_stay_and_too_many_go(connect, monkeypatch):
 
 
 async def test_locked_or_misnamed_note_keeps_no_other(connect, monkeypatch):
-    """Those that have no number are sorted first; a young one of them tells nothing of the rest."""
+    """Those without a number come first; a young one of them means nothing for the rest."""
     source = Source(build.broker(1), *topics(1))
     root = "/config/changes"
     async with running(connect, source) as mirror:

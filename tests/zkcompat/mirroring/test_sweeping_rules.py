@@ -1,4 +1,4 @@
-"""Notes that are deleted and notes that stay, by age and number: a tenure over a dictionary replaces ZooKeeper."""
+"""Notifications that are deleted or stay, by age and number: a tenure over a dictionary replaces ZooKeeper."""
 
 from types import SimpleNamespace
 
@@ -18,7 +18,9 @@ OLD, BORDER, YOUNG = NOW - LIFETIME_MS - 1, NOW - LIFETIME_MS, NOW
 
 
 class Tree:
-    """Notes by name; `locked` may not be deleted, `refused` not be read, `shut` holds a root that may not be."""
+    """Notifications by name; `locked` ones cannot be deleted, `refused` ones not read, and in roots of `shut`
+    neither.
+    """
 
     def __init__(self, notes, locked=(), busy=(), refused=(), shut=False):
         self.notes = dict(notes)

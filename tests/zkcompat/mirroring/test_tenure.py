@@ -121,7 +121,7 @@ async def test_image_waiter_wakes_when_tree_shows_it(tenure, autojump_clock):
 
 
 class Keeper:
-    """Has the znodes that it is given, refuses all transactions, and counts them by the second."""
+    """Contains the given znodes, refuses all transactions, and counts them by second."""
 
     session_id = 7
 

@@ -1,4 +1,4 @@
-"""The mirror step by step: each file of `testdata` is one (`transcript`)."""
+"""The mirror step by step; each file of `testdata` is a transcript (`transcript`)."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""The tests of the mirror once more, in front of a ZooKeeper in memory and by a clock that jumps: each step takes no
-time, so none is omitted.
+"""Repeats the mirror's tests with a ZooKeeper in memory and a clock that jumps: each step takes no time, so none is
+omitted.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from tests.zkcompat.mirroring import (
 from tests.zkcompat.zookeeper.in_memory import Ensemble
 from trimaran.zkcompat.zookeeper import session
 
-# They turn a real server on and off, or need a process of their own.
+# They stop and start a real server, or need a process of their own.
 NOT_THESE = ("own_zookeeper", "zookeeper", "tmp_path")
 # A test that polls leaves no moment in which the clock could jump; other clients need a server.
 NOT_WITH = (

@@ -1,4 +1,4 @@
-"""Which transactions the writer makes of operations, whole, and what it reads and hides before."""
+"""The transactions that the writer makes of operations, in full, and what it reads and hides before."""
 
 import pytest
 import trio
@@ -26,7 +26,7 @@ OFFSET, EPOCH, _ = IMAGE.provenance
 
 
 class Keeper:
-    """Has the znodes that it is given; `locked` ones may not be hidden."""
+    """Contains the given znodes; `locked` ones cannot be hidden."""
 
     def __init__(self, znodes=None, locked=()):
         self.znodes, self.locked = znodes or {}, locked
@@ -45,7 +45,7 @@ class Keeper:
 
 
 class Tenure:
-    """Notes each transaction; those with a path of `refused` are refused for the reason given."""
+    """Notes each transaction; those with a path of `refused` are refused for the given reason."""
 
     def __init__(self, keeper=None, refused=None):
         self.keeper, self.refused = keeper or Keeper(), refused or {}
@@ -139,7 +139,7 @@ async def test_other_refusals_hold_back_znode_and_dependents(caplog):
     kept = created("/notes/m", sequential=True, about="/a/0")
     assert await writer.write([created("/a/0"), created("/b/1"), tell, kept]) == 2
     assert paths_of(tenure)[-1] == ["/a/0", "/notes/m"]
-    # The right to make it is that of its parent, and all that is made there needs that as well.
+    # The right to create it is that of its parent, which everything created below needs as well.
     assert [(item.path, item.action) for item in writer.quarantine] == [("/b", "children")]
     assert len(caplog.records) == 1
     caplog.clear()
@@ -175,7 +175,7 @@ CONFIG = EntityConfig({"a": "1", "other": "2"}).encode()
 MERGED = EntityConfig({"a": "3", "other": "2"}).encode()
 OWN = EntityConfig({"a": "3"}).encode()
 LOCKED = FoundZnode(None, refusal="NoAuth")
-# keeps foreign keys, secret, existing znode; requests to the keeper, written operations
+# kept foreign keys, secret, existing znode; requests to the keeper, written operations
 RESOLVED = [
     (False, False, None, [], ("create", OWN, -1)),
     (False, True, None, [], ("create", OWN, -1)),
@@ -235,7 +235,7 @@ async def test_unhideable_znode_is_neither_written_nor_noted():
 
 
 async def test_batch_is_prepared_during_previous_write():
-    """And no more than that: operations are made as they are needed."""
+    """No more than one batch is prepared: operations are made as they are needed."""
     made = []
     tenure = Tenure()
 

@@ -123,7 +123,9 @@ class Machine:
         self.mirror: Mirror | None = None
         self.scope = trio.CancelScope()
         self.reads = 0
-        self.doubts: dict[int, bool] = {}  # of which request from now, and whether it is done
+        self.doubts: dict[
+            int, bool
+        ] = {}  # which request from now on, and whether it is carried out
         self.asked = 0
         self.answer: str | None = None
         self.companion = Companion(self._note)
@@ -229,7 +231,7 @@ class Machine:
     def _leader(self, node: str, epoch: str) -> None:
         self.source.feed.lead_by(QuorumLeader(int(node), int(epoch)))
 
-    # --- what others do
+    # --- other clients
 
     def _by_hand(self, command: str, path: str, data: str = "") -> None:
         client, full = self.hands, f"/c{path}".rstrip("/")
@@ -253,7 +255,7 @@ class Machine:
             self._note(f"the other client is refused: {type(error).__name__}")
 
     def _forge(self, data: str, mark: str = "") -> None:
-        """Another client's own /controller in place of the one that stands, at once; `session`: of its session."""
+        """Replaces `/controller` by another client's in one step; with `session`, by one of its session."""
         path, flags = "/c/controller", EPHEMERAL * bool(mark)
         requests = [Delete(path, -1), Create(path, data.encode(), OPEN, flags)]
         self.hands.ask(("forge",), lambda: self.hands.run_all(requests)).get()
@@ -265,7 +267,7 @@ class Machine:
         return self.mirror.keeper._client
 
     async def ask(self, host: str, port: int, word: bytes) -> bytes | None:
-        """In place of a question to one server."""
+        """Replaces a query to one server."""
         self._note(f"asks {host}:{port} {word.decode()}")
         return None if self.answer is None else self.answer.encode()
 
@@ -329,7 +331,7 @@ class Machine:
 
 
 def _said(request: object) -> str:
-    """The requests that write; reads are omitted."""
+    """Returns the requests that write; reads are omitted."""
     operations = getattr(request, "operations", None)
     if operations is not None:
         return "transaction\n" + "\n".join(
@@ -381,7 +383,7 @@ class _Log(logging.Handler):
 
 
 async def outputs_of(steps: list[Step], caplog, monkeypatch) -> dict[int, str]:
-    """By the line of each step; tasks run in the same order each time."""
+    """Returns outputs by the line of their step; tasks run in the same order each time."""
     monkeypatch.setattr(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
     scheduler._r.seed(0)
     found: dict[int, str] = {}

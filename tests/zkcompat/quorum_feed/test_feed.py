@@ -34,7 +34,7 @@ def test_snapshot_between_batches_is_planned_as_change():
     for number in range(60):
         if (
             number % 7 == 3
-        ):  # the log was truncated behind us: the quorum's state, some changes later, comes as a snapshot
+        ):  # the log was truncated behind us: the quorum's state, some changes later, arrives as a snapshot
             _, ahead = build.replay(feed.image, *next_records(feed.image, prng, 8))
             end = ahead.provenance.offset + 1
             loader.load_snapshot(LoadedSnapshot(end, 3, 0, list(image_to_records(ahead))))
@@ -59,7 +59,7 @@ def test_the_history_is_bounded_and_found_by_offset():
 
 
 def test_times_of_long_ago_are_kept_though_few():
-    """A lag of days is known in days, in bounded memory."""
+    """A lag of days is measured in days, in bounded memory."""
     times = CommitTimes()
     second, end = 500, 40 * SAMPLES_MAX
     for offset in range(end):
@@ -119,7 +119,7 @@ def test_lag_is_age_of_oldest_missing_batch(monkeypatch):
     assert [feed.lag_ms(end) for end in (-1, *ends)] == [8000, 7000, 4000, 0]
     monkeypatch.setattr(feeding, "now_ms", lambda: 10_500)
     assert feed.silent_seconds() == 1.5
-    monkeypatch.setattr(feeding, "now_ms", lambda: 500)  # the clock was put back
+    monkeypatch.setattr(feeding, "now_ms", lambda: 500)  # the clock was set back
     assert (feed.silent_seconds(), feed.lag_ms(-1)) == (0, 0)
 
 
@@ -185,7 +185,7 @@ def test_image_at_offset_ends_with_its_batch():
 
 
 def feed_of(*times_ms, kept=2):
-    """With a batch of each time, and a history of the last two; gives their offsets, too."""
+    """Returns a feed with a batch at each time, and a history of the last two, and its offsets."""
     feed = ImageFeed(history=deque(maxlen=kept))
     loader = MetadataLoader([feed])
     offsets = []
@@ -196,7 +196,7 @@ def feed_of(*times_ms, kept=2):
 
 
 def test_lag_beyond_history_uses_oldest_known_time(monkeypatch):
-    """Times are kept a second apart: the history may know better, or alone."""
+    """Times are kept a second apart: the history may be more precise, or the only source."""
     monkeypatch.setattr(feeding, "now_ms", lambda: 9000)
     for times_ms, lags in (
         ((1000, 1200, 1400), [8000, 7800, 7600, 0]),

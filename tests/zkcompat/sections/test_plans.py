@@ -1,4 +1,4 @@
-"""All operations for changes of every kind, whole: those of the plan, and those that recreate a tree."""
+"""All operations for changes of every kind, in full: those of the plan, and those that recreate a tree."""
 
 import random
 from pathlib import Path
@@ -29,7 +29,7 @@ def said(operation):
 
 
 def test_operations_are_as_written():
-    """`change SEED COUNT` are random records upon the image before, `damage SEED` is a tree in which some is amiss."""
+    """`change SEED COUNT` are random records on top of the image, `damage SEED` is a tree with some faults."""
     image = EMPTY
     expected = []
 

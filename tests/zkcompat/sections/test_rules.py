@@ -1,4 +1,4 @@
-"""The rules of each section, called directly: one row for each rule."""
+"""The rules of each section, called directly, one row per rule."""
 
 import random
 from dataclasses import replace
@@ -90,7 +90,7 @@ def acls(*operations):
 QUOTA, SCRAM = {"producer_byte_rate": "1"}, {"SCRAM-SHA-256": "x"}
 THREADS, PASSWORD = {"log.cleaner.threads": "1"}, {"ssl.key.password": "x"}
 TOPIC, STATE = "/config/topics/t", "/brokers/topics/t/partitions/0/state"
-# path, content by the image, content of the znode, whether nothing needs writing
+# path, content by the image, content of the znode, whether nothing needs to be written
 COMPARED = [
     (STATE, state(), state(), True),
     (STATE, state(), state(controller_epoch=0), True),
@@ -130,7 +130,7 @@ COMPARED = [
     ("/config/clients/c", None, b"", True),
     ("/config/clients/c", None, b"garbage", False),
     ("/config/clients/c", b"garbage", b"other garbage", False),
-    ("/config/users/u", config(**QUOTA), config(**QUOTA, **SCRAM), False),  # is mirrored here
+    ("/config/users/u", config(**QUOTA), config(**QUOTA, **SCRAM), False),  # mirrored here
     ("/config/users/u", config(**QUOTA), config(**QUOTA, other="x"), True),
     ("/config/brokers/1", config(**THREADS), config(**THREADS, **PASSWORD), True),
     ("/config/brokers/1", config(**THREADS), config(**{"log.cleaner.threads": "2"}), False),
@@ -168,7 +168,7 @@ OWNERS = [
     ("IpConfigs", "connection_creation_rate", False, False),
     ("IpConfigs", "other", True, True),
     ("BrokerConfigs", "ssl.keystore.password", True, True),
-    ("BrokerConfigs", "retention.ms", True, True),  # a topic's name, unknown of brokers
+    ("BrokerConfigs", "retention.ms", True, True),  # a key of topics, which brokers do not know
     ("BrokerConfigs", "log.cleaner.threads", False, False),
 ]
 
@@ -251,7 +251,7 @@ SHOWN_ACLS = [
 
 
 def test_acls_without_possible_znode_are_omitted():
-    """Those with a filter's values, which no broker stores, and those of a later Kafka."""
+    """They have a filter's values, which no broker stores, or come from a later Kafka."""
 
     def is_so(row):
         members, is_shown = row
@@ -272,7 +272,9 @@ def test_producer_id_block_is_written_from_first_one(next_id, is_written):
 
 
 def records_of_everything(prng):
-    """Records of different entities, which may come in any order, except that topics come before their partitions."""
+    """Returns records of different entities, which may come in any order, except that topics precede their
+    partitions.
+    """
     topics = []
     for name, topic_id in (("b", T1), ("a", T2)):
         partitions = [build.partition(topic_id, index, [1, 2]) for index in (0, 1, 2, 10)]
@@ -297,7 +299,7 @@ def records_of_everything(prng):
 
 @given(st.integers(0, 1 << 32))
 def test_order_of_writes_ignores_order_of_records(seed):
-    """Two controllers whose images came about otherwise, by a snapshot or by the log, write the same."""
+    """Two controllers that reached their images differently, by a snapshot or by the log, write the same."""
     images = [build.image_of(*records_of_everything(random.Random(n))) for n in (0, seed)]
     trees = [list(render(image, CLUSTER_ID, SECTIONS).items()) for image in images]
     assert trees[0] == trees[1]
@@ -324,7 +326,7 @@ ORDERED = [
 
 
 def test_names_of_each_section_are_in_order():
-    """Brokers by their numbers, all others as texts."""
+    """Brokers are ordered by number, all other names as strings."""
 
     def is_so(row):
         label, records, expected = row
@@ -408,7 +410,7 @@ def test_partitions_are_written_in_numeric_order(seed):
 
 @given(st.integers(0, 1 << 32))
 def test_delta_and_both_images_name_same_changes(seed):
-    """The twin renders every entity of either image."""
+    """The twin renders every entity of both images."""
     prng, before = random.Random(seed), EMPTY
     for _ in range(6):
         records = next_records(before, prng, prng.randint(0, 5))

@@ -1,4 +1,4 @@
-"""Secrets in a real ZooKeeper: for their creator's eyes only from the moment they are there."""
+"""Secrets in a real ZooKeeper: only their creator can read them, from their creation on."""
 
 import pytest
 import trio
@@ -37,7 +37,7 @@ async def test_secrets_are_creator_only_in_open_tree(connect):
             with pytest.raises(PathRefusedError, match="NoAuth"):
                 await stranger.read(path)
         assert await stranger.read("/config/users/bob") is not None
-        # A znode that was open becomes hidden before the secret is written.
+        # A znode that was open is hidden before the secret is written.
         source.say(build.scram("bob"))
         await in_step(mirror, source)
         assert b"SCRAM-SHA-256" in (await owner.read("/config/users/bob")).data
@@ -65,7 +65,7 @@ async def test_a_credential_of_others_survives_changes_of_quotas(connect):
 
 
 async def test_unhideable_znode_gets_no_secret_stops_nothing(connect):
-    """As where an administrator's tool made it, and a credential comes that is to be kept from others' eyes."""
+    """An administrator's tool created it, and then a secret credential is to be stored in it."""
     source = Source(build.scram("alice"), build.quota("consumer_byte_rate", 8.0, user="bob"))
     path = "/config/users/alice"
     async with connected(connect, auth=[("digest", "somebody:else")]) as other:
@@ -80,7 +80,7 @@ async def test_unhideable_znode_gets_no_secret_stops_nothing(connect):
             assert (await other.read(path)).data == b'{"version":1,"config":{}}'
             assert await other.read("/config/users/bob") is not None
             assert mirror.status.claims == 1
-            # As soon as the znode may be hidden it is, and then has the secret.
+            # As soon as the znode can be hidden, it is, and then gets the secret.
             acl = [*CREATOR_ALL_ACL, make_digest_acl("mirror", "secret", all=True)]
             await other._answer(other._client.set_acls_async(path, acl), path)
             with trio.fail_after(PATIENCE):

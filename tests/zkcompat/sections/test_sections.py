@@ -1,4 +1,4 @@
-"""Quotas, credentials, ACLs and tokens: paths, bytes and notes as Apache Kafka 3.9.1 wrote them."""
+"""Quotas, credentials, ACLs and tokens: paths, bytes and notifications as Apache Kafka 3.9.1 writes them."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_quotas_stand_where_kafka_put_them():
         f"create /config/ips/127.0.0.9 {config(connection_creation_rate=5)}",
         config_note("ips/127.0.0.9"),
     ]
-    # The last value goes: so do the znode and what only led to it.
+    # The last value is removed, and with it the znode and parents that only led to it.
     lines, _ = written(
         image,
         build.quota("connection_creation_rate", None, ip="127.0.0.9"),
@@ -79,7 +79,7 @@ def test_quotas_stand_where_kafka_put_them():
 
 
 def test_user_acl_parents_are_created_once_and_stay():
-    """kafka-acls of Kafka 1.1 ends when it sees them."""
+    """They are created only if needed: kafka-acls of Kafka 1.1 fails if they exist."""
     parents = ["create /kafka-acl/User", "create /kafka-acl-extended/prefixed/User"]
     lines, image = written(EMPTY, build.acl(1, "orders"))
     assert not set(parents) & set(render_paths(EMPTY) | render_paths(image))
@@ -97,7 +97,7 @@ def test_user_acl_parents_are_created_once_and_stay():
 
 
 def test_names_invalid_for_znodes_are_omitted():
-    """ZooKeeper would refuse them for ever, and ZooKeeper mode could not keep them."""
+    """ZooKeeper would refuse them forever, and ZooKeeper mode could not store them."""
     lines, image = written(
         EMPTY,
         build.quota("consumer_byte_rate", 7.0, user=".."),
@@ -155,7 +155,7 @@ def test_credentials_are_mirrored_only_if_enabled():
 
 
 def test_keys_of_others_stay():
-    """A credential that a tool wrote beside quotas, while credentials are not mirrored."""
+    """A tool wrote a credential next to quotas, while credentials are not mirrored."""
     both = config(consumer_byte_rate=1, **{"SCRAM-SHA-256": SCRAM_TEXT}).encode()
     found = {"/config/users/alice": FoundZnode(both, version=7)}
 
@@ -243,6 +243,6 @@ def test_tokens_are_mirrored_only_if_enabled():
     assert render(image, CLUSTER_ID, WITH_SECRETS)["/delegation_token/tokens/tpKY"].secret
     lines, _ = written(image, build.no_token("tpKY"), secrets=True)
     assert lines == ["delete /delegation_token/tokens/tpKY", note]
-    # Credentials are not enabled: existing ones are left alone.
+    # Credentials are not enabled: existing ones are not changed.
     found = {"/delegation_token/tokens/old": FoundZnode(TOKEN.encode())}
     assert all("/old" not in o.path for o in reconcile(found, image, CLUSTER_ID, 1))

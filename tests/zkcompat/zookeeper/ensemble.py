@@ -1,4 +1,4 @@
-"""ZooKeeper servers that form one ensemble, to be killed and started by number."""
+"""An ensemble of ZooKeeper servers, which tests kill and start by number."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from trimaran.zkcompat.zookeeper.server_process import four_letter_word, start_z
 
 
 class Ensemble:
-    """`ports` has three for each server: clients', quorum's, election's. `reads_alone`: one without a majority still
-    answers those who only read.
+    """`ports` has three for each server: for clients, the quorum and elections. With `reads_alone` a server without a
+    majority still answers read-only clients.
     """
 
     def __init__(self, folder, ports, *, reads_alone=False):
@@ -25,7 +25,7 @@ class Ensemble:
         return ",".join(f"127.0.0.1:{ports[0]}" for ports in self._ports)
 
     def start(self, *numbers):
-        """All of them together: one alone waits for a majority."""
+        """Starts all of them together: a single one waits for a majority."""
         threads = [threading.Thread(target=self._start, args=(number,)) for number in numbers]
         for thread in threads:
             thread.start()
@@ -41,7 +41,7 @@ class Ensemble:
         return next(number for number, server in self.servers.items() if "leader" in _mode(server))
 
     def mode(self, number):
-        """In ZooKeeper's word; nothing while it does not serve."""
+        """Returns ZooKeeper's name of it, or nothing while it does not serve."""
         try:
             return _mode(self.servers[number]).removeprefix("Mode: ")
         except OSError:
@@ -66,7 +66,7 @@ class Ensemble:
 
 @contextmanager
 def ensemble_of_three(folder, *, reads_alone=False):
-    """Three that serve; those that run at the end are killed."""
+    """Runs three servers; those still running at the end are killed."""
     with ExitStack() as held:
         ports = [[port_of(held.enter_context(reserve())) for _ in range(3)] for _ in range(3)]
         found = Ensemble(folder, ports, reads_alone=reads_alone)

@@ -1,8 +1,8 @@
-"""A ZooKeeper in this process, behind kazoo's interface: for tests of what the mirror does in step after step, by a
-clock that they turn. `test_in_memory.py` compares it with a real one.
+"""A ZooKeeper in this process, behind kazoo's interface: for tests of the mirror step by step, on a clock that they
+advance. `test_in_memory.py` compares it with a real one.
 
 It has znodes with their stat, sessions with ephemerals, ACLs, transactions, watches and multi-reads, and loses
-connections as the test says. It has no delay, no quotas and no containers.
+connections when the test does so. It has no delay, no quotas and no containers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EPHEMERAL, SEQUENTIAL = 1, 2
 
 
 class Stat(NamedTuple):
-    """As kazoo has it."""
+    """The same fields as kazoo's."""
 
     czxid: int
     mzxid: int
@@ -64,7 +64,7 @@ class Znode:
     modified: tuple[int, int]
     children_zxid: int
     version: int = 0
-    # Children that ever were, by which the next sequential one is numbered.
+    # The number of children ever created, from which the next sequential one is numbered.
     made_below: int = 0
     children: frozenset[str] = frozenset()
 
@@ -102,9 +102,9 @@ class Ensemble:
         default_factory=lambda: defaultdict(list)
     )
     requests: list[Any] = field(default_factory=list)
-    # Called with a client and its request before it is run; what it raises is the answer.
+    # Called with a client and its request before it is run; an exception is the response.
     before: Callable[[Client, Any], object] = lambda *_: None
-    # Called after; what it raises is the answer although it was done.
+    # Called afterwards; an exception is the response although the request was carried out.
     after: Callable[[Client, Any], object] = lambda *_: None
 
     def __post_init__(self) -> None:
@@ -117,13 +117,13 @@ class Ensemble:
         client_id: tuple[int, bytes] | None,
         security: Security,
     ) -> Client:
-        """In place of `make_client`."""
+        """Replaces `make_client`."""
         del session_timeout_ms
         chroot = connect.partition("/")[2]
         return Client(self, f"/{chroot}" if chroot else "", client_id, security)
 
     def end_session(self, session_id: int) -> None:
-        """Its clients are notified, and its ephemerals are deleted in one transaction."""
+        """Notifies its clients, and deletes its ephemerals in one transaction."""
         for client in self.clients.pop(session_id, []):
             client.lose(KazooState.LOST)
         tree = Transaction(self, None)
@@ -244,7 +244,7 @@ def _name(path: str) -> str:
 
 
 class Result:
-    """An answer that is there at once, or never."""
+    """A response that is available immediately, or never."""
 
     def __init__(self, *, is_there: bool = True) -> None:
         self._is_there = is_there
@@ -272,7 +272,7 @@ class Result:
 
 
 class NeverAnswered(Exception):
-    """Raised by `before` or `after`: the client waits for its own time."""
+    """Raised by `before` or `after`: the client waits for its own timeout."""
 
 
 @dataclass
@@ -339,7 +339,7 @@ class Client:
         self.regain()
 
     def lose(self, state: str = KazooState.SUSPENDED) -> None:
-        """The connection breaks; with LOST the session is over as well."""
+        """Breaks the connection; with LOST the session ends as well."""
         self.is_connected = False
         self._tell(state)
 
@@ -358,7 +358,7 @@ class Client:
         self.is_connected = False
 
     def close(self) -> None:
-        """Nothing is left to be closed."""
+        """Does nothing."""
 
     # --- rights
 
@@ -382,7 +382,7 @@ class Client:
     # --- requests
 
     def ask(self, request: Any, run: Callable[[], Any]) -> Result:
-        """The answer to a request; a client without connection gets none but that."""
+        """Returns the response to a request; a client without a connection gets only that error."""
         result = Result()
         self.ensemble.requests.append(request)
         try:

@@ -1,4 +1,4 @@
-"""The session itself: answers without bound, losses that come and go within a moment, data that is gone."""
+"""The session itself: responses of any length, brief losses of the connection, missing data."""
 
 import struct
 import threading
@@ -43,7 +43,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 @pytest.mark.parametrize("length", [ANSWER_BYTES_MAX + 1, (1 << 31) - 1, -5])
 async def test_impossible_response_length_ends_the_connection(length):
-    """Nothing of it is waited for or kept."""
+    """None of its bytes is awaited or kept."""
     refused = trio.Event()
 
     async def lie(stream):
@@ -82,7 +82,7 @@ def lie_once(proxy, lie):
 
 
 def lie_and_hang_up(proxy, lie):
-    """The client believes the false answer: no other answer follows in its connection."""
+    """The client believes the false response, and no other response follows on its connection."""
 
     def cut(frame):
         proxy.harm = None
@@ -95,7 +95,7 @@ def lie_and_hang_up(proxy, lie):
 
 
 class DroppedMeanwhile:
-    """A kazoo client whose connection drops, in kazoo's thread, after the first look at its session."""
+    """A kazoo client whose connection drops, in kazoo's thread, after the first check of its session."""
 
     def __init__(self):
         self._ids = [(7, b"password"), None]
@@ -149,7 +149,7 @@ async def test_malformed_reply_drops_connection_keeps_session(proxy, lie):
 
 
 async def test_another_clusters_id_at_runtime_stops_all_writes(proxy, connect):
-    """One false answer, or an outsider, must not end the mirror; and a tree that is another's is left alone."""
+    """A false response, or an outsider, must not end the mirror; and another cluster's tree is not changed."""
     source = Source(build.broker(1), *topics(1))
     through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
     async with running(through, source) as mirror, connected(connect) as person:
@@ -170,7 +170,7 @@ async def test_another_clusters_id_at_runtime_stops_all_writes(proxy, connect):
 
 
 def too_old(frame):
-    """ZooKeeper 3.5's answer to a request of 3.6."""
+    """Returns ZooKeeper 3.5's response to a request of 3.6."""
     return [frame[:12] + struct.pack("!i", -6)]
 
 
@@ -185,7 +185,7 @@ async def test_server_older_than_3_6_is_named(proxy):
 
 async def test_mirror_ends_unwritten_at_server_before_3_6(proxy, connect):
     through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
-    is_login = bytes(4)  # the protocol version, in the place of a request's number
+    is_login = bytes(4)  # the protocol version, in place of a request's number
     proxy.harm = lambda frame: [frame] if frame[:4] == is_login else too_old(frame)
     with trio.fail_after(PATIENCE), pytest.raises(ExceptionGroup) as raised:
         async with running(through, Source(build.broker(1))):
@@ -215,7 +215,7 @@ async def test_error_of_another_request_is_ordinary_refusal(proxy):
 
 
 async def test_an_answer_from_the_future_costs_no_session(proxy, connect):
-    """No server lets a client in that has seen more than the server."""
+    """No server accepts a client that has seen a later zxid than the server."""
     source = Source(build.broker(1), *topics(1))
     through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
     async with running(through, source) as mirror, connected(connect) as person:
@@ -223,7 +223,7 @@ async def test_an_answer_from_the_future_costs_no_session(proxy, connect):
         session_id = mirror.keeper.session_id
         claims = mirror.status.claims
         lie_and_hang_up(proxy, lambda frame: frame[:4] + struct.pack("!q", 1 << 60) + frame[12:])
-        with suppress(UncertainOutcomeError):  # another answer may have been the one
+        with suppress(UncertainOutcomeError):  # another response may have been the one
             await mirror.keeper.children("/zookeeper")
             await mirror.keeper.children("/zookeeper")
         await reached(mirror, lambda s: s.claims > claims and s.state == "in step")
@@ -232,7 +232,7 @@ async def test_an_answer_from_the_future_costs_no_session(proxy, connect):
 
 
 def say_nothing_once(proxy):
-    """As a starting ZooKeeper loses the requests of clients that connect too early."""
+    """Loses requests as a starting ZooKeeper does if clients connect too early."""
 
     def harm(frame):
         proxy.harm = None
@@ -256,7 +256,7 @@ async def test_unanswered_login_is_retried_within_the_session(proxy):
 
 
 async def test_client_without_accepting_server_ends_at_once(proxy, monkeypatch):
-    # As after several openings that came to nothing; the test would fail if this one were waited for.
+    # As after several failed attempts; the test would fail if it waited for this one.
     monkeypatch.setattr(kazoo_client, "OPENING_SECONDS", 2 * PATIENCE)
     asked = threading.Event()
 
@@ -277,7 +277,7 @@ async def test_short_connection_loss_is_noticed(connect):
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
         keeper = mirror.keeper
-        # As kazoo's thread reports both within one turn of the loop, when a session was replaced.
+        # kazoo's thread reports both within one turn of the loop when a session was replaced.
         keeper._on_state(keeper._client, "LOST")
         keeper._on_state(keeper._client, "CONNECTED")
         await reached(mirror, lambda s: s.claims == 2 and s.state == "in step")
@@ -289,7 +289,7 @@ async def test_wiped_data_is_noticed_before_session_timeout(own_zookeeper, tmp_p
     session_ms = 2 * 1000 * int(PATIENCE)  # the test would fail if it were waited for
     async with running(own_zookeeper.connect, source, session_timeout_ms=session_ms) as mirror:
         await in_step(mirror, source)
-        for _ in range(50):  # a zxid well beyond what a new server will reach by itself
+        for _ in range(50):  # a zxid far beyond those of a new server
             source.say()
             await in_step(mirror, source)
         own_zookeeper.kill()

@@ -35,12 +35,12 @@ async def test_servers_come_and_go_and_the_session_stays(ensemble, caplog):
         ensemble.kill(leader)
         source.say(build.fence(1))
         await shown(mirror, source)
-        # Without a majority nothing is written, and nothing is given up.
+        # Without a majority no znode is written, and the mirror does not end.
         other = next(iter(ensemble.servers))
         ensemble.kill(other)
         source.say(build.unfence(1), build.broker(2))
         await reached(mirror, lambda s: s.state == "connecting")
-        # The last one only answers readers, and turns us away: it is waited out.
+        # The last server only answers readers, and refuses us: the mirror waits.
         (last,) = ensemble.servers
         with trio.fail_after(PATIENCE):
             while ensemble.mode(last) != "read-only":  # noqa: ASYNC110 - no event tells what a server does

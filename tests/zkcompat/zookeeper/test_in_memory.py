@@ -1,4 +1,4 @@
-"""The ZooKeeper in memory is like a real one: the same steps by two clients of each, and the same answers."""
+"""The ZooKeeper in memory behaves like a real one: the same steps by two clients of each have the same results."""
 
 import random
 
@@ -92,7 +92,7 @@ async def outcome(call, keepers):
 
 
 def plain(found, sessions):
-    """Without clocks and zxids; sessions by whose they are."""
+    """Removes clocks and zxids, and replaces sessions by their owners."""
     if isinstance(found, dict):
         return {path: plain(znode, sessions) for path, znode in sorted(found.items())}
     if hasattr(found, "created_zxid"):

@@ -27,7 +27,7 @@ PROVIDER = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
 
 
 def _pkcs8(pem):
-    """The one form of a key that ZooKeeper reads."""
+    """Returns the only form of a key that ZooKeeper reads."""
     key = serialization.load_pem_private_key(pem.encode(), None)
     form = serialization.PrivateFormat.PKCS8
     plain = serialization.NoEncryption()
@@ -36,7 +36,7 @@ def _pkcs8(pem):
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
-    """One server with a port for TLS, which knows users by SASL: (plain address, TLS address, certificates)."""
+    """Starts a server with a port for TLS, and users for SASL; returns (plain address, TLS address, certificates)."""
     needs_zookeeper()
     folder = tmp_path_factory.mktemp("secured")
     certificates = Certificates()
@@ -122,8 +122,8 @@ async def test_a_wrong_password_is_said(secured):
             assert not await keeper.wait_connected(0.1)
 
 
-# RFC 2831, 4: with its uri, which is ZooKeeper's here, replaced by ours the digests differ; these were computed by the
-# JDK's own server, which accepted them.
+# RFC 2831, 4: its uri is replaced by ZooKeeper's, so the digests differ; these were computed by the JDK's own server,
+# which accepted them.
 CHALLENGE = (
     b'realm="zk-sasl-md5",nonce="OA6MG9tEQGm2hh",qop="auth",charset=utf-8,algorithm=md5-sess'
 )

@@ -1,4 +1,4 @@
-"""A session that cannot be kept, or taken up, costs a flicker and nothing else."""
+"""A session that cannot be stored or resumed has no effect except for briefly missing ephemerals."""
 
 import pytest
 import trio
@@ -33,7 +33,7 @@ def test_a_damaged_file_counts_as_none(tmp_path, content):
 
 
 async def test_failed_session_file_does_not_end_the_mirror(tmp_path, caplog):
-    """The session arrives in a callback of the event loop: any exception there ends the process."""
+    """The session arrives in a callback of the event loop: any exception there would end the process."""
     file = trio.Path(tmp_path / "no-such-directory" / "session")
     async with open_keeper(KeeperConfig("127.0.0.1:1", 4000), file) as keeper:
         keeper.on_session(SESSION)

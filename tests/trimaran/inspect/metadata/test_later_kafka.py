@@ -1,4 +1,4 @@
-"""A metadata log of a later Kafka, read from outside: what is not known is named, counted, and said."""
+"""A later Kafka's metadata log on disk: unknown records are named, counted and reported."""
 
 import json
 
@@ -36,7 +36,7 @@ SAID = (
 
 
 def later(offset):
-    """A record of an unknown type, and one of a known type in an unknown version."""
+    """Returns a record of an unknown type, and one of a known type in an unknown version."""
     values = [NewRecord(None, value, 3000) for value in (UNREGISTER, b"\x01\x02\x09later")]
     return build_batch(values, base_offset=offset, leader_epoch=1)
 

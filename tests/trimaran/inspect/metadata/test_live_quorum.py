@@ -1,4 +1,4 @@
-"""Requests of `metadata tail` to a running quorum: it looks up the leader once, and again when an epoch is over."""
+"""Requests of `metadata tail` to a running quorum: it looks up the leader once, and again when its epoch has ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trimaran.wire.messages.describe_quorum import (
 
 
 class Silent:
-    """Answers that say nothing, of the right kind."""
+    """Returns empty responses of the right type."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -63,14 +63,14 @@ def test_an_answer_about_nothing_is_the_quorums_mistake(answer: DescribeQuorumRe
     ids=["nothing", "no partition", "a snapshot again", "what was before"],
 )
 def test_discontinuous_log_is_the_quorums_error(answer: fetch.FetchResponse):
-    """Else it would be asked for the same for ever."""
+    """Otherwise the same records would be requested forever."""
     quorum = Silent(Quorum()._described(), answer)
     with pytest.raises(RemoteProtocolError):
         list(LiveSource(quorum, "the quorum").batches(5))  # type: ignore[arg-type]
 
 
 class Quorum:
-    """Answers as the leader of `epoch` does, in the place of a client; `asked` has the names of the requests."""
+    """Responds as the leader of `epoch`, in place of a client; `asked` has the names of the requests."""
 
     def __init__(self) -> None:
         self.epoch = 3

@@ -1,4 +1,4 @@
-"""Values of configs that neither the metadata shell nor a history tells."""
+"""Values of configs that neither the metadata shell nor a history shows."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from trimaran.wire.text.as_json import HIDDEN
     ("kind", "name", "is_secret"),
     [
         (TOPIC_RESOURCE, "retention.ms", False),
-        (BROKER_RESOURCE, "retention.ms", True),  # a topic's name, unknown of brokers
+        (BROKER_RESOURCE, "retention.ms", True),  # a key of topics, which brokers do not know
         (BROKER_RESOURCE, "ssl.key.password", True),
         (BROKER_RESOURCE, "log.cleaner.threads", False),
         (CLIENT_METRICS_RESOURCE, "my.plugin", False),

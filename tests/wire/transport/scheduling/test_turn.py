@@ -274,7 +274,7 @@ async def test_part_of_each_turn_serves_light_users(queue, clock):
 
 
 async def test_little_is_below_mean_of_the_line(queue, clock):
-    """Eight share the loop; each used more than a twentieth of it, as did those that used less than they."""
+    """Eight connections share the loop; one that used less than `SHARE_OF_LITTLE` of their mean goes first."""
     crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
     for item in crowd:
         add(item, 2 * SELDOM)

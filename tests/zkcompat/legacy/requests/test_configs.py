@@ -86,7 +86,9 @@ def test_differing_configs_are_set_missing_ones_deleted():
 
 
 def test_znode_equal_to_image_needs_no_request():
-    """So a mirror requests nothing after its predecessor did, and our own notes do not count as a tool's."""
+    """Therefore a mirror repeats no request of its predecessor, and does not treat its own change notifications as a
+    tool's.
+    """
     same = znode(retention__ms="1000", segment__bytes="2000")
     assert decide(entity_of("topics/t"), same, IMAGE) == []
     assert decide(entity_of("topics/none"), znode(a="1"), IMAGE) == []
@@ -103,7 +105,7 @@ def test_secrets_of_brokers_are_left_alone():
             log__cleaner__threads="2",
             ssl__keystore__password="encoded",
             my__plugin="encoded",
-            retention__ms="encoded",  # a topic's name, unknown of brokers
+            retention__ms="encoded",  # a key of topics, which brokers do not know
         ),
         IMAGE,
     )

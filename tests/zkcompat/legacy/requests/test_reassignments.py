@@ -54,7 +54,7 @@ def test_a_move_that_was_cancelled_or_refused_leaves():
 
 
 def test_another_target_is_asked_for():
-    """A partition that moves elsewhere, and one whose earlier request was obeyed."""
+    """One partition is moving elsewhere, and an earlier request for another one was obeyed."""
     assert advance(OLD, ELSEWHERE, {}).request is not None
     assert advance(OLD, MOVED, {("t", 0): (1, 2)}).request is None
     assert advance(OLD, STILL, {("t", 0): (1, 2)}).request is not None
@@ -76,7 +76,7 @@ def test_partitions_leave_one_by_one():
 
 
 def test_completed_move_may_be_requested_again():
-    """Another one runs meanwhile, so the znode stays; the partition was moved back by other means."""
+    """Another one is running, so the znode stays; the partition was moved back by other means."""
     other = ("t", 1)
     records = [build.topic("t", build.T1), build.partition(build.T1, 0, [1, 2])]
     records.append(build.partition(build.T1, 1, [1]))
