@@ -20,7 +20,7 @@ from trimaran.log.segments.index import OffsetIndex, ascends
 from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.scan import is_plausible, scan_headers
 from trimaran.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, Position
 
 READ_BYTES = 1 << 20  # memory of a scan, unless a batch is larger
 BATCH_BYTES_MAX = 256 << 20  # no producer may send more; a larger declared size is damage
@@ -117,7 +117,7 @@ def _read_large(
 class BatchStart(NamedTuple):
     """The position, base offset and CRC of a batch in a segment."""
 
-    position: int
+    position: Position
     base_offset: Offset
     crc: int
 
@@ -148,7 +148,7 @@ def segment_boundaries(
 
 def _headers(
     segment: SegmentFile, target_bytes: int, files: Files
-) -> Iterator[tuple[int, BatchView]]:
+) -> Iterator[tuple[Position, BatchView]]:
     """Yields the first header, then those in the index that are `target_bytes` apart; or all headers if the index is
     unusable.
     """

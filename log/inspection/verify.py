@@ -48,7 +48,7 @@ from trimaran.log.segments.segment import (
 )
 from trimaran.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import NO_LEADER_EPOCH, LeaderEpoch, Offset, ProducerId
+from trimaran.wire.identity import NO_LEADER_EPOCH, LeaderEpoch, Offset, Position, ProducerId
 
 PROBLEMS_OF_A_FILE_MAX = 20  # a file of another log would yield one for each entry
 END_BLOCK_BYTES = 1 << 20
@@ -58,7 +58,7 @@ class LogProblem(NamedTuple):
     """A problem. `position` is that in the file; None if the problem concerns the whole file."""
 
     file: str
-    position: int | None
+    position: Position | None
     what: str
 
 
@@ -74,7 +74,7 @@ class _Span(NamedTuple):
 class _Place(NamedTuple):
     """The facts kept about a batch."""
 
-    position: int
+    position: Position
     base_offset: Offset
     last_offset: Offset
     max_timestamp: int
@@ -140,7 +140,9 @@ class _Check:
         yield from self._snapshots_until(self._expected if end is None else end)
         if reached < segment.size and not (end is None and _is_zero(path, reached, segment.size)):
             left = segment.size - reached
-            yield LogProblem(segment.path, reached, f"no batch begins here, {left} bytes are left")
+            yield LogProblem(
+                segment.path, Position(reached), f"no batch begins here, {left} bytes are left"
+            )
 
     def _wrong_in(self, batch: BatchView, end: int | None) -> Iterator[str]:
         if batch.base_offset < self._expected:
@@ -163,7 +165,7 @@ class _Check:
         if not batch.is_control and span.timestamp_ms > batch.max_timestamp:
             yield f"a record is later than the largest timestamp of {batch!r}"
 
-    def _note(self, position: int, batch: BatchView) -> None:
+    def _note(self, position: Position, batch: BatchView) -> None:
         self._expected = max(self._expected, batch.next_offset)
         self._places.append(
             _Place(position, batch.base_offset, batch.last_offset, batch.max_timestamp, batch.magic)
@@ -188,7 +190,9 @@ class _Check:
 
     def _offset_index(self, segment: SegmentFile) -> Iterator[LogProblem]:
         path = Path(segment.path).with_suffix(INDEX_SUFFIX)
-        known = {place.position: number for number, place in enumerate(self._places)}
+        known: dict[int, int] = {
+            place.position: number for number, place in enumerate(self._places)
+        }
         try:
             entries = _entries(path, OffsetIndex.layout)
         except IndexDamaged as damage:
@@ -296,16 +300,16 @@ class _Check:
                 what = f"offset {first} is of epoch {found}, its batch of {epoch}"
                 yield LogProblem(str(path), None, what)
 
-    def _recovery_point(self) -> int:
+    def _recovery_point(self) -> Offset:
         """Returns the recovery point: records above it, and the file of epochs, may not be flushed yet. Without a
         checkpoint nothing is known to be flushed.
         """
         try:
             points = read_offsets(self._directory.parent / RECOVERY_POINTS)
         except CheckpointDamaged:
-            return 0
+            return Offset(0)
         key = partition_of(self._directory.name)
-        return points.get(key, 0) if key else 0
+        return points.get(key, Offset(0)) if key else Offset(0)
 
 
 def _span_of(batch: BatchView) -> _Span:

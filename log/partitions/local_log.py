@@ -28,7 +28,7 @@ from trimaran.log.segments.segments import Segments
 from trimaran.log.segments.slices import LogSlice
 from trimaran.log.steps import Steps
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, Position
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Cut(NamedTuple):
     """
 
     segment: Segment
-    position: int | None
+    position: Position | None
     offset: Offset
 
 

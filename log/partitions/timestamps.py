@@ -40,7 +40,7 @@ from trimaran.log.segments.segment import LOG_SUFFIX, Segment, SegmentDamaged
 from trimaran.log.segments.segments import Segments
 from trimaran.log.steps import Steps, TakesLong
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.identity import NO_TIMESTAMP, LeaderEpoch, Offset
+from trimaran.wire.identity import NO_TIMESTAMP, LeaderEpoch, Offset, Position
 
 # The largest batch that is searched without a thread: a tenth of a millisecond.
 SMALL_BYTES = 16 << 10
@@ -63,7 +63,7 @@ class CandidateBatch(NamedTuple):
 
     files: Files
     file: OpenFile
-    position: int
+    position: Position
     header: BatchView
     timestamp_ms: int
     start_offset: Offset
@@ -263,20 +263,20 @@ def _modified_ms(segment: Segment) -> int:
     return segment.files.status(segment.path(LOG_SUFFIX)).modified_ms if segment.exists else 0
 
 
-def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) -> Steps[int]:
+def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) -> Steps[Position]:
     """Returns the position of a batch before which every record is earlier; the index entry used is checked against its
     batch.
     """
     for _ in range(2):
         if segment.removed:
-            return 0
+            return Position(0)
         try:
             entry = segment.time_index.floor(timestamp_ms)
         except IndexDamaged:
             yield from rebuild_in_steps(segment, index_interval)
             continue
         if entry is None:
-            return 0
+            return Position(0)
         indexed_timestamp, relative_offset = entry
         offset = segment.base_offset + relative_offset
         position = segment.locate(offset, index_interval)
@@ -286,4 +286,4 @@ def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) ->
                     return position
                 break
         yield from rebuild_in_steps(segment, index_interval)
-    return 0
+    return Position(0)

@@ -34,7 +34,14 @@ from trimaran.log.segments.recovery import list_snapshots
 from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from trimaran.log.steps import Steps
-from trimaran.wire.identity import NO_OFFSET, CoordinatorEpoch, Offset, ProducerEpoch, ProducerId
+from trimaran.wire.identity import (
+    NO_OFFSET,
+    CoordinatorEpoch,
+    Offset,
+    Position,
+    ProducerEpoch,
+    ProducerId,
+)
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -249,7 +256,7 @@ def _read_snapshot(path: Path, offset: Offset, files: Files) -> ProducerState | 
         raise FileDamaged(f"{path} is damaged: {error}") from error
 
 
-def _whole_marker(segment: Segment, position: int, view: BatchView) -> BatchView:
+def _whole_marker(segment: Segment, position: Position, view: BatchView) -> BatchView:
     """Returns the whole batch if it is a transaction marker; for all other batches the header suffices."""
     if view.is_control and view.producer_id >= 0 and view.size <= CONTROL_BATCH_BYTES_MAX:
         return read_batch(segment.files, segment.file, position, view.size) or view

@@ -41,7 +41,7 @@ from trimaran.log.segments.segment import (
     SegmentDamaged,
     file_name,
 )
-from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset, Position
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -231,7 +231,7 @@ def recover_segment(
     return cut
 
 
-def _log_cut(segment: Segment, position: int, offset: Offset, *, is_damaged: bool) -> None:
+def _log_cut(segment: Segment, position: Position, offset: Offset, *, is_damaged: bool) -> None:
     """Logs the cut: every loss of records is reported. Zeros come from preallocation and power failures, never from a
     write.
     """
@@ -257,14 +257,14 @@ class _Start(NamedTuple):
     and the epoch of the previous batch.
     """
 
-    position: int
+    position: Position
     offset: Offset
     epoch: LeaderEpoch
 
 
 def _start_of_check(segment: Segment, recovery_point: Offset) -> _Start:
     if recovery_point <= segment.base_offset:
-        return _Start(0, segment.base_offset, NO_LEADER_EPOCH)
+        return _Start(Position(0), segment.base_offset, NO_LEADER_EPOCH)
     try:
         entry = segment.offset_index.floor(recovery_point - 1 - segment.base_offset)
         indexed = entry[1] if entry else 0
@@ -278,7 +278,7 @@ def _start_of_check(segment: Segment, recovery_point: Offset) -> _Start:
 
 
 def _skip_flushed(segment: Segment, start: int, recovery_point: Offset) -> _Start:
-    reached = _Start(start, segment.base_offset, NO_LEADER_EPOCH)
+    reached = _Start(Position(start), segment.base_offset, NO_LEADER_EPOCH)
     for position, view in scan_headers(segment.files, segment.file, start, segment.size):
         if view.last_offset >= recovery_point or not segment.can_hold(view, reached.offset):
             break
@@ -286,7 +286,7 @@ def _skip_flushed(segment: Segment, start: int, recovery_point: Offset) -> _Star
     return reached
 
 
-def _forget_unflushed_index(segment: Segment, position: int) -> None:
+def _forget_unflushed_index(segment: Segment, position: Position) -> None:
     """Drops unflushed index entries: those above the recovery point are rebuilt from the batches."""
     try:
         slot = segment.offset_index.ceiling(position, field=1)

@@ -14,7 +14,7 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 from trimaran.log.segments.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from trimaran.log.segments.segment import LOG_SUFFIX, Segment, SegmentRoom
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, Position
 
 JITTER_PATH_BYTES = 64  # the segment's name and its partition's
 
@@ -47,7 +47,7 @@ def room_left(active: Segment, config: LogConfig) -> SegmentRoom:
     if first is not None and first >= 0:
         newest_ms = first + _age_ms_max(config) - config.segment_jitter_ms
     last_offset = active.base_offset + RELATIVE_OFFSET_MAX
-    return SegmentRoom(config, min(indexed, config.segment_bytes), last_offset, newest_ms)
+    return SegmentRoom(config, min(indexed, Position(config.segment_bytes)), last_offset, newest_ms)
 
 
 def entries_left(active: Segment, index_bytes_max: int) -> int:

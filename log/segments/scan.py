@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from trimaran.log.batches.batch import HEADER_BYTES, MAGIC, OLD_BYTES_MIN, BatchView, header_at
 from trimaran.log.disk.files import Files, OpenFile
+from trimaran.wire.identity import Position
 
 BLOCK_BYTES = (
     64 * 1024
@@ -21,14 +22,14 @@ BATCH_BYTES_MAX = (1 << 31) - 1
 
 def scan_headers(
     files: Files, file: OpenFile, start: int, end: int, *, first_block_bytes: int = BLOCK_BYTES
-) -> Iterator[tuple[int, BatchView]]:
+) -> Iterator[tuple[Position, BatchView]]:
     """Yields (position, header) of the whole batches in [start, end), which must begin at a batch.
 
     It ends before the first bytes that are not a whole batch; the caller compares the end reached with `end`. The
     views' `buffer` is the block read, not the batch.
     """
-    position = start
-    block, block_start, block_bytes = b"", 0, first_block_bytes
+    position = Position(start)
+    block, block_start, block_bytes = b"", Position(0), first_block_bytes
     while position < end:
         at = position - block_start
         if at + HEADER_BYTES > len(block) and block_start + len(block) < end:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from trimaran.log.segments.index import (
 from trimaran.log.segments.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
 from trimaran.log.segments.transaction_index import TransactionIndex
 from trimaran.log.steps import Steps, at_once
-from trimaran.wire.identity import NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset
+from trimaran.wire.identity import NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset, Position
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -47,8 +47,8 @@ LARGE_BATCH_BYTES = 2 * FIRST_BLOCK_BYTES
 REBUILT_AT_ONCE_BYTES = 1 << 20  # 10 ms of work if batches are small
 HINTS_MAX = 32  # the most sequential readers of an old segment whose next position is remembered
 
-Headers = Iterator[tuple[int, BatchView]]  # together with the positions of their batches
-_Place = tuple[int, Headers]
+Headers = Iterator[tuple[Position, BatchView]]  # together with the positions of their batches
+_Place = tuple[Position, Headers]
 _Newest = tuple[int, int]  # a timestamp, and the last offset of its batch
 
 
@@ -59,7 +59,7 @@ class SegmentDamaged(Exception):
 class Boundary(NamedTuple):
     """A position between two batches; `offset` is where a reader that has read everything before it continues."""
 
-    position: int
+    position: Position
     offset: Offset
 
 
@@ -67,12 +67,12 @@ class SegmentRoom(NamedTuple):
     """The bounds within which `must_roll` is False: position `end`, `last_offset`, timestamp `newest_ms`."""
 
     config: LogConfig
-    end: int
+    end: Position
     last_offset: Offset
     newest_ms: int
 
 
-NO_ROOM = SegmentRoom(LogConfig(), -1, NO_OFFSET, NO_TIMESTAMP)
+NO_ROOM = SegmentRoom(LogConfig(), Position(-1), NO_OFFSET, NO_TIMESTAMP)
 
 
 def file_name(base_offset: Offset, suffix: str) -> str:
@@ -91,7 +91,7 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.files = files
-        self.size = size
+        self.size = Position(size)
         self.next_offset = base_offset
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset  # last offset of the batch that has it
@@ -108,10 +108,11 @@ class Segment:
         self._is_preallocated = False  # there are zeros after `size`
         self.room = NO_ROOM  # reset by every change except an append
         self._bytes_since_index = 0
-        self._tail_last_offsets: array[int] = array("q")
-        self._tail_positions: array[int] = array("q")
-        self._tail_floor: int | None = None  # last offset before the tail; None: there is no tail
-        self._hints: dict[int, int] = {}
+        # The type of an array has no other integers than `int`.
+        self._tail_last_offsets: MutableSequence[Offset] = array("q")  # type: ignore[assignment]
+        self._tail_positions: MutableSequence[Position] = array("q")  # type: ignore[assignment]
+        self._tail_floor: Offset | None = None  # last offset before the tail; None: no tail
+        self._hints: dict[Offset, Position] = {}
         if created:
             self._tail_floor = base_offset - 1
 
@@ -151,7 +152,7 @@ class Segment:
             position += view.size
         self.size = position
 
-    def _note(self, position: int, view: BatchView, index_interval: int) -> None:
+    def _note(self, position: Position, view: BatchView, index_interval: int) -> None:
         last_offset = view.base_offset + view.last_offset_delta
         timestamp = view.max_timestamp
         if timestamp > self.max_timestamp:
@@ -213,7 +214,7 @@ class Segment:
         self.offset_index.write_pending()
         self.time_index.write_pending()
 
-    def truncate(self, position: int, next_offset: Offset, index_interval: int) -> None:
+    def truncate(self, position: Position, next_offset: Offset, index_interval: int) -> None:
         """Truncates the file at `position`, a batch boundary; `next_offset` is the new end. Raises OSError."""
         self.files.truncate(self.file, position)
         self._is_preallocated = False
@@ -224,7 +225,7 @@ class Segment:
         self.load_tail(index_interval)
         self.next_offset = next_offset
 
-    def _keep_indexes_below(self, position: int, next_offset: Offset) -> None:
+    def _keep_indexes_below(self, position: Position, next_offset: Offset) -> None:
         try:
             self.offset_index.keep(self.offset_index.ceiling(position, field=1))
             self.time_index.keep(self.time_index.ceiling(next_offset - self.base_offset, field=1))
@@ -309,9 +310,7 @@ class Segment:
         self.first_timestamp = None
 
     def _remember_first_timestamp(self) -> None:
-        for _, view in scan_headers(
-            self.files, self.file, 0, self.size, first_block_bytes=FIRST_BLOCK_BYTES
-        ):
+        for _, view in self._headers(0):
             self.first_timestamp = view.max_timestamp
             return
 
@@ -356,7 +355,7 @@ class Segment:
 
     # Finding
 
-    def end_of_batch(self, position: int) -> int:
+    def end_of_batch(self, position: Position) -> Position:
         """Returns the end of the batch at `position`."""
         positions = self._tail_positions
         if positions and position >= positions[0]:
@@ -366,7 +365,7 @@ class Segment:
             return position + view.size
         raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
 
-    def end_before(self, position: int, index_interval: int) -> Offset:
+    def end_before(self, position: Position, index_interval: int) -> Offset:
         """Returns the offset after the last batch before `position`; the base offset if `position` is 0. Raises
         SegmentDamaged, OSError.
         """
@@ -380,7 +379,9 @@ class Segment:
             self._check_reached(reached, position)
         return end
 
-    def locate(self, offset: Offset, index_interval: int, *, rebuilds: bool = True) -> int | None:
+    def locate(
+        self, offset: Offset, index_interval: int, *, rebuilds: bool = True
+    ) -> Position | None:
         """Returns the position of the first batch whose last offset is at least `offset`; None if there is none.
 
         Raises SegmentDamaged: invalid batches precede it; OSError; IndexLost, unless `rebuilds`.
@@ -403,7 +404,7 @@ class Segment:
         self._check_reached(reached, self.size)
         return None
 
-    def boundary(self, limit: int, start: int, index_interval: int) -> Boundary | None:
+    def boundary(self, limit: int, start: Position, index_interval: int) -> Boundary | None:
         """Returns the last boundary of at most `limit`, searching from the boundary `start`; None if it is `start`."""
         positions = self._tail_positions
         if positions and limit >= positions[0]:
@@ -413,7 +414,7 @@ class Segment:
             if positions[at] <= start:
                 return None
             if at > 0:
-                return Boundary(positions[at], Offset(self._tail_last_offsets[at - 1]) + 1)
+                return Boundary(positions[at], self._tail_last_offsets[at - 1] + 1)
         named = self._named_by_index(self.offset_index.floor, limit, 1)
         if named is not None and start < named[0] and named[0] + named[1].size > limit:
             return Boundary(named[0], named[1].base_offset)
@@ -445,7 +446,7 @@ class Segment:
 
     def _named_by_index(
         self, find: Callable[[int, int], Entry | None], key: int, field: int
-    ) -> tuple[int, BatchView] | None:
+    ) -> tuple[Position, BatchView] | None:
         """Returns the batch, and its position, to which the entry for `key` refers, if batches are so large that most
         have an entry.
 
@@ -460,7 +461,7 @@ class Segment:
             return None
         if entry is None or not 0 <= entry[1] < self.size:
             return None
-        relative_offset, position = entry
+        relative_offset, position = entry[0], Position(entry[1])
         view = header_at(self.files.pread(self.file, HEADER_BYTES, position), 0)
         if view is None or view.last_offset != self.base_offset + relative_offset:
             return None
@@ -484,8 +485,8 @@ class Segment:
         except IndexDamaged:
             return None
         if entry is None:
-            return 0, self._headers(0)
-        relative_offset, position = entry
+            return Position(0), self._headers(0)
+        relative_offset, position = entry[0], Position(entry[1])
         headers = self._headers(position) if 0 <= position < self.size else iter(())
         first = next(headers, None)
         if first is None or first[1].last_offset != self.base_offset + relative_offset:

@@ -42,7 +42,7 @@ class Segments:
         self.deleted_files: dict[Path, int | None] = {}
         self.removals = 0  # the number of segments removed, for any reason
         self._files = files
-        self._sealed_bytes = sum(segment.size for segment in segments[:-1])
+        self._sealed_bytes: int = sum(segment.size for segment in segments[:-1])
         self._recently_read: list[Segment] = []
 
     def __len__(self) -> int:

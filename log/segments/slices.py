@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimaran.log.disk.files import Files, OpenFile
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, Position
 
 
 @dataclass(slots=True)  # not frozen: creating a frozen one takes as long as finding its position
@@ -17,7 +17,7 @@ class LogSlice:
     """
 
     file: OpenFile
-    position: int
+    position: Position
     size: int
     first_offset: Offset  # the requested offset; the first batch may begin below it
     end_offset: Offset  # above all offsets in the slice

@@ -16,7 +16,7 @@ REFUSED = Path(__file__).parent / "typing_tests" / "identity.py"
 _ERROR = re.compile(r":(\d+): error: .*\[([a-z-]+)\]$")
 _TOPICS, _INDEXES = {"topic", "topic_id"}, {"index", "partition", "partition_index"}
 _NUMBERS = re.compile(
-    r"(?:^|_)(?:offset|epoch|watermark|producer_id|(?:node|broker|leader|follower|replica|controller|voter)_id)s?$"
+    r"(?:^|_)(?:offset|epoch|watermark|recovery_point|leader_end|producer_id|(?:node|broker|leader|follower|replica|controller|voter)_id)s?$"
 )
 _NO_IDENTITY = re.compile(
     r"(?:dict|Mapping)\[int, |"  # the key, which is the index of a partition or of a session

@@ -240,7 +240,7 @@ class FileRange:
         found = next(
             scan_headers(self.files, file, position, end, first_block_bytes=HEADER_BYTES), None
         )
-        return None if found is None else BatchStart(position, found[1].base_offset, found[1].crc)
+        return None if found is None else BatchStart(found[0], found[1].base_offset, found[1].crc)
 
     def _scan_on(self, base_offset: Offset, position: int) -> Iterator[Located]:
         """Yields all batches from a place to the end of the log, to find the outcomes of transactions."""

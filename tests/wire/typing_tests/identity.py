@@ -6,6 +6,7 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.producers.marker import EndMarker
 from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments.segment import Segment
 from trimaran.quorum.controller.nodes.leases import Leases
 from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage, Provenance
@@ -155,3 +156,11 @@ def requests(partitions: Partitions, wanted: FetchPartition, marker: WritableTxn
     EndMarker(True, marker.coordinator_epoch)
     EndMarker(True, marker.producer_epoch)  # error: arg-type
     FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)  # error: arg-type
+
+
+def segments(segment: Segment, offset: Offset) -> None:
+    position = segment.locate(offset, 4096) or Position(0)
+    segment.truncate(position, offset, 4096)
+    segment.truncate(offset, position, 4096)  # error: arg-type, arg-type
+    read(segment.end_before(position, 4096))
+    read(segment.end_of_batch(position))  # error: arg-type
