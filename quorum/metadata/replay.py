@@ -176,7 +176,7 @@ class Replay:
                 self._leader_id = NodeId(value.leader_id)
                 if not self._kraft_version:
                     self._voters = tuple(
-                        LoggedVoter(NodeId(voter.voter_id), voter.voter_directory_id)
+                        LoggedVoter(voter.voter_id, voter.voter_directory_id)
                         for voter in value.voters
                     )
             case KRaftVersionRecord():
@@ -192,7 +192,7 @@ def _voter(record: VotersRecord) -> Iterable[LoggedVoter]:
     for voter in record.voters:
         feature = voter.kraft_version_feature
         yield LoggedVoter(
-            NodeId(voter.voter_id),
+            voter.voter_id,
             voter.voter_directory_id,
             tuple((endpoint.name, endpoint.host, endpoint.port) for endpoint in voter.endpoints),
             (feature.min_supported_version, feature.max_supported_version),

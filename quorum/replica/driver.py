@@ -290,7 +290,7 @@ class Driver:
 
     # --- flushes
 
-    def _on_flushed(self, _offset: int) -> None:
+    def _on_flushed(self, _offset: Offset) -> None:
         self.submit(self._flushed)
 
     def _flushed(self, now: float) -> None:

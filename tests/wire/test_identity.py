@@ -26,6 +26,7 @@ _NO_IDENTITY = re.compile(
 _INTEGER = re.compile(r"\bint(?:8|16|32|64)?\b")
 _UNTYPED = {
     "max_num_offsets",  # a count
+    *("reset_offsets", "delete_offsets", "migrate_offsets"),  # commands: the result is an exit code
     "generation_id_or_member_epoch",  # which of the two depends on the group
     "endpoint_information_epoch",  # of streams groups, which nothing serves
     "snapshot_epoch",  # of share groups; nothing reads it
@@ -79,7 +80,7 @@ def test_partition_is_one_argument(room):
     assert not apart
 
 
-@pytest.mark.parametrize("room", ["broker", "log", "wire"])
+@pytest.mark.parametrize("room", ROOMS)
 def test_offset_epoch_or_id_is_no_plain_integer(room):
     """The rule is by name: of parameters, of results (the name of the function), and of fields."""
     plain = [

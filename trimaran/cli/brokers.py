@@ -34,7 +34,7 @@ def list_brokers(*, brokers: Brokers = BROKERS, output: Format = "table") -> int
     return Exit.NO if any(row["state"] == "fenced" for row in rows) else Exit.OK
 
 
-def describe(broker: int, *, brokers: Brokers = BROKERS, output: Format = "table") -> int:
+def describe(broker: BrokerId, *, brokers: Brokers = BROKERS, output: Format = "table") -> int:
     """Shows a broker: state, partitions, replicas out of sync, disks, and its dynamic configs.
 
     Exit code 1 if it is fenced or a log directory is offline.
@@ -43,7 +43,7 @@ def describe(broker: int, *, brokers: Brokers = BROKERS, output: Format = "table
         broker: The id of the broker.
     """
     with brokers.connected() as client:
-        found = _described(client, BrokerId(broker))
+        found = _described(client, broker)
     if not show_data(found, output):
         fields = {key: value for key, value in found.items() if key != "log_dirs"}
         configs = " ".join(f"{key}={value}" for key, value in found["configs"].items())

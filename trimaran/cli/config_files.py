@@ -308,7 +308,7 @@ def _meaning(key: str, settings: Mapping[str, PropertySetting]) -> object:
 def init(
     *,
     roles: Annotated[str, Parameter(help="controller, broker or broker,controller.")],
-    node_id: int,
+    node_id: NodeId,
     controllers: Annotated[
         str, Parameter(help="HOST:PORT,… of all controllers, this one included.")
     ],
@@ -334,6 +334,6 @@ def init(
     place = log_dirs or f"/var/lib/kafka/{'-'.join(of)}-{node_id}"
     sys.stdout.write(
         deployment_properties_file.properties_file(
-            of, NodeId(node_id), controllers, host, port, place, chosen
+            of, node_id, controllers, host, port, place, chosen
         )
     )

@@ -19,7 +19,7 @@ COLUMNS = ("broker", "dir", "state", "replicas", "bytes", "usable", "total")
 
 def log_dirs(
     *,
-    broker: Annotated[list[int] | None, Parameter(name="--broker", negative=())] = None,
+    broker: Annotated[list[BrokerId] | None, Parameter(name="--broker", negative=())] = None,
     topic: Annotated[list[str] | None, Parameter(name=["-t", "--topic"], negative=())] = None,
     brokers: Brokers = BROKERS,
     output: KafkaFormat = "table",
@@ -38,8 +38,8 @@ def log_dirs(
         refused.ensure_brokers_run(broker or (), known)
         found = [
             row
-            for node in broker or known
-            for row in client_log_dirs.log_dirs_of(client, BrokerId(node), topic)
+            for node in broker or map(BrokerId, known)
+            for row in client_log_dirs.log_dirs_of(client, node, topic)
         ]
     rows = [
         {

@@ -65,13 +65,13 @@ def add(
     where = ", ".join(
         f"{listener.name}://{listener.host}:{listener.port}" for listener in listeners
     )
-    named = _named(NodeId(identity.node_id), identity.directory_id)
+    named = _named(identity.node_id, identity.directory_id)
     _ask(controllers, request, dry_run, f"add {named} at {where}")
     return Exit.OK
 
 
 def remove(
-    node_id: int,
+    node_id: NodeId,
     *,
     directory_id: str | None = None,
     dry_run: DryRun = False,
@@ -83,12 +83,11 @@ def remove(
         node_id: The node id of the voter.
         directory_id: The directory id of the voter; by default that of the voter with this node id.
     """
-    voter = NodeId(node_id)
-    directory = _directory_of(controllers, voter) if directory_id is None else _uuid(directory_id)
+    directory = _directory_of(controllers, node_id) if directory_id is None else _uuid(directory_id)
     request = remove_raft_voter.RemoveRaftVoterRequest(
-        cluster_id=None, voter_id=voter, voter_directory_id=directory
+        cluster_id=None, voter_id=node_id, voter_directory_id=directory
     )
-    _ask(controllers, request, dry_run, f"remove {_named(voter, directory)}")
+    _ask(controllers, request, dry_run, f"remove {_named(node_id, directory)}")
     return Exit.OK
 
 

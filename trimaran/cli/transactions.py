@@ -15,7 +15,7 @@ from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.runtime import clock
 from trimaran.wire.client import destinations, response_checks
-from trimaran.wire.identity import NO_OFFSET, CoordinatorEpoch, ProducerId, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, CoordinatorEpoch, Offset, ProducerId, TopicPartition
 from trimaran.wire.messages import describe_producers, describe_transactions, write_txn_markers
 from trimaran.wire.messages import list_transactions as messages_list_transactions
 
@@ -33,7 +33,7 @@ NOT_NEGATIVE = validators.Number(gte=0)
 def list_transactions(
     *,
     state: Annotated[list[str] | None, Parameter(name=["--state"])] = None,
-    producer_id: Annotated[list[int] | None, Parameter(name=["--producer-id"])] = None,
+    producer_id: Annotated[list[ProducerId] | None, Parameter(name=["--producer-id"])] = None,
     open_longer_than_ms: Annotated[int | None, Parameter(validator=NOT_NEGATIVE)] = None,
     pattern: str | None = None,
     brokers: Brokers = BROKERS,
@@ -166,7 +166,7 @@ def hanging(
             for transaction in _open_in(client, name)
             if transaction.producer.last_timestamp <= before_ms
         ]
-        owners = _owners(client, {ProducerId(item.producer.producer_id) for item in found})
+        owners = _owners(client, {item.producer.producer_id for item in found})
         rows = [
             _row(transaction) for transaction in found if not _is_owned(client, transaction, owners)
         ]
@@ -208,15 +208,12 @@ def _owners(client: BlockingClient, producer_ids: set[ProducerId]) -> dict[Produ
     request = messages_list_transactions.ListTransactionsRequest(
         state_filters=[], producer_id_filters=sorted(producer_ids)
     )
-    return {
-        ProducerId(found.producer_id): found.transactional_id
-        for _, found in _listed(client, request)
-    }
+    return {found.producer_id: found.transactional_id for _, found in _listed(client, request)}
 
 
 def _is_owned(client: BlockingClient, transaction: _Open, owners: dict[ProducerId, str]) -> bool:
     """True if the coordinator has the partition in an open transaction, which it will end."""
-    transactional_id = owners.get(ProducerId(transaction.producer.producer_id))
+    transactional_id = owners.get(transaction.producer.producer_id)
     if transactional_id is None:
         return False
     found = _described(client, transactional_id)
@@ -241,7 +238,7 @@ def abort(
     topic: str,
     *,
     partition: Annotated[int, Parameter(name=["-p", "--partition"], validator=NOT_NEGATIVE)],
-    start_offset: Annotated[int, Parameter(validator=NOT_NEGATIVE)],
+    start_offset: Annotated[Offset, Parameter(validator=NOT_NEGATIVE)],
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:

@@ -76,7 +76,6 @@ def end_offsets(
         for each_topic in response.topics:
             for partition in each_topic.partitions:
                 if not partition.error_code:
-                    found[TopicPartition(each_topic.name, partition.partition_index)] = Offset(
-                        partition.offset
-                    )
+                    key = TopicPartition(each_topic.name, partition.partition_index)
+                    found[key] = partition.offset
     return found

@@ -57,7 +57,7 @@ def replica_rows(
         ]
         for node in nodes
     }
-    end = Offset(max((voter.log_end_offset for voter in partition.current_voters), default=0))
+    end = max((voter.log_end_offset for voter in partition.current_voters), default=Offset(0))
     voters = [
         _row(voter, "leader" if voter.replica_id == partition.leader_id else "follower", end)
         for voter in partition.current_voters

@@ -44,7 +44,7 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
         why = "and the brokers do not create it" if create else "reading does not create it"
         raise no_topic(topic, f"no broker knows it, {why}")
     check(found.error_code, f"topic {topic}")
-    leaders = {p.partition_index: BrokerId(p.leader_id) for p in found.partitions}
+    leaders = {p.partition_index: p.leader_id for p in found.partitions}
     return [leaders[index] for index in sorted(leaders)]
 
 

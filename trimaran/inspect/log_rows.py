@@ -152,7 +152,7 @@ def _log_start(directory: Path, key: TopicPartition) -> Offset:
 
 def _node_id(directory: Path) -> NodeId | None:
     try:
-        return NodeId(MetaProperties.load(directory.resolve().parent).node_id)
+        return MetaProperties.load(directory.resolve().parent).node_id
     except MetaPropertiesError:
         return None
 

@@ -108,7 +108,7 @@ def active_controller(state: ClusterState) -> NodeId:
 
 def _leader(state: ClusterState) -> NodeId | None:
     quorum = _quorum(state)
-    return None if quorum is None else NodeId(quorum.leader_id)
+    return None if quorum is None else quorum.leader_id
 
 
 def _quorum(state: ClusterState) -> DescribeQuorumResponsePartitionData | None:

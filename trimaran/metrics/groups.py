@@ -15,7 +15,7 @@ class GroupCounts:
     """Counts of the loaded shards; `states` are by type and state."""
 
     states: Counter[tuple[str, str]] = field(default_factory=Counter)
-    offsets: int = 0
+    offset_count: int = 0
     shards: int = 0
 
 
@@ -28,7 +28,7 @@ GROUP_METRICS: Table[GroupCounts] = (
         "kinds of groups × their states",
         lambda c: c.states.items(),
     ),
-    gauge(f"{_GROUPS}_numoffsets", "Committed offsets of those groups.", lambda c: c.offsets),
+    gauge(f"{_GROUPS}_numoffsets", "Committed offsets of those groups.", lambda c: c.offset_count),
     gauge(
         "trimaran_group_shards", "Partitions of __consumer_offsets served here.", lambda c: c.shards
     ),
@@ -45,6 +45,6 @@ def group_metrics(groups: GroupCoordinator) -> Families:
         for listed in groups.listed(shard):
             for group in listed:
                 counts.states[group.group_type, group.group_state] += 1
-                counts.offsets += shard.store.offset_count(group.group_id)
+                counts.offset_count += shard.store.offset_count(group.group_id)
             yield None
     yield from families(GROUP_METRICS, counts)

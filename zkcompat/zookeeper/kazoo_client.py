@@ -72,8 +72,8 @@ class AddWatch:
         recursive = 1
         return bytes(write_string(self.path)) + recursive.to_bytes(4, "big")
 
-    def deserialize(self, buffer: bytes, offset: int) -> bool:
-        del buffer, offset
+    def deserialize(self, buffer: bytes, start: int) -> bool:
+        del buffer, start
         return True
 
 
@@ -149,9 +149,9 @@ class _BoundedConnection(ConnectionHandler):  # type: ignore[misc]
         self.watched_below: dict[str, Callable[[str], object]] = {}
         self._is_open = False
 
-    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
-        super()._read_watch_event(buffer, offset)
-        path = Watch.deserialize(buffer, offset)[0].path
+    def _read_watch_event(self, buffer: bytes, start: int) -> None:
+        super()._read_watch_event(buffer, start)
+        path = Watch.deserialize(buffer, start)[0].path
         for root, tell in list(self.watched_below.items()):
             if path == root or path.startswith(f"{root}/"):
                 tell(path)

@@ -39,7 +39,7 @@ class MultiRead:
         requests = (header + write_string(path) + b"\0" for path in self.paths)
         return b"".join(requests) + _END
 
-    def deserialize(self, buffer: bytes, offset: int) -> list[Any]:
+    def deserialize(self, buffer: bytes, position: int) -> list[Any]:
         """Returns for each path a `FoundZnode` or the names of the children, which are empty if they may not be read;
         None if the znode does not exist.
 
@@ -47,19 +47,19 @@ class MultiRead:
         """
         answers: list[Any] = []
         while True:
-            kind, done, error = _HEADER.unpack_from(buffer, offset)
-            offset += _HEADER.size
+            kind, done, error = _HEADER.unpack_from(buffer, position)
+            position += _HEADER.size
             if done:
                 if len(answers) != len(self.paths):
                     raise struct.error(f"{len(answers)} answers to {len(self.paths)} reads")
                 return answers
             if kind == ERROR:
-                offset += 4
+                position += 4
                 answers.append(self._refused(error))
             elif kind == GET_DATA:
-                data, offset = read_buffer(buffer, offset)
-                stat = _STAT.unpack_from(buffer, offset)
-                offset += _STAT.size
+                data, position = read_buffer(buffer, position)
+                stat = _STAT.unpack_from(buffer, position)
+                position += _STAT.size
                 (
                     created,
                     modified,
@@ -75,8 +75,8 @@ class MultiRead:
                 times = (created_ms, created, modified, "", children, modified_ms, last)
                 answers.append(FoundZnode(data, owner, version, *times))
             else:
-                names = GetChildren.deserialize(buffer, offset)
-                offset += 4 + sum(4 + len(name.encode()) for name in names)
+                names = GetChildren.deserialize(buffer, position)
+                position += 4 + sum(4 + len(name.encode()) for name in names)
                 answers.append(names)
 
     def _refused(self, error: int) -> Any:

@@ -77,13 +77,13 @@ class ControlRow(NamedTuple):
     def voters(self) -> list[NodeId] | None:
         if not isinstance(self.message, LeaderChangeMessage | VotersRecord):
             return None
-        return [NodeId(voter.voter_id) for voter in self.message.voters]
+        return [voter.voter_id for voter in self.message.voters]
 
     @property
     def granting_voters(self) -> list[NodeId] | None:
         if not isinstance(self.message, LeaderChangeMessage):
             return None
-        return [NodeId(voter.voter_id) for voter in self.message.granting_voters]
+        return [voter.voter_id for voter in self.message.granting_voters]
 
     @property
     def kraft_version(self) -> int | None:

@@ -167,7 +167,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
     return read
 
 
-def _up_to(offsets: Sequence[int], end: Offset | None) -> int:
+def _up_to(offsets: Sequence[Offset], end: Offset | None) -> int:
     """Returns how many of these ascending offsets are at most `end`; None means all."""
     return len(offsets) if end is None else bisect_right(offsets, end)
 
