@@ -315,16 +315,34 @@ async def test_writer_waits_for_begun_flush(commits):
 
 
 async def test_cancellation_waits_for_begun_flush():
-    kernel, log = held(), KernelLog(7)
+    kernel, log, ended = held(), KernelLog(7), []
     commit = GroupCommit(DirectoryHealth())
+
+    async def run():
+        try:
+            await commit.run()
+        finally:
+            ended.append(log.flushed_offset)
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(commit.run)
+        nursery.start_soon(run)
         await settled()
         log.append()
         commit.mark_dirty(log, lambda offset: None)
         nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await settled()
-            assert log.flushed_offset == 0
+            assert (log.flushed_offset, ended) == (0, [])
             kernel.complete(0)
-    assert log.flushed_offset == 1
+    assert ended == [1]
+
+
+async def test_begun_flush_wakes_no_worker(commits):
+    log = KernelLog(7)
+    idle = list(commits.commit._idle)
+    assert idle
+    commits.append(log)
+    assert commits.commit._idle == idle
+    commits.kernel.complete(0)
+    await settled()
+    assert (log.flushed_offset, commits.commit._idle) == (1, idle)
