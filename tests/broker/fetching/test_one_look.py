@@ -12,11 +12,13 @@ from trimaran.broker.fetching.fetch import FetchReader
 from trimaran.broker.fetching.slots import Slot
 from trimaran.log.old_formats.down_conversion import OVERFLOW
 from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import (
     EpochEndOffset,
     FetchTopic,
     LeaderIdAndEpoch,
+    PartitionData,
     SnapshotId,
 )
 
@@ -81,6 +83,32 @@ async def test_empty_parts_of_results_are_shared(harness):
         first, *others = (getattr(data, name) for data in answered.partitions)
         assert first == empty
         assert all(other is first for other in others)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.STALE_BROKER_EPOCH])
+async def test_refused_request_has_its_code_for_each_partition(harness, code):
+    """Only a partition of this broker may be suspect."""
+    suspects = []
+    harness.partitions.suspects.add = lambda *suspect: suspects.append(suspect)
+    fetch, reader, slots = fetch_of(harness, wanted(0, 3), wanted(9, 4), refused=code)
+    assert started(fetch.poll()), "it does not wait"
+    [answered] = started(fetch.responses(slots))
+    assert answered.partitions == [
+        PartitionData(
+            partition_index=index,
+            error_code=code,
+            high_watermark=-1,
+            last_stable_offset=-1,
+            log_start_offset=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+        for index in (0, 9)
+    ]
+    is_storage = code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert suspects == ([(TopicPartition("t", 0), 3, 1 << 20)] if is_storage else [])
+    fetch.keep_unfinished()
+    assert list(reader.changed) == slots
 
 
 # -- clients that take no message larger than they asked for
