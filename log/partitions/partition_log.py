@@ -462,7 +462,7 @@ class PartitionLog(ReadableLog):
         return count
 
     def remove_expired_producers(self, now_ms: int) -> int:
-        """Removes producers idle for `producer.id.expiration.ms`, if the producers are loaded; returns their number."""
+        """Removes loaded producers idle for `producer.id.expiration.ms`; returns how many were loaded before."""
         return self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
 
     def close(self, *, clean: bool = True) -> None:

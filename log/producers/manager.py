@@ -113,7 +113,7 @@ class ProducerStateManager:
             self._files.unlink(self._directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX))
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Removes producers idle for `expiration_ms`, if the state is loaded; returns their number."""
+        """Removes producers idle for `expiration_ms`, if the state is loaded; returns how many there were before."""
         if self.state is None:
             return 0
         known = len(self.state)

@@ -203,6 +203,13 @@ def test_text_with_other_bytes_is_printable():
     assert printable(b"t-\xff".decode(errors="surrogateescape")) == r"t-\udcff"
 
 
+def test_each_object_has_a_bound_of_descriptors(files):
+    assert isinstance(files.open_files, OpenFiles)
+    assert Files().open_files is not files.open_files
+    bound = OpenFiles(3)
+    assert Files(bound).open_files is bound
+
+
 # -- files by name
 
 
@@ -231,3 +238,15 @@ def test_least_recently_used_file_is_closed(tmp_path):
     third.get(create=True)
     assert [named.is_open for named in (first, second, third)] == [True, False, True]
     assert [named.listed for named in (first, second, third)] == [True, False, True]
+
+
+def test_closed_file_leaves_the_clock_although_used(tmp_path):
+    files = Files(OpenFiles(2))
+    first, second, third = (NamedFile(tmp_path / name, files) for name in "abc")
+    for named in (first, second):
+        named.get(create=True)
+    first.close()
+    third.get(create=True)
+    assert [named.listed for named in (first, second, third)] == [False, True, True]
+    assert [named.is_open for named in (second, third)] == [True, True]
+    assert (first.used, second.used) == (True, True)

@@ -85,3 +85,29 @@ def test_damaged_files(text):
 
 def test_format_is_kafkas():
     assert LeaderEpochs([(0, 0), (1, 3900)]).format().rstrip() == b"0\n2\n0 0\n1 3900"
+
+
+@pytest.mark.parametrize(
+    ("change", "entries", "more"),
+    [
+        (lambda epochs: epochs.assign(9, 30), [(0, 0), (3, 10), (5, 20), (9, 30)], 1),
+        (lambda epochs: epochs.assign(5, 20), [(0, 0), (3, 10), (5, 20)], 0),
+        (lambda epochs: epochs.assign(5, 25), [(0, 0), (3, 10), (5, 20)], 0),
+        (lambda epochs: epochs.assign(-1, 30), [(0, 0), (3, 10), (5, 20)], 0),
+        (lambda epochs: epochs.truncate_from_end(21), [(0, 0), (3, 10), (5, 20)], 0),
+        (lambda epochs: epochs.truncate_from_end(20), [(0, 0), (3, 10)], 1),
+        (lambda epochs: epochs.truncate_from_end(0), [], 1),
+        (lambda epochs: epochs.truncate_from_start(0), [(0, 0), (3, 10), (5, 20)], 0),
+        (lambda epochs: epochs.truncate_from_start(9), [(0, 9), (3, 10), (5, 20)], 1),
+        (lambda epochs: epochs.truncate_from_start(10), [(3, 10), (5, 20)], 1),
+        (lambda epochs: epochs.truncate_from_start(11), [(3, 11), (5, 20)], 1),
+        (lambda epochs: epochs.truncate_from_start(99), [(5, 99)], 1),
+        (lambda epochs: epochs.clear(), [], 1),
+    ],
+)
+def test_version_counts_each_change(change, entries, more):
+    epochs = LeaderEpochs([(0, 0), (3, 10), (5, 20)])
+    assert epochs.version == 0
+    change(epochs)
+    assert (epochs.entries(), epochs.version) == (entries, more)
+    assert epochs.latest_epoch == (entries[-1][0] if entries else -1)
