@@ -97,7 +97,7 @@ def _client(
 ) -> ConnectionInfo:
     """Returns a connection with the client's identity, for decisions to read; it lives as long as the broker's."""
     host = _host(request.client_host_address)
-    return replace(broker, peer=Address(host, 0), principal=principal)
+    return broker.forwarding_for(Address(host, 0), principal)
 
 
 @lru_cache(CLIENTS_REMEMBERED)

@@ -26,9 +26,8 @@ class Clock:
 
 
 def call(number=1):
-    connection = ConnectionInfo(
-        number, "L", ("10.0.0.7", 5), ("b", 9092), client_software=("librdkafka", "2.6")
-    )
+    connection = ConnectionInfo(number, "L", ("10.0.0.7", 5), ("b", 9092))
+    connection.client_software = ("librdkafka", "2.6")
     return Call(SimpleNamespace(client_id="shop"), connection)
 
 

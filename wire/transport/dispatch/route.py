@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
+from trimaran.wire.schema import DECODE_BUDGET, Message
 from trimaran.wire.text import events
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.metrics.request_metrics import RequestMetrics
@@ -22,33 +20,44 @@ from trimaran.wire.transport.requests.access import needs_of
 from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX
 from trimaran.wire.transport.requests.error_responses import (
-    GeneralError,
-    OnError,
     general_error,
     in_version,
 )
 from trimaran.wire.transport.requests.guard import Judge, guarded
-from trimaran.wire.transport.requests.handles import declaration_of
+from trimaran.wire.transport.requests.handles import Handled, declaration_of
 from trimaran.wire.transport.requests.hooks import Hooks
 
 
-@dataclass(slots=True, frozen=True)
 class Route:
-    """One row of the registry."""
+    """One row of the registry: the declaration of a handler (`Handled`), and what follows from it."""
 
-    request: type[Message]
-    versions: Versions
-    handler: Callable[..., Any]
-    on_error: OnError | None
-    general_error: GeneralError | None
-    log: LimitedLog
-    elements_max: int
-    hooks: Hooks | None
-    takes_frame: bool
-    once: Callable[[Any], Any] | None
-    # The size bounds of a request on an open connection.
-    budget: DecodeBudget
-    metrics: RequestMetrics
+    __slots__ = (
+        *("budget", "elements_max", "general_error", "handler", "hooks", "log", "metrics"),
+        *("on_error", "once", "request", "takes_frame", "versions"),
+    )
+
+    def __init__(
+        self,
+        declared: Handled,
+        handler: Callable[..., Any],
+        limited_log: LimitedLog,
+        hooks: Hooks | None,
+    ) -> None:
+        """`handler` is behind its guard."""
+        self.request = declared.request
+        self.versions = declared.versions
+        self.on_error = declared.on_error
+        self.elements_max = declared.elements_max
+        self.takes_frame = declared.takes_frame
+        self.once = declared.once
+        self.handler = handler
+        self.log = limited_log
+        self.hooks = hooks
+        # The response to an error of a request that has no `on_error`.
+        self.general_error = None if declared.on_error else general_error(declared.request)
+        # The size bounds of a request on an open connection.
+        self.budget = DECODE_BUDGET._replace(elements_max=declared.elements_max)
+        self.metrics = RequestMetrics(declared.request.__name__.removesuffix("Request"))
 
     @property
     def is_light(self) -> bool:
@@ -120,17 +129,5 @@ def route_of(
     assert needs, f"{handler!r} does not say who may ask"
     served = handled.request.VERSIONS
     assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
-    return Route(
-        handled.request,
-        handled.versions,
-        guarded(handler, needs, judge, handled.on_error),
-        handled.on_error,
-        None if handled.on_error else general_error(handled.request),
-        limited_log,
-        handled.elements_max,
-        hooks,
-        handled.takes_frame,
-        handled.once,
-        DECODE_BUDGET._replace(elements_max=handled.elements_max),
-        RequestMetrics(handled.request.__name__.removesuffix("Request")),
-    )
+    handler = guarded(handler, needs, judge, handled.on_error)
+    return Route(handled, handler, limited_log, hooks)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -48,24 +49,31 @@ class ConnectionInfo:
     listener: str
     peer: Address
     local: Address
-    # (name, version) from ApiVersions v3+ (KIP-511), in letters, digits, dots and dashes.
-    client_software: tuple[str, str] | None = None
-    # Set by the certificate or by SASL, before the first request that needs a principal.
-    principal: Principal = ANONYMOUS
-    closed: bool = False
-    # Nothing is read from the connection until this time, in seconds of trio's clock; None if it is not muted.
-    muted_until: float | None = None
     # The memory shared by the connections of this kind of listener; handlers that make large responses need it.
     memory: Memory = field(default_factory=Memory)
-    loop_time: LoopTime = field(default_factory=LoopTime)
+    # (name, version) from ApiVersions v3+ (KIP-511), in letters, digits, dots and dashes.
+    client_software: tuple[str, str] | None = field(init=False, default=None)
+    # Set by the certificate or by SASL, before the first request that needs a principal.
+    principal: Principal = field(init=False, default=ANONYMOUS)
+    closed: bool = field(init=False, default=False)
+    # Nothing is read from the connection until this time, in seconds of trio's clock; None if it is not muted.
+    muted_until: float | None = field(init=False, default=None)
+    loop_time: LoopTime = field(init=False, default_factory=LoopTime)
     # The turns of the connection, in which a paused request resumes.
-    turn: TurnOfRequests = field(default_factory=Unscheduled)
+    turn: TurnOfRequests = field(init=False, default_factory=Unscheduled)
     # Returns the peer's address as Java formats it.
     peer_text: str = field(init=False)
-    _callbacks: dict[Callback, None] = field(default_factory=dict)
+    _callbacks: dict[Callback, None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.peer_text = java_text(self.peer[0])
+
+    def forwarding_for(self, peer: Address, principal: Principal) -> ConnectionInfo:
+        """Returns this connection with the peer and the principal of a client whose request it forwards."""
+        info = copy(self)
+        info.peer, info.principal = peer, principal
+        info.peer_text = java_text(peer[0])
+        return info
 
     def on_close(self, callback: Callback) -> None:
         """Calls `callback` when the peer is found to be gone, or at once if it is; registers each callback only
@@ -121,10 +129,10 @@ class Call:
     # (`compute_thread.run_apart`).
     heavy: bool = False
     # The seconds for which the connection is muted because of this request.
-    throttle_ms: int = 0
+    throttle_ms: int = field(init=False, default=0)
     # True if the call's time on the event loop is not counted against quotas.
-    is_exempt: bool = False
-    _room: ResponseRoom | None = None
+    is_exempt: bool = field(init=False, default=False)
+    _room: ResponseRoom | None = field(init=False, default=None)
 
     def room(self) -> Room:
         """Returns the room for the response; the same object each time."""
