@@ -60,7 +60,6 @@ ALL = 32_767
                 member_id="",
                 member_epoch=0,
                 heartbeat_interval_ms=0,
-                acceptable_recovery_lag=0,
                 task_offset_interval_ms=0,
                 status=[],
                 endpoint_information_epoch=0,
