@@ -84,7 +84,11 @@ def chosen(repetitions: list[Counts], kib: float, *, fsync: bool = False) -> tup
     marked, calls, functions, files = (
         sorted(numbers)[place]
         for numbers in zip(
-            *((one.marked, one.calls, one.functions, one.files) for one in repetitions), strict=True
+            *(
+                (counts.marked, counts.calls, counts.functions, counts.files)
+                for counts in repetitions
+            ),
+            strict=True,
         )
     )
     # Fewer calls after the response mean that fewer timers ran meanwhile.

@@ -62,9 +62,7 @@ def _copy(cluster: Cluster) -> None:
     while done < RECORDS:
         assert time.monotonic() < deadline, f"{done} of {RECORDS} copied"
         messages = [
-            each_message
-            for each_message in consumer.consume(RECORDS_EACH, 1.0)
-            if each_message.error() is None
+            message for message in consumer.consume(RECORDS_EACH, 1.0) if message.error() is None
         ]
         if not messages:
             continue

@@ -284,7 +284,7 @@ def main(arguments: Sequence[str]) -> None:
                 print(f"{name:<14}{system:<8}{stay_steady(system, options.minutes, options.load)}")
                 continue
             rounds = measure(name, system, options.rounds, options.brokers)
-            epochs = [each_round.epochs for each_round in rounds]
+            epochs = [measured.epochs for measured in rounds]
             for asked, seconds in zip(
                 ASKED, zip(*(r.seconds for r in rounds), strict=True), strict=False
             ):

@@ -113,7 +113,7 @@ def records_of(shape: Shape) -> Iterator[Message]:
         topic_id = prng.randbytes(16)
         yield TopicRecord(name=f"topic-{number}", topic_id=topic_id)
         for index in range(shape.partitions):
-            replicas = [(number + index + each_number) % BROKERS for each_number in range(REPLICAS)]
+            replicas = [(number + index + replica) % BROKERS for replica in range(REPLICAS)]
             yield PartitionRecord(
                 partition_id=index,
                 topic_id=topic_id,

@@ -145,10 +145,8 @@ class Bench:
         found = []
         for peer in self._peers:
             rounds = [peer.compact(self._copy(source, peer)) for _ in range(3)]
-            found += moved(
-                "compaction", case, peer, [Line(*each_round[:3]) for each_round in rounds]
-            )
-            memory = min(each_round.memory_mib for each_round in rounds)
+            found += moved("compaction", case, peer, [Line(*measured[:3]) for measured in rounds])
+            memory = min(measured.memory_mib for measured in rounds)
             left = rounds[0].bytes_left / 1e6
             found += [
                 Figure("compaction", f"{case}: memory", "MiB", "lower", peer.name, memory),

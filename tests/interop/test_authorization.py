@@ -130,7 +130,7 @@ def test_ours_and_kafkas_answers_are_equal(peers, worlds):
         print(
             f"    another {what} {count} times: Kafka {examples[what][0]!r}, ours {examples[what][1]!r}"
         )
-    by_api = Counter((item[0][1], item[0][2]) for item in found)
+    by_api = Counter((question[1], question[2]) for question, _, _ in found)
     for (listener, name), count in by_api.most_common():
         question, acls, differing = next(item for item in found if item[0][1:3] == (listener, name))
         print(f"{name} on {listener}: {count} differ, as {question}")

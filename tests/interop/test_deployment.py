@@ -125,9 +125,7 @@ def test_nodes_of_compose_file_form_a_cluster(documents, tmp_path):
     services = file["services"]
     assert len(services) == 6
     assert {
-        mount.partition(":")[0]
-        for each_service in services.values()
-        for mount in each_service["volumes"]
+        mount.partition(":")[0] for service in services.values() for mount in service["volumes"]
     } == set(file["volumes"])
     with nodes(tmp_path, services) as running:
         for name, service in services.items():
@@ -148,14 +146,14 @@ def test_pods_of_manifest_form_a_cluster(documents, tmp_path):
     }
     assert len(pods) == 6
     names = {}
-    for pod, each_pod in pods.items():
-        host = f"{pod}.{each_pod['spec']['serviceName']}"
+    for pod, manifest in pods.items():
+        host = f"{pod}.{manifest['spec']['serviceName']}"
         names[pod] = f"{host} {host}.{NAMESPACE}.svc"  # as the search list of a pod has it
     # The image's python3 is the one that has trimaran.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with nodes(tmp_path, names.values()) as running:
-        for pod, each_pod in pods.items():
-            (container,) = each_pod["spec"]["template"]["spec"]["containers"]
+        for pod, manifest in pods.items():
+            (container,) = manifest["spec"]["template"]["spec"]["containers"]
             address = running.addresses[names[pod]]
             given = {"HOSTNAME": pod, "POD_IP": address, "NAMESPACE": NAMESPACE, "PATH": path}
             own = {entry["name"]: entry.get("value") for entry in container["env"]}
@@ -164,8 +162,8 @@ def test_pods_of_manifest_form_a_cluster(documents, tmp_path):
             running.start(pod, environ, *container["command"])
         bootstrap = f"trimaran-broker-0.trimaran-broker.{NAMESPACE}.svc:9092"
         running.check_cluster(bootstrap)
-        for pod, each_pod in pods.items():
-            check_probes(each_pod, running.addresses[names[pod]])
+        for pod, manifest in pods.items():
+            check_probes(manifest, running.addresses[names[pod]])
         running.stop()
 
 

@@ -82,7 +82,7 @@ class LanguageServer:
             "textDocument/definition", textDocument={"uri": path.as_uri()}, position=at
         )
         paths = [urllib.parse.urlparse(item.get("uri") or item["targetUri"]).path for item in found]
-        return [Path(urllib.request.url2pathname(each_path)) for each_path in paths]
+        return [Path(urllib.request.url2pathname(path)) for path in paths]
 
 
 @pytest.fixture(scope="module")

@@ -335,7 +335,7 @@ def test_first_users_are_equal_for_both_formatters(tmp_path, formatted_by):
             started = ("id=1] started", "Kafka Server started")
             until(
                 lambda: (
-                    any(item in log.read_text() for item in started) or process.poll() is not None
+                    any(line in log.read_text() for line in started) or process.poll() is not None
                 ),
                 "started",
             )

@@ -119,9 +119,7 @@ def test_users_are_created_changed_and_removed(node, zookeeper, version):
     user = f"carol-{version}"
     first, second = MECHANISMS
     trimaran("topics", "create", "hello", "-p", "1", "-b", node.at("INTERNAL"), check=False)
-    both = ",".join(
-        f"{each_mechanism}=[iterations=8192,password=first]" for each_mechanism in MECHANISMS
-    )
+    both = ",".join(f"{mechanism}=[iterations=8192,password=first]" for mechanism in MECHANISMS)
     configs(version, zookeeper, user, "--add-config", both, as_mirror=False)
     until(lambda: stored(node, user) == {*MECHANISMS}, "they are stored", SECONDS)
     for mechanism in MECHANISMS:

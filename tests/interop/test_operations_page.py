@@ -92,7 +92,7 @@ class Operator:
     def follow(self, heading, node=None, **places):
         self.node = None if node is None else self.cluster.node(node)
         places["ctrl-1:9093"] = self.cluster.controllers
-        other = next(each_node for each_node in self.cluster.state.nodes if each_node != self.node)
+        other = next(node for node in self.cluster.state.nodes if node != self.node)
         places["/var/lib/trimaran/"] = f"{other.dir}/"
         if self.node is not None:
             is_broker = self.node.role == "broker"

@@ -134,8 +134,8 @@ def assert_read(environ, url, data, options):
     told = json.loads(python(environ, JOB, url, data, json.dumps(options)).splitlines()[-1])
     assert told["records"]["rows"] == 400 + 395
     assert told["records"]["tasks"] > 4
-    assert all(item["rows"] > 0 for item in told.values())
-    assert {item[side] for item in told.values() for side in ("only_there", "only_here")} == {0}
+    assert all(case["rows"] > 0 for case in told.values())
+    assert {case[side] for case in told.values() for side in ("only_there", "only_here")} == {0}
 
 
 def test_bucket_is_read_like_its_directories(data, tmp_path):

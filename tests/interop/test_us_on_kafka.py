@@ -105,7 +105,7 @@ def test_our_bench_loads_kafka(kafka):
     trimaran("topics", "create", "bench", "-p", "4", "-r", "2", "-b", kafka.bootstrap)
     produced = json.loads(trimaran("bench", "produce", "bench", "-n", "50000", *server).stdout)
     consumed = json.loads(trimaran("bench", "consume", "bench", *server).stdout)
-    assert [item["records"] for item in (produced, consumed)] == [50_000, 50_000]
+    assert [result["records"] for result in (produced, consumed)] == [50_000, 50_000]
     for options in (("--acks", "1", "--compression", "zstd"), ("--rate", "2000", "-c", "2")):
         words = ("bench", "produce", "bench", "-n", "1000", *options)
         found = json.loads(trimaran(*words, *server).stdout)

@@ -259,11 +259,7 @@ def test_offset_checker_prints_the_lag(obeying):
         retry.
         """
         printed = tool(obeying, "0.8.2.2", "kafka.tools.ConsumerOffsetChecker", *group)
-        (line,) = [
-            each_line.split()
-            for each_line in printed.splitlines()
-            if each_line.startswith("checkers")
-        ]
+        (line,) = [line.split() for line in printed.splitlines() if line.startswith("checkers")]
         return line[1:6]
 
     until(lambda: checked() == [topic, "0", "5", "7", "2"], "the lag is told", SECONDS)

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
     rooms = {room: _mutants_in(imported(Path(room))) for room in options.rooms}
     mutants = [mutant for of_room in rooms.values() for mutant in of_room]
-    chosen = [each_mutant for each_mutant in mutants if options.only in each_mutant.name]
+    chosen = [mutant for mutant in mutants if options.only in mutant.name]
     chosen = chosen[options.first :: options.every]
     entries = survivors.read(options.survivors)
     if options.again is not None:

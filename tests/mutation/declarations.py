@@ -51,9 +51,7 @@ def _other_rights(node: ast.AST) -> Iterator[ast.expr]:
             yield need
         case ast.Tuple(elts=parts) if len(parts) > 1:
             for part in parts:
-                yield replaced(
-                    node, elts=[each_part for each_part in parts if each_part is not part]
-                )
+                yield replaced(node, elts=[other for other in parts if other is not part])
 
 
 def changed_message(node: ast.ClassDef) -> Iterator[Change]:

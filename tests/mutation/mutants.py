@@ -122,7 +122,7 @@ def _number(node: ast.AST) -> int | float | None:
 def _of_function(
     path: Path, where: str, tree: ast.Module, function: ast.FunctionDef
 ) -> Iterator[Mutant]:
-    first = min([function.lineno, *(item.lineno for item in function.decorator_list)])
+    first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
     for place in _places(function, "body", function):
         node = place.get()
         for other in mutations(node, place.parent):
@@ -154,7 +154,7 @@ def _of_declarations(path: Path, module: str, tree: ast.Module) -> Iterator[Muta
         else:
             continue
         where = f"{module}:{node.name}"
-        first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         for shown, old, other in changes:
             place = _place_of(node, old)
             before = ast.unparse(shown)
@@ -181,8 +181,8 @@ def _place_of(root: ast.AST, node: ast.AST) -> Place:
             if held is node:
                 return Place(parent, name, None, node)
             if isinstance(held, list):
-                for index, item in enumerate(held):
-                    if item is node:
+                for index, child in enumerate(held):
+                    if child is node:
                         return Place(parent, name, index, node)
     raise LookupError(node)
 

@@ -71,8 +71,8 @@ def is_no_behaviour(node: ast.AST) -> bool:
         case ast.Call(func=ast.Name(id="cast")):
             return not any(isinstance(arg, ast.Call | ast.Attribute) for arg in node.args[1:])
         case ast.Call(func=ast.Attribute(value=value, attr="log"), args=args):
-            told = (ast.unparse(item) for item in (value, *args))
-            return any(item == "log" or item.startswith("events.") for item in told)
+            texts = (ast.unparse(part) for part in (value, *args))
+            return any(text == "log" or text.startswith("events.") for text in texts)
         case ast.Call(func=ast.Attribute(value=value, attr=level)):
             logs = isinstance(value, ast.Name) and value.id == "log"
             return logs and level in ("debug", "info", "warning", "error", "exception")
@@ -141,7 +141,7 @@ def _acts(node: ast.stmt) -> bool:
 
 
 def _names(node: ast.AST, context: type[ast.expr_context] = ast.expr_context) -> set[str]:
-    names = (item for item in ast.walk(node) if isinstance(item, ast.Name))
+    names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
     return {name.id for name in names if isinstance(name.ctx, context)}
 
 

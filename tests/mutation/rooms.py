@@ -86,8 +86,8 @@ def belonging_to(rooms: list[str]) -> list[str]:
                 "name its tests with --tests, or in BY_WAY_OF of tests/mutation/rooms.py"
             )
         found |= dict.fromkeys(tests)
-    folders = [Path(item) for item in found]
-    return [item for item in found if not any(other in Path(item).parents for other in folders)]
+    folders = [Path(name) for name in found]
+    return [name for name in found if not any(other in Path(name).parents for other in folders)]
 
 
 def _mirrored(room: Path) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _reached(path: Path) -> frozenset[str]:
     found = _imported(path)
     beside = ".".join(path.parent.parts)
     for module in found & {
-        f"{beside}.{each_path.stem}" for each_path in (ROOT / path.parent).glob("*.py")
+        f"{beside}.{helper.stem}" for helper in (ROOT / path.parent).glob("*.py")
     }:
         found |= _imported(Path(*module.split(".")).with_suffix(".py"))
     return found

@@ -86,7 +86,7 @@ class Mutation:
                 raise pytest.UsageError("the tests cannot be run without a mutant")
             found = json.loads(path.read_text())
         self.left_out = [name for name, _, lines in found if lines is None]
-        passed = [item for item in found if item[2] is not None]
+        passed = [result for result in found if result[2] is not None]
         return {name: took for name, took, _ in passed}, {name: lines for name, _, lines in passed}
 
     def _write_trace(self, items: list[pytest.Item], path: Path) -> int:
@@ -277,12 +277,12 @@ def swap(mutant: Mutant, functions: dict[tuple[str, int], list[FunctionType]]) -
     code = compile(mutant.mutated_tree(), file, "exec", dont_inherit=True)
     name = mutant.where.partition(":")[2]
     mutated = [
-        each_code
-        for each_code in _codes(code)
-        if each_code.co_qualname == name and each_code.co_firstlineno == mutant.function_line
+        inner
+        for inner in _codes(code)
+        if inner.co_qualname == name and inner.co_firstlineno == mutant.function_line
     ]
     held = functions[file, mutant.function_line]
-    held = [item for item in held if item.__code__.co_qualname == name]
+    held = [function for function in held if function.__code__.co_qualname == name]
     for function in held:
         function.__code__ = mutated[0]
     return bool(held)

@@ -21,7 +21,7 @@ from trimaran.wire.transport.dispatch.registry import Registry
 
 PATH = Path(__file__).parent / "planted" / "declared.py"
 MODULE = "tests.mutation.planted.declared"
-DECLARED = [item for item in mutants_of(PATH, MODULE) if item.declared is not None]
+DECLARED = [mutant for mutant in mutants_of(PATH, MODULE) if mutant.declared is not None]
 FUNCTIONS = _functions_of({str(PATH)})
 
 
@@ -110,7 +110,7 @@ def test_changed_declaration_is_seen_only_at_its_use(mutant):
 
 
 def changed(text):
-    (mutant,) = [item for item in DECLARED if text in item.change]
+    (mutant,) = [known for known in DECLARED if text in known.change]
     return observed_with(mutant)
 
 

@@ -79,7 +79,7 @@ def test_argued_survivors_exist():
     entries = read()
     modules = dict.fromkeys(entry.where.partition(":")[0] for entry in entries)
     paths = {module: ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in modules}
-    mutants = [item for module, path in paths.items() for item in mutants_of(path, module)]
+    mutants = [mutant for module, path in paths.items() for mutant in mutants_of(path, module)]
     assert judge(mutants, {}, entries).gone == []
 
 

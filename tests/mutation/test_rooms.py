@@ -49,7 +49,7 @@ def test_room_is_tested_by_folder_and_importers():
 def test_nested_test_is_not_named_again():
     found = belonging_to(["quorum/serving", "quorum/metadata/authorizer.py"])
     assert "tests/broker/handlers" in found
-    assert not [item for item in found if item.startswith("tests/broker/handlers/")]
+    assert not [test for test in found if test.startswith("tests/broker/handlers/")]
 
 
 def test_room_without_tests_is_refused_with_message():

@@ -292,7 +292,7 @@ def test_dry_run_of_chaos_and_down_changes_nothing(cluster):
         for dry_run in ((), ("--dry-run",))
     ]
     assert wrong[0].stderr == wrong[1].stderr
-    assert {item.returncode for item in wrong} == {Exit.NO}
+    assert {command.returncode for command in wrong} == {Exit.NO}
 
 
 def test_dead_node_is_not_killed_again(cluster):

@@ -64,7 +64,7 @@ def test_transactional_produce_writes_all_lines_or_none(cluster):
     listed = json.loads(
         cluster.run("transactions", "list", "--pattern", "x|y", "-o", "json").stdout
     )
-    assert [(item["id"], item["state"]) for item in listed] == [("x", "CompleteAbort")]
+    assert [(row["id"], row["state"]) for row in listed] == [("x", "CompleteAbort")]
     nobody = cluster.run("transactions", "describe", "nobody", check=False)
     assert "no transactional id nobody" in nobody.stderr
 
@@ -99,7 +99,7 @@ def test_hanging_transaction_is_found_and_aborted(cluster):
     assert json.loads(cluster.run(*ask).stdout) == []
     hang(cluster)
     found = json.loads(cluster.run(*ask, check=False).stdout)
-    assert [(item["topic"], item["partition"], item["start_offset"]) for item in found] == [
+    assert [(row["topic"], row["partition"], row["start_offset"]) for row in found] == [
         ("hung", 0, 0)
     ]
     where = ("transactions", "abort", "hung", "-p", "0", "--start-offset")

@@ -231,10 +231,10 @@ def test_every_call_of_the_file_layer_can_fail(call: str) -> None:
             raise OSError(errno.EIO, name)
 
     disk.on_call = fail
-    for name, each_call in calls.items():
+    for name, make_call in calls.items():
         if name == call:
             with pytest.raises(OSError, match=name):
-                each_call()
+                make_call()
     disk.on_call = None
     assert sorted(disk.list_directory(Path("/d"))) == ["e", "f"]
     assert disk.read_bytes(Path("/d/f")) == (b"abcx" if call == "pwrite" else b"abc")

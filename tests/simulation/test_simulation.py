@@ -64,9 +64,7 @@ def trace_of(world: World) -> list[str]:
 
 def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     """The transcript ends with the violation; the note tells how to reproduce it, and the second run is identical."""
-    mutant = next(
-        each_mutant for each_mutant in MUTANTS if each_mutant.name == "one replica commits"
-    )
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == "one replica commits")
     found = found_of(mutant.name)
     with mutant.patch():
         with pytest.raises(Violation) as failure:
@@ -103,7 +101,7 @@ def test_full_check_of_good_seeds_finds_nothing(seed: int, controllers: bool) ->
     ],
 )
 def test_full_check_finds_planted_bug_no_earlier(name: str) -> None:
-    mutant = next(each_mutant for each_mutant in MUTANTS if each_mutant.name == name)
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
     found = found_of(mutant.name)
     assert found.found != SURVIVED
     with mutant.patch():

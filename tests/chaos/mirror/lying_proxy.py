@@ -85,8 +85,8 @@ class LyingProxy:
                     if frames is None:
                         client.sendall(length + frame[: len(frame) // 2])
                         break
-                    for each_frame in frames:
-                        client.sendall(len(each_frame).to_bytes(4, "big") + each_frame)
+                    for piece in frames:
+                        client.sendall(len(piece).to_bytes(4, "big") + piece)
         except OSError:
             pass
         _shut(client)

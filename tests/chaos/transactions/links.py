@@ -86,10 +86,10 @@ def _pass_on(source: socket.socket, sink: socket.socket, gate: threading.Event) 
             gate.wait()
             sink.sendall(piece)
     gate.wait()  # the end of a connection waits, too
-    for item in (source, sink):
+    for end in (source, sink):
         with suppress(OSError):
-            item.shutdown(socket.SHUT_RDWR)
-        item.close()
+            end.shutdown(socket.SHUT_RDWR)
+        end.close()
 
 
 def _received(source: socket.socket, size: int) -> bytes:

@@ -125,15 +125,15 @@ class Peer:
         started = ("id=1] started", "Kafka Server started")
         try:
             until(
-                lambda: any(item in log.read_text() for item in started) or process.poll(),
+                lambda: any(line in log.read_text() for line in started) or process.poll(),
                 "started",
                 SECONDS_TO_START,
             )
             assert process.poll() is None, log.read_text()[-3000:]
             yield self
         finally:
-            for item in self._open.values():
-                item.close()
+            for connection in self._open.values():
+                connection.close()
             process.terminate()
             process.wait(SECONDS)
 
@@ -164,8 +164,8 @@ def two_peers(directory, *, everyone, more=""):
             own = directory / name
             own.mkdir(parents=True)
             found.append(Peer(name, own, ports))
-        for item in found:
-            stack.enter_context(item.running(everyone=everyone, more=more))
+        for peer in found:
+            stack.enter_context(peer.running(everyone=everyone, more=more))
         yield found
 
 

@@ -147,7 +147,7 @@ class Clusters:
 
     def unexplained(self):
         theirs, ours = self.trees()
-        return [item for item in trees.compare(theirs, ours) if not is_meant(item)]
+        return [found for found in trees.compare(theirs, ours) if not is_meant(found)]
 
 
 def assert_same(clusters):
@@ -186,7 +186,9 @@ def test_mirrored_tree_equals_that_of_zookeeper_mode(of, secured, tmp_path):
         theirs = stack.enter_context(kafka)
         quorum = stack.enter_context(of(tmp_path / "kraft"))
         stack.enter_context(mirror(tmp_path / "mirror", quorum, f"{connect}/mirror"))
-        clients = [stack.enter_context(administrator(item.bootstrap)) for item in (theirs, quorum)]
+        clients = [
+            stack.enter_context(administrator(cluster.bootstrap)) for cluster in (theirs, quorum)
+        ]
         clusters = Clusters(theirs, quorum, connect, clients)
         actions = Generator(SEED, BROKERS).actions(ACTIONS)
         for number, action in enumerate(actions, 1):

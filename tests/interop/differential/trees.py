@@ -99,7 +99,7 @@ def is_note(path: str) -> bool:
 
 
 def _texts(acl: list[Any] | None) -> tuple[str, ...]:
-    return tuple(sorted(f"{item.id.scheme}:{item.id.id}={item.perms}" for item in acl or ()))
+    return tuple(sorted(f"{entry.id.scheme}:{entry.id.id}={entry.perms}" for entry in acl or ()))
 
 
 def _compare(path: str, one: Node, other: Node) -> Iterator[Difference]:
@@ -124,7 +124,7 @@ def _members(text: str) -> dict[str, Any]:
     config = value.pop("config", {})
     for name in {"acls", "isr"} & value.keys():  # compared as sets
         value[name] = sorted(json.dumps(item, sort_keys=True) for item in value[name])
-    return value | {f"config {key}": each_value for key, each_value in config.items()}
+    return value | {f"config {key}": value for key, value in config.items()}
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> frozenset[str]:

@@ -343,7 +343,7 @@ def header_json(view: BatchView) -> dict:
 
 def kafkas_reading(batch: Batch, data: bytes, found: list[dict]) -> str | None:
     """Returns the differences that Kafka finds in our batch. For Kafka, an uncompressed message is a batch."""
-    records = [record for item in found for record in item["records"]]
+    records = [record for read in found for record in read["records"]]
     if records != batch.expected:
         return repr(records)
     if batch.magic == 2:

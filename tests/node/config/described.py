@@ -22,7 +22,7 @@ def rows(kind, configs):
 
 def row(word, config):
     defaults = [synonym for synonym in config.synonyms if synonym.source == ConfigSource.DEFAULT]
-    own = [each_default.value for each_default in defaults if each_default.name == config.name]
+    own = [default.value for default in defaults if default.name == config.name]
     is_default = config.config_source == ConfigSource.DEFAULT or word != "broker"
     default = own[0] if own else config.value if is_default else None
     return " | ".join(
@@ -32,7 +32,7 @@ def row(word, config):
             ConfigTypeId(config.config_type).name.lower(),
             "read-only" if config.read_only else "dynamic",
             "null" if default is None else default,
-            ",".join(each_default.name for each_default in defaults),
+            ",".join(default.name for default in defaults),
         )
     ).rstrip()
 

@@ -488,8 +488,8 @@ def test_provider_addresses_share_the_remaining_timeout(monkeypatch):
     addresses[:] = ["refused", "open", "open"]
     found = deadline.connect(("h", 5), 7.0)
     assert asked == [("h", 5, "stream")]
-    assert [item.timeouts for _, item in made] == [[6.0], [6.0, 7.0]]
-    assert [item.closed for _, item in made] == [True, False]
+    assert [connection.timeouts for _, connection in made] == [[6.0], [6.0, 7.0]]
+    assert [connection.closed for _, connection in made] == [True, False]
     assert found is made[1][1] is deadline._socket
     assert made[0][0] == ("family", "kind", "protocol")
     now[0] = 200.0

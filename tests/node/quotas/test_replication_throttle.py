@@ -25,9 +25,9 @@ def test_newer_list_replaces_the_older_one(throttle):
     throttle.set_replicas("t", [0, 7])
     throttle.set_replicas("all", ALL)
     asked = [("t", 0), ("t", 1), ("t", 7), ("all", 3), ("other", 0)]
-    assert [throttle.holds(item) for item in asked] == [True, False, True, True, False]
+    assert [throttle.holds(partition) for partition in asked] == [True, False, True, True, False]
     throttle.set_replicas("t", [1])
-    assert [throttle.holds(item) for item in asked] == [False, True, False, True, False]
+    assert [throttle.holds(partition) for partition in asked] == [False, True, False, True, False]
     throttle.set_replicas("t", [])
     throttle.set_replicas("all", [])
     assert not throttle.is_set

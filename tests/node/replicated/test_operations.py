@@ -79,9 +79,9 @@ async def test_operations_wait_in_order():
         operations.submit(diary.decide(name, steps))
         for name, steps in (("a", 7), ("b", 1), ("c", 5))
     ]
-    assert [item.is_decided for item in operation] == [False] * 3
+    assert [pending.is_decided for pending in operation] == [False] * 3
     async with running(operations):
-        assert [await item.wait() for item in operation] == ["a", "b", "c"]
+        assert [await pending.wait() for pending in operation] == ["a", "b", "c"]
     assert diary.lines == [*(f"a{i}" for i in range(7)), "b0", *(f"c{i}" for i in range(5))]
 
 

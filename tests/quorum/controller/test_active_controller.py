@@ -37,7 +37,7 @@ class Log:
         if len(self.batches) == self.fails_at:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, "no room")
         self.batches.append((epoch, list(records)))
-        return END - 1 + sum(len(each_batch) for _, each_batch in self.batches)
+        return END - 1 + sum(len(batch) for _, batch in self.batches)
 
     def resign(self):
         self.resigned += 1

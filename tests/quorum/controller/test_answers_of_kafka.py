@@ -225,8 +225,8 @@ def test_topic_creation_answers_like_kafka(asked, code, text):
 def test_duplicate_topics_answer_like_kafka():
     asked = CreateTopicsRequest(topics=[wanted("d"), wanted("d"), wanted("e")])
     answers = {
-        each_topic.name: one_error(each_topic)
-        for each_topic in at_once(create_topics(asked, STATE, RULES)).response.topics
+        topic.name: one_error(topic)
+        for topic in at_once(create_topics(asked, STATE, RULES)).response.topics
     }
     assert answers == {"d": ("INVALID_REQUEST", "Duplicate topic name."), "e": ("NONE", None)}
 

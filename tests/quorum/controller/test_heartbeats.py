@@ -257,7 +257,7 @@ def test_record_fields_fit_each_metadata_version(level):
     assert image.cluster.brokers[1].directories == ((uid(501), uid(601)) if level >= 17 else ())
     wishes = {"offline_log_dirs": [uid(601)], "cordoned_log_dirs": []}
     changed = beat(image, epoch=900, **wishes).records
-    assert [(item.log_dirs, item.cordoned_log_dirs) for item in changed] == (
+    assert [(record.log_dirs, record.cordoned_log_dirs) for record in changed] == (
         [([uid(501)], None)] * (level >= 17) + [([], [])] * (level >= 30)
     )
     for record in (*made, *changed):

@@ -128,9 +128,9 @@ class Life:
         self.write([*records, news])
         if self.elr and not clean:
             SEEN["unclean restarts"] += 1
-            for each_partition in self.partitions.values():
-                assert broker_id not in each_partition.isr, "P4"
-                assert broker_id not in each_partition.elr, "P4"
+            for found in self.partitions.values():
+                assert broker_id not in found.isr, "P4"
+                assert broker_id not in found.elr, "P4"
 
     def alter(self, broker_id, choice):
         """Lets the leader propose any replicas, including proposals that must be refused."""
@@ -196,7 +196,7 @@ class Life:
         self.write(elect_unclean(self.state, list(self.index.leaderless)))
 
     def clear(self, _broker_id, _choice):
-        if self.elr and all(each_partition.isr for each_partition in self.partitions.values()):
+        if self.elr and all(partition.isr for partition in self.partitions.values()):
             self.write([ClearElrRecord(topic_name="t")])
 
     # --- invariants

@@ -34,7 +34,7 @@ def test_all_directories_of_a_node_are_formatted(tmp_path):
     assert paths == [tmp_path / name for name in "abm"]
     found = [MetaProperties.load(path) for path in paths]
     assert {(node.cluster_id, node.node_id, node.version) for node in found} == {(ID, 1, 1)}
-    assert len({item.directory_id for item in found}) == 3
+    assert len({properties.directory_id for properties in found}) == 3
     assert [read_bootstrap(path) for path in paths] == [bootstrap_records()] * 3
     assert sorted(path.name for path in paths[0].iterdir()) == [
         "bootstrap.checkpoint",

@@ -90,7 +90,7 @@ def partition(number: int, index: int, replicas: Iterable[int], **more) -> Parti
         leader=more.pop("leader", listed[0]),
         leader_epoch=more.pop("leader_epoch", 0),
         partition_epoch=more.pop("partition_epoch", 0),
-        directories=more.pop("directories", [uid(500 + item) for item in listed]),
+        directories=more.pop("directories", [uid(500 + broker_id) for broker_id in listed]),
         **more,
     )
 

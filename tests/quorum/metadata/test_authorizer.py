@@ -267,7 +267,7 @@ def test_configs_need_rights_on_topic_group_or_cluster(kind, resource):
     assert config_resource((kind, "1")) == resource
 
 
-OPERATIONS = [item for item in Operation if item > Operation.ALL]
+OPERATIONS = [operation for operation in Operation if operation > Operation.ALL]
 IMPLIED = {
     Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
     Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},

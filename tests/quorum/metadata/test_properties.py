@@ -59,33 +59,31 @@ def next_records(image: MetadataImage, number: int):
             FeatureLevelRecord, name=st.sampled_from(["f", "g"]), feature_level=st.integers(0, 2)
         ),
     ]
-    for each_topic in topics:
-        name = config("retention.ms", str(number), (2, each_topic.name))
-        choices.append(st.just(RemoveTopicRecord(topic_id=each_topic.id)))
+    for existing in topics:
+        name = config("retention.ms", str(number), (2, existing.name))
+        choices.append(st.just(RemoveTopicRecord(topic_id=existing.id)))
         choices.append(st.just(name))
-        index = len(each_topic.partitions)
+        index = len(existing.partitions)
         replicas = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True)
-        key = int.from_bytes(each_topic.id, "big") - 1000
+        key = int.from_bytes(existing.id, "big") - 1000
         choices.append(st.builds(partition, st.just(key), st.just(index), replicas))
-        for at, found in each_topic.partitions.items():
+        for at, found in existing.partitions.items():
             leader, isr = (
                 st.sampled_from([-2, -1, *found.replicas]),
                 st.none() | st.just([found.replicas[0]]),
             )
             choices.append(st.builds(change, st.just(key), st.just(at), leader=leader, isr=isr))
-    for each_broker in brokers:
+    for registered in brokers:
         choices.append(
             st.builds(
                 changed_broker,
-                st.just(each_broker.id),
-                epoch=st.just(each_broker.epoch),
+                st.just(registered.id),
+                epoch=st.just(registered.epoch),
                 fenced=st.integers(-1, 1),
             )
         )
         choices.append(
-            st.just(
-                UnregisterBrokerRecord(broker_id=each_broker.id, broker_epoch=each_broker.epoch)
-            )
+            st.just(UnregisterBrokerRecord(broker_id=registered.id, broker_epoch=registered.epoch))
         )
     return st.one_of(choices)
 

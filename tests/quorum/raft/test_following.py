@@ -41,7 +41,7 @@ def backs_off(talk: Talk, node_id: int) -> bool:
 
 
 def targets_since(talk: Talk, since: int = 0) -> list[int]:
-    return [item.to.id for item in talk.sent[since:]]
+    return [sent.to.id for sent in talk.sent[since:]]
 
 
 def bring(talk: Talk, count: int = 1, **more: object) -> None:

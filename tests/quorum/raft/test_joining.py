@@ -65,7 +65,7 @@ def test_joining_node_fetches_on_unless_finally_refused(error, asks_on):
     talk.answer(core.AddVoterResponse(error=int(error)))
     to_leader = [exchange.request for exchange in talk.sent[count:] if exchange.to.id == 2]
     assert bool(to_leader) == asks_on
-    assert all(isinstance(item, core.FetchRequest) for item in to_leader)
+    assert all(isinstance(request, core.FetchRequest) for request in to_leader)
 
 
 def test_successful_join_request_resets_the_backoff():
@@ -73,7 +73,7 @@ def test_successful_join_request_resets_the_backoff():
     until = talk.raft.role.next_voter_check
     talk.answer(core.AddVoterResponse())
     talk.now = until - 0.01
-    talk.fail(next(item.token for item in reversed(talk.sent) if item.to.id == 2))
+    talk.fail(next(sent.token for sent in reversed(talk.sent) if sent.to.id == 2))
     while not isinstance(talk.sends[-1], core.AddVoterRequest):
         if talk.sent[-1].to.id != 2:
             talk.fail(talk.tokens[-1])
@@ -82,11 +82,11 @@ def test_successful_join_request_resets_the_backoff():
     assert isinstance(talk.sends[-1], core.FetchRequest)
     failed_at, count = talk.now, len(talk.sent)
     talk.fail(talk.tokens[-1])
-    for item in talk.sent[count:]:
-        talk.fail(item.token)
+    for sent in talk.sent[count:]:
+        talk.fail(sent.token)
     count = len(talk.sent)
     talk.at(failed_at + TIMES.retry_backoff)
-    assert 2 in [item.to.id for item in talk.sent[count:]]
+    assert 2 in [sent.to.id for sent in talk.sent[count:]]
 
 
 @pytest.mark.parametrize(

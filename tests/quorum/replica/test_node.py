@@ -276,7 +276,7 @@ async def test_an_observer_on_disk_is_seen_and_restarts(tmp_path: Path) -> None:
             await cluster.propose("a")
             await until(lambda: observer.names.names == ["a"])
             leader = await cluster.leader()
-            assert [each_observer.id for each_observer in leader.node.describe().observers] == [11]
+            assert [observer.id for observer in leader.node.describe().observers] == [11]
             await observer.kill()
             observer = await cluster.start(11)
             await until(lambda: observer.names.names == ["a"])

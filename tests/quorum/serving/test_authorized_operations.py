@@ -24,7 +24,7 @@ class Node:
 
 
 def names(bits):
-    return {item for item in Operation if bits >> item & 1}
+    return {operation for operation in Operation if bits >> operation & 1}
 
 
 def node(*super_users, allows_all=False):

@@ -199,7 +199,7 @@ async def test_undeclared_configs_are_treated_as_secrets():
     )
     assert found.documentation is None
     (broker,) = await described((BROKER, NODE_ID))
-    last = [each_config.name for each_config in broker.configs][-2:]
+    last = [config.name for config in broker.configs][-2:]
     assert last == ["a.plugin.key", "listener.name.plaintext.max.connections"]
 
 
@@ -247,17 +247,15 @@ async def test_all_present_configs_are_described_without_names():
     (topics, nothing, group, default) = await described(
         (TOPIC, "t"), (TOPIC, "u", "no.such.key"), (GROUP, "g"), (BROKER, "")
     )
-    assert [each_config.name for each_config in topics.configs] == [
+    assert [config.name for config in topics.configs] == [
         key.name for key in TOPIC_CONFIGS.values()
     ]
     assert nothing.configs == []
-    assert [each_config.name for each_config in group.configs] == [
-        key.name for key in GROUP_CONFIGS.values()
-    ]
-    names = [each_config.name for each_config in default.configs]
+    assert [config.name for config in group.configs] == [key.name for key in GROUP_CONFIGS.values()]
+    names = [config.name for config in default.configs]
     assert names == ["log.cleaner.threads", "log.retention.ms", "message.max.bytes"]
     (broker,) = await described((BROKER, NODE_ID))
-    names = [each_config.name for each_config in broker.configs]
+    names = [config.name for config in broker.configs]
     assert len(set(names)) == len(names)
     assert {"log.retention.ms", "node.id", "num.io.threads"} <= set(names)
     assert not [name for name in names if name.startswith("zookeeper.")]
@@ -294,7 +292,7 @@ REFUSED = {
 async def test_invalid_resource_is_refused_alone():
     results = await described(*REFUSED, (TOPIC, "t", "retention.ms"))
     *refused, last = results
-    assert [(item.resource_type, item.resource_name) for item in refused] == list(REFUSED)
+    assert [(result.resource_type, result.resource_name) for result in refused] == list(REFUSED)
 
     def check(row):
         result, (code, why) = row

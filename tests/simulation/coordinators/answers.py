@@ -97,15 +97,15 @@ class Answers(CoordinatorChecker):
         if group.error_code:
             return
         for topic in group.topics:
-            for each_partition in topic.partitions:
-                partition = (group.group_id, topic.name, each_partition.partition_index)
+            for fetched in topic.partitions:
+                partition = (group.group_id, topic.name, fetched.partition_index)
                 since, pending = before[partition]
                 still = pending & self.offsets.is_pending(partition)
-                is_unstable = each_partition.error_code == E.UNSTABLE_OFFSET_COMMIT
+                is_unstable = fetched.error_code == E.UNSTABLE_OFFSET_COMMIT
                 if request.require_stable and still:
                     self.rule(is_unstable, "G4", partition, "has open commits", still)
-                if not each_partition.error_code:
-                    told = (each_partition.committed_offset, each_partition.metadata)
+                if not fetched.error_code:
+                    told = (fetched.committed_offset, fetched.metadata)
                     since_then = [
                         (known.offset, known.note)
                         for known in self.offsets.versions[partition][since:]

@@ -42,4 +42,4 @@ def batches_in(data: bytes | memoryview) -> Iterator[Batch]:
 
 def read_batch(log: Any, base: int) -> Batch:
     """Returns the batch that begins at `base`."""
-    return next(item for item in batches_in(read_bytes(log, base)) if item.base == base)
+    return next(batch for batch in batches_in(read_bytes(log, base)) if batch.base == base)

@@ -75,7 +75,7 @@ class CoordinatorChecker(Checker):
         for entry in found:
             gone = _between(history.committed, start, entry.base)
             self._put_back |= set(gone)
-            left += [Left(batches[item.epoch, item.base], None) for item in gone]
+            left += [Left(batches[removed.epoch, removed.base], None) for removed in gone]
             written, _ = history.written.get((entry.epoch, entry.base), (entry, None))
             if (batch := batches.get((entry.epoch, entry.base))) is not None:
                 left.append(Left(batch, batch if written == entry else read_batch(log, entry.base)))

@@ -22,5 +22,5 @@ def code_of(response: Any) -> ErrorCode:
         )
     for topic in getattr(response, "results_by_topic_v3_and_below", ()):
         codes = (result.partition_error_code for result in topic.results_by_partition)
-        code = code or next((each_code for each_code in codes if each_code), 0)
+        code = code or next((code for code in codes if code), 0)
     return ErrorCode.of(code)

@@ -43,12 +43,12 @@ class Compacted:
         self._since_ms[batch.base] = now_ms
         if batch.marker is not None:
             ended = self._open.pop(batch.producer_id, [])
-            self._ended[batch.base] = [item.base for item in ended]
-            for item in ended:
+            self._ended[batch.base] = [written.base for written in ended]
+            for written in ended:
                 if batch.marker.is_commit:
-                    self._count(item)
+                    self._count(written)
                 else:
-                    self._aborted.add(item.base)
+                    self._aborted.add(written.base)
         elif batch.is_transactional:
             self._open[batch.producer_id].append(batch)
         else:

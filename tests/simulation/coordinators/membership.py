@@ -215,9 +215,7 @@ class ClassicMember(Member):
         return answer
 
     async def _sync(self, answer: Any) -> None:
-        assignments: dict[str, list[int]] = {
-            each_member.member_id: [] for each_member in answer.members
-        }
+        assignments: dict[str, list[int]] = {member.member_id: [] for member in answer.members}
         for index in range(self.world.rules.inputs if assignments else 0):
             ids = sorted(assignments)
             assignments[ids[(index + self.generation) % len(ids)]].append(index)

@@ -275,5 +275,5 @@ class Offsets:
             both = has_members and self.members[group]
             self._require(not both, "G2", group, "is a classic group, and has", both)
         for group, members in self.owned.items():
-            every = [item for owned in members.values() for item in owned]
+            every = [partition for owned in members.values() for partition in owned]
             self._require(len(every) == len(set(every)), "G2", group, "has", members)

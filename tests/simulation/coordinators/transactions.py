@@ -122,11 +122,11 @@ class Transactions:
         have no common order.
         """
         was_there = False
-        for item in self._appended.get(key, ()):
-            if was_there and item.producer_id != producer_id:
+        for state in self._appended.get(key, ()):
+            if was_there and state.producer_id != producer_id:
                 return True
-            was_there = was_there or item.producer_id == producer_id
-            if item.producer_id == producer_id and item.epoch > epoch:
+            was_there = was_there or state.producer_id == producer_id
+            if state.producer_id == producer_id and state.epoch > epoch:
                 return True
         return False
 

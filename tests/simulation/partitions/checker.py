@@ -54,7 +54,7 @@ class History:
         """Whether a retry may be appended a second time: earlier copies were deleted before the replica last read its
         producers, so that, as in Kafka, it does not know them (docs/invariants.md, I1).
         """
-        copies = [item for item in self.committed if item.crc == entry.crc]
+        copies = [copy for copy in self.committed if copy.crc == entry.crc]
         return bool(copies) and all(copy.last < replica.unknown_below for copy in copies)
 
     def at(self, base: int) -> Entry | None:
@@ -341,8 +341,8 @@ class Checker:
                 replica.seen, replica.log, replica.leader = (), None, None
 
     def wiped(self, broker: SimBroker) -> None:
-        for item in [replica for replica in self.replicas if replica[0] == broker.id]:
-            del self.replicas[item]
+        for lost in [replica for replica in self.replicas if replica[0] == broker.id]:
+            del self.replicas[lost]
 
     def metadata_applied(self, broker: SimBroker) -> None:
         """Forgets the broker's replicas of partitions that are no longer assigned to it."""
@@ -530,11 +530,11 @@ class Checker:
                 continue
             marker = next(
                 (
-                    each_entry
-                    for each_entry in replica.entries
-                    if each_entry.producer == entry.producer
-                    and each_entry.commits is not None
-                    and each_entry.base > entry.base
+                    later
+                    for later in replica.entries
+                    if later.producer == entry.producer
+                    and later.commits is not None
+                    and later.base > entry.base
                 ),
                 None,
             )

@@ -77,9 +77,7 @@ class CopiesChecker(Checker):
         """Checks P22: only one directory has a log of the replica, and the log belongs to the topic."""
         name = (partition.topic, partition.index)
         serving = [
-            each_directory.path
-            for each_directory in broker.directories.online
-            if name in each_directory._logs
+            directory.path for directory in broker.directories.online if name in directory._logs
         ]
         self.require(
             serving == [directory.parent],
@@ -161,7 +159,9 @@ class CopiesChecker(Checker):
     ) -> None:
         key = (partition.topic_id, partition.index)
         start = max(self.histories[key].start, replica.start)
-        gone = [item for item in before if item.last >= start and replica.at(item.base) != item]
+        gone = [
+            entry for entry in before if entry.last >= start and replica.at(entry.base) != entry
+        ]
         if not gone:
             return
         self.require(not leads, "P19", broker.id, "leads and has cut", gone[0])
@@ -235,7 +235,7 @@ class CopiesChecker(Checker):
 
     def gone(self, key: Key) -> None:
         super().gone(key)
-        self._forget({item for item in self._held if item[1] == key})
+        self._forget({replica for replica in self._held if replica[1] == key})
 
     def _forget(self, replicas: set[tuple[int, Key]]) -> None:
         for replica in replicas:

@@ -52,7 +52,7 @@ class DiskFault(NamedTuple):
     @classmethod
     def draw(cls, prng: random.Random, dies: float) -> DiskFault:
         call = prng.choice(list(CALLS))
-        errors = [errno.EIO, *(item for item in _CALLS_OF if call in _CALLS_OF[item])]
+        errors = [errno.EIO, *(error for error in _CALLS_OF if call in _CALLS_OF[error])]
         return cls(
             call,
             prng.choice(CALLS[call]),

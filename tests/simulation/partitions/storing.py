@@ -245,12 +245,12 @@ class StoringBroker(SimBroker):
             for path in paths
             for small_file in small_files(self.disk_of(path), path)
         ]
-        kinds = sorted({each_file.name for _, each_file in files})
+        kinds = sorted({file.name for _, file in files})
         if not kinds:
             return
         kind = prng.choice(kinds)
-        path, file = prng.choice([each_file for each_file in files if each_file[1].name == kind])
-        if any(file == item.path for _, item in self.damaged):
+        path, file = prng.choice([file for file in files if file[1].name == kind])
+        if any(file == damaged.path for _, damaged in self.damaged):
             return
         self.damaged.append((path, damage(self.disk_of(path), file, prng)))
         self.world.say(self.id, file, "is damaged")

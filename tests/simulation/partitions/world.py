@@ -297,11 +297,7 @@ class World:
         """
         if not self.rules.elr or min(self.rules.min_isr, self.rules.factor) < 2:
             return False
-        if any(
-            each_broker.was_wiped
-            for each_broker in self.brokers.values()
-            if each_broker is not broker
-        ):
+        if any(other.was_wiped for other in self.brokers.values() if other is not broker):
             return False
         return all(
             len(state.isr) + len(state.elr) >= 2

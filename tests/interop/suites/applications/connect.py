@@ -192,7 +192,7 @@ def _wait_for(asked: list[Worker], name: str, among: list[Worker]) -> Worker:
         for worker in asked:
             state, address = worker.task(name)
             if state == "RUNNING":
-                return next((item for item in among if item.address == address), None)
+                return next((known for known in among if known.address == address), None)
         return None
 
     worker: Worker = until(found, f"{name} runs; {asked[0].log}", START_SECONDS_MAX)

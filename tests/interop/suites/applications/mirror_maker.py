@@ -304,9 +304,9 @@ def _check_groups(side: Side, other: Side, way: str, claims: Claims) -> None:
     wanted = [written[READ_BY_HALF:] for written in side.written["orders"]]
     left = _left(other, "half", copy)
     claims.note(
-        f"{way}: half is given {[len(item) for item in left]}, not {[len(item) for item in wanted]}"
+        f"{way}: half is given {[len(records) for records in left]}, not {[len(records) for records in wanted]}"
     )
-    found = [item[-len(rest) :] for item, rest in zip(left, wanted, strict=True)]
+    found = [records[-len(rest) :] for records, rest in zip(left, wanted, strict=True)]
     claims.equal(f"{way}: a group that has read some is given all the rest", wanted, found)
 
 

@@ -34,7 +34,7 @@ def alter(*entries, image=EMPTY, validate_only=False):
     request = AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only)
     result = at_once(alter_client_quotas(request, image.quotas))
     return list(result.records), [
-        (each_entry.error_code, each_entry.error_message) for each_entry in result.response.entries
+        (entry.error_code, entry.error_message) for entry in result.response.entries
     ]
 
 
@@ -194,9 +194,9 @@ COMPONENTS = st.dictionaries(
 def test_filters_match_as_a_naive_twin(entities, components, strict):
     records, _ = alter(
         *(
-            entry(list(each_entity.items()), (RATE, 1.0))
-            for number, each_entity in enumerate(entities)
-            if each_entity not in entities[:number]
+            entry(list(entity.items()), (RATE, 1.0))
+            for number, entity in enumerate(entities)
+            if entity not in entities[:number]
         )
     )
     asked = [(kind, how, name) for kind, (how, name) in components.items()]
@@ -212,6 +212,4 @@ def test_filters_match_as_a_naive_twin(entities, components, strict):
                 return False
         return not strict or len(entity) == len(asked)
 
-    assert found == {
-        frozenset(each_entity.items()) for each_entity in entities if matches(each_entity)
-    }
+    assert found == {frozenset(entity.items()) for entity in entities if matches(entity)}

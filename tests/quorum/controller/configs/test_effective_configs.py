@@ -37,22 +37,22 @@ def test_cached_description_equals_a_fresh_one(steps):
         found = effective.of(own, configs)
         assert [
             (
-                each_config.name,
-                each_config.value,
-                each_config.read_only,
-                each_config.config_source,
-                each_config.is_sensitive,
+                config.name,
+                config.value,
+                config.read_only,
+                config.config_source,
+                config.is_sensitive,
             )
-            for each_config in found
+            for config in found
         ] == [
             (
-                each_config.name,
-                each_config.value,
-                each_config.read_only,
-                each_config.config_source,
-                each_config.is_sensitive,
+                config.name,
+                config.value,
+                config.read_only,
+                config.config_source,
+                config.is_sensitive,
             )
-            for each_config in described.topic("t", None)
+            for config in described.topic("t", None)
         ]
         for version in (5, 7):
             plain, encoded = (

@@ -65,7 +65,7 @@ def items(answer: Any) -> list[Any]:
 
 
 def codes_in(answer: Any) -> list[int]:
-    return [item.error_code for item in items(answer)]
+    return [result.error_code for result in items(answer)]
 
 
 REQUESTS = [
@@ -83,7 +83,7 @@ async def test_principal_without_tokens_is_refused(tmp_path, request_, version):
         before = one.image.topics
         answer = await one.forwarded(request_, version, "alice")
         assert codes_in(answer) == [THROTTLED]
-        assert [item.error_message for item in items(answer)] == [None]
+        assert [result.error_message for result in items(answer)] == [None]
         # Three partitions, less the initial content of the bucket: 0.011.
         assert answer.throttle_time_ms == pytest.approx((3 - 0.011) / RATE * 1000, rel=0.05)
         assert one.image.topics is before

@@ -265,4 +265,4 @@ def test_unclean_restart_removes_broker_from_isr_and_elr(previous, stays_eligibl
         found = image_of(*records, base=image).topics.by_name["t"].partitions
         assert 1 not in found[0].isr
         assert found[0].leader in (2, 3)
-        assert [1 in item.elr for item in (found[1], found[2])] == [stays_eligible] * 2
+        assert [1 in state.elr for state in (found[1], found[2])] == [stays_eligible] * 2

@@ -61,8 +61,8 @@ def codes(result):
     [directory] = result.response.directories
     [of_topic] = directory.topics
     return {
-        each_partition.partition_index: ErrorCode.of(each_partition.error_code)
-        for each_partition in of_topic.partitions
+        partition.partition_index: ErrorCode.of(partition.error_code)
+        for partition in of_topic.partitions
     }
 
 

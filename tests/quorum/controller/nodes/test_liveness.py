@@ -70,7 +70,7 @@ async def test_process_is_gone_when_all_listeners_refuse(network, autojump_clock
     endpoints = [Endpoint("L", HOST, port, 0) for port in known]
     result = await probe(endpoints)
     assert result.is_down is is_down
-    assert all(item.closed for item in opened)
+    assert all(connection.closed for connection in opened)
     assert result.answered == {(HOST, endpoint.port) for endpoint in opened}
     assert result.refused == ({(HOST, port) for port in known} if is_down else frozenset())
 

@@ -314,9 +314,9 @@ def ask(image, *, kind=0, partitions=None):
     result = at_once(elect_leaders(request, state_of(image)))
     assert not result.atomic, "each by itself"
     answers = {
-        each_partition.partition_id: ErrorCode(each_partition.error_code)
+        partition.partition_id: ErrorCode(partition.error_code)
         for named in result.response.replica_election_results
-        for each_partition in named.partition_result
+        for partition in named.partition_result
     }
     return result.records, answers
 
@@ -387,7 +387,7 @@ def test_replica_with_failed_directory_stays_outside_isr():
     request = AlterPartitionRequest(broker_id=1, broker_epoch=broker_epoch, topics=topics)
     result = at_once(alter_partition(request, state_of(image)))
     assert result.records == []
-    [[answer]] = [each_topic.partitions for each_topic in result.response.topics]
+    [[answer]] = [topic.partitions for topic in result.response.topics]
     assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
 
 

@@ -188,7 +188,7 @@ def test_replicas_are_distinct_and_led_by_active_broker(nodes, count, seed, data
     listed = brokers(
         *(broker(i, rack=rack, fenced=fenced) for i, (rack, fenced) in enumerate(nodes))
     )
-    up = {each_broker.id for each_broker in listed if not each_broker.fenced}
+    up = {broker.id for broker in listed if not broker.fenced}
     factor = data.draw(st.integers(1, len(listed)))
     if not up:
         return

@@ -188,9 +188,7 @@ def test_partition_named_twice_is_moved_once():
         topics=[ReassignableTopic(name="t", partitions=[wish, wish])]
     )
     result = at_once(alter_reassignments(request, state_of(cluster(partition(1, 0, [1, 2])))))
-    codes = [
-        each_partition.error_code for each_partition in result.response.responses[0].partitions
-    ]
+    codes = [partition.error_code for partition in result.response.responses[0].partitions]
     assert codes == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
     assert len(result.records) == 1
 

@@ -75,9 +75,7 @@ def wanted(name="t", *, partitions=3, factor=2, assignments=(), configs=()):
 def create(*topics, image=IMAGE, validate_only=False, **keys):
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
     result = at_once(create_topics(request, state_of(image), rules(**keys)))
-    return result, {
-        each_topic.name: ErrorCode(each_topic.error_code) for each_topic in result.response.topics
-    }
+    return result, {topic.name: ErrorCode(topic.error_code) for topic in result.response.topics}
 
 
 # --- ids
@@ -116,10 +114,7 @@ def test_answer_describes_created_topic():
     result, _ = create(wanted(configs=[("retention.ms", "5")]), log_segment_bytes=2 << 20)
     (answer,) = result.response.topics
     assert (answer.topic_id, answer.num_partitions, answer.replication_factor) == (uid(50), 3, 2)
-    told = {
-        each_config.name: (each_config.value, each_config.config_source)
-        for each_config in answer.configs
-    }
+    told = {config.name: (config.value, config.config_source) for config in answer.configs}
     assert told["retention.ms"] == ("5", 1)
     assert told["segment.bytes"] == (str(2 << 20), 4)
     assert told["cleanup.policy"] == ("delete", 5)
@@ -375,9 +370,7 @@ def test_topic_named_twice_gets_no_partitions():
     request = CreatePartitionsRequest(topics=[one, one], timeout_ms=0, validate_only=False)
     result = at_once(create_partitions(request, WITH_TOPIC, rules()))
     assert result.records == []
-    assert [each_result.error_code for each_result in result.response.results] == [
-        ErrorCode.INVALID_REQUEST
-    ]
+    assert [answer.error_code for answer in result.response.results] == [ErrorCode.INVALID_REQUEST]
 
 
 # --- DeleteTopics

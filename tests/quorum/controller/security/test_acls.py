@@ -82,7 +82,7 @@ def delete(*filters, image):
 def test_an_acl_is_created_once():
     result = create(creation(), creation(), creation(host="::1"))
     assert result.records == [record(1), record(2, ALICE._replace(host="::1"))]
-    assert [each_result.error_code for each_result in result.response.results] == [0, 0, 0]
+    assert [answer.error_code for answer in result.response.results] == [0, 0, 0]
     assert create(creation(), image=image_of(*result.records)).records == []
 
 
@@ -94,7 +94,7 @@ def test_cluster_resource_has_one_name():
 def test_acl_id_is_never_reused():
     image = image_of(record(1))
     result = create(creation(host="a"), creation(host="b"), image=image, ids=[1, 2, 2, 3])
-    assert [each_record.id for each_record in result.records] == [uid(2), uid(3)]
+    assert [record.id for record in result.records] == [uid(2), uid(3)]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_too_many_acls_are_refused_together():
 def test_acl_matching_two_filters_is_reported_twice():
     image = image_of(record(1), record(2, ALICE._replace(host="h")))
     result = delete(wanted(), wanted(host_filter="h"), wanted(operation=0), image=image)
-    assert {each_record.id for each_record in result.records} == {uid(1), uid(2)}
+    assert {record.id for record in result.records} == {uid(1), uid(2)}
     first, second, third = result.response.filter_results
     assert [acl.host for acl in first.matching_acls] == ["*", "h"]
     assert [acl.host for acl in second.matching_acls] == ["h"]

@@ -53,7 +53,7 @@ def alter(*changes, image=IMAGE):
         upsertions=[change for change in changes if isinstance(change, ScramCredentialUpsertion)],
     )
     result = at_once(alter_scram_credentials(request, image))
-    answers = {each_result.user: each_result for each_result in result.response.results}
+    answers = {answer.user: answer for answer in result.response.results}
     return list(result.records), answers
 
 
@@ -163,9 +163,9 @@ def stored(**changes):
 def test_keys_derived_elsewhere_are_stored_unchanged():
     result = store_scram_credential(stored(), IMAGE)
     assert list(result.records) == [stored()]
-    assert [
-        (each_result.user, each_result.error_code) for each_result in result.response.results
-    ] == [("alice", 0)]
+    assert [(answer.user, answer.error_code) for answer in result.response.results] == [
+        ("alice", 0)
+    ]
 
 
 @pytest.mark.parametrize(
