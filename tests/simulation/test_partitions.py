@@ -29,10 +29,14 @@ from tests.simulation.partitions.world import World
 SEEDS = range(1, 11)
 # One planted bug of each file, which one of the first seeds finds.
 QUICK = (
-    *("waits for nobody", "keeps what diverges", "reads above the watermark"),
-    *("epoch start not recorded", "told before it is flushed", "emptied disks lead"),
-    *("told when the kernel begins", "the source goes first", "offline directories are not told"),
-    "a move that was given up goes on",
+    *("acks wait for no replica", "keeps what diverges", "reads above the watermark"),
+    *("epoch start not recorded", "append is reported before its flush", "emptied disk leads"),
+    *(
+        "flush is reported when it begins",
+        "source of a move goes first",
+        "offline directories are not reported",
+    ),
+    "abandoned move continues",
 )
 QUICK_SEEDS = 12
 
@@ -63,7 +67,7 @@ def test_mutant_is_found(name: str) -> None:
 
 def test_restarted_leader_knows_producers_of_deleted_records() -> None:
     """This seed once wrote a batch twice (I1)."""
-    assert World(13, emphasis=EMPHASIS["deleted records are in the way"]).run().acked
+    assert World(13, emphasis=EMPHASIS["deleted records block the follower"]).run().acked
 
 
 def named(name: str) -> Mutant:
@@ -92,7 +96,7 @@ def trace_of(world: World) -> list[str]:
 
 def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     """The transcript ends with the violation; the note tells how to reproduce it."""
-    mutant = named("waits for nobody")
+    mutant = named("acks wait for no replica")
     found = hunt(mutant, QUICK_SEEDS)
     assert found.found != SURVIVED
     with mutant.patch():

@@ -1,7 +1,5 @@
-"""Planted bugs: each must be found by some seed, or the simulation is not worth its time.
-
-A mutant is a context manager that breaks the core or the driver. Many are real bugs: the numbers are those of Kafka's,
-etcd's and Redpanda's trackers.
+"""Planted bugs: some seed must find each of them, otherwise the simulation would be useless. A mutant is a context
+manager that breaks the core or the driver. Many are real bugs, with numbers of Kafka's, etcd's and Redpanda's trackers.
 """
 
 from tests.simulation.mutants.changes import CHANGES, DRIVER, LOGS
@@ -10,7 +8,7 @@ from tests.simulation.mutants.disks import DISKS
 from tests.simulation.mutants.elections import ELECTIONS
 from tests.simulation.mutants.replication import REPLICATION
 
-# Found by few seeds only: they are hunted last.
+# Only few seeds find these bugs, so they are hunted last.
 SLOW = (
     "damage is a torn end",
     "damage is forgotten",
@@ -21,7 +19,7 @@ SLOW = (
     "never resigns",
     "snapshot loses configs",
     "snapshots without voters",
-    "strangers keep a leader",
+    "observers keep a leader in office",
     "truncated voters count",
     "vote file without checksum",
     "voted-out leader counts itself",

@@ -112,7 +112,7 @@ def _damage_is_forgotten() -> Patch:
 
 
 def _votes_once_it_is_as_long() -> Patch:
-    """Its fetched data may be another's uncommitted tail."""
+    """The fetched data may be another node's uncommitted tail."""
 
     def keeps(self: state.State) -> bool:
         upto = self.log.refetch_end
@@ -235,7 +235,7 @@ def _snapshot_of_another_epoch() -> Patch:
 
 
 def _no_fsync() -> Patch:
-    """5B 32, KAFKA-10533: Kafka's own proof of its simulation was to leave the flush out."""
+    """5B 32, KAFKA-10533: Kafka tested its own simulation by omitting this flush."""
 
     def flush(self: SimNode) -> None:
         self._flush_wanted = self._flushing = False
@@ -336,7 +336,7 @@ def _snapshot_loses_configs() -> Patch:
 
 
 def _writes_endpoints_that_another_answers_at() -> Patch:
-    """KAFKA-20661, and the rest of it after the fix: the endpoint answers, with any identity."""
+    """KAFKA-20661, and the remaining bug after its fix: the endpoint responds, but with any identity."""
     return mock.patch.object(changing, "_check_identity")
 
 

@@ -110,7 +110,7 @@ def _nobody_is_elected_when_a_broker_returns() -> Patch:
     )
 
 
-def _leaders_add_whom_they_like() -> Patch:
+def _leaders_add_fenced_replicas() -> Patch:
     """KIP-841: the ISR takes fenced replicas."""
     return mock.patch.object(alter_partition, "_is_eligible", return_value=True)
 
@@ -123,8 +123,8 @@ def _new_incarnation_stays_in_sync() -> Patch:
     )
 
 
-def _the_silent_are_not_fenced() -> Patch:
-    """Its leases never run out and are not checked: a partition of a dead broker waits for ever."""
+def _silent_brokers_are_not_fenced() -> Patch:
+    """Leases never expire and are not checked, so that a dead broker's partition waits forever."""
     return both(
         mock.patch.object(Leases, "expired", return_value=[]),
         mock.patch.object(Leases, "next_deadline", return_value=None),
@@ -169,7 +169,7 @@ def _half_of_an_oversized_batch_is_written() -> Patch:
     return mock.patch.object(controllers.ControllerMember, "propose", propose)
 
 
-# All of them are looked for where there are controllers.
+# All of these are hunted in runs with controllers.
 CONTROLLERS = MappingProxyType({"controllers": True})
 
 CLUSTER = (
@@ -195,9 +195,9 @@ CLUSTER = (
         ("C4",),
         CONTROLLERS,
     ),
-    Mutant("leaders add whom they like", _leaders_add_whom_they_like, ("C4",), CONTROLLERS),
+    Mutant("leaders add fenced replicas", _leaders_add_fenced_replicas, ("C4",), CONTROLLERS),
     Mutant("new incarnation stays in sync", _new_incarnation_stays_in_sync, ("C4",), CONTROLLERS),
-    Mutant("the silent are not fenced", _the_silent_are_not_fenced, ("L1",), CONTROLLERS),
+    Mutant("silent brokers are not fenced", _silent_brokers_are_not_fenced, ("L1",), CONTROLLERS),
     Mutant("oversized batch ends the epoch", _oversized_batch_ends_the_epoch, ("C5",), CONTROLLERS),
     Mutant("no request is too large", _no_request_is_too_large, ("C5",), CONTROLLERS),
     Mutant(

@@ -35,7 +35,7 @@ def _torn_batches_are_whole() -> Patch:
 
 
 def _damage_is_a_torn_end() -> Patch:
-    """Data above the recovery point may go, whatever its damage (R15)."""
+    """Data above the recovery point is discarded, whatever its damage (R15)."""
 
     def cut(self: SimLog) -> None:
         for at, entry in enumerate(self.entries):
@@ -47,7 +47,7 @@ def _damage_is_a_torn_end() -> Patch:
 
 
 def _damaged_vote_file_is_none() -> Patch:
-    """It starts as if it had never voted."""
+    """A node with a damaged vote file starts as if it had never voted."""
     real = Disk.load
 
     def load(self: Disk) -> ElectionState:
@@ -60,7 +60,7 @@ def _damaged_vote_file_is_none() -> Patch:
 
 
 def _vote_file_without_checksum() -> Patch:
-    """Without a checksum, as in Apache Kafka: a wrong digit is another epoch or vote."""
+    """The vote file has no checksum, as in Apache Kafka: a wrong digit is another epoch or vote."""
 
     def decode(data: bytes) -> ElectionState:
         return quorum_state_file._parse(json.loads(data.partition(b"\n")[0]))
@@ -69,7 +69,7 @@ def _vote_file_without_checksum() -> Patch:
 
 
 def _damaged_snapshot_is_taken() -> Patch:
-    """The checksum of what was fetched is not looked at."""
+    """The checksum of fetched data is not checked."""
 
     def decode(data: bytes) -> snapshots.Content:
         try:

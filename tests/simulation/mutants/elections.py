@@ -29,7 +29,7 @@ def _counts_itself_twice() -> Patch:
 
 
 def _votes_in_past_epochs() -> Patch:
-    """Answers from a stale epoch."""
+    """A node answers vote requests of stale epochs."""
     real = elections._refusal
 
     def refusal(raft: state.State, cluster_id: Any, sender: int, epoch: int) -> Any:
@@ -71,7 +71,7 @@ def _vote_is_forgotten_at_restart() -> Patch:
 
 
 def _no_pre_vote() -> Patch:
-    """KIP-996: a node that was cut off raises the epoch of a healthy leader."""
+    """KIP-996: a node that was cut off raises the epoch despite a healthy leader."""
 
     def go_on(raft: state.State, now: float) -> None:
         if isinstance(raft.role, Prospective):
@@ -118,7 +118,7 @@ def _believes_any_epoch() -> Patch:
     )
 
 
-def _strangers_keep_a_leader() -> Patch:
+def _observers_keep_a_leader_in_office() -> Patch:
     """Fetches of observers count for check-quorum."""
 
     def update_check_quorum(
@@ -149,7 +149,7 @@ ELECTIONS = (
     Mutant("refusals count as votes", _refusals_count_as_votes, ("R1", "R3", "R5", "R12")),
     Mutant("believes other clusters", _believes_other_clusters, ("hostile", "R1")),
     Mutant("believes any epoch", _believes_any_epoch, ("hostile",)),
-    Mutant("strangers keep a leader", _strangers_keep_a_leader, ("R11",)),
+    Mutant("observers keep a leader in office", _observers_keep_a_leader_in_office, ("R11",)),
     Mutant("looks for no leader", _looks_for_no_leader, ("L1",)),
     Mutant("no request expires", _no_request_expires, ("L1",)),
 )

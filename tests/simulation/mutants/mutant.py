@@ -1,4 +1,4 @@
-"""Definition of a planted bug."""
+"""The definition of a planted bug."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ SURVIVED = "survived"
 
 
 class Mutant(NamedTuple):
-    """`patch` breaks the code while it is entered; `expected` are the invariants that may catch it first."""
+    """A planted bug; `patch` breaks the code while it is entered, and `expected` are the invariants that may detect it
+    first.
+    """
 
     name: str
     patch: Callable[[], AbstractContextManager[Any]]
     expected: tuple[str, ...]
-    # of its world: what the bug needs to be met
+    # options of the world, with which the bug can occur
     options: Mapping[str, Any] = MappingProxyType({})
     run_seed: Callable[..., Any] = run_seed
 
 
 class Outcome(NamedTuple):
-    """`found` is the first word of the first violation, `seed` the one that had it."""
+    """The outcome of a hunt; `found` is the first word of the first violation, and `seed` the seed that had it."""
 
     found: str
     seed: int
@@ -44,7 +46,7 @@ def hunt(mutant: Mutant, seeds: int) -> Outcome:
     """Runs seed after seed until an invariant is broken.
 
     Raises:
-        Violation: that seed breaks one without the planted bug, too; so it has found a real one.
+        Violation: the seed violates an invariant without the planted bug, too, so it has found a real bug.
     """
     found = _hunt(mutant, seeds)
     if found.found != SURVIVED:

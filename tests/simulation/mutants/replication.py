@@ -29,8 +29,9 @@ from trimaran.quorum.raft.voters import QuorumHistory
 
 
 def _vote_file_not_written() -> AbstractContextManager[Any]:
-    """etcd #14370: a node sends a message before its state is durable, and forgets that state in a crash. The R2 check
-    is switched off to see what follows."""
+    """etcd #14370: a node sends a message before its state is durable, and forgets that state in a crash. The check of
+    R2 is disabled, to test the other ones.
+    """
 
     def persist(self: SimNode, ready: Ready) -> None:
         if ready.election is not None and ready.election.voted is None:
@@ -124,7 +125,7 @@ def _never_resigns() -> AbstractContextManager[Any]:
 
 
 def _leads_again_after_restart() -> AbstractContextManager[Any]:
-    """A candidate restarts as one in its old epoch and is elected again, over an unflushed tail that it lost."""
+    """A candidate restarts as a candidate in its old epoch and is elected again, although it lost an unflushed tail."""
     first = core._first_role
 
     def first_role(
@@ -142,7 +143,7 @@ def _leads_again_after_restart() -> AbstractContextManager[Any]:
         return first(identity, log, election, timeouts, prng, now)
 
     def persist(self: SimNode, ready: Ready) -> None:
-        # a leader that does not store that it leads, since the candidate's vote seems to imply it
+        # a leader does not store its leadership, because the candidate's vote seems to imply it
         if ready.election is not None and not isinstance(self.raft.role, Leader):
             self.disk.save(ready.election)
 
@@ -153,7 +154,7 @@ def _leads_again_after_restart() -> AbstractContextManager[Any]:
 
 
 def _truncates_without_epochs() -> AbstractContextManager[Any]:
-    """5A 1, KAFKA-1211: a follower keeps what the leader's epochs contradict."""
+    """5A 1, KAFKA-1211: a follower keeps records that contradict the leader's epochs."""
 
     def validate(log: Any, offset: int, last_fetched_epoch: int) -> Any:
         found = real(log, offset, last_fetched_epoch)
@@ -166,7 +167,7 @@ def _truncates_without_epochs() -> AbstractContextManager[Any]:
 
 
 def _late_answers_count() -> AbstractContextManager[Any]:
-    """5A 27, Redpanda #17731, R13: an answer to a request of an earlier role is believed."""
+    """5A 27, Redpanda #17731, R13: a response to a request of an earlier role is accepted."""
 
     def reset(self: requests.RequestManager) -> None:
         for line in self._connections.values():
@@ -199,7 +200,7 @@ def _follower_trusts_watermark() -> AbstractContextManager[Any]:
 
 
 def _flush_claims_truncated() -> AbstractContextManager[Any]:
-    """A flush that began before a truncation claims what was appended after it."""
+    """A flush that began before a truncation reports later appends as flushed."""
 
     def finish(self: SimLog, claim: list[int]) -> None:
         claimed = max(claim[0], claim[1])
@@ -233,7 +234,7 @@ def _flush_claims_truncated() -> AbstractContextManager[Any]:
 
 
 def _snapshot_above_watermark() -> AbstractContextManager[Any]:
-    """KAFKA-17713 in spirit: a snapshot is cut where the log ends, not where it is committed."""
+    """Similar to KAFKA-17713: a snapshot is taken at the end of the log instead of the committed offset."""
 
     def maybe_snapshot(self: SimNode) -> None:
         if self.log.end_offset - self.log.start_offset >= 6:
@@ -270,8 +271,9 @@ def _truncated_set_counts() -> AbstractContextManager[Any]:
 
 
 def _voted_out_leader_goes_at_once() -> AbstractContextManager[Any]:
-    """It resigns before the set without it is committed, and never becomes a candidate again: no electable node may be
-    left."""
+    """A removed leader resigns before the set without it is committed, and never becomes a candidate again: perhaps no
+    electable node is left.
+    """
 
     def can_be_candidate(self: QuorumHistory, key: Any, _committed: int | None) -> bool:
         return key in self.voters

@@ -16,14 +16,22 @@ from tests.simulation.partitions.mutants import PARTITIONS
 
 # Rules of the partition layer: leader epochs, watermarks, ISR, and the view of read_committed.
 BENEATH = (
-    *("epoch start not recorded", "joins below the watermark", "waits for nobody"),
-    *("counts what is not flushed", "too few commit", "keeps what diverges"),
+    *("epoch start not recorded", "joins below the watermark", "acks wait for no replica"),
+    *("counts what is not flushed", "too few replicas commit", "keeps what diverges"),
     *("acks when the epoch ends", "watermark begins at the end", "cuts to the watermark"),
-    *("told before it is flushed", "reads above the watermark", "read_committed reads all"),
-    *("open transactions are stable", "markers count at once", "aborted are not named"),
-    *("duplicates are appended", "anybody is elected", "epochs survive a truncation"),
+    *(
+        "append is reported before its flush",
+        "reads above the watermark",
+        "read_committed reads all",
+    ),
+    *(
+        "open transactions are stable",
+        "markers count at once",
+        "aborted transactions are not listed",
+    ),
+    *("duplicates are appended", "out-of-sync replica is elected", "epochs survive a truncation"),
 )
-# The rules of coordinators may be the first to detect a bug in the layers below.
+# Rules of coordinators that may be the first to detect a bug in the layers below.
 NOTICED = ("G1", "G2", "G3", "G4", "G5", "T1", "T3", "T5", "T6", "T7", "T8", "T10", "I1", "I4")
 _ROUGH = {"crash_every": 0.4, "power_cut": 0.5, "delay_max": 0.1, "balance_every": 0.5}
 
@@ -48,9 +56,9 @@ ELSEWHERE = {
     "markers count at once": f"{_STABLE}::test_log_matches_full_reader_on_transactions",
     "markers of old coordinators": f"{_MARKERS}::test_stale_coordinators_and_epochs_are_refused",
     "markers of any epoch": f"{_MARKERS}::test_stale_coordinators_and_epochs_are_refused",
-    "who takes over aborts": f"{_TRANSCRIPTS}::test_transcript[takeover]",
-    "late ends end the next": f"{_TRANSCRIPTS}::test_transcript[version_2]",
-    "what was verified stays so": f"{_STAGES}::test_marker_before_append_voids_verification",
+    "new coordinator aborts decided transactions": f"{_TRANSCRIPTS}::test_transcript[takeover]",
+    "late EndTxn ends the next transaction": f"{_TRANSCRIPTS}::test_transcript[version_2]",
+    "verification outlives a marker": f"{_STAGES}::test_marker_before_append_voids_verification",
     "committed records are not loaded": f"{_LOADED}::test_a_marker_completes_the_transaction",
     "open transactions are not loaded": f"{_LOADED}::test_marker_completes_writes_of_earlier_epoch",
     "old generations commit": f"{_OFFSETS}::test_generations_and_members",
@@ -59,7 +67,7 @@ ELSEWHERE = {
         f"{_REGISTRY}::test_leader_change_keeps_records_above_known_watermark"
     ),
     "duplicates are appended": f"{_PRODUCERS}::test_the_last_five_batches_are_recognised",
-    "anybody is elected": f"{_ELECTIONS}::test_out_of_sync_replica_is_not_elected",
+    "out-of-sync replica is elected": f"{_ELECTIONS}::test_out_of_sync_replica_is_not_elected",
     "epochs survive a truncation": f"{_EPOCHS}::test_same_answers",
 }
 

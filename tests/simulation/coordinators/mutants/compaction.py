@@ -1,5 +1,4 @@
-"""Bugs of compaction that affect coordinators: records missing from a log when a shard is loaded or a replica is
-copied."""
+"""Bugs of compaction that affect coordinators: records are missing when a shard loads a log or a replica copies it."""
 
 from __future__ import annotations
 
@@ -85,7 +84,7 @@ def _aborted_records_stay() -> Patch:
     return mock.patch("trimaran.broker.background.log_cleaner.plan_round", plan)
 
 
-def _the_last_of_a_producer_goes() -> Patch:
+def _last_batch_of_a_producer_is_removed() -> Patch:
     """The last batch of a producer is removed with its sequence and epoch (KAFKA-4790 and similar bugs)."""
     return mock.patch.object(Retention, "_is_last_of_producer", return_value=False)
 
@@ -118,5 +117,5 @@ COMPACTION: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("open transactions are compacted", _open_transactions_are_compacted, LOST, _OFTEN),
     ("aborted records count", _aborted_records_count, LOST, _OFTEN),
     ("aborted records stay", _aborted_records_stay, LOST, _BRIEF),
-    ("the last of a producer goes", _the_last_of_a_producer_goes, LOST, _BRIEF),
+    ("last batch of a producer is removed", _last_batch_of_a_producer_is_removed, LOST, _BRIEF),
 )

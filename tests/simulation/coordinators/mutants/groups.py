@@ -103,7 +103,7 @@ def _assignments_before_they_are_written() -> Patch:
     return mock.patch.object(syncing, "_store_assignment", store)
 
 
-def _old_assignments_are_told() -> Patch:
+def _old_assignments_are_returned() -> Patch:
     """The stored assignment of one generation is sent in the next."""
     real = rebalance.committed
 
@@ -159,7 +159,7 @@ def _static_members_are_not_fenced() -> Patch:
     return mock.patch.object(ClassicGroup, "check_member", check)
 
 
-def _what_others_own_is_free() -> Patch:
+def _owned_partitions_are_assigned_again() -> Patch:
     real = reconciliation._Step._available
 
     def available(self: reconciliation._Step, kept: Any) -> Any:
@@ -201,7 +201,7 @@ def _offsets_of_transactions_are_lost() -> Patch:
     return mock.patch.object(GroupStore, "complete_transaction", complete)
 
 
-def _unstable_offsets_are_told() -> Patch:
+def _unstable_offsets_are_returned() -> Patch:
     real = GroupCoordinatorShard.fetch_offsets
 
     def fetch(self: GroupCoordinatorShard, request: Any, **_options: Any) -> Any:
@@ -210,7 +210,7 @@ def _unstable_offsets_are_told() -> Patch:
     return mock.patch.object(GroupCoordinatorShard, "fetch_offsets", fetch)
 
 
-def _markers_pass_by_the_shard() -> Patch:
+def _shard_ignores_markers() -> Patch:
     """The log has the marker, but the coordinator ignores it."""
 
     def append(self: Marking, _key: Any, marker: Any, leader: Any) -> Any:
@@ -261,14 +261,14 @@ def _upgraded_members_own_nothing() -> Patch:
     return mock.patch.object(migration, "_consumer_member", member)
 
 
-def _upgrades_begin_anew() -> Patch:
+def _upgrade_restarts_the_epochs() -> Patch:
     real = migration.epoch_record
     return mock.patch.object(
         migration, "epoch_record", lambda group, _epoch, hash_: real(group, 0, hash_)
     )
 
 
-def _downgrades_begin_anew() -> Patch:
+def _downgrade_restarts_the_generations() -> Patch:
     real = migration._classic_record
 
     def record(operation: Any) -> Any:
@@ -330,7 +330,12 @@ GROUPS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
         *("assignments before they are written", _assignments_before_they_are_written),
         *(FENCING, {**_MEMBERS, **_CLASSIC}),
     ),
-    ("old assignments are told", _old_assignments_are_told, FENCING, {**_MEMBERS, **_CLASSIC}),
+    (
+        "old assignments are returned",
+        _old_assignments_are_returned,
+        FENCING,
+        {**_MEMBERS, **_CLASSIC},
+    ),
     (
         *("loaded assignments are told at once", _loaded_assignments_are_told_at_once),
         *(FENCING, {**_MEMBERS, **_MOVES, **_CLASSIC, "delay_max": 0.4}),
@@ -339,17 +344,22 @@ GROUPS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
         *("static members are not fenced", _static_members_are_not_fenced),
         *(FENCING, {**_STATIC, **_CONSUMER, "rivals": True}),
     ),
-    ("what others own is free", _what_others_own_is_free, FENCING, {**_MEMBERS, **_CONSUMER}),
+    (
+        "owned partitions are assigned again",
+        _owned_partitions_are_assigned_again,
+        FENCING,
+        {**_MEMBERS, **_CONSUMER},
+    ),
     ("revoked at once", _revoked_at_once, FENCING, {**_MEMBERS, **_CONSUMER}),
     ("pending offsets count", _pending_offsets_count, STATE, _OPEN),
     ("offsets of aborted transactions count", _offsets_of_aborted_transactions_count, STATE, _OPEN),
     ("offsets of transactions are lost", _offsets_of_transactions_are_lost, STATE, _OPEN),
-    ("unstable offsets are told", _unstable_offsets_are_told, STATE, {**_FREEZES}),
-    ("markers pass by the shard", _markers_pass_by_the_shard, STATE, {}),
+    ("unstable offsets are returned", _unstable_offsets_are_returned, STATE, {**_FREEZES}),
+    ("shard ignores markers", _shard_ignores_markers, STATE, {}),
     ("offsets expire at once", _offsets_expire_at_once, STATE, _MOVES),
     ("upgraded groups stay classic", _upgraded_groups_stay_classic, FENCING, _MIGRATES),
     ("downgraded groups stay consumer", _downgraded_groups_stay_consumer, FENCING, _MIGRATES),
     ("upgraded members own nothing", _upgraded_members_own_nothing, FENCING, _MIGRATES),
-    ("upgrades begin anew", _upgrades_begin_anew, FENCING, _MIGRATES),
-    ("downgrades begin anew", _downgrades_begin_anew, FENCING, _MIGRATES),
+    ("upgrade restarts the epochs", _upgrade_restarts_the_epochs, FENCING, _MIGRATES),
+    ("downgrade restarts the generations", _downgrade_restarts_the_generations, FENCING, _MIGRATES),
 )

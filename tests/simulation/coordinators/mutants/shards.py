@@ -98,7 +98,7 @@ def _reads_what_is_not_committed() -> Patch:
 
 
 def _writes_are_done_at_once() -> Patch:
-    """A write that a shard makes by itself counts before it is committed."""
+    """A shard's own write counts before it is committed."""
     real = EffectRunner._store
 
     def store(self: Any, write: Any) -> None:

@@ -132,7 +132,7 @@ def _decisions_are_forgotten() -> Patch:
     return mock.patch.object(TransactionCoordinatorShard, "loaded", loaded)
 
 
-def _who_takes_over_aborts() -> Patch:
+def _new_coordinator_aborts_decided_transactions() -> Patch:
     """Redpanda #9571."""
     real = TransactionCoordinatorShard.loaded
 
@@ -145,7 +145,7 @@ def _who_takes_over_aborts() -> Patch:
     return mock.patch.object(TransactionCoordinatorShard, "loaded", loaded)
 
 
-def _ends_for_anybody() -> Patch:
+def _any_producer_may_end() -> Patch:
     real = rules.end
 
     def end(transaction: Transaction | None, producer: Producer, **options: Any) -> Transaction:
@@ -157,8 +157,8 @@ def _ends_for_anybody() -> Patch:
     return mock.patch.object(rules, "end", end)
 
 
-def _late_ends_end_the_next() -> Patch:
-    """KAFKA-17754, where every transaction has an epoch of its own."""
+def _late_endtxn_ends_the_next_transaction() -> Patch:
+    """KAFKA-17754, although every transaction has its own epoch."""
     real = rules._end_with_bump
 
     def end(transaction: Transaction, producer: Producer, *arguments: Any) -> Transaction:
@@ -170,7 +170,7 @@ def _late_ends_end_the_next() -> Patch:
     return mock.patch.object(rules, "_end_with_bump", end)
 
 
-def _adds_for_anybody() -> Patch:
+def _any_producer_may_add_partitions() -> Patch:
     def current(transaction: Transaction | None, producer: Producer) -> Transaction:
         if transaction is None:
             return real(transaction, producer)
@@ -211,7 +211,7 @@ def _nothing_is_verified() -> Patch:
     return mock.patch.object(TransactionVerifier, "_checking", checking)
 
 
-def _what_was_verified_stays_so() -> Patch:
+def _verification_outlives_a_marker() -> Patch:
     """KAFKA-15449: a marker was written between the coordinator's verification and the append."""
     return mock.patch.object(ProducerState, "ended_since", return_value=False)
 
@@ -221,11 +221,11 @@ def _open_for_ever() -> Patch:
 
 
 def _epochs_do_not_end() -> Patch:
-    """A producer gets the epoch that is kept for fencing it."""
+    """A producer gets the epoch that is reserved for fencing it."""
     return mock.patch.object(Transaction, "epochs_used_up", property(lambda _self: False))
 
 
-def _producer_ids_twice() -> Patch:
+def _producer_ids_are_allocated_twice() -> Patch:
     """KAFKA-15552."""
     counts: dict[ProducerIdManager, int] = {}
 
@@ -284,20 +284,30 @@ TRANSACTIONS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("markers of any epoch", _markers_of_any_epoch, ENDS, {**_STUCK, **_TV2}),
     ("markers before the decision is durable", _markers_before_the_decision_is_durable, ENDS, {}),
     ("decisions are forgotten", _decisions_are_forgotten, ENDS, _MOVES),
-    ("who takes over aborts", _who_takes_over_aborts, ENDS, _MOVES),
-    ("ends for anybody", _ends_for_anybody, ENDS, _RIVALS),
-    ("late ends end the next", _late_ends_end_the_next, ENDS, {**_STUCK, **_FROZEN, **_TV2}),
-    ("adds for anybody", _adds_for_anybody, ENDS, _RIVALS),
+    (
+        "new coordinator aborts decided transactions",
+        _new_coordinator_aborts_decided_transactions,
+        ENDS,
+        _MOVES,
+    ),
+    ("any producer may end", _any_producer_may_end, ENDS, _RIVALS),
+    (
+        "late EndTxn ends the next transaction",
+        _late_endtxn_ends_the_next_transaction,
+        ENDS,
+        {**_STUCK, **_FROZEN, **_TV2},
+    ),
+    ("any producer may add partitions", _any_producer_may_add_partitions, ENDS, _RIVALS),
     ("adds while markers are written", _adds_while_markers_are_written, ENDS, {}),
     ("added partitions replace others", _added_partitions_replace_others, ENDS, {"outputs": 2}),
     ("nothing is verified", _nothing_is_verified, ENDS, {}),
     (
-        "what was verified stays so",
-        _what_was_verified_stays_so,
+        "verification outlives a marker",
+        _verification_outlives_a_marker,
         ENDS,
         {**_STUCK, "stuck": 0.1, **_TV1},
     ),
     ("open for ever", _open_for_ever, ENDS, {}),
     ("epochs do not end", _epochs_do_not_end, ENDS, {**_RIVALS, "epoch_max": 3}),
-    ("producer ids twice", _producer_ids_twice, ("I4", *ENDS), {}),
+    ("producer ids are allocated twice", _producer_ids_are_allocated_twice, ("I4", *ENDS), {}),
 )

@@ -14,7 +14,7 @@ from trimaran.quorum.controller.partitions import changes
 Patch = AbstractContextManager[Any]
 
 
-def _emptied_disks_lead() -> Patch:
+def _emptied_disk_leads() -> Patch:
     """KAFKA-15495, KIP-966: a returning broker is not checked for lost data."""
     return mock.patch.object(brokers, "_may_have_lost", return_value=False)
 
@@ -34,7 +34,7 @@ def _emptied_disks_stay_eligible() -> Patch:
     return mock.patch.object(brokers, "changes_after_loss", after)
 
 
-def _anybody_is_elected() -> Patch:
+def _out_of_sync_replica_is_elected() -> Patch:
     def elect(_old: Any, new: Any, acceptable: Any, _kind: Any, **_: Any) -> tuple[int, bool]:
         for replica in new.replicas:
             if acceptable(replica):
@@ -44,7 +44,7 @@ def _anybody_is_elected() -> Patch:
     return mock.patch.object(changes, "elect", elect)
 
 
-def _all_that_leave_are_eligible() -> Patch:
+def _every_leaving_replica_is_eligible() -> Patch:
     """KIP-966: a replica that leaves a full ISR lacks the records that follow."""
     real = changes._eligible
 
@@ -59,7 +59,7 @@ def _all_that_leave_are_eligible() -> Patch:
 
 
 def _reassignments_end_at_once() -> Patch:
-    """The replicas that are added are in sync as soon as they are named."""
+    """Added replicas count as in sync at once."""
     real = changes.complete_reassignment
 
     def complete(partition: Any) -> Any:
@@ -72,7 +72,7 @@ def _reassignments_end_at_once() -> Patch:
     return mock.patch.object(changes, "complete_reassignment", complete)
 
 
-def _no_epoch_begins() -> Patch:
+def _leader_change_begins_no_epoch() -> Patch:
     """A new leader without a new epoch."""
     from trimaran.quorum.metadata import topics_delta
 
@@ -85,12 +85,16 @@ def _no_epoch_begins() -> Patch:
 
 
 CONTROLLERS = (
-    ("emptied disks lead", _emptied_disks_lead, (*SAFETY, "L1")),
+    ("emptied disk leads", _emptied_disk_leads, (*SAFETY, "L1")),
     ("emptied disks stay in sync", _emptied_disks_stay_in_sync, (*SAFETY, "L1")),
     ("emptied disks stay eligible", _emptied_disks_stay_eligible, (*SAFETY, "L1")),
     # A leader out of sync proposes an ISR without itself.
-    ("anybody is elected", _anybody_is_elected, (*SAFETY, "P12", "L1")),
-    ("all that leave are eligible", _all_that_leave_are_eligible, (*SAFETY, "L1")),
+    ("out-of-sync replica is elected", _out_of_sync_replica_is_elected, (*SAFETY, "P12", "L1")),
+    ("every leaving replica is eligible", _every_leaving_replica_is_eligible, (*SAFETY, "L1")),
     ("reassignments end at once", _reassignments_end_at_once, (*SAFETY, "P3", "L1")),
-    ("no epoch begins", _no_epoch_begins, (*SAFETY, "P10", "P11", "L1", "AssertionError")),
+    (
+        "leader change begins no epoch",
+        _leader_change_begins_no_epoch,
+        (*SAFETY, "P10", "P11", "L1", "AssertionError"),
+    ),
 )

@@ -28,11 +28,11 @@ Patch = AbstractContextManager[Any]
 UNTOLD = ("P25", "P24", "L1")
 
 
-def _offline_directories_are_not_told() -> Patch:
+def _offline_directories_are_not_reported() -> Patch:
     return mock.patch.object(LogDirectories, "offline_ids", return_value=[])
 
 
-def _new_places_are_not_told() -> Patch:
+def _new_directories_are_not_reported() -> Patch:
     real = DirectoryAssignments.assign
 
     def assign(self: DirectoryAssignments, replica: TopicIdPartition, directory_id: bytes) -> None:
@@ -43,7 +43,7 @@ def _new_places_are_not_told() -> Patch:
 
 
 def _failed_syncs_are_forgotten() -> Patch:
-    """The next one says that all is well."""
+    """After a failed sync, the next one reports success."""
     real = Flush.run
 
     def run(self: Flush) -> None:
@@ -70,8 +70,8 @@ def _failures_are_not_noticed() -> Patch:
     )
 
 
-def _damaged_is_none() -> Patch:
-    """An unreadable `partition.metadata` is taken for a foreign one: the log is put aside."""
+def _damaged_topic_id_counts_as_foreign() -> Patch:
+    """An unreadable `partition.metadata` is taken for a foreign one, so that the log is moved aside."""
     real = TopicIds.get
 
     def get(self: TopicIds, key: TopicPartition) -> bytes | None:
@@ -113,8 +113,8 @@ def _everything_is_stray() -> Patch:
     return mock.patch.object(LogDirectories, "drop_strays", drop)
 
 
-def _what_is_put_aside_comes_back() -> Patch:
-    """KAFKA-8069: names that only begin like a partition's are taken for one."""
+def _log_that_was_moved_aside_returns() -> Patch:
+    """KAFKA-8069: names with only the prefix of a partition's name are taken for the partition."""
     real = directory_module.partition_of
 
     def of(name: str) -> TopicPartition | None:
@@ -147,18 +147,18 @@ def _a_failed_directory_hides_the_others() -> Patch:
 
 
 def _a_replica_that_lies_elsewhere_is_not_claimed() -> Patch:
-    """It matters for a leaderless partition, with a log that stays unopened."""
+    """This matters for a leaderless partition with a log that stays unopened."""
     return mock.patch.object(LogDirectories, "claim", return_value=None)
 
 
-def _a_lost_replica_is_not_told() -> Patch:
+def _lost_replica_is_not_reported() -> Patch:
     """The unopenable log is not reported."""
 
     return mock.patch.object(LogDirectories, "refused", return_value=None)
 
 
-def _an_error_of_a_disk_is_taken_for_a_passing_one() -> Patch:
-    """A failed call of a log directory is refused, and it stays in service."""
+def _disk_error_counts_as_transient() -> Patch:
+    """A request fails with an error of the directory, which stays in service."""
 
     def fail(_self: DirectoryHealth, reason: str) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
@@ -167,26 +167,26 @@ def _an_error_of_a_disk_is_taken_for_a_passing_one() -> Patch:
 
 
 DIRECTORIES = (
-    ("any log is made", any_log_is_made, LOST),
+    ("missing log is created empty", any_log_is_made, LOST),
     ("a failed directory hides the others", _a_failed_directory_hides_the_others, UNTOLD),
-    ("offline directories are not told", _offline_directories_are_not_told, UNTOLD),
-    ("new places are not told", _new_places_are_not_told, UNTOLD),
+    ("offline directories are not reported", _offline_directories_are_not_reported, UNTOLD),
+    ("new directories are not reported", _new_directories_are_not_reported, UNTOLD),
     ("failed syncs are forgotten", _failed_syncs_are_forgotten, (*LOST, "L1")),
     ("failures are not noticed", _failures_are_not_noticed, (*UNTOLD, *LOST)),
-    ("damaged is none", _damaged_is_none, LOST),
+    ("damaged topic id counts as foreign", _damaged_topic_id_counts_as_foreign, LOST),
     ("offsets of a namesake stay", _offsets_of_a_namesake_stay, (*LOST, *UNTOLD)),
     (
         "a replica that lies elsewhere is not claimed",
         _a_replica_that_lies_elsewhere_is_not_claimed,
         UNTOLD,
     ),
-    ("a lost replica is not told", _a_lost_replica_is_not_told, UNTOLD),
+    ("lost replica is not reported", _lost_replica_is_not_reported, UNTOLD),
     (
-        "an error of a disk is taken for a passing one",
-        _an_error_of_a_disk_is_taken_for_a_passing_one,
+        "disk error counts as transient",
+        _disk_error_counts_as_transient,
         (*UNTOLD, *LOST),
     ),
     ("strays stay", _strays_stay, ("P14", "P22", "L1")),
     ("everything is stray", _everything_is_stray, LOST),
-    ("what is put aside comes back", _what_is_put_aside_comes_back, (*LOST, "P22", "L1")),
+    ("log that was moved aside returns", _log_that_was_moved_aside_returns, (*LOST, "P22", "L1")),
 )

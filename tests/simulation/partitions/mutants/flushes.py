@@ -1,4 +1,4 @@
-"""Bugs of flushes: of those that begin at once, which the kernel carries out, and of those that fail."""
+"""Bugs of flushes: flushes by the kernel, and failed flushes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _told_when_it_begins() -> Patch:
 
 
 def _names_are_left_to_the_kernel() -> Patch:
-    """It syncs files only."""
+    """The kernel syncs only files, not names."""
 
     def descriptors(self: Flush) -> list[int] | None:
         return (
@@ -86,12 +86,12 @@ def _another_begins_meanwhile() -> Patch:
     return mock.patch.object(GroupCommit, "_wanted", wanted)
 
 
-def _errors_of_the_kernel_are_none() -> Patch:
+def _kernel_errors_are_ignored() -> Patch:
     real = Flush.synced
     return mock.patch.object(Flush, "synced", lambda self, _error: real(self, None))
 
 
-def _what_failed_is_flushed_again() -> Patch:
+def _failed_flush_is_repeated() -> Patch:
     """The pages are clean by then, so the second fsync succeeds (PostgreSQL had this bug for twenty years)."""
     real = Flush.run
 
@@ -106,11 +106,11 @@ def _what_failed_is_flushed_again() -> Patch:
 
 
 FLUSHES = (
-    ("told when the kernel begins", _told_when_it_begins, ("P6", "P1", "P5", "L1")),
+    ("flush is reported when it begins", _told_when_it_begins, ("P6", "P1", "P5", "L1")),
     ("names are left to the kernel", _names_are_left_to_the_kernel, ("P6", *SAFETY, "P10", "L1")),
-    ("what came meanwhile is flushed", _what_came_meanwhile_is_flushed_too, ("P6", *SAFETY, "L1")),
-    ("what came meanwhile waits", _what_came_meanwhile_waits_for_ever, ("L1",)),
-    ("errors of the kernel are none", _errors_of_the_kernel_are_none, ("P6", *SAFETY, "L1")),
-    ("what failed is flushed again", _what_failed_is_flushed_again, ("P6", *SAFETY, "L1")),
+    ("later appends count as flushed", _what_came_meanwhile_is_flushed_too, ("P6", *SAFETY, "L1")),
+    ("later appends wait forever", _what_came_meanwhile_waits_for_ever, ("L1",)),
+    ("kernel errors are ignored", _kernel_errors_are_ignored, ("P6", *SAFETY, "L1")),
+    ("failed flush is repeated", _failed_flush_is_repeated, ("P6", *SAFETY, "L1")),
     ("another flush begins meanwhile", _another_begins_meanwhile, ("P6", "KeyError", *SAFETY)),
 )

@@ -28,14 +28,14 @@ def _cuts_to_the_watermark() -> Patch:
     def begin(self: Partitions, partition: Any) -> None:
         real(self, partition)
         if partition.follows and not partition.must_check and not partition.is_new:
-            # A disk that fails meanwhile is no part of this bug.
+            # A disk failure meanwhile is not part of this bug.
             with suppress(KafkaError):
                 partition.open_follower().truncate_to(partition.saved_watermark)
 
     return mock.patch.object(Partitions, "_begin", begin)
 
 
-def _one_answer_is_enough() -> Patch:
+def _one_answer_ends_the_truncation() -> Patch:
     """KAFKA-6361, KIP-279: truncates to the leader's end offset without comparing epochs."""
 
     def truncate(self: PartitionFollower, _epoch: int, end: int) -> None:
@@ -73,7 +73,7 @@ def _keeps_the_watermark_when_it_cuts() -> Patch:
     )
 
 
-def _takes_answers_of_ended_epochs() -> Patch:
+def _answers_of_ended_epochs_are_accepted() -> Patch:
     """KAFKA-13207, KAFKA-18723, Redpanda 17731."""
     return mock.patch.object(
         FetchClient, "find_asked", lambda self, key, _request: self._followed.get(key)
@@ -99,7 +99,7 @@ def _passes_over_the_batch_that_straddles() -> Patch:
     return mock.patch.object(PartitionFollower, "append", append)
 
 
-def _takes_any_watermark() -> Patch:
+def _any_watermark_is_accepted() -> Patch:
     """A follower with a longer log accepts the leader's watermark before the batches are compared."""
 
     def take(self: PartitionFollower, _high: int, _start: int) -> None:
@@ -109,7 +109,7 @@ def _takes_any_watermark() -> Patch:
     return mock.patch.object(PartitionFollower, "take_watermark", take)
 
 
-def _watermark_of_the_namesake() -> Patch:
+def _watermark_of_a_namesake_is_kept() -> Patch:
     """The checkpoint's watermark is that of a deleted topic of the same name."""
     real = Replica.log.fget
     assert real is not None
@@ -123,21 +123,21 @@ def _watermark_of_the_namesake() -> Patch:
     return mock.patch.object(Replica, "log", property(log))
 
 
-def _looks_without_pause() -> Patch:
-    """A due partition that cannot be fetched is examined again and again."""
+def _fetcher_polls_without_pause() -> Patch:
+    """A due partition that cannot be fetched is examined repeatedly, without a pause."""
     return mock.patch.object(Fetcher, "_next_look_at", property(lambda self: self._client.next_due))
 
 
-def _ends_while_it_checks() -> Patch:
+def _fetcher_ends_during_log_check() -> Patch:
     """The fetcher of the only partition ends while its log is checked."""
     return mock.patch.object(Fetcher, "__len__", lambda self: len(self._new) + len(self._client))
 
 
-def _deleted_records_are_in_the_way() -> Patch:
+def _deleted_records_block_the_follower() -> Patch:
     return mock.patch.object(PartitionFollower, "drop_deleted", return_value=())
 
 
-def _delayed_are_forgotten() -> Patch:
+def _delayed_partitions_are_forgotten() -> Patch:
     """A partition that the leader refused once is not requested again."""
 
     def delay(self: FetchClient, followed: Any, _now: float) -> None:
@@ -147,13 +147,13 @@ def _delayed_are_forgotten() -> Patch:
     return mock.patch.object(FetchClient, "delay", delay)
 
 
-def _positions_are_told_once() -> Patch:
+def _fetch_positions_are_sent_once() -> Patch:
     """The fetch session is not updated with the appended records."""
     return mock.patch.object(FetchClient, "mark_changed", return_value=None)
 
 
-def _out_of_range_begins_anew() -> Patch:
-    """A follower out of the leader's range discards everything, even if it only has to cut."""
+def _out_of_range_follower_discards_everything() -> Patch:
+    """A follower out of the leader's range discards everything, even if it only has to truncate."""
 
     async def find(self: Fetcher, connection: Any, followed: Any) -> None:
         follower = followed.follower
@@ -178,24 +178,32 @@ def _start_at_keeps_the_watermark() -> Patch:
 
 FOLLOWERS = (
     ("cuts to the watermark", _cuts_to_the_watermark, (*SAFETY, "P6")),
-    ("one answer is enough", _one_answer_is_enough, (*SAFETY, "P10", "L1")),
+    ("one answer ends the truncation", _one_answer_ends_the_truncation, (*SAFETY, "P10", "L1")),
     ("cuts where its own epoch ends", _cuts_where_its_own_epoch_ends, (*SAFETY, "P10", "L1")),
     ("keeps what diverges", _keeps_what_diverges, (*SAFETY, "P10", "L1")),
     ("keeps the watermark when it cuts", _keeps_the_watermark_when_it_cuts, (*SAFETY, "P6", "L1")),
-    ("takes answers of ended epochs", _takes_answers_of_ended_epochs, (*SAFETY, "P10", "L1")),
+    (
+        "answers of ended epochs are accepted",
+        _answers_of_ended_epochs_are_accepted,
+        (*SAFETY, "P10", "L1"),
+    ),
     ("asks before it is flushed", _asks_before_it_is_flushed, (*SAFETY, "P3")),
     (
         "passes over the batch that straddles",
         _passes_over_the_batch_that_straddles,
         ("P1", "P10", "L1"),
     ),
-    ("takes any watermark", _takes_any_watermark, ("P9",)),
-    ("watermark of the namesake", _watermark_of_the_namesake, ("P9", "P7", "P8")),
-    ("looks without pause", _looks_without_pause, ("L1",)),
-    ("ends while it checks", _ends_while_it_checks, ("L1",)),
-    ("deleted records are in the way", _deleted_records_are_in_the_way, ("L1",)),
-    ("delayed are forgotten", _delayed_are_forgotten, ("L1",)),
-    ("positions are told once", _positions_are_told_once, ("L1",)),
-    ("out of range begins anew", _out_of_range_begins_anew, (*SAFETY, "P6", "L1")),
+    ("any watermark is accepted", _any_watermark_is_accepted, ("P9",)),
+    ("watermark of a namesake is kept", _watermark_of_a_namesake_is_kept, ("P9", "P7", "P8")),
+    ("fetcher polls without pause", _fetcher_polls_without_pause, ("L1",)),
+    ("fetcher ends during log check", _fetcher_ends_during_log_check, ("L1",)),
+    ("deleted records block the follower", _deleted_records_block_the_follower, ("L1",)),
+    ("delayed partitions are forgotten", _delayed_partitions_are_forgotten, ("L1",)),
+    ("fetch positions are sent once", _fetch_positions_are_sent_once, ("L1",)),
+    (
+        "out-of-range follower discards everything",
+        _out_of_range_follower_discards_everything,
+        (*SAFETY, "P6", "L1"),
+    ),
     ("start keeps the watermark", _start_at_keeps_the_watermark, SAFETY),
 )

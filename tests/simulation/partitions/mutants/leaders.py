@@ -22,7 +22,7 @@ from trimaran.quorum.controller.partitions import alter_partition as controller
 from trimaran.wire.errors import ErrorCode
 
 Patch = AbstractContextManager[Any]
-# A breach of safety may be seen by the first of these checks.
+# The checks that may detect a violation of safety first.
 SAFETY = ("P1", "P5", "P8", "P9", "P7")
 
 
@@ -45,7 +45,7 @@ def _joins_below_the_watermark() -> Patch:
 
 
 def _joins_with_another_history() -> Patch:
-    """A log that ends at the start of the leader's log need not be of its history."""
+    """A log that ends at the start of the leader's log may have a different history."""
     real = in_sync_replicas.may_join
     return mock.patch.object(
         *(in_sync_replicas, "may_join"),
@@ -54,7 +54,7 @@ def _joins_with_another_history() -> Patch:
 
 
 def _position_never_goes_back() -> Patch:
-    """A replica that comes back with an emptied disk counts with what it had."""
+    """A replica that returns with an emptied disk counts with its previous position."""
     real = ReplicaProgress.record
 
     def record(self: ReplicaProgress, offset: int, **options: Any) -> None:
@@ -76,7 +76,7 @@ def _counts_the_proposed_isr_only() -> Patch:
     )
 
 
-def _waits_for_nobody() -> Patch:
+def _acks_wait_for_no_replica() -> Patch:
     return mock.patch.object(
         leader_watermarks, "next_high_watermark", lambda current, end, *_: max(current, end)
     )
@@ -92,7 +92,7 @@ def _counts_what_is_not_flushed() -> Patch:
     return mock.patch.object(LeaderWatermarks, "advance_high", advance)
 
 
-def _too_few_commit() -> Patch:
+def _too_few_replicas_commit() -> Patch:
     return mock.patch.object(InSyncReplicas, "is_under_min", property(lambda _: False))
 
 
@@ -145,13 +145,13 @@ def _fenced_brokers_join() -> Patch:
     )
 
 
-def _takes_any_answer() -> Patch:
+def _any_isr_answer_is_accepted() -> Patch:
     """The answer to an older change settles a newer one."""
     return mock.patch.object(PartitionLeader, "_is_current", lambda self, _change: not self.ended)
 
 
 def _old_proposals_are_accepted() -> Patch:
-    """The controller compares no partition epochs: a late request undoes what came after it."""
+    """The controller does not compare partition epochs, so that a late request undoes later changes."""
     real = controller.check_proposal
 
     def check(broker_id: int, partition: Any, proposal: Any, image: Any) -> ErrorCode:
@@ -170,8 +170,8 @@ def _commit(self: InSyncReplicas, isr: tuple[int, ...], epoch: int) -> bool:
     return True
 
 
-def _a_retry_asks_for_nobody() -> Patch:
-    """KAFKA-15353: the second request is built from data that the first has consumed."""
+def _retry_proposes_an_empty_isr() -> Patch:
+    """KAFKA-15353: the second request is built from data that the first one has consumed."""
     real, asked = alter_partitions.build_request, set()
 
     def build(changes: Any, *rest: Any) -> Any:
@@ -192,8 +192,8 @@ def _a_retry_asks_for_nobody() -> Patch:
     return mock.patch.object(alter_partitions, "build_request", build)
 
 
-def _refused_is_committed() -> Patch:
-    """A change that the controller did not apply is taken for the ISR."""
+def _refused_isr_is_committed() -> Patch:
+    """A change that the controller did not apply becomes the ISR."""
 
     def refused(self: InSyncReplicas) -> None:
         self._set(IsrState(self.isr.proposed or self.isr.isr, self.isr.partition_epoch))
@@ -211,11 +211,11 @@ def _acks_when_the_epoch_ends() -> Patch:
     return mock.patch.object(await_replicas, "_outcome", outcome)
 
 
-def _acks_what_is_late() -> Patch:
+def _late_batch_is_acknowledged() -> Patch:
     return mock.patch.object(await_replicas, "_outcome", return_value=ErrorCode.NONE)
 
 
-def _tells_what_it_does_not_know() -> Patch:
+def _unknown_watermark_is_reported() -> Patch:
     """Redpanda 10885: a new leader reports its old watermark."""
     return mock.patch.object(PartitionLeader, "knows_committed", property(lambda _: True))
 
@@ -232,19 +232,19 @@ LEADERS = (
     ("position never goes back", _position_never_goes_back, (*SAFETY, "P3", "L1")),
     ("counts the committed ISR only", _counts_the_committed_isr_only, SAFETY),
     ("counts the proposed ISR only", _counts_the_proposed_isr_only, SAFETY),
-    ("waits for nobody", _waits_for_nobody, SAFETY),
+    ("acks wait for no replica", _acks_wait_for_no_replica, SAFETY),
     ("counts what is not flushed", _counts_what_is_not_flushed, SAFETY),
-    ("too few commit", _too_few_commit, SAFETY),
+    ("too few replicas commit", _too_few_replicas_commit, SAFETY),
     ("keeps the epoch of the same leader", _keeps_the_epoch_of_the_same_leader, (*SAFETY, "L1")),
     ("stale incarnations count", _stale_incarnations_count, (*SAFETY, "P3")),
     ("names the registered epochs", _names_the_registered_epochs, (*SAFETY, "P3")),
     ("fenced brokers join", _fenced_brokers_join, (*SAFETY, "P3", "L1")),
-    ("takes any answer", _takes_any_answer, SAFETY),
+    ("any ISR answer is accepted", _any_isr_answer_is_accepted, SAFETY),
     ("old proposals are accepted", _old_proposals_are_accepted, (*SAFETY, "P3", "L1")),
-    ("a retry asks for nobody", _a_retry_asks_for_nobody, ("P12",)),
-    ("refused is committed", _refused_is_committed, (*SAFETY, "L1")),
+    ("retry proposes an empty ISR", _retry_proposes_an_empty_isr, ("P12",)),
+    ("refused ISR is committed", _refused_isr_is_committed, (*SAFETY, "L1")),
     ("acks when the epoch ends", _acks_when_the_epoch_ends, SAFETY),
-    ("acks what is late", _acks_what_is_late, SAFETY),
-    ("tells what it does not know", _tells_what_it_does_not_know, ("P7",)),
+    ("late batch is acknowledged", _late_batch_is_acknowledged, SAFETY),
+    ("unknown watermark is reported", _unknown_watermark_is_reported, ("P7",)),
     ("watermark begins at the end", _watermark_begins_at_the_end, SAFETY),
 )

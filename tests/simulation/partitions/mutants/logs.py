@@ -34,7 +34,7 @@ def _bytes_are_not_flushed() -> Patch:
     return mock.patch.object(Flush, "run", run)
 
 
-def _told_before_it_is_flushed() -> Patch:
+def _append_is_reported_before_its_flush() -> Patch:
     def mark(
         _self: GroupCommit, log: Any, on_flushed: Any, _written: int = 0, **_how: bool
     ) -> None:
@@ -57,7 +57,7 @@ def _a_flush_under_way_survives_a_truncation() -> Patch:
 
 
 def _every_start_is_clean() -> Patch:
-    """KAFKA-10471, KAFKA-15375: the marker is there though the process died."""
+    """KAFKA-10471, KAFKA-15375: the clean-shutdown marker is there although the process died."""
     return mock.patch.object(LogDirectory, "clean_shutdown", property(lambda _: True))
 
 
@@ -93,7 +93,7 @@ def _epochs_survive_a_truncation() -> Patch:
 
 
 def _epochs_are_of_the_first() -> Patch:
-    """A later epoch is not noted."""
+    """Later epochs are not recorded."""
     real = LeaderEpochs.assign
 
     def assign(self: LeaderEpochs, epoch: int, offset: int) -> Any:
@@ -132,14 +132,18 @@ def _a_namesake_s_log_is_opened() -> Patch:
 
 
 def _deletion_forgets_the_log() -> Patch:
-    """A deleted topic's directory stays where it was."""
+    """A deleted topic's directory keeps its name."""
     return mock.patch.object(LogDirectories, "delete_log", return_value=None)
 
 
 LOGS = (
     ("names are not flushed", _names_are_not_flushed, ("P6", "P1", "P5", "P10", "L1")),
     ("bytes are not flushed", _bytes_are_not_flushed, ("P6", "P1", "P5", "L1")),
-    ("told before it is flushed", _told_before_it_is_flushed, ("P6", "P1", "P5", "L1")),
+    (
+        "append is reported before its flush",
+        _append_is_reported_before_its_flush,
+        ("P6", "P1", "P5", "L1"),
+    ),
     ("flushed survives a truncation", _flushed_survives_a_truncation, ("P6", *SAFETY, "L1")),
     ("a flush survives a truncation", _a_flush_under_way_survives_a_truncation, ("P6", *SAFETY)),
     ("every start is clean", _every_start_is_clean, ("P6", *SAFETY, "P10", "L1")),

@@ -24,7 +24,8 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 
 Patch = AbstractContextManager[Any]
-# Lost records are missing when the log is opened, or the replica is refused for that and the partition has no leader.
+# Lost records are missing when the log is opened, or the replica is refused because of them and the partition has no
+# leader.
 LOST = ("P6", "P23", "P19", "P20", "P25", "L1", *SAFETY)
 
 
@@ -33,7 +34,7 @@ async def _claims_to_flush(copy: PartitionLog) -> None:
 
 
 def _copies_are_not_flushed() -> Patch:
-    """It takes its name while its records are in the memory of the system."""
+    """A copy gets its final name while its records are only in the page cache."""
 
     def close(self: PartitionLog, *, clean: bool = True) -> None:
         is_copy = self.directory.name.endswith(FUTURE_SUFFIX)
@@ -47,7 +48,7 @@ def _copies_are_not_flushed() -> Patch:
 
 
 def _purged_before_the_copy_is_durable() -> Patch:
-    """The old files go at once."""
+    """The old files are deleted at once."""
     real = DirectoryMoves._finish
 
     def finish(self: DirectoryMoves, move: Move, source: Any, copy: Any) -> None:
@@ -67,8 +68,8 @@ def _the_name_of_a_copy_is_not_synced() -> Patch:
     return mock.patch.object(FutureReplicas, "promote", promote)
 
 
-def _ends_before_all_is_copied() -> Patch:
-    """It has what is flushed."""
+def _move_ends_before_it_has_copied_everything() -> Patch:
+    """A move ends once the copy has all flushed records."""
     real = DirectoryMoves._step
 
     async def step(self: DirectoryMoves, move: Move, copy: PartitionLog) -> bool:
@@ -89,13 +90,13 @@ def _ends_before_all_is_copied() -> Patch:
     return mock.patch.object(DirectoryMoves, "_step", step)
 
 
-def _copies_are_not_aligned() -> Patch:
-    """Records cut by the source stay in the copy."""
+def _copies_are_not_truncated_with_the_source() -> Patch:
+    """Records truncated in the source stay in the copy."""
     return mock.patch.object(directory_moves, "align", return_value=None)
 
 
 def _the_start_is_not_carried() -> Patch:
-    """Records that were deleted are there again."""
+    """Deleted records reappear in the copy."""
     real = LogDirectory.promote_future
 
     def promote(self: LogDirectory, key: TopicPartition, **options: Any) -> None:
@@ -121,7 +122,7 @@ def _epochs_are_not_carried() -> Patch:
 
 
 def _a_copy_of_another_topic_goes_on() -> Patch:
-    """The topic was deleted and made again since."""
+    """The topic was deleted and recreated meanwhile."""
 
     def opened(
         self: FutureReplicas, key: TopicPartition, topic_id: bytes, config: Any
@@ -151,8 +152,8 @@ def _copies_have_no_topic_id() -> Patch:
     return patched_here(future_replicas, "make_partition_directory", make)
 
 
-def _moves_are_not_told() -> Patch:
-    """The controller believes the replica where it was."""
+def _moves_are_not_reported() -> Patch:
+    """The controller does not learn the new directory of the replica."""
     real = DirectoryMoves._finish
 
     def finish(self: DirectoryMoves, move: Move, source: Any, copy: Any) -> None:
@@ -162,8 +163,8 @@ def _moves_are_not_told() -> Patch:
     return mock.patch.object(DirectoryMoves, "_finish", finish)
 
 
-def _the_source_goes_first() -> Patch:
-    """A rename that fails leaves nothing of the name, and an empty log takes it."""
+def _source_of_a_move_goes_first() -> Patch:
+    """A failed rename leaves no log with the name, and an empty log takes its place."""
 
     def finish(self: DirectoryMoves, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
         partition, target = move.partition, move.target
@@ -189,8 +190,8 @@ def any_log_is_made() -> Patch:
     return mock.patch.object(directories, "why_not_made", return_value=None)
 
 
-def _what_was_cut_meanwhile_is_copied() -> Patch:
-    """A thread has read it before its source was cut."""
+def _truncated_records_are_copied() -> Patch:
+    """A thread read the records before the source was truncated."""
 
     async def step(self: DirectoryMoves, move: Move, copy: PartitionLog) -> bool:
         source = move.partition.log
@@ -216,8 +217,8 @@ def _what_was_cut_meanwhile_is_copied() -> Patch:
     return mock.patch.object(DirectoryMoves, "_step", step)
 
 
-def _the_longer_of_two_stays() -> Patch:
-    """Whatever its topic is."""
+def _longer_of_two_logs_stays() -> Patch:
+    """The longer log stays, whatever its topic."""
 
     async def settle(self: Any, key: TopicPartition) -> None:
         twins = [directory for directory in self.directories.online if key in directory]
@@ -228,7 +229,7 @@ def _the_longer_of_two_stays() -> Patch:
     return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
 
 
-def _the_shorter_of_two_stays() -> Patch:
+def _shorter_of_two_logs_stays() -> Patch:
     async def settle(self: Any, key: TopicPartition) -> None:
         topic = self.topics.by_name.get(key.topic)
         twins = [directory for directory in self.directories.online if key in directory]
@@ -240,8 +241,8 @@ def _the_shorter_of_two_stays() -> Patch:
     return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
 
 
-def _copies_alone_are_complete() -> Patch:
-    """Though what they are copied from may be in a directory that is away."""
+def _copies_without_source_are_complete() -> Patch:
+    """A copy is complete even if its source may be in a missing directory."""
 
     def promote(self: Any, directory: LogDirectory, key: TopicPartition) -> None:
         directory.promote_future(key)
@@ -249,8 +250,8 @@ def _copies_alone_are_complete() -> Patch:
     return mock.patch.object(unfinished_moves._Moves, "_promote", promote)
 
 
-def _a_copy_is_taken_for_whole() -> Patch:
-    """A copy counts as whole if the disk of its source has failed."""
+def _partial_copy_counts_as_complete() -> Patch:
+    """A copy counts as complete if the disk of its source has failed."""
     real = DirectoryMoves._give_up
 
     def give_up(self: DirectoryMoves, move: Move) -> None:
@@ -264,8 +265,8 @@ def _a_copy_is_taken_for_whole() -> Patch:
     return mock.patch.object(DirectoryMoves, "_give_up", give_up)
 
 
-def _a_move_that_was_given_up_goes_on() -> Patch:
-    """A thread ran for it when another move was requested."""
+def _abandoned_move_continues() -> Patch:
+    """A thread was working for the move when another one was requested."""
     real = DirectoryMoves._finish
 
     def give_up(self: DirectoryMoves, move: Move) -> None:
@@ -294,18 +295,26 @@ def _a_move_that_was_given_up_goes_on() -> Patch:
 
 
 MOVES = (
-    ("the source goes first", _the_source_goes_first, LOST),
-    ("what was cut meanwhile is copied", _what_was_cut_meanwhile_is_copied, (*LOST, "P10", "L1")),
-    ("the longer of two stays", _the_longer_of_two_stays, (*LOST, "P22", "P25", "L1")),
-    ("the shorter of two stays", _the_shorter_of_two_stays, (*LOST, "L1")),
-    ("copies alone are complete", _copies_alone_are_complete, (*LOST, "P22", "L1")),
-    ("a copy is taken for whole", _a_copy_is_taken_for_whole, (*LOST, "P22", "P24")),
-    ("a move that was given up goes on", _a_move_that_was_given_up_goes_on, ("P24", "P22")),
+    ("source of a move goes first", _source_of_a_move_goes_first, LOST),
+    ("truncated records are copied", _truncated_records_are_copied, (*LOST, "P10", "L1")),
+    ("longer of two logs stays", _longer_of_two_logs_stays, (*LOST, "P22", "P25", "L1")),
+    ("shorter of two logs stays", _shorter_of_two_logs_stays, (*LOST, "L1")),
+    (
+        "copies without source are complete",
+        _copies_without_source_are_complete,
+        (*LOST, "P22", "L1"),
+    ),
+    ("partial copy counts as complete", _partial_copy_counts_as_complete, (*LOST, "P22", "P24")),
+    ("abandoned move continues", _abandoned_move_continues, ("P24", "P22")),
     ("copies are not flushed", _copies_are_not_flushed, LOST),
     ("purged before the copy is durable", _purged_before_the_copy_is_durable, LOST),
     ("the name of a copy is not synced", _the_name_of_a_copy_is_not_synced, LOST),
-    ("ends before all is copied", _ends_before_all_is_copied, LOST),
-    ("copies are not aligned", _copies_are_not_aligned, (*LOST, "P10", "P24", "L1")),
+    ("move ends before it has copied everything", _move_ends_before_it_has_copied_everything, LOST),
+    (
+        "copies are not truncated with the source",
+        _copies_are_not_truncated_with_the_source,
+        (*LOST, "P10", "P24", "L1"),
+    ),
     ("the start is not carried", _the_start_is_not_carried, ("P19", *LOST)),
     ("epochs are not carried", _epochs_are_not_carried, ("P10", *LOST, "L1")),
     (
@@ -314,5 +323,5 @@ MOVES = (
         ("P14", "P22", "P24", *LOST),
     ),
     ("copies have no topic id", _copies_have_no_topic_id, ("P22", *LOST)),
-    ("moves are not told", _moves_are_not_told, ("P24", "P25", "L1", *LOST)),
+    ("moves are not reported", _moves_are_not_reported, ("P24", "P25", "L1", *LOST)),
 )

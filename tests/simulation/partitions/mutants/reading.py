@@ -1,4 +1,4 @@
-"""Bugs of what is served: to followers, and to consumers of both isolation levels."""
+"""Bugs of responses to followers, and to consumers of both isolation levels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trimaran.wire.identity import Offset, TopicPartition
 Patch = AbstractContextManager[Any]
 
 
-def _no_divergence_is_told() -> Patch:
+def _divergence_is_not_reported() -> Patch:
     """KAFKA-7164: a follower that missed an epoch gets no truncation offset."""
     return mock.patch.object(Fetch, "_diverged", return_value=None)
 
@@ -52,7 +52,7 @@ def _divergence_of_an_unknown_epoch() -> Patch:
     return mock.patch.object(Fetch, "_diverged", diverged)
 
 
-def _zombies_answer() -> Patch:
+def _deposed_leader_answers() -> Patch:
     """KAFKA-7395, KIP-320: epochs are not compared."""
     real = Partitions.hosted
 
@@ -72,7 +72,7 @@ def _zombies_answer() -> Patch:
 
 
 def _for_consumers(patch: Callable[[], Patch]) -> Patch:
-    """The patch holds while a consumer's records are read."""
+    """Returns a patch that is active while a consumer's records are read."""
     real = Fetch._read_log
 
     def read_log(self: Fetch, slot: Slot, leader: Any) -> Found:
@@ -114,8 +114,8 @@ def _markers_count_before_they_are_replicated() -> Patch:
     )
 
 
-def _aborted_are_not_named() -> Patch:
-    """Compaction asks for them, too, and takes a marker too early (T9)."""
+def _aborted_transactions_are_not_listed() -> Patch:
+    """Compaction uses the list, too, and removes a marker too early (T9)."""
 
     def find(_self: PartitionLog, _start: int, _end: int, _removals: object = None) -> Steps[Any]:
         yield from ()
@@ -141,21 +141,21 @@ def _every_position_is_recorded_as_the_end() -> Patch:
 
 
 READING = (
-    ("no divergence is told", _no_divergence_is_told, (*SAFETY, "P10", "P3", "L1")),
+    ("divergence is not reported", _divergence_is_not_reported, (*SAFETY, "P10", "P3", "L1")),
     (
         "divergence inside a known epoch",
         _divergence_inside_a_known_epoch,
         (*SAFETY, "P3", "P10", "L1"),
     ),
     ("divergence of an unknown epoch", _divergence_of_an_unknown_epoch, (*SAFETY, "P10", "L1")),
-    ("zombies answer", _zombies_answer, (*SAFETY, "P11", "P10", "P3")),
+    ("deposed leader answers", _deposed_leader_answers, (*SAFETY, "P11", "P10", "P3")),
     ("reads above the watermark", _reads_above_the_watermark, ("P8", "P7", "T3")),
     ("read_committed above the watermark", _read_committed_above_the_watermark, ("P8", "T3")),
     ("read_committed reads all", _read_committed_reads_all, ("T3",)),
     # Compaction ends at the last stable offset, so it never sees an open transaction (P18).
     ("open transactions are stable", _open_transactions_are_stable, ("T3", "P18")),
     ("markers count at once", _markers_count_before_they_are_replicated, ("T3",)),
-    ("aborted are not named", _aborted_are_not_named, ("T8", "T9")),
+    ("aborted transactions are not listed", _aborted_transactions_are_not_listed, ("T8", "T9")),
     ("lists the log's end", _lists_the_log_s_end, ("P7",)),
     ("positions are the end", _every_position_is_recorded_as_the_end, (*SAFETY, "P3")),
 )
