@@ -11,7 +11,7 @@ from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may, may_somewhere
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import NO_PRODUCER_EPOCH, ProducerEpoch, ProducerId
+from trimaran.wire.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.requests.access import cluster, transactional_ids
@@ -20,7 +20,6 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 PRODUCER_FENCED_VERSION = 4
-NONE = -1
 
 
 def _fail(
@@ -68,7 +67,7 @@ def _check_idempotent(request: InitProducerIdRequest, ctx: TransactionContext, c
 
 def _producer(request: InitProducerIdRequest, ctx: TransactionContext) -> Handling[Producer]:
     known = Producer(request.producer_id, request.producer_epoch)
-    if (known.id == NONE) != (known.epoch == NONE):
+    if (known.id == NO_PRODUCER_ID) != (known.epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "a producer id without its epoch, or an epoch alone"
         )
@@ -78,6 +77,6 @@ def _producer(request: InitProducerIdRequest, ctx: TransactionContext) -> Handli
         yield from ctx.transactions.initializing(
             request.transactional_id,
             request.transaction_timeout_ms,
-            None if known.id == NONE else known,
+            None if known.id == NO_PRODUCER_ID else known,
         )
     )
