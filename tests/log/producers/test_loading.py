@@ -105,6 +105,25 @@ def test_damaged_index_is_rebuilt_from_all_batches(log, damage):
     assert not any(s.transaction_index.lacks_entries for s in again._segments.all)
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_damaged_index_makes_snapshots_useless(log, is_damaged):
+    """A crash may lose the entries that are added now: the next load must begin as early."""
+    again = reopened(
+        log, b"damaged" if is_damaged else log._segments.all[0].transaction_index.path.read_bytes()
+    )
+    before = sorted(again.directory.glob("*.snapshot"))
+    assert before
+    steps = load_producers(
+        again.directory,
+        tuple(again._segments.all),
+        REAL_FILES,
+        start_offset=0,
+        end_offset=again.log_end_offset,
+    )
+    list(steps)
+    assert sorted(again.directory.glob("*.snapshot")) == ([] if is_damaged else before)
+
+
 def reopened(log, damage):
     """The log as another process finds it: its first index is damaged, and it has a snapshot of its end."""
     log._producers.take_snapshot()
