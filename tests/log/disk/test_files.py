@@ -18,7 +18,7 @@ from trimaran.log.disk.files import (
     printable,
 )
 from trimaran.log.disk.named_file import NamedFile
-from trimaran.log.disk.open_files import OpenFiles
+from trimaran.log.disk.open_files import ROOM_MADE, OpenFiles
 
 
 @pytest.fixture
@@ -136,6 +136,7 @@ def test_status_is_of_the_name_itself(files, path):
     path.write_bytes(b"content")
     files.set_modified(path, 1_700_000_000_123)
     assert files.status(path) == FileStatus(7, 1_700_000_000_123, True, False)
+    assert os.stat(path).st_atime_ns == os.stat(path).st_mtime_ns == 1_700_000_000_123_000_000
     link = path.with_name("link")
     link.symlink_to(path.parent)
     found = files.status(link)
@@ -250,3 +251,20 @@ def test_closed_file_leaves_the_clock_although_used(tmp_path):
     assert [named.listed for named in (first, second, third)] == [False, True, True]
     assert [named.is_open for named in (second, third)] == [True, True]
     assert (first.used, second.used) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("count", "closed"), [(0, 0), (1, 1), (ROOM_MADE, ROOM_MADE), (ROOM_MADE + 1, ROOM_MADE)]
+)
+def test_room_is_made_by_closing_some_files(tmp_path, count, closed):
+    """The first ones, used or not; files that are closed already do not count."""
+    bound = OpenFiles(1000)
+    files = Files(bound)
+    named = [NamedFile(tmp_path / str(number), files) for number in range(count + 1)]
+    for each_file in named:
+        each_file.get(create=True)
+    named[0].close()
+    assert bound.make_room() is (closed > 0)
+    still = [each_file.is_open for each_file in named]
+    assert still == [False] * (1 + closed) + [True] * (count - closed)
+    assert [each_file.listed for each_file in named] == still
