@@ -8,7 +8,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
 from tests.log.durability.held_syncs import held
-from trimaran.log.durability.group_commit import GroupCommit
+from trimaran.log.durability.group_commit import GroupCommit, _Dirty
 from trimaran.log.durability.health import DirectoryHealth, StorageFailure
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
@@ -346,3 +346,16 @@ async def test_begun_flush_wakes_no_worker(commits):
     commits.kernel.complete(0)
     await settled()
     assert (log.flushed_offset, commits.commit._idle) == (1, idle)
+
+
+async def test_log_forgotten_before_flush_is_not_prepared(commits):
+    """Its files may have been renamed while other flushes were prepared."""
+    kept, forgotten = KernelLog(7), KernelLog(8)
+    forgotten.error = OSError(errno.ENOENT, "renamed")
+    dirty = [_Dirty(kept, [commits.note]), _Dirty(forgotten, [commits.note], forgotten=True)]
+    kept.append()
+    commits.nursery.start_soon(commits.commit._flush, dirty)
+    await settled()
+    commits.kernel.complete(0)
+    await settled()
+    assert (kept.flushed_offset, commits.told, commits.failure) == (1, [1], None)
