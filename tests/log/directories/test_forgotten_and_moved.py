@@ -1,0 +1,113 @@
+"""Partitions that a directory forgets or receives, and what its checkpoints then must not write."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.log.directories.test_aside_replicas import OTHER, OURS, Rig
+from tests.log.directories.test_directory_rules import SMALL, T0, T1, TOPIC_ID
+from tests.log.helpers import fill
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.directories.offset_checkpoints import OffsetCheckpoints
+from trimaran.log.disk.checkpoints import LEADER_EPOCHS, LOG_START_OFFSETS, format_checkpoint
+from trimaran.log.disk.files import Files
+from trimaran.log.durability.health import DirectoryHealth
+
+
+@pytest.fixture
+def directory(tmp_path):
+    MetaProperties("cluster", 11, bytes(range(16))).save(tmp_path)
+    directory = LogDirectory(tmp_path)
+    yield directory
+    directory.close(broker_epoch=None)
+
+
+def test_forgotten_partition_keeps_its_directory(directory):
+    log = fill(directory.create_log(T0, TOPIC_ID, SMALL), 3)
+    directory.create_log(T1, TOPIC_ID, SMALL)
+    log.flush()
+    directory.save_checkpoints()
+    directory.forget(T0)
+    assert directory.partitions() == {T1}
+    assert (directory.path / "t-0").exists()
+    assert T0 not in directory.offsets.recovery_points
+    assert repr(directory) == f"{directory.path}: 1 partitions, 1 open"
+
+
+def test_moved_replica_is_flushed_up_to_its_end(directory):
+    directory.futures.open(T0, TOPIC_ID, SMALL).close()
+    directory.promote_future(T0, start_offset=4, end_offset=9)
+    assert (directory.partitions(), len(directory.futures)) == ({T0}, 0)
+    offsets = directory.offsets
+    assert (offsets.recovery_points[T0], offsets.log_starts[T0]) == (9, 4)
+
+
+def test_replica_of_another_topic_is_found_for_it(tmp_path):
+    rig = Rig(tmp_path)
+    theirs = rig.aside(T0, OTHER)
+    assert rig.replicas.copy_of(T0, OURS) is None
+    assert rig.replicas.copy_of(T0, OTHER) == theirs
+
+
+class Failing(Files):
+    """Leader epochs cannot be read."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def read_bytes(self, path):
+        if path.name == LEADER_EPOCHS:
+            raise OSError(self.number, "refused")
+        return super().read_bytes(path)
+
+
+def damaged_starts(path):
+    (path / LOG_START_OFFSETS).write_bytes(b"damaged")
+    (path / "t-0").mkdir()
+    (path / "t-0" / LEADER_EPOCHS).write_bytes(format_checkpoint(["3 7"]))
+    return path
+
+
+def test_failing_disk_restores_no_starts(tmp_path):
+    path = damaged_starts(tmp_path)
+    with pytest.raises(OSError, match="refused"):
+        OffsetCheckpoints(path, Failing(errno.EIO), DirectoryHealth(), {T0})
+    found = OffsetCheckpoints(path, Failing(errno.EACCES), DirectoryHealth(), {T0})
+    assert found.log_starts == {}
+
+
+class Listing(Files):
+    """Segments cannot be listed."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def list_directory(self, path):
+        raise OSError(self.number, "refused")
+
+
+def test_unreadable_partition_does_not_hide_other_starts(tmp_path):
+    path = damaged_starts(tmp_path)
+    with pytest.raises(OSError, match="refused"):
+        OffsetCheckpoints(path, Listing(errno.EIO), DirectoryHealth(), {T0})
+    found = OffsetCheckpoints(path, Listing(errno.ENOTDIR), DirectoryHealth(), {T0})
+    assert found.log_starts == {}
+
+
+@pytest.mark.parametrize("begins_first", [False, True])
+def test_each_change_makes_older_checkpoints_stale(directory, begins_first):
+    log = fill(directory.create_log(T0, TOPIC_ID, SMALL), 3)
+    log.flush()
+    directory.save_checkpoints({T0: 9})
+    directory.forget(T0)
+    offsets = directory.offsets
+    collected = offsets.collect({})
+    changes = [lambda: offsets.begin(T0), lambda: offsets.note_log_start(T1, 4)]
+    for change in changes if begins_first else changes[::-1]:
+        change()
+        assert not offsets.write(collected)
