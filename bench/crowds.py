@@ -49,7 +49,7 @@ def connect(port: int) -> socket.socket:
     return sock
 
 
-def answer(sock: socket.socket) -> memoryview:
+def read_response(sock: socket.socket) -> memoryview:
     """Returns the next response without its length. Raises ConnectionError."""
     data = _exactly(sock, int.from_bytes(_exactly(sock, 4), "big"))
     return memoryview(data)
@@ -166,7 +166,7 @@ def _connections(port: int, count: int) -> list[socket.socket]:
     for _ in range(count):
         one = connect(port)
         one.sendall(_hello())
-        answer(one)
+        read_response(one)
         made.append(one)
     return made
 
@@ -181,7 +181,7 @@ def _ask_without_end(clients: list[socket.socket], request: bytes, at_a_time: in
         while True:
             for key, _ in selector.select():
                 for _ in range(at_a_time):
-                    answer(key.fileobj)
+                    read_response(key.fileobj)
                 key.fileobj.sendall(request * at_a_time)
 
 

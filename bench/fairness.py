@@ -34,7 +34,7 @@ from bench.crowds import (
     fetch_frame,
     produce_frame,
     raise_descriptors,
-    response,
+    read_response,
 )
 from bench.results import Figure
 from bench.sizes import sized
@@ -96,7 +96,7 @@ class Honest:
 
     def _read(self, offset: int) -> None:
         self._socket.sendall(fetch_frame(HONEST, offset, 1 << 20))
-        data = response(self._socket)
+        data = read_response(self._socket)
         _, body = decode_response_header(data, 1, FETCH)
         (one,) = FetchResponse.decode(data[body:], FETCH).responses[0].partitions
         assert one.error_code == 0, one
@@ -184,7 +184,7 @@ def _crowd(name: str, port: int) -> Iterator:
 
 def _produced(sock: socket.socket, request: bytes) -> PartitionProduceResponse:
     sock.sendall(request)
-    data = response(sock)
+    data = read_response(sock)
     _, body = decode_response_header(data, ProduceRequest.KEY, PRODUCE)
     (one,) = ProduceResponse.decode(data[body:], PRODUCE).responses[0].partition_responses
     return one

@@ -61,7 +61,7 @@ LEFT_OUT = re.compile(
     r"|broker/(fetching/sessions|partitions/(alter_partitions|suspect_checks))"
     r"|quorum/(raft_log|translate|serving|raft/(log|types|state|messages|voters|ready))"
     r"|quorum/(metadata/(image|records|topic_names)|controller/(configs|partitions/(index|placement)))"
-    r"|quorum/controller/(nodes/(registrar|reachability)|tasks/turns)|trimaran/"
+    r"|quorum/controller/(nodes/(registrar|reachability)|tasks/own_decisions)|trimaran/"
 )
 # The path of an append to the system call, which the Produce shows step by step, even within a folder.
 SHOWN = {
@@ -73,7 +73,7 @@ SHOWN = {
 }
 # Resumed tasks, ends of requests, and the functions of a rule that an idle node follows, too.
 NAMES_LEFT_OUT = re.compile(
-    r"(.*\.)?(run|close|publish|wait_for|deadline|expect|earliest|encode|encoded|decode_response|stop_reading"
+    r"(.*\.)?(run|close|publish|wait_for|deadline|expect|earliest|encode|encoded|decode_response|core_response|stop_reading"
     r"|end_offset_for_epoch|answer_changes|commit|forward_frame|handle|locate|log_changed|note|others|read_bytes"
     r"|ready|since|submit|wait|watermarks|active|named)$"
 )

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trio
 
-from bench.crowds import FETCH, PRODUCE, connect, frame, response
+from bench.crowds import FETCH, PRODUCE, connect, frame, read_response
 from bench.sizes import sized
 from tests.cluster.in_process import Cluster, cluster
 from trimaran.log.batches.records import NewRecord, build_batch
@@ -126,17 +126,17 @@ def _client(port: int, request: bytes, pipe: Connection) -> None:
         while pipe.recv():
             sock.sendall(request * UNDER_WAY)
             for _ in range(REQUESTS - UNDER_WAY):
-                response(sock)
+                read_response(sock)
                 sock.sendall(request)
             for _ in range(UNDER_WAY):
-                response(sock)
+                read_response(sock)
             pipe.send(True)
 
 
 def _ask_once(port: int, request: bytes) -> None:
     with connect(port) as sock:
         sock.sendall(request)
-        response(sock)
+        read_response(sock)
 
 
 def _port(running: Cluster) -> int:
