@@ -85,7 +85,7 @@ class OwnController(ControllerClient):
             return AlterUserScramCredentialsResponse(results=[refused])
 
 
-class LeadershipTurn:
+class QuorumLeadership:
     """The times in which this controller leads the quorum."""
 
     def __init__(self, controller: HostController, feed: ImageFeed) -> None:
@@ -131,7 +131,7 @@ async def mirror_in_controller(
                 nursery.start_soon(tell_leaders, controller.node, feed)
                 nursery.start_soon(_caught_up, controller.node, feed)
                 mirror = Mirror(feed, opened, controller.cluster_id, config, companions)
-                mirror.turn = LeadershipTurn(controller, feed)
+                mirror.leadership = QuorumLeadership(controller, feed)
                 on_mirror(mirror)
                 await mirror.run()
         except* UnsuitableZooKeeperError as group:

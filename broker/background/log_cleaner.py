@@ -27,8 +27,8 @@ from trimaran.log.compaction.choosing import Dirt
 from trimaran.log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
 from trimaran.log.compaction.planning import dirt_of, plan_round
 from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.pacing import Paced
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.node.runtime.turns import Paced
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import Offset

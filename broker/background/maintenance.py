@@ -21,8 +21,8 @@ from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.pacing import Paced, run_paced
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.node.runtime.turns import Paced, run_paced
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 

@@ -37,7 +37,7 @@ MEMORY_BYTES_MAX = 8 << 20
 # The number of patterns that have such memory at the same time.
 PATTERNS_AT_ONCE = 4
 # The time for which names are matched before other work of the thread gets its turn.
-SLICE_SECONDS = 0.005
+HOLD_SECONDS = 0.005
 # The bound for the cached matches of all patterns: 16 MiB for the sets; the names themselves belong to the metadata.
 NAMES_KEPT_MAX = 250_000
 PATTERNS_KEPT_MAX = 1_000
@@ -163,8 +163,8 @@ def _new(before: Topics, now: Topics) -> Iterator[str]:
 
 
 def _match_some(matches: Matches, names: Iterable[str], found: set[str]) -> bool:
-    """Matches names for one slice of time. Returns whether all names have been matched."""
-    end = time.perf_counter() + SLICE_SECONDS
+    """Matches names for `HOLD_SECONDS`. Returns whether all names have been matched."""
+    end = time.perf_counter() + HOLD_SECONDS
     for name in names:
         if matches(name):
             found.add(name)

@@ -13,7 +13,7 @@ from trimaran.broker.partitions.watchers import Watchers
 from trimaran.broker.storage.new_replicas import Standing
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.segments.recovery import READ_AT_ONCE_BYTES
-from trimaran.node.runtime.turns import run_paced
+from trimaran.node.runtime.pacing import run_paced
 from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicIdPartition, TopicPartition

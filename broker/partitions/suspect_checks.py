@@ -17,8 +17,8 @@ from trimaran.broker.partitions.suspects import Suspect
 from trimaran.log.batches.batch import check_crc, iter_batches
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.segments.slices import LogSlice
+from trimaran.node.runtime.pacing import run_paced
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.node.runtime.turns import run_paced
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import LeaderEpoch, Offset
 

@@ -17,7 +17,7 @@ from trimaran.broker.metadata.topic_settings import TopicSettingsSource
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.node.runtime.long_lived import LongLived
-from trimaran.node.runtime.turns import Paced
+from trimaran.node.runtime.pacing import Paced
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,

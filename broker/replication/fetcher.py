@@ -28,7 +28,7 @@ from trimaran.broker.replication.fetch_client import (
     FetchSettings,
     PartitionFetchState,
 )
-from trimaran.node.runtime.turns import Paced, run_paced
+from trimaran.node.runtime.pacing import Paced, run_paced
 from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch

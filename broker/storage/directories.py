@@ -20,8 +20,8 @@ from trimaran.broker.storage.out_of_service import OutOfService
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.pacing import Paced, run_paced
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.node.runtime.turns import Paced, run_paced
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import (

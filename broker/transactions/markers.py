@@ -28,7 +28,7 @@ from trimaran.broker.transactions.ports import has_partition
 from trimaran.broker.transactions.records import TransactionRecord, partitions_by_topic
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
-from trimaran.node.runtime.turns import run_handling
+from trimaran.node.runtime.pacing import run_handling
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import BrokerId, CoordinatorEpoch, TopicPartition

@@ -29,8 +29,8 @@ from trimaran.quorum.controller.partitions.index import PartitionIndex
 from trimaran.quorum.controller.partitions.topics import TopicRules
 from trimaran.quorum.controller.tasks import fencing, upkeep
 from trimaran.quorum.controller.tasks.activation import activation_records
+from trimaran.quorum.controller.tasks.own_decisions import try_to_write
 from trimaran.quorum.controller.tasks.standby import StandbyIndex
-from trimaran.quorum.controller.tasks.turns import try_to_write
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.errors import ErrorCode, KafkaError

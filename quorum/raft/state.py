@@ -66,7 +66,7 @@ class State:
     __slots__ = (
         *("identity", "key", "can_vote", "me", "log", "timeouts", "prng", "_own_peer"),
         *("role", "epoch", "election", "high_watermark", "flushed_offset", "shutting_down"),
-        *("requests", "lost_elections", "_discovery_turn"),
+        *("requests", "lost_elections", "_next_discovery"),
         *("_seen_voters", "_other_voters", "_voters_before", "_servers"),
         *("has_effects", "is_drained", "has_log_work", "_persisted", "_committed"),
         *("_truncate_to", "_snapshot", "_fetched", "_replies", "_sends"),
@@ -99,7 +99,7 @@ class State:
         self.flushed_offset = log.end_offset
         self.lost_elections = 0
         self.shutting_down = False
-        self._discovery_turn = 0
+        self._next_discovery = 0
         # Derived from the voters at the last check.
         self._seen_voters: VoterSet | None = None
         self._other_voters: tuple[tuple[Voter, Peer], ...] = ()
@@ -352,8 +352,8 @@ class State:
         self._refresh_voters()
         peers = self._servers
         for _ in peers:
-            peer = peers[self._discovery_turn % len(peers)]
-            self._discovery_turn += 1
+            peer = peers[self._next_discovery % len(peers)]
+            self._next_discovery += 1
             if self.requests.is_ready(peer, now):
                 return peer
         return None

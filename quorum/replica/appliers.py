@@ -70,7 +70,7 @@ class Applier:
         """
         if self._under_way is None:
             self._under_way = self._catch_up()
-            self._apply_turn()
+            self._apply_step()
 
     def wake_later(self) -> None:
         """Handles a new high watermark in a later turn, for a caller with more urgent work in this one."""
@@ -95,9 +95,9 @@ class Applier:
             await self._awake.wait()
             while self._under_way is not None:
                 await yield_to_loop()
-                self._apply_turn()
+                self._apply_step()
 
-    def _apply_turn(self) -> None:
+    def _apply_step(self) -> None:
         assert self._under_way is not None
         for _ in self._under_way:
             self._awake.set()

@@ -20,7 +20,7 @@ from trimaran.log.producers import snapshots
 from trimaran.log.segments import recovery, scan
 from trimaran.log.segments import segment as segment_module
 from trimaran.log.segments.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
-from trimaran.node.runtime import turns
+from trimaran.node.runtime import pacing
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -35,7 +35,7 @@ def little(monkeypatch):
     """Lowers the limits, so that a little data already exceeds them."""
     monkeypatch.setattr(recovery, "READ_AT_ONCE_BYTES", 1000)
     monkeypatch.setattr(replica, "READ_AT_ONCE_BYTES", 1000)
-    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
 
 
 def open_broker(path):

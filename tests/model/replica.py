@@ -277,7 +277,7 @@ class Replica:
             tuple((r.epoch, where[r.leader], r.data) for r in self.log.durable),
             state.flushed_offset,
             state.high_watermark,
-            where[others[state._discovery_turn % 2]] if self.discovery else 0,
+            where[others[state._next_discovery % 2]] if self.discovery else 0,
             frozenset(waiting),
         )
 

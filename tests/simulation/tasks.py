@@ -16,7 +16,7 @@ from trio._core import _run as scheduler
 
 from tests.simulation.checker import Violation
 from tests.simulation.here import patched_here
-from trimaran.node.runtime import turns
+from trimaran.node.runtime import pacing
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class Tasks:
                 mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True)
             )
             # Simulated time does not pass while tasks run.
-            stack.enter_context(mock.patch.object(turns, "HOLD_SECONDS_MAX", 0))
+            stack.enter_context(mock.patch.object(pacing, "HOLD_SECONDS_MAX", 0))
             for patch in patches:
                 stack.enter_context(patch)
             try:

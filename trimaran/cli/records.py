@@ -67,7 +67,7 @@ def consume(
         reader = client_reader.TopicReader(
             client, topic, partitions, is_committed=isolation == "read_committed"
         )
-        found = reader.records(begin, exit_at_end, on_turn=_ensure_reader, until=end)
+        found = reader.records(begin, exit_at_end, before_round=_ensure_reader, until=end)
         with progress("consuming", count, unit="record", prints=True) as bar:
             for number, (index, record) in enumerate(islice(found, count), 1):
                 where = identity.TopicPartition(topic, index)

@@ -43,9 +43,9 @@ class StickyPartitions:
         """`leaders` by partition, -1 for none; `first` is any number, which chooses the first partition."""
         led = [index for index, leader in enumerate(leaders) if leader >= 0]
         self._partitions = led or list(range(len(leaders)))
-        self._turn = first
+        self._next = first
 
     def next(self) -> int:
         """Returns the partition of the next batch."""
-        self._turn += 1
-        return self._partitions[self._turn % len(self._partitions)]
+        self._next += 1
+        return self._partitions[self._next % len(self._partitions)]

@@ -40,11 +40,11 @@ class TopicReader:
         self,
         begin: Position,
         exit_at_end: bool,
-        on_turn: Callable[[], object] = lambda: None,
+        before_round: Callable[[], object] = lambda: None,
         until: Position | None = None,
     ) -> Iterator[tuple[int, Record]]:
-        """Yields the records of each partition in order; `on_turn` is called before each round of fetches. `until` is
-        the end, by default the current end of the log.
+        """Yields the records of each partition in order; `before_round` is called before each round of fetches.
+        `until` is the end, by default the current end of the log.
         """
         exit_at_end = exit_at_end or until is not None
         self._client.refresh([self._topic])
@@ -62,7 +62,7 @@ class TopicReader:
                 ends[p] = min(end, wanted)
         waiting = [p for p in self._partitions if until is None or positions[p] < ends[p]]
         while waiting:
-            on_turn()
+            before_round()
             for index in waiting:
                 for batch in self.fetch(index, positions[index], wait=not exit_at_end):
                     for record in batch.records():

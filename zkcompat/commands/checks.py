@@ -18,7 +18,7 @@ from trimaran.zkcompat.commands.mirror_process import QUORUM_SECONDS
 from trimaran.zkcompat.commands.session import with_keeper
 from trimaran.zkcompat.comparing.differences import repair
 from trimaran.zkcompat.comparing.quarantine import Quarantine
-from trimaran.zkcompat.comparing.slices import Slice, visit_tree
+from trimaran.zkcompat.comparing.tree_parts import TreePart, visit_tree
 from trimaran.zkcompat.comparing.verify import TreeVerification, VerifyReport
 from trimaran.zkcompat.mirroring.resync import request_resync
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
@@ -116,7 +116,7 @@ def planned_repairs(target: Target) -> list[TreeOperation]:
         image, keeper = view.feed.image, view.keeper
         owner = await _owner(keeper)
 
-        async def plan(piece: Slice) -> None:
+        async def plan(piece: TreePart) -> None:
             for name, found in piece.parts():
                 operations.extend(repair(piece.section, name, found, image, owner))
 

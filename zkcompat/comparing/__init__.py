@@ -1,1 +1,1 @@
-"""The tree compared with the image: read in slices, with the differences and the znodes that may not be read."""
+"""The tree compared with the image: read in parts, with the differences and the znodes that may not be read."""

@@ -16,7 +16,7 @@ from trimaran.wire.identity import NO_OFFSET, Offset
 from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.zkcompat.comparing.differences import differences
 from trimaran.zkcompat.comparing.quarantine import Quarantine
-from trimaran.zkcompat.comparing.slices import Slice, visit_tree
+from trimaran.zkcompat.comparing.tree_parts import TreePart, visit_tree
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.sections.registry import Sections
 from trimaran.zkcompat.sections.users import CONFIG_USERS
@@ -184,7 +184,7 @@ class TreeVerification:
         compared = 0
         found: list[ReportedDifference] = []
 
-        async def look(piece: Slice) -> None:
+        async def look(piece: TreePart) -> None:
             nonlocal compared
             compared += len(piece.found)
             for name, part in piece.parts():

@@ -72,12 +72,14 @@ class ConsumerOffsets:
     """A `ZooKeeperOffsets`. Made by `open_consumer_offsets`."""
 
     keeper: Keeper
-    _turns: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(REQUESTS_MAX))
+    _limiter: trio.CapacityLimiter = field(
+        default_factory=lambda: trio.CapacityLimiter(REQUESTS_MAX)
+    )
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
         check_group(group)
         wanted = {offset_path(group, key): str(n).encode() for key, n in offsets.items()}
-        async with self._turn():
+        async with self._limited():
             for run in _runs(list(wanted), OFFSETS_IN_TRANSACTION):
                 await self._write({path: wanted[path] for path in run})
 
@@ -86,7 +88,7 @@ class ConsumerOffsets:
     ) -> dict[TopicPartition, Offset | None]:
         check_group(group)
         paths = {offset_path(group, key): key for key in partitions}
-        async with self._turn():
+        async with self._limited():
             found = await self.keeper.read_tree((), paths)
             for path, znode in found.items():
                 if znode.refusal:  # An omitted offset would be taken for an absent one.
@@ -98,7 +100,7 @@ class ConsumerOffsets:
         return offsets
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _limited(self) -> AsyncIterator[None]:
         """Limits concurrent requests and maps errors. Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) if ZooKeeper is
         away or slow.
         """
@@ -106,7 +108,7 @@ class ConsumerOffsets:
             with trio.fail_after(SECONDS_MAX):
                 if not self.keeper.is_connected:
                     raise UncertainOutcomeError("not connected to ZooKeeper")
-                async with self._turns:
+                async with self._limiter:
                     yield
         except PathRefusedError as error:
             raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, error.path) from error

@@ -18,8 +18,8 @@ from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.zkcompat import events
 from trimaran.zkcompat.comparing.differences import repair
 from trimaran.zkcompat.comparing.quarantine import Quarantine
-from trimaran.zkcompat.comparing.slices import (
-    Slice,
+from trimaran.zkcompat.comparing.tree_parts import (
+    TreePart,
     Visit,
     read_entities,
     visit_entities,
@@ -151,7 +151,7 @@ class ImageFollower:
         self.tenure.comparing = True
         cost = 0.0
 
-        async def settle(piece: Slice) -> None:
+        async def settle(piece: TreePart) -> None:
             nonlocal cost
             shown, before = self.tenure.shown, self.writer.steps
             assert shown is not None
@@ -177,7 +177,7 @@ class ImageFollower:
         for section, names in by_section.values():
             await visit_entities(self.tenure.keeper, section, dict.fromkeys(names), image, visit)
 
-    async def _settle(self, piece: Slice, image: MetadataImage, *, dirty: bool) -> None:
+    async def _settle(self, piece: TreePart, image: MetadataImage, *, dirty: bool) -> None:
         """Repairs the differences in a slice that was read; reads it again if that is refused."""
         for attempt in range(1, COMPARISONS_MAX + 1):
             try:
@@ -196,7 +196,7 @@ class ImageFollower:
             self._settled(piece)
             return
 
-    def _repairs(self, piece: Slice, image: MetadataImage) -> Iterator[TreeOperation]:
+    def _repairs(self, piece: TreePart, image: MetadataImage) -> Iterator[TreeOperation]:
         tenure = self.tenure
         for path, znode in piece.found.items():
             if znode.refusal:
@@ -212,7 +212,7 @@ class ImageFollower:
             for path in (entry.path, *sorted(entry.waiting)):
                 self.tenure.recheck(path)
 
-    def _settled(self, piece: Slice) -> None:
+    def _settled(self, piece: TreePart) -> None:
         if not len(self.quarantine):
             return
         roots = {root for name in piece.names for root in piece.section.roots(name)}
@@ -225,7 +225,7 @@ class ImageFollower:
         )
 
 
-async def _again(tenure: Tenure, piece: Slice) -> Slice:
+async def _again(tenure: Tenure, piece: TreePart) -> TreePart:
     roots = [root for name in piece.names for root in piece.section.roots(name)]
     singles = [path for name in piece.names for path in piece.section.singles(name)]
     return replace(piece, found=await read_entities(tenure.keeper, roots, singles))

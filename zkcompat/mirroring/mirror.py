@@ -72,11 +72,11 @@ class MirrorConfig:
     verify_share: float = VERIFY_SHARE
 
 
-class TurnOverError(Exception):
+class LeadershipOverError(Exception):
     """Another mirror is to lead now."""
 
 
-class MirrorTurn(Protocol):
+class MirrorLeadership(Protocol):
     """Decides when this mirror leads, if something other than the claim decides it."""
 
     async def wait(self) -> None:
@@ -90,7 +90,8 @@ class MirrorTurn(Protocol):
 class Mirror:
     """Writes the images of `feed` through `keeper`. `run` is its only entrance.
 
-    With `turn` it mirrors only then, and starts at once; without it, it waits while another mirror holds the claim.
+    With a `leadership` it mirrors only during it, and starts at once. Without, it waits while another mirror holds the
+    claim.
     """
 
     feed: ImageFeed
@@ -100,7 +101,7 @@ class Mirror:
     companions: Sequence[Companion] = ()
     status: MirrorStatus = field(default_factory=MirrorStatus)
     quarantine: Quarantine = field(default_factory=lambda: Quarantine(trio.current_time))
-    turn: MirrorTurn | None = None
+    leadership: MirrorLeadership | None = None
 
     async def wait_status(self, wanted: Callable[[MirrorStatus], bool]) -> None:
         """Returns when `wanted` is true for the status."""
@@ -132,10 +133,10 @@ class Mirror:
                 await self.keeper.require_modern_server()
                 await check_cluster(self.keeper, self.cluster_id)
                 admitted.set()
-                await self._wait_turn()
+                await self._wait_leadership()
                 began = trio.current_time()
                 await self._tenure()
-            except TurnOverError:
+            except LeadershipOverError:
                 events.MIRROR_STANDS_BY.log(log)
                 self.status.tell("standby")
             except (*_ENDINGS, UnsuitableZooKeeperError) as problem:
@@ -150,17 +151,17 @@ class Mirror:
                 self.status.tell("waiting")
                 await trio.sleep(seconds)
 
-    async def _wait_turn(self) -> None:
-        if self.turn is None:
+    async def _wait_leadership(self) -> None:
+        if self.leadership is None:
             await Standby(self.feed, self.keeper, self.status).wait()
             return
         self.status.tell("standby")
-        await self.turn.wait()
+        await self.leadership.wait()
 
-    async def _end_with_turn(self) -> None:
-        if self.turn is not None:
-            await self.turn.wait_over()
-            raise TurnOverError
+    async def _end_with_leadership(self) -> None:
+        if self.leadership is not None:
+            await self.leadership.wait_over()
+            raise LeadershipOverError
 
     def _explain(self, problem: Exception, seconds: float) -> None:
         connect = self.keeper.config.connect
@@ -205,7 +206,7 @@ class Mirror:
         try:
             await tenure.claim(self.feed.leader)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._end_with_turn)
+                nursery.start_soon(self._end_with_leadership)
                 nursery.start_soon(tenure.keep_controller)
                 for companion in self.companions:
                     await companion.prepare(tenure, self.feed.image)
@@ -220,7 +221,7 @@ class Mirror:
                     nursery.start_soon(companion.run, tenure)
                 await follower.follow()
         except BaseExceptionGroup as group:
-            raise only(group, *_ENDINGS, TurnOverError) from None
+            raise only(group, *_ENDINGS, LeadershipOverError) from None
 
     def _sections(self) -> Sections:
         return sections_of(self.cluster_id, secrets=self.config.secrets)

@@ -13,7 +13,7 @@ import trio
 
 from trimaran.zkcompat.comparing.differences import repair
 from trimaran.zkcompat.comparing.quarantine import Quarantine
-from trimaran.zkcompat.comparing.slices import Slice, visit_tree
+from trimaran.zkcompat.comparing.tree_parts import TreePart, visit_tree
 from trimaran.zkcompat.mirroring.tenure import Tenure
 from trimaran.zkcompat.sections.brokers import BrokerSection
 from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
@@ -100,7 +100,7 @@ class TreeVerifier:
         retried = [entry for entry in self.quarantine if entry.retries]
         suspected = 0
 
-        async def look(piece: Slice) -> None:
+        async def look(piece: TreePart) -> None:
             nonlocal suspected
             suspected += await self._look(piece)
             await rest(len(piece.found))
@@ -112,7 +112,7 @@ class TreeVerifier:
         self.tenure.status.verifications += 1
         self.tenure.status.tell()
 
-    async def _look(self, piece: Slice) -> int:
+    async def _look(self, piece: TreePart) -> int:
         """Returns the number of entities that differ."""
         for path, znode in piece.found.items():
             if znode.refusal:

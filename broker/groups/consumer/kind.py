@@ -21,7 +21,7 @@ from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.runtime.turns import Paced
+from trimaran.node.runtime.pacing import Paced
 from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.records.consumer_groups import (

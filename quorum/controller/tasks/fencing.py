@@ -18,7 +18,11 @@ from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.nodes.brokers import ProcessedPartitions, fence_broker
 from trimaran.quorum.controller.partitions.broker_changes import taken_out
 from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP
-from trimaran.quorum.controller.tasks.turns import WRITE_AGAIN_SECONDS, list_partitions, perform
+from trimaran.quorum.controller.tasks.own_decisions import (
+    WRITE_AGAIN_SECONDS,
+    list_partitions,
+    perform,
+)
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition

@@ -22,7 +22,7 @@ from trimaran.quorum.controller.partitions.broker_changes import changes_with, c
 from trimaran.quorum.controller.partitions.elections import balance_leaders, elect_unclean
 from trimaran.quorum.controller.partitions.state import ControllerState
 from trimaran.quorum.controller.security.delegation_tokens import EXPIRED_MAX, expired_tokens
-from trimaran.quorum.controller.tasks.turns import perform, process_partitions, try_to_write
+from trimaran.quorum.controller.tasks.own_decisions import perform, process_partitions, try_to_write
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.records.misc import NoOpRecord
 from trimaran.wire.schema import Message

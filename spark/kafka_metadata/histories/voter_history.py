@@ -74,7 +74,7 @@ class VoterHistoryFold(EventFold):
         match step.message:
             case VotersRecord() as record:
                 self._dynamic = True
-                self._turn(
+                self._change(
                     step,
                     {
                         NodeId(v.voter_id): VoterState(
@@ -88,11 +88,11 @@ class VoterHistoryFold(EventFold):
                 told: dict[NodeId, VoterState] = {
                     NodeId(v.voter_id): VoterState(v.voter_directory_id, ()) for v in message.voters
                 }
-                self._turn(step, told)
+                self._change(step, told)
             case _:
                 pass
 
-    def _turn(self, step: WalkStep, voters: dict[NodeId, VoterState]) -> None:
+    def _change(self, step: WalkStep, voters: dict[NodeId, VoterState]) -> None:
         old, self._voters = self._voters, voters
         if step.from_snapshot and not self.tells_snapshot:
             return

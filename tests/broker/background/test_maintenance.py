@@ -62,7 +62,7 @@ async def test_old_segments_of_idle_partition_are_removed(tmp_path):
 async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
     """Their files are not listed all at once either."""
     monkeypatch.setattr("trimaran.broker.background.maintenance.SEGMENTS_AT_ONCE", 10)
-    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr("trimaran.node.runtime.pacing.HOLD_SECONDS_MAX", 0)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
     for _ in range(45):
@@ -119,7 +119,7 @@ async def test_topic_deleted_during_retention_is_left_alone(tmp_path, monkeypatc
 
 
 async def test_producers_of_many_logs_expire_in_steps(tmp_path, monkeypatch):
-    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr("trimaran.node.runtime.pacing.HOLD_SECONDS_MAX", 0)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", *[partition()] * 9))
     for index in range(9):
@@ -180,7 +180,7 @@ async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
 
 
 async def test_checkpoint_of_many_logs_is_collected_in_steps(tmp_path, monkeypatch):
-    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr("trimaran.node.runtime.pacing.HOLD_SECONDS_MAX", 0)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", *[partition()] * 11))
     for index in range(11):

@@ -23,7 +23,7 @@ from trimaran.broker.partitions.partition import Partition
 from trimaran.log.compaction.cleaning import CleaningStopped, Round
 from trimaran.log.disk.files import Files
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.node.runtime import turns
+from trimaran.node.runtime import pacing
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.quorum.serving.node_configs import NodeConfigs
@@ -136,21 +136,21 @@ async def test_log_with_unknown_dirt_is_skipped(tmp_path, monkeypatch):
 
 
 async def test_log_removed_during_search_is_not_compacted(tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
     harness = harness_with(tmp_path, "a", "b")
     write(harness, "a")
 
     async def meanwhile():
         harness.partitions.find(TopicPartition("a", 0)).release_log()
 
-    monkeypatch.setattr(turns, "yield_to_loop", meanwhile)
+    monkeypatch.setattr(pacing, "yield_to_loop", meanwhile)
     planned = Work(monkeypatch, log_cleaner, "plan_round")
     assert not await cleaner_of(harness).clean_dirtiest()
     assert planned.calls == 0
 
 
 async def test_many_logs_are_examined_in_several_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
     names = [f"t{number}" for number in range(8)]
     harness = harness_with(tmp_path, *names)
     for name in names:
@@ -381,7 +381,7 @@ async def test_log_truncated_during_retention_waits_for_next_round(tmp_path, mon
 
 
 async def test_retention_and_flush_of_many_logs_take_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
     harness = with_logs(tmp_path, 8)
     retained = Work(monkeypatch, PartitionLog, "apply_retention")
     await maintained(harness).retain_once()

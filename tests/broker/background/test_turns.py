@@ -17,7 +17,7 @@ from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
 from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes, _due
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.disk.files import FileStatus
-from trimaran.node.runtime import turns as turns_module
+from trimaran.node.runtime import pacing
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 
@@ -36,8 +36,8 @@ def turns(monkeypatch):
     async def turn():
         taken.append(True)
 
-    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", 0)
-    for module in (maintenance, turns_module):
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
+    for module in (maintenance, pacing):
         monkeypatch.setattr(module, "yield_to_loop", turn)
     return taken
 
@@ -78,7 +78,7 @@ async def test_loop_yields_while_retention_is_applied(turns, monkeypatch, count)
     ("segments", "expected"), [(0, 0), (99, 0), (100, 2), (150, 2), (199, 2), (200, 3)]
 )
 async def test_hundred_segments_are_removed_per_turn(turns, monkeypatch, segments, expected):
-    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", math.inf)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", math.inf)
     asked = []
 
     class Log:

@@ -107,8 +107,8 @@ async def test_only_new_topics_are_matched_later(tried):
 
 
 async def test_names_are_matched_some_milliseconds_at_a_time(monkeypatch):
-    """If a slice has no time, each name is a slice of its own."""
-    monkeypatch.setattr(topic_patterns, "SLICE_SECONDS", 0.0)
+    """If there is no time, each name is a slice of its own."""
+    monkeypatch.setattr(topic_patterns, "HOLD_SECONDS", 0.0)
     slices = []
     run_apart = topic_patterns.run_apart
 

@@ -14,7 +14,7 @@ from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.partitions import replica
 from trimaran.broker.partitions.opening import opening
 from trimaran.log.directories.directory import LogDirectory
-from trimaran.node.runtime.turns import run_handling
+from trimaran.node.runtime.pacing import run_handling
 from trimaran.quorum.metadata.image import TopicImage
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.scheduling.effects import Blocking

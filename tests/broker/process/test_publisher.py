@@ -22,7 +22,7 @@ NODE = 11
 
 @pytest.fixture(autouse=True)
 def in_many_turns(monkeypatch):
-    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr("trimaran.node.runtime.pacing.HOLD_SECONDS_MAX", 0)
 
 
 def published(harness, report=lambda: None) -> BrokerPublisher:

@@ -129,7 +129,7 @@ async def test_epoch_end_during_note_keeps_log(tmp_path, monkeypatch):
 async def test_truncation_of_many_segments_takes_turns(
     tmp_path, monkeypatch, answer, offsets, kept
 ):
-    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr("trimaran.node.runtime.pacing.HOLD_SECONDS_MAX", 0)
     monkeypatch.setattr(follower_module, "SEGMENTS_AT_ONCE", 4)
     async with followed(tmp_path, records=0) as (harness, leader):
         log = harness.leader().log

@@ -17,7 +17,7 @@ from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.replication.fetch_client import BACKOFF_SECONDS, FetchSettings
 from trimaran.broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fetcher
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
-from trimaran.node.runtime import turns
+from trimaran.node.runtime import pacing
 from trimaran.wire.client.errors import ConnectionLost
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -199,7 +199,7 @@ async def test_no_more_than_two_fetches_are_under_way(harness, autojump_clock):
 
 async def test_loop_yields_while_many_logs_open(harness, autojump_clock, monkeypatch):
     opened = []
-    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
 
     async def others():
         opened.append(
@@ -213,7 +213,7 @@ async def test_loop_yields_while_many_logs_open(harness, autojump_clock, monkeyp
         )
         await trio.lowlevel.checkpoint()
 
-    monkeypatch.setattr(turns, "yield_to_loop", others)
+    monkeypatch.setattr(pacing, "yield_to_loop", others)
     leader = HeldLeader()
     async with fetching(harness, leader) as add:
         opened.clear()

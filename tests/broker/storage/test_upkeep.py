@@ -13,7 +13,7 @@ from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import STRAY_SUFFIX
-from trimaran.node.runtime import turns as turns_module
+from trimaran.node.runtime import pacing
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 FAILS = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
@@ -157,8 +157,8 @@ async def test_loop_yields_while_offsets_are_collected(monkeypatch):
     async def turn():
         turns.append(True)
 
-    monkeypatch.setattr(turns_module, "yield_to_loop", turn)
-    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr(pacing, "yield_to_loop", turn)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
     directories = LogDirectories(three(asked)[:1])
     await directories.save_checkpoints(MARKS)
     assert len(turns) == 2, "before the step and before the end"
@@ -244,8 +244,8 @@ async def test_loop_yields_while_wanted_names_are_checked(disks, monkeypatch):
     async def turn():
         turns.append(True)
 
-    monkeypatch.setattr(turns_module, "yield_to_loop", turn)
-    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr(pacing, "yield_to_loop", turn)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
     names = {("t", index) for index in range(5)}
     monkeypatch.setattr(LogDirectory, "partitions", lambda _directory: names)
     await directories.drop_strays(names)
@@ -271,8 +271,8 @@ async def test_strays_are_moved_aside_in_turns(disks, monkeypatch):
         if len(put_aside) == 4:
             a._names.clear()
 
-    monkeypatch.setattr(turns_module, "yield_to_loop", turn)
-    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr(pacing, "yield_to_loop", turn)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
     await directories.drop_strays(())
     assert (turns[:5], len(put_aside)) == ([0, 1, 2, 3, 4], 4)
 

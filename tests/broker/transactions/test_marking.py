@@ -14,7 +14,7 @@ from trimaran.broker.transactions.marking import Marking, keys_of, the_same_for_
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
 from trimaran.log.producers.marker import EndMarker
-from trimaran.node.runtime.turns import run_handling
+from trimaran.node.runtime.pacing import run_handling
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -194,7 +194,7 @@ async def test_followers_have_thirty_seconds_to_fetch_a_marker(rig, mock_clock, 
 
 
 async def test_many_markers_are_written_some_in_a_turn(rig, nursery, monkeypatch):
-    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr("trimaran.node.runtime.pacing.HOLD_SECONDS_MAX", 0)
     rig.write("t", 0, 1)
     written = Work(monkeypatch, Marking, "_append_to")
     await marked(rig, nursery, *[marker(1, ("t", 0), epoch=epoch) for epoch in range(20)])

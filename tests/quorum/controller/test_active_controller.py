@@ -11,7 +11,7 @@ from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller as module
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.partitions.index import PartitionIndex
-from trimaran.quorum.controller.tasks import turns
+from trimaran.quorum.controller.tasks import own_decisions
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.brokers import UnregisterBrokerRecord
 from trimaran.wire.records.topics import PartitionChangeRecord, RemoveTopicRecord
@@ -192,7 +192,7 @@ async def test_epoch_end_cancels_tasks_without_errors(active_controller):
     active_controller.close()
     with trio.CancelScope() as epoch:
         epoch.cancel()
-        await turns.perform(active_controller, active_controller.write(Result(TOPIC, None)))
+        await own_decisions.perform(active_controller, active_controller.write(Result(TOPIC, None)))
     assert epoch.cancelled_caught
 
 

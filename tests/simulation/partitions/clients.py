@@ -22,7 +22,7 @@ from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.node.runtime.turns import run_handling
+from trimaran.node.runtime.pacing import run_handling
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData

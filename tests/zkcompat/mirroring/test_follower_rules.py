@@ -9,7 +9,7 @@ from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.zkcompat.comparing.quarantine import Quarantine
-from trimaran.zkcompat.comparing.slices import Slice
+from trimaran.zkcompat.comparing.tree_parts import TreePart
 from trimaran.zkcompat.mirroring.follower import ImageFollower, _some
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import Tenure
@@ -113,7 +113,7 @@ async def test_held_or_shut_entities_are_not_planned(held, shut, planned):
 
 
 def piece_of(*names):
-    return Slice(Entities(), names, {})
+    return TreePart(Entities(), names, {})
 
 
 # for entity x: the refused operation, and whether it is settled when the entity was written
@@ -244,7 +244,7 @@ async def test_repair_counts_only_in_known_tree(
 ):
     follower = follower_of(shown=shown)
     follower.writer.operations = operations
-    piece = Slice(Entities(), ["x"], {"/a/x": FoundZnode(b"")})
+    piece = TreePart(Entities(), ["x"], {"/a/x": FoundZnode(b"")})
     await follower._settle(piece, EMPTY, dirty=dirty)
     assert follower.writer.written == [(["/a/x"], dirty, False)]
     assert follower.status.repairs == repairs

@@ -18,7 +18,7 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from trimaran.zkcompat.comparing.slices import LEVELS_MAX
+from trimaran.zkcompat.comparing.tree_parts import LEVELS_MAX
 from trimaran.zkcompat.mirroring.writer import LINES_MAX
 from trimaran.zkcompat.zookeeper.keeper import Keeper
 

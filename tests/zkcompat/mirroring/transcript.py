@@ -196,7 +196,7 @@ class Machine:
             async with open_keeper(keeper_config) as keeper:
                 self.mirror = Mirror(
                     *(self.source.feed, keeper, build.CLUSTER_ID, config, [self.companion]),
-                    turn=turn,
+                    leadership=turn,
                 )
                 tell = type(self.mirror.status).tell
                 status = self.mirror.status

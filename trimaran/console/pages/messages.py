@@ -102,7 +102,7 @@ def _read(
     found: list[tuple[int, Record]] = []
     for index in partitions:
         reader = TopicReader(client, topic, [index], is_committed=isolation == ISOLATIONS[0])
-        found += islice(reader.records(begin, exit_at_end=True, on_turn=check_time), limit)
+        found += islice(reader.records(begin, exit_at_end=True, before_round=check_time), limit)
     found.sort(key=lambda one: (one[1].timestamp_ms, one[0], one[1].offset))
     return found[-limit:] if begin.before_end is not None else found[:limit]
 

@@ -97,7 +97,7 @@ class TimeHistogram:
         """Counts one duration. Callers that have already read `time.monotonic` pass it as `now`."""
         now = time.monotonic() if now is None else now
         if now >= self._ends:
-            self._turn(now)
+            self._rotate(now)
         self.count += 1
         self.seconds += seconds
         microseconds = int(seconds * 1e6)
@@ -110,7 +110,7 @@ class TimeHistogram:
     def observe_all(self, seconds: list[float], now: float) -> None:
         """Counts many durations at a tenth of the cost; sorts the list in place."""
         if now >= self._ends:
-            self._turn(now)
+            self._rotate(now)
         self.count += len(seconds)
         self.seconds += sum(seconds)
         seconds.sort()
@@ -125,11 +125,11 @@ class TimeHistogram:
         """Returns the totals of all durations, and those of the last one to two minutes by bucket."""
         now = time.monotonic() if now is None else now
         if now >= self._ends:
-            self._turn(now)
+            self._rotate(now)
         counts = [a + b for a, b in zip(self._now, self._before, strict=True)]
         return TimeSummary(self.count, self.seconds, counts)
 
-    def _turn(self, now: float) -> None:
+    def _rotate(self, now: float) -> None:
         """Makes the current window the previous one, unless it is too old for that."""
         is_recent = now < self._ends + WINDOW_SECONDS
         self._before = self._now if is_recent and self._now else [0] * BUCKETS

@@ -25,7 +25,7 @@ from trimaran.quorum.controller.tasks.fencing import (
     PROBE_INTERVAL_SECONDS,
     READING_SECONDS,
 )
-from trimaran.quorum.controller.tasks.turns import WRITE_AGAIN_SECONDS
+from trimaran.quorum.controller.tasks.own_decisions import WRITE_AGAIN_SECONDS
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.brokers import UnregisterBrokerRecord
 

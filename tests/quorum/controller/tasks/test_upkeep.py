@@ -17,7 +17,7 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller
 from trimaran.quorum.controller.tasks import fencing, upkeep
-from trimaran.quorum.controller.tasks.turns import WRITE_AGAIN_SECONDS
+from trimaran.quorum.controller.tasks.own_decisions import WRITE_AGAIN_SECONDS
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.misc import NoOpRecord
 from trimaran.wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from trimaran.zkcompat.comparing.quarantine import Quarantine
-from trimaran.zkcompat.comparing.slices import (
+from trimaran.zkcompat.comparing.tree_parts import (
     LEVELS_MAX,
-    Slice,
+    TreePart,
     _portions,
     read_entities,
     visit_entities,
@@ -143,7 +143,7 @@ def test_each_entity_of_slice_gets_own_znodes():
     (users,) = [item for item in sections_of("c", secrets=True) if item.label == "UserConfigs"]
     paths = ["/config/users/a", "/config/users/a/clients/c", "/config/users/b", "/config/users/z"]
     found = {path: FoundZnode(path.encode()) for path in paths}
-    piece = Slice(users, ["a", "b", "c"], found)
+    piece = TreePart(users, ["a", "b", "c"], found)
     assert {name: list(part) for name, part in piece.parts()} == {
         "a": paths[:2],
         "b": paths[2:3],
@@ -152,5 +152,5 @@ def test_each_entity_of_slice_gets_own_znodes():
     standing = sections_of("c")[0]
     (name,) = standing.names(SimpleNamespace())
     single = next(iter(standing.singles(name)))
-    piece = Slice(standing, [name], {single: FoundZnode(b"x")})
+    piece = TreePart(standing, [name], {single: FoundZnode(b"x")})
     assert {each_part: list(part) for each_part, part in piece.parts()} == {name: [single]}

@@ -1,4 +1,4 @@
-"""Reads the tree in slices: some entities with all their znodes at a time, so that memory and waits stay small."""
+"""Reads the tree in parts: some entities with all their znodes at a time, so that memory and waits stay small."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 # Read in a few milliseconds; an entity that has more by itself is a slice of its own.
-ZNODES_IN_SLICE = 1000
-ENTITIES_IN_SLICE = 200
+ZNODES_IN_PART = 1000
+ENTITIES_IN_PART = 200
 # Kafka's layout has five below an entity's root. A level is a round trip or two, and another client may make a chain of
 # thousands; what lies deeper is not looked for, so the znode above it cannot be deleted, and is held back.
 LEVELS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class TreePart:
     """`found` has the znodes of each of the entities `names`."""
 
     section: Section
@@ -42,7 +42,7 @@ class Slice:
             yield name, {**singles, **parts[name]}
 
 
-Visit = Callable[[Slice], Awaitable[None]]
+Visit = Callable[[TreePart], Awaitable[None]]
 
 
 async def visit_tree(
@@ -72,7 +72,7 @@ async def visit_entities(
         there = [name for name in part if standing is None or name in standing]
         roots = [root for name in there for root in section.roots(name)]
         singles = [path for name in part for path in section.singles(name)]
-        await visit(Slice(section, part, await read_entities(keeper, roots, singles)))
+        await visit(TreePart(section, part, await read_entities(keeper, roots, singles)))
 
 
 async def read_entities(
@@ -87,7 +87,7 @@ def _portions(section: Section, names: Iterable[str], image: MetadataImage) -> I
     size = 0
     for name in names:
         more = section.size(name, image)
-        if portion and (size + more > ZNODES_IN_SLICE or len(portion) >= ENTITIES_IN_SLICE):
+        if portion and (size + more > ZNODES_IN_PART or len(portion) >= ENTITIES_IN_PART):
             yield portion
             portion, size = [], 0
         portion.append(name)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trimaran.node.runtime import turns
+from trimaran.node.runtime import pacing
+from trimaran.node.runtime.pacing import HOLD_SECONDS_MAX, Paced, run_handling, run_paced
 from trimaran.node.runtime.steps import pieces
-from trimaran.node.runtime.turns import HOLD_SECONDS_MAX, Paced, run_handling, run_paced
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.scheduling.effects import Blocking, Compute, Wait
 
@@ -19,7 +19,7 @@ def yielded(monkeypatch):
     async def others():
         found.append(1)
 
-    monkeypatch.setattr(turns, "yield_to_loop", others)
+    monkeypatch.setattr(pacing, "yield_to_loop", others)
     return found
 
 
@@ -127,7 +127,7 @@ async def test_errors_of_handling_reach_its_caller():
 
 
 async def test_zero_hold_yields_before_each_item(mock_clock, yielded, monkeypatch):
-    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
+    monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
     assert [len(yielded) async for _ in Paced(range(3))] == [1, 2, 3]
 
 
