@@ -1,8 +1,8 @@
 """`./dev bench [NAME ...] [--only ours|kafka] [--json FILE]`: runs benches and prints the ratio table.
 
 `./dev bench calls`, `./dev bench codec`, `./dev bench log-path`, `./dev bench failover`, `./dev bench scale` and
-`./dev bench spark` are tables of their own: see there. `BENCH_SMALL=1` in the environment: each takes seconds
-(`bench/sizes.py`).
+`./dev bench spark` print their own tables; see those packages and modules. `BENCH_SMALL=1` in the environment: each
+takes seconds (`bench/sizes.py`).
 """
 
 from __future__ import annotations

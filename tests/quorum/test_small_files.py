@@ -175,7 +175,7 @@ NOT_ASKED = (
     f"{METADATA}/{6:020d}.snapshot",
     f"t-0/{22:020d}.snapshot",
 )
-# Valid content, and its meaning.
+# Damage that leaves valid content, with its meaning.
 LEGAL: dict[tuple[str, str], Mapping[str, object]] = {
     (".kafka_cleanshutdown", "empty"): {"broker epoch": -1},  # Kafka before 3.7
     ("cleaner-offset-checkpoint", "empty"): {"cleaned": {}},  # Kafka writes it in this form
@@ -298,7 +298,7 @@ def test_damaged_small_file_is_rebuilt_or_refused(
 
 
 def refuse_to_open(patch: pytest.MonkeyPatch, path: Path, error: int) -> None:
-    """Raises the error of a user without permissions, which root never is, or of a bad block."""
+    """Raises the error for missing permissions, which root never gets, or for a bad block."""
     real = Files._descriptor
 
     def descriptor(self: Files, opened: Path, flags: int) -> int:

@@ -63,7 +63,7 @@ class Series:
         try:
             for played in pool.map(self._play, [s for s in seeds if s not in self.played]):
                 self.played[played.seed] = played
-        finally:  # after an interrupt, running runs are finished and no others begin
+        finally:  # after an interrupt, the current runs finish and no others begin
             pool.shutdown(cancel_futures=True)
 
     def _play(self, seed: int) -> Played:

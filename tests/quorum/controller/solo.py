@@ -70,7 +70,7 @@ class Log:
         self.resigned += 1
 
     async def commit(self, controller: Controller) -> None:
-        """Commits batches; a task."""
+        """Commits batches; runs as a task."""
         while True:
             await self.proposed.wait()
             while self._uncommitted and not self.held:

@@ -124,7 +124,7 @@ def test_non_atomic_decision_is_split_into_batches(active_controller, log, monke
 
 
 def test_splittable_batch_has_at_most_10000_records(active_controller, log):
-    """As in Kafka: a reader of the log holds no more at once."""
+    """The limit is that of Kafka: a reader of the log never holds more records at once."""
     many = [partition(7, index, [1]) for index in range(10_000)]
     at_once(active_controller.write(Result([topic("t", 7), *many], None, atomic=False)))
     assert [len(records) for _, records in log.batches] == [10_000, 1]

@@ -105,7 +105,7 @@ ACLS = st.builds(
 
 @given(st.lists(ACLS, max_size=5))
 def test_write_access_by_any_name_allows_by_type(acls):
-    """An operation allowed on some name is allowed by type; Kafka's rule may only allow more."""
+    """An operation allowed on some name is allowed by type; Kafka's rule may allow more, but never less."""
     index = AclIndex.of(acls)
     names = ("a", "ab", "abc", "abcd", "ax", "b", "bx", "hardcode")
     somewhere = any(

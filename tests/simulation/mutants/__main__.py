@@ -17,8 +17,8 @@ from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
 from tests.simulation.partitions.mutants import ELSEWHERE, PARTITIONS
 from tests.simulation.run import spare_the_collector
 
-# Kafka, etcd and others let a simulation pass with a survivor in twenty; so do we, but by name. Seeds of partitions may
-# miss one in ten. A targeted test must kill each mutant that seeds of brokers miss.
+# As in Kafka and etcd, one survivor in twenty is allowed, but it must be named. Seeds of partitions may miss one in
+# ten. A targeted test must kill each mutant that seeds of brokers miss.
 KILLED_SHARE = 0.95
 PARTITIONS_SHARE = 0.9
 SEEDS, SEEDS_OF_PARTITIONS, SEEDS_OF_COORDINATORS = 2000, 300, 100
@@ -27,7 +27,7 @@ SEEDS, SEEDS_OF_PARTITIONS, SEEDS_OF_COORDINATORS = 2000, 300, 100
 def _hunted(
     given: argparse.Namespace,
 ) -> tuple[Sequence[Mutant], Mapping[str, str], float, int]:
-    """Which bugs, the tests of those that no seed finds, how many must be found, and in how many seeds."""
+    """Returns the bugs, the tests of those that no seed finds, the required share, and the number of seeds."""
     if given.coordinators:
         found = COORDINATORS, NOT_BY_COORDINATORS, KILLED_SHARE, SEEDS_OF_COORDINATORS
     elif given.partitions:

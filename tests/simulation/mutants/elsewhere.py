@@ -33,8 +33,8 @@ def survivors(mutants: Sequence[Mutant], elsewhere: Mapping[str, str]) -> list[s
 
 
 def is_killed_by(mutant: Mutant, test: str, *, is_sound: bool = False) -> bool:
-    """Whether `test`, a node id of pytest, passes, and fails with the planted bug; `is_sound` says that it passes."""
-    # Without the bug first: the modules of tests must be imported then, or they keep names that were replaced.
+    """Whether `test`, a node id of pytest, passes, and fails with the planted bug; `is_sound` means that it passes."""
+    # The test must run without the bug first, because test modules imported with the bug would keep the replaced names.
     if not is_sound and run_tests([test]) != pytest.ExitCode.OK:
         return False
     with mutant.patch():
@@ -43,8 +43,7 @@ def is_killed_by(mutant: Mutant, test: str, *, is_sound: bool = False) -> bool:
 
 def run_tests(tests: Sequence[str]) -> int:
     """Runs tests up to the first failure; returns the exit status of pytest."""
-    # If the package has plugins of pytest, it warns that the modules imported by the mutants can no longer be
-    # rewritten.
+    # pytest warns if the package's plugins can no longer be rewritten because the mutants have imported their modules.
     quiet = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
     with redirect_stdout(io.StringIO()):
         return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *quiet, *tests]))

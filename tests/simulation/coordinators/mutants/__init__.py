@@ -35,7 +35,7 @@ BENEATH = (
 NOTICED = ("G1", "G2", "G3", "G4", "G5", "T1", "T3", "T5", "T6", "T7", "T8", "T10", "I1", "I4")
 _ROUGH = {"crash_every": 0.4, "power_cut": 0.5, "delay_max": 0.1, "balance_every": 0.5}
 
-# The tests of the rule, for bugs that few or no seeds find. `./dev simulate --mutants --coordinators` runs
+# Tests of the rules, for bugs that few or no seeds find. `./dev simulate --mutants --coordinators` runs
 # them with the bug planted, if no seed has found it.
 _MARKERS = "tests/broker/handlers/test_write_txn_markers.py"
 _TRANSCRIPTS = "tests/broker/transactions/test_transcripts.py"

@@ -183,7 +183,7 @@ PARTITIONS = (
     *(_of_storage(*item) for item in (*MOVES, *DIRECTORIES)),
 )
 
-# The tests of the rule, for bugs that few or no seeds find. `./dev simulate --mutants --partitions` runs them
+# Tests of the rules, for bugs that few or no seeds find. `./dev simulate --mutants --partitions` runs them
 # with the bug planted, if no seed has found it.
 _FETCHER = "tests/broker/replication/test_fetcher_rules.py"
 _FETCH_CLIENT = "tests/broker/replication/test_fetch_client_rules.py"
