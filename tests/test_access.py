@@ -145,7 +145,7 @@ OPEN = {
 
 
 @pytest.mark.parametrize("title", REGISTRIES)
-def test_everything_else_is_judged(title):
+def test_every_other_request_is_authorized(title):
     found = {
         handled.request.__name__.removesuffix("Request")
         for handled in REGISTRIES[title].handled().values()

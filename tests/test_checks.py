@@ -13,12 +13,12 @@ def test_every_failure_names_its_thing():
     assert [error.__notes__[0] for error in raised.value.exceptions] == ["for 2", "for 4"]
 
 
-def test_nothing_to_check_is_a_failure():
+def test_checking_nothing_is_a_failure():
     with pytest.raises(AssertionError, match="nothing was checked"):
         check_each([], print)
 
 
-def test_another_error_than_those_allowed_is_a_failure():
+def test_unexpected_error_is_a_failure():
     assert_only_raises(ValueError, lambda: int("1"))
     assert_only_raises(ValueError, lambda: int("one"))
     with pytest.raises(AssertionError, match="KeyError"):

@@ -66,7 +66,7 @@ def test_cells_of_tables_are_short(page: Path):
     assert [cell for cell in cells if len(cell) > CELL_CHARACTERS_MAX] == []
 
 
-def test_a_long_sentence_is_seen():
+def test_long_sentence_is_detected():
     words = " ".join(["word"] * 21)
     (one, two) = [
         s

@@ -78,7 +78,7 @@ def rows():
         yield f"| `{event.name}` | {logging.getLevelName(event.level)} | {fields} | {event.meaning} |"
 
 
-def test_the_page_lists_all():
+def test_page_lists_all():
     page = HEAD + "\n".join(rows()) + "\n"
     if datadriven.REWRITE:
         PAGE.write_text(page)
@@ -111,7 +111,7 @@ def written():
             yield room, named.removeprefix("events."), words
 
 
-def test_each_is_written_with_its_fields():
+def test_each_event_is_logged_with_its_fields():
     found = list(written())
     indirect = {("zkcompat", "MIRROR_INTERRUPTED"), ("zkcompat", "MIRROR_WRONG_CLUSTER")}
     known = {(room, name) for room, events in BY_ROOM.items() for name in events}
@@ -135,7 +135,7 @@ def test_every_line_from_info_on_has_a_name():
     assert nameless == []
 
 
-def test_names_are_of_one_form():
+def test_names_have_one_form():
     form = re.compile(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*")
     assert [event.name for event in EVENTS if not form.fullmatch(event.name)] == []
 
@@ -179,7 +179,7 @@ def test_non_json_values_become_text(lines):
     assert json.loads(line)["fields"] == {"directory": "/d", "error": "[Errno 5] broken"}
 
 
-def test_a_line_without_fields_is_its_text(lines):
+def test_line_without_fields_is_its_text(lines):
     logger, written_lines = lines
     broker_events.BROKER_LEFT_WITHOUT_LEAVE.log(logger)
     text, objects = written_lines()

@@ -72,7 +72,7 @@ def clients_without_logger(text: str) -> Iterator[str]:
         "import confluent_kafka; confluent_kafka.Consumer({})",
     ],
 )
-def test_a_client_without_logger_is_seen(line):
+def test_client_without_logger_is_detected(line):
     assert len(list(clients_without_logger(line))) == 1
 
 

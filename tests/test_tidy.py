@@ -232,7 +232,7 @@ def test_every_test_asserts():
 
 
 @pytest.mark.parametrize("body", ["run()", "with suppress(E): decode()", "reassert_x()"])
-def test_a_test_that_only_runs_is_seen(body):
+def test_test_without_assertion_is_detected(body):
     assert not asserts(ast.parse(body))
 
 

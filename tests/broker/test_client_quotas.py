@@ -80,7 +80,7 @@ async def test_producer_is_answered_with_throttle_time(tmp_path):
 
 
 @pytest.mark.parametrize("session_epoch", [-1, 0])
-async def test_a_consumer_gets_nothing_that_is_too_much(tmp_path, session_epoch):
+async def test_consumer_gets_no_bytes_beyond_limit(tmp_path, session_epoch):
     async with broker_client(tmp_path) as one:
         await one.create("t")
         await one.call(produce_request(), 9)

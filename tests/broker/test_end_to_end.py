@@ -270,7 +270,7 @@ async def test_rolling_restart_loses_nothing(tmp_path):
             assert len(contents) == 1, "P15"
 
 
-async def test_a_registration_with_another_cluster_id_is_refused(tmp_path):
+async def test_registration_with_other_cluster_id_is_refused(tmp_path):
     from trimaran.broker.process.lifecycle import (
         BrokerIdentity,
         Lifecycle,

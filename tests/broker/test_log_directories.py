@@ -128,7 +128,7 @@ async def create(running: Cluster, name: str):
     return ErrorCode.of(answer.topics[0].error_code)
 
 
-async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
+async def test_cordoned_directory_receives_no_new_replicas(tmp_path):
     """KIP-1066: cordoned by the properties file, then by a dynamic config; existing replicas stay."""
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         a, b = (str(tmp_path / f"11-{letter}") for letter in "ab")

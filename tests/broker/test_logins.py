@@ -188,7 +188,7 @@ def bearer_client(url):
     return client_security({key: Given(value, "test") for key, value in settings.items()})
 
 
-async def test_without_keys_a_broker_does_not_start(tmp_path):
+async def test_broker_without_keys_does_not_start(tmp_path):
     with provider() as idp:
         settings = {**BEARERS, "sasl.oauthbearer.jwks.endpoint.url": f"{idp.url}/none"}
         async with cluster(tmp_path, brokers=0) as running:

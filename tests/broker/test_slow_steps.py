@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 VALUES = [b"%d" % number * 200 for number in range(3_000)]
 
 
-async def test_the_instrument_fails_the_test():
+async def test_slow_step_fails_the_test():
     with pytest.raises(AssertionError, match="busy"), no_slow_steps():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(busy)

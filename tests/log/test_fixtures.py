@@ -98,7 +98,7 @@ def test_every_format_and_codec_of_every_version(tmp_path):
     assert found == wanted
 
 
-def test_a_difference_would_be_seen(unpacked):
+def test_differing_batch_is_detected(unpacked):
     name = NAMES[0]
     first = fixtures.files(name, "batch", "0.log")[0]
     directory = unpacked[name]

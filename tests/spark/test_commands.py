@@ -70,7 +70,7 @@ def test_report_is_not_written_among_data(tmp_path, monkeypatch):
         ("2d", NOON_MS - 2 * 86_400_000),
     ],
 )
-def test_a_time_or_an_age(text, told):
+def test_time_or_age_is_parsed(text, told):
     assert since_milliseconds(text, NOW) == told
 
 
@@ -124,7 +124,7 @@ class TestInSpark:
         assert "info  " in captured.err
         assert "100 records" in captured.err
 
-    def test_since_leaves_out_what_is_older(self, data, capsys):
+    def test_since_omits_older_rows(self, data, capsys):
         found = verdicts(capsys, "throughput", data=data, since=at(5))
         assert "50 records" in found["throughput"]
 
@@ -139,7 +139,7 @@ class TestInSpark:
         analyze("throughput", data=data, since=at(10_000), html=tmp_path)
         assert "of the time since 1970-01-01 02:46:40 UTC" in (tmp_path / "index.html").read_text()
 
-    def test_since_keeps_what_has_no_time(self, tmp_path, capsys):
+    def test_since_keeps_rows_without_time(self, tmp_path, capsys):
         broker = make_node(tmp_path, 11)
         rows = [NewRecord(None, b"old", -1)] * 10
         write_partition(broker, "orders", 0, [build_batch(rows, base_offset=0, leader_epoch=0)])
@@ -190,7 +190,7 @@ class TestInSpark:
         assert captured.out.split() == ["OFFSET", "0", "1", "2"]
         assert "more than 3 rows" in captured.err
 
-    def test_a_statement_that_cannot_be_run(self, data, tmp_path):
+    def test_invalid_statement_is_reported(self, data, tmp_path):
         for statement, told in (
             ("SELECT nothing FROM records", "nothing"),
             ("SELEKT 1", "SELEKT"),
@@ -212,7 +212,7 @@ def _sql(capsys, data, statement):
 
 
 @pytest.mark.usefixtures("query_loggers")
-def test_without_a_statement_the_views_are_listed(tmp_path, capsys):
+def test_views_are_listed_without_statement(tmp_path, capsys):
     sql(data=tmp_path, output="json")
     named = {row["view"] for row in json.loads(capsys.readouterr().out)}
     assert {"records", "batches", "partition_history", "metadata_image"} <= named

@@ -79,7 +79,7 @@ def test_wrong_options_are_named(options, told):
     assert told in str(error.value)
 
 
-def test_a_path_is_needed():
+def test_path_is_required():
     with pytest.raises(OptionError, match="no path"):
         parse_options({})
 
@@ -131,12 +131,12 @@ def test_options_brokers_cannot_serve_are_refused(options, told):
         ({"replicas": "all"}, "one row for a record"),
     ],
 )
-def test_options_without_meaning_for_streams_are_refused(options, told):
+def test_options_meaningless_for_streams_are_refused(options, told):
     with pytest.raises(OptionError, match=told):
         LogOptions.parse({"path": "/data", **options}, streaming=True)
 
 
-def test_a_stream_begins_at_the_end_unless_told():
+def test_stream_begins_at_the_end_by_default():
     assert LogOptions.parse({"path": "/d"}, streaming=True).starting.edge == LATEST
     assert LogOptions.parse({"path": "/d"}).starting.edge == EARLIEST
     given = LogOptions.parse({"path": "/d", "startingOffsets": '{"t":{"0":-1}}'}, streaming=True)

@@ -90,7 +90,7 @@ def test_views_work_in_sql_with_user_schema(spark, cluster):
     assert pruned.columns == ["offset", "topic"]
 
 
-def test_wrong_options_and_columns_are_told(spark, cluster):
+def test_wrong_options_and_columns_are_reported(spark, cluster):
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match="did you mean subscribe"):
@@ -120,7 +120,7 @@ def test_the_report(spark, cluster, tmp_path):
     assert "</a><a" not in text  # a line of links would be too long
 
 
-def test_the_report_of_a_metadata_log_alone(spark, tmp_path):
+def test_report_of_only_a_metadata_log(spark, tmp_path):
     """A topic may exist although no log of it is there."""
     from trimaran.spark.analyses.report import write_report
 
@@ -158,7 +158,7 @@ def test_empty_partitions_are_skew(spark, tmp_path):
     assert "4 of its 6 partitions are empty" in text
 
 
-def test_damage_is_told_in_the_report(spark, cluster, tmp_path):
+def test_damage_appears_in_report(spark, cluster, tmp_path):
     from trimaran.spark.analyses.report import write_report
 
     broker = make_node(tmp_path, 11)
@@ -175,7 +175,7 @@ def test_damage_is_told_in_the_report(spark, cluster, tmp_path):
     assert "no metadata log" in text
 
 
-def test_an_unknown_analysis_is_refused(tmp_path):
+def test_unknown_analysis_is_refused(tmp_path):
     from trimaran.spark.analyses.catalogue import UnknownAnalysis
     from trimaran.spark.analyses.report import write_report
 
@@ -183,7 +183,7 @@ def test_an_unknown_analysis_is_refused(tmp_path):
         write_report(tmp_path, tmp_path, ["trouput"])
 
 
-def test_the_questions_of_the_manual_can_be_asked(spark, tmp_path):
+def test_queries_of_the_manual_run(spark, tmp_path):
     """This checks names and types; results are checked by the tests of the tables."""
     from trimaran.spark.documentation import shown_views
 
@@ -195,7 +195,7 @@ def test_the_questions_of_the_manual_can_be_asked(spark, tmp_path):
     assert all(spark.sql(question).columns for question in asked)
 
 
-def test_the_programs_of_the_manual_run(spark, cluster, monkeypatch, capsys):
+def test_programs_of_the_manual_run(spark, cluster, monkeypatch, capsys):
     monkeypatch.setattr(
         "trimaran.spark.sessions.session.session", lambda **_: spark
     )  # the session that all tests share

@@ -37,7 +37,7 @@ def run(program):
 
 
 @pytest.mark.slow
-def test_a_node_serves():
+def test_started_node_serves():
     done = run(SERVES)
     assert done.stdout == "served\n", done.stderr
 

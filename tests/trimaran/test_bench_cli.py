@@ -50,14 +50,14 @@ def test_empty_topic_has_nothing_to_measure(kafka):
         command.consume("empty", brokers=Brokers(bootstrap=kafka.bootstrap))
 
 
-def test_a_client_that_fails_ends_all_of_them(kafka):
+def test_failing_client_ends_all_clients(kafka):
     kafka.create_topic("small", configs={"max.message.bytes": "100"})
     with pytest.raises(UserError) as failed:
         command.produce("small", size=500, brokers=Brokers(bootstrap=kafka.bootstrap))
     assert failed.value.exit_code is Exit.REFUSED
 
 
-def test_a_rate_says_when_requests_are_due(monkeypatch):
+def test_rate_determines_when_requests_are_due(monkeypatch):
     """If a cluster stalls, all requests that were due meanwhile count as late."""
     now = [0.0]
     load = Load()
@@ -95,7 +95,7 @@ def test_percentiles_are_of_the_whole_run():
     }
 
 
-def test_their_memory_is_bounded():
+def test_memory_of_latencies_is_bounded():
     latencies = Latencies()
     for number in range(100_000):
         latencies.add(number * 1.234567e-6)

@@ -60,7 +60,7 @@ def test_every_parameter_is_explained():
     assert [item for words, where, _ in COMMANDS for item in unexplained(words, where)] == []
 
 
-def test_a_command_that_a_help_text_names_exists():
+def test_command_named_in_help_exists():
     """An example is `trimaran up -d`."""
     known = {" ".join(words) for words, *_ in COMMANDS}
     for words, where, _ in COMMANDS:
@@ -136,7 +136,7 @@ def can_be_told_how(where):
     assert "zk" in where.partition(":")[0] or not is_plain
 
 
-def test_the_command_tree_can_be_built():
+def test_command_tree_can_be_built():
     assert build().name == ("trimaran",)
 
 

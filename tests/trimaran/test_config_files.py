@@ -66,7 +66,7 @@ def test_all_errors_are_reported_at_once(printed_json, write):
     assert rows[1]["why"] == "Value must be at least 1"
 
 
-def test_a_file_without_errors(printed_json, write):
+def test_valid_file_has_no_errors(printed_json, write):
     assert checked(printed_json, write()) == (Exit.OK, [])
     assert checked(printed_json, write(also={"num.io.threads": "4"})) == (
         Exit.OK,
@@ -110,7 +110,7 @@ def test_check_finds_errors_of_node_start(printed_json, write, also, key):
     assert (code, error["key"]) == (Exit.NO, key)
 
 
-def test_a_key_explained(printed_json):
+def test_explain_describes_a_key(printed_json):
     _, (key,) = printed_json(config_files.explain, "num.io.threads")
     assert (key["of"], key["type"], key["default"]) == ("node", "int", "8")
     assert key["set"].startswith("while it runs")
@@ -154,7 +154,7 @@ def test_each_value_has_its_origin(printed_json, write, monkeypatch):
     assert next(row for row in every if row["key"] == "broker.rack")["origin"] == "default"
 
 
-def test_a_variable_stays_as_it_is_written(printed_json, write, monkeypatch):
+def test_variable_stays_as_written(printed_json, write, monkeypatch):
     monkeypatch.setenv("RACK", "hush")
     also = {"config.providers": "env", "broker.rack": "${env:RACK}"}
     also["config.providers.env.class"] = (
@@ -165,7 +165,7 @@ def test_a_variable_stays_as_it_is_written(printed_json, write, monkeypatch):
     assert "hush" not in str(rows)
 
 
-def test_a_difference_is_one_of_meaning(printed_json, write):
+def test_only_differences_in_meaning_count(printed_json, write):
     one = write("a", also={"num.partitions": "1", "log.preallocate": "TRUE"})
     other = write("b", also={"log.preallocate": "true"})
     assert printed_json(config_files.diff, one, other) == (Exit.OK, [])

@@ -32,7 +32,7 @@ from trimaran.errors.user_error import Exit, UserError
         ("group/readers", Resource(32, "readers", None)),
     ],
 )
-def test_a_resource_is_its_type_and_name(text, resource):
+def test_resource_is_its_type_and_name(text, resource):
     assert parse_resource(text) == resource
 
 
@@ -56,7 +56,7 @@ def test_invalid_resource_is_explained_in_three_lines(text):
         ("cleanup.policy-=delete", ("cleanup.policy", SUBTRACT, "delete")),
     ],
 )
-def test_a_pair_sets_adds_or_takes_away(text, change):
+def test_pair_sets_adds_or_removes(text, change):
     assert parse_pair(text) == change
 
 
@@ -66,7 +66,7 @@ def test_change_without_values_is_refused(text):
         parse_pair(text)
 
 
-def test_a_level_is_a_number_or_a_release():
+def test_level_is_a_number_or_release():
     assert parse_level("metadata.version=30") == ("metadata.version", 30)
     assert parse_level("metadata.version=4.0") == ("metadata.version", 25)
     for text in ("", "30", "metadata.version", "metadata.version=4.9", "=3", "a=-1", "a=4.3"):

@@ -34,7 +34,7 @@ def config_of(environ, tmp_path):
     return parse({key: PropertySetting(value, "") for key, value in settings.items()})
 
 
-def test_without_a_variable_it_is_a_whole_cluster(tmp_path):
+def test_container_without_variables_is_whole_cluster(tmp_path):
     config = config_of({"PATH": "/bin"}, tmp_path)
     assert config.is_broker
     assert config.is_controller

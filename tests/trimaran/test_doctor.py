@@ -8,19 +8,19 @@ def test_every_problem_found_has_a_fix():
     assert {"python", "java", "fsync"} <= {f.check for f in findings}
 
 
-def test_a_foreign_pyspark_python_is_named(monkeypatch):
+def test_foreign_pyspark_python_is_named(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/env")
     assert doctor.spark_python().level == "warn"
 
 
-def test_a_missing_java_says_where_to_get_one(monkeypatch):
+def test_missing_java_error_names_its_source(monkeypatch):
     monkeypatch.setattr(doctor.runtime_java, "javas", lambda: iter(()))
     found = doctor.java()
     assert found.level == "warn"
     assert "trimaran[java]" in found.fix
 
 
-def test_a_broken_neighbour_among_sparks_formats_is_named(tmp_path, monkeypatch):
+def test_broken_format_of_another_package_is_named(tmp_path, monkeypatch):
     (tmp_path / "pyspark_broken.py").write_text("import nothing_of_that_name\n")
     assert doctor.spark_formats().level == "ok"
     monkeypatch.syspath_prepend(tmp_path)

@@ -33,7 +33,7 @@ def test_stopped_cluster_may_gain_brokers_and_overrides(tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_one_that_runs_gets_more(tmp_path):
+def test_running_cluster_gains_nodes(tmp_path):
     written(tmp_path, made(tmp_path), os.getpid())
     before = contents(tmp_path)
     found = dry_start(tmp_path, replace(WANTED, controllers=None, brokers=3))
@@ -55,7 +55,7 @@ def test_impossible_start_is_refused(tmp_path, asked):
     assert names(tmp_path) == []
 
 
-def test_a_cluster_keeps_its_controllers_and_brokers(tmp_path):
+def test_cluster_keeps_its_controllers_and_brokers(tmp_path):
     made(tmp_path)
     for asked in ({"controllers": 3}, {"brokers": 0}, {"static_quorum": True}):
         with pytest.raises(UserError) as refused:

@@ -34,7 +34,7 @@ def test_quiet_and_verbose_stand_anywhere():
     assert (found.quiet, found.verbose, found.rest) == (True, True, ["topics", "list", "--", "-v"])
 
 
-def test_a_wrong_interval_is_named():
+def test_wrong_interval_is_named():
     with pytest.raises(UserError, match="--watch=often"):
         take(["topics", "list", "--watch=often"])
 
@@ -71,7 +71,7 @@ def test_immediate_failure_of_watch_is_an_error():
         watched(run, 1.0)
 
 
-def test_until_it_is_well(capsys, monkeypatch):
+def test_watch_ends_with_first_success(capsys, monkeypatch):
     codes = iter([Exit.NO, Exit.OK])
     monkeypatch.setattr(global_options.time, "sleep", lambda _: None)
     watched(lambda: next(codes), 1.0, until_ok=True)

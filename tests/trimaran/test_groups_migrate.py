@@ -13,7 +13,7 @@ def actions(zookeeper, kafka, existing, **options):
     return {(row["topic"], row["partition"]): row["action"] for row in rows}
 
 
-def test_each_action():
+def test_each_partition_has_its_action():
     zookeeper = {("t", 0): 5, ("t", 1): 5, ("t", 2): 5, ("t", 3): 5, ("t", 4): None, ("t", 9): 5}
     kafka = {("t", 1): 5, ("t", 2): 6, ("t", 3): 4}
     existing = [("t", number) for number in range(5)]

@@ -10,7 +10,7 @@ from trimaran.testing import EmbeddedKafka
 
 
 @pytest.mark.parametrize(("timeout", "waits"), [(0.5, 0.5), (60.0, LEADER_SECONDS)])
-def test_a_leader_is_waited_for_within_the_timeout(monkeypatch, capsys, timeout, waits):
+def test_leader_is_awaited_within_timeout(monkeypatch, capsys, timeout, waits):
     """An election ends within LEADER_SECONDS, so a longer wait would be useless."""
     waited = []
 

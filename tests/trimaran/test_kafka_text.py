@@ -76,7 +76,7 @@ def test_the_state_of_a_group():
     )
 
 
-def test_a_table_ends_each_cell_with_a_tab():
+def test_table_ends_each_cell_with_a_tab():
     assert kafka_text.table(["A", "Long"], [("one", 2)]) == "A  \tLong\t\none\t2   \t"
 
 
@@ -102,7 +102,7 @@ def test_configs_of_a_resource_and_of_all_brokers():
     )
 
 
-def test_a_static_voter_has_no_directory():
+def test_static_voter_has_no_directory():
     voter = {"id": 1, "role": "leader", "log_end_offset": 9, "last_caught_up_ms": 1, "lag": 0}
     voter |= {"directory_id": None, "endpoints": ["CONTROLLER://localhost:9093"]}
     observer = {**voter, "id": 11, "role": "observer", "directory_id": "To-8QAIUZixaCqy2z0VE0w"}

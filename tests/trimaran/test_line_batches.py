@@ -51,7 +51,7 @@ def test_interrupt_delivers_lines_and_counts_partial_bytes():
         assert lines.unfinished_bytes == 3
 
 
-def test_the_second_interrupt_is_the_old_one():
+def test_second_interrupt_has_default_effect():
     before = signal.getsignal(signal.SIGINT)
     with Interrupt() as interrupt:
         signal.raise_signal(signal.SIGINT)

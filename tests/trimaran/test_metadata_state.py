@@ -145,7 +145,7 @@ def test_moved_listener_is_a_difference():
     ]
 
 
-def test_the_tree_has_kafkas_paths(directory, printed):
+def test_tree_has_kafkas_paths(directory, printed):
     assert commands.ls("/image/topics/byName", path=directory) == 0
     assert printed(as_json=False).split() == ["orders"]
     assert commands.cat("/image/topics/by*/*/0", path=directory) == 0

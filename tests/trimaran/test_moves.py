@@ -83,7 +83,7 @@ def test_invalid_plan_is_refused(tmp_path, text):
     assert caught.value.exit_code is Exit.USAGE
 
 
-def test_how_far_a_move_is():
+def test_move_state_depends_on_replicas():
     assert state_of_move([1, 2], [1, 2], False) == "reassignment complete"
     assert state_of_move([1, 2], [1, 2], True) == "reassignment in progress"
     assert (
@@ -136,7 +136,7 @@ def test_plan_needs_brokers_and_uniform_racks():
         propose({("t", 0): [1, 2, 3]}, {1: None, 2: None}, random.Random(1))
 
 
-def test_a_plan_can_be_applied(tmp_path):
+def test_printed_plan_can_be_applied(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(as_plan({("t", 1): (2, 1), ("t", 0): [1, 2]}))
     assert read_plan(path) == {("t", 0): [1, 2], ("t", 1): [2, 1]}

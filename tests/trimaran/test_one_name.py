@@ -26,7 +26,7 @@ for module in ({names}):
 TESTS = """
 from confluent_kafka import Producer
 
-def test_a_record_comes_back(embedded_kafka, kafka_bootstrap, kafka_topic):
+def test_record_round_trip_preserves_content(embedded_kafka, kafka_bootstrap, kafka_topic):
     producer = Producer({"bootstrap.servers": kafka_bootstrap})
     producer.produce(kafka_topic, b"v")
     assert producer.flush(20) == 0
@@ -53,7 +53,7 @@ def test_installation_has_one_package_and_spark_entries():
     assert sorted(names) == ["pyspark_kafka_log", "pyspark_kafka_metadata", "trimaran"]
 
 
-def test_a_checkout_links_each_folder_below_trimaran():
+def test_checkout_links_each_folder_below_trimaran():
     """`./dev setup` and setup.py create the links, and git ignores each of them."""
     rooms = sorted((*FILES, *FOLDERS))
     links = sorted(path.name for path in (ROOT / "trimaran").iterdir() if path.is_symlink())

@@ -22,7 +22,7 @@ from trimaran.errors.user_error import UserError
 HOSTILE = "c\n\x1b[2Kadmin  Stable\u2028x"
 
 
-def test_a_cell_forges_no_row(capsys):
+def test_cell_cannot_forge_a_row(capsys):
     show_rows([{"client_id": HOSTILE, "state": "Empty"}], "table")
     assert len(capsys.readouterr().out.splitlines()) == 2
     show_fields({"client_id": HOSTILE}, "table")
@@ -44,7 +44,7 @@ def test_error_escapes_text_chosen_by_clients():
     )
 
 
-def test_json_has_it_as_it_is(capsys):
+def test_json_has_text_unchanged(capsys):
     show_rows([{"client_id": HOSTILE}], "json")
     assert json.loads(capsys.readouterr().out) == [{"client_id": HOSTILE}]
 
@@ -64,7 +64,7 @@ def test_every_format_has_the_same_rows(capsys):
     assert yaml.safe_load(shown["yaml"]) == ROWS
 
 
-def test_a_stream_of_objects_is_lines_or_documents(capsys):
+def test_stream_of_objects_is_lines_or_documents(capsys):
     for row in ROWS:
         show_item(row, "json")
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ROWS

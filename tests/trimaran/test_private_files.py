@@ -158,7 +158,7 @@ def test_settings_are_written_for_this_user_only(tmp_path):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
 
 
-def test_file_that_was_wider_becomes_private(tmp_path):
+def test_readable_file_becomes_private(tmp_path):
     file = tmp_path / "broker-11.properties"
     file.write_text("old and longer than the new text")
     file.chmod(0o644)

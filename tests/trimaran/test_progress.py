@@ -40,7 +40,7 @@ def read_until(master, text):
     return shown
 
 
-def test_how_far_it_is(capsys):
+def test_progress_shows_percentage_and_label(capsys):
     with terminal() as screen, progress("comparing", 200) as bar:
         bar.at(50, "orders-3")
         shown = read_until(screen, "25%")

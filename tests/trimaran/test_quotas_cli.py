@@ -30,7 +30,7 @@ def test_words(words, expected):
     assert parse_words(entity_text(entity).split(" "))[0] == entity
 
 
-def test_an_entity_has_each_type_once():
+def test_entity_has_each_type_once():
     with pytest.raises(UserError) as caught:
         parse_words(["user=alice", "user"])
     assert caught.value.exit_code is Exit.USAGE

@@ -22,7 +22,7 @@ def names(path):
     return sorted(each_path.name for each_path in path.iterdir())
 
 
-def test_a_format_that_fails_halfway_is_undone(tmp_path):
+def test_failed_format_is_undone(tmp_path):
     hindrance = tmp_path / "broker-11"
     hindrance.write_text("somebody's")
     with (
@@ -100,7 +100,7 @@ def test_nodes_ready_or_stopped_by_down_stay(tmp_path, how):
     assert {"controller-1", "broker-11", state_file.FILE_NAME} <= set(names(tmp_path))
 
 
-def test_a_stopped_cluster_gets_brokers_and_a_zookeeper(tmp_path):
+def test_stopped_cluster_gains_brokers_and_zookeeper(tmp_path):
     old = made(tmp_path, replace(WANTED, metrics=True, fixed_ports=True))
     new = made(
         tmp_path, replace(WANTED, controllers=None, brokers=3, zookeeper=True, fixed_ports=True)

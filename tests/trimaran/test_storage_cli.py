@@ -24,7 +24,7 @@ def config(tmp_path):
     return path
 
 
-def test_a_dynamic_quorum_is_formatted_and_inspected(config):
+def test_dynamic_quorum_is_formatted_and_inspected(config):
     refused = run("storage", "format", "-t", ID, "-c", config)
     assert refused.returncode != 0
     assert "--standalone" in refused.stderr
@@ -38,7 +38,7 @@ def test_a_dynamic_quorum_is_formatted_and_inspected(config):
     assert "kraft.version=1 voters={1}" in info.stdout
 
 
-def test_a_release_is_chosen_once(config):
+def test_release_is_chosen_once(config):
     format_ = ("storage", "format", "-t", ID, "-c", config, "--standalone", "-r", "4.2")
     twice = run(*format_, "-f", "metadata.version=4.3")
     assert twice.returncode != 0

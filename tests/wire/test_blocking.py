@@ -28,7 +28,7 @@ ANY = MetadataRequest(topics=[])
 in_thread = trio.to_thread.run_sync
 
 
-async def test_calls_go_where_they_belong():
+async def test_calls_are_sent_to_responsible_nodes():
     async with open_cluster() as cluster:
 
         def use():
@@ -98,6 +98,6 @@ async def test_nobody_answers():
             await in_thread(lambda: BlockingConnection(address, timeout=0.05))
 
 
-def test_it_imports_no_trio():
+def test_blocking_client_imports_no_trio():
     code = "import sys, trimaran.wire.blocking; assert not {'trio', 'asyncio', 'random'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -40,7 +40,7 @@ def test_every_frame_is_written_again_as_it_came(name):
         assert again == frame.frame, (frame.api_name, frame.api_version, frame.direction)
 
 
-def test_the_oldest_and_the_newest_are_among_them():
+def test_oldest_and_newest_versions_are_included():
     seen = {(f.api_key, f.api_version) for file in FILES for f in frames(file.stem)}
     assert len(seen) > 120
     assert seen >= {(key, 0) for key in (0, 1, 2, 3, 4, 6, 7, 10)}
@@ -57,7 +57,7 @@ def test_the_oldest_and_the_newest_are_among_them():
         ("java-1.1.1", ("", "")),
     ],
 )
-def test_clients_say_who_they_are(name, software):
+def test_clients_report_their_software(name, software):
     asked = messages(name, ApiKey.API_VERSIONS)
     assert software in {(m.client_software_name, m.client_software_version) for m in asked}
 
@@ -69,7 +69,7 @@ def test_controlled_shutdown_v0_header_has_no_client_id():
     assert decode(frame).message.broker_id == 1
 
 
-def test_a_controller_of_0_8_names_leaders():
+def test_controller_of_kafka_0_8_names_leaders():
     states = [m.ungrouped_partition_states[0] for m in messages("java-0.8.2.2", 4)]
     assert {(s.topic_name, s.leader, *s.isr) for s in states} >= {("gone", 1, 1)}
 

@@ -55,7 +55,7 @@ def test_count_beyond_the_size_of_its_elements():
     assert len(FetchRequest.decode(start + b"\0" * 1600, 4).topics[0].partitions) == 100
 
 
-def test_lying_count_costs_no_memory():
+def test_false_count_allocates_no_memory():
     body = b"\0" * 17 + b"\x7f\xff\xff\xff" + b"\0" * 1000
     assert_refused(FetchRequest, 4, body)
     tracemalloc.start()
@@ -74,7 +74,7 @@ def test_budget_of_elements():
     assert_refused(DeleteTopicsRequest, 4, delete_topics(ELEMENTS_MAX + 1))
 
 
-def test_budget_is_not_smaller_than_said():
+def test_budget_is_not_below_declared_size():
     assert (
         len(DeleteTopicsRequest.decode(delete_topics(ELEMENTS_MAX), 4).topic_names) == ELEMENTS_MAX
     )
@@ -114,7 +114,7 @@ def test_text_that_is_not_utf_8(text):
 
 
 @pytest.mark.parametrize("text", ["\0", "\u202e", "a\nb", "%s{}", ""])
-def test_odd_text_is_text(text):
+def test_unusual_text_is_preserved(text):
     request = MetadataRequest.decode(
         b"\0\0\0\1" + len(text.encode()).to_bytes(2, "big") + text.encode(), 0
     )
@@ -137,7 +137,7 @@ def api_versions(section: bytes) -> bytes:
     return b"\2n\2v" + section
 
 
-def test_tags_we_do_not_know_are_skipped():
+def test_unknown_tags_are_skipped():
     body = api_versions(tags((0, b""), (7, b"abc"), (2**32 - 1, bytes(300))))
     assert ApiVersionsRequest.decode(body, 3).client_software_name == "n"
 

@@ -55,7 +55,7 @@ def test_mypy_refuses_mixed_up_identities():
     assert found == expected, report
 
 
-def test_numbers_are_plain_integers_at_run_time():
+def test_identities_are_plain_integers_at_run_time():
     assert type(Offset(5)) is type(LeaderEpoch(5)) is int
 
 

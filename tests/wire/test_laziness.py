@@ -46,13 +46,13 @@ def test_message_imports_neither_transport_nor_security():
     }
 
 
-def test_the_table_of_messages_imports_none_of_them():
+def test_message_table_imports_no_message():
     found = messages_after("import trimaran.wire.messages.header")
     assert found == {"trimaran.wire.messages.header", "trimaran.wire.messages.registry"}
 
 
 @pytest.mark.parametrize("module", [reader, writer], ids=["reader", "writer"])
-def test_only_what_is_used_is_generated(monkeypatch, module):
+def test_code_is_generated_only_for_used_messages(monkeypatch, module):
     built = []
     name = "ReaderGenerator" if module is reader else "WriterGenerator"
     original = getattr(module, name).build
@@ -70,7 +70,7 @@ def test_only_what_is_used_is_generated(monkeypatch, module):
 
 
 @pytest.mark.skipif(build.build_decoder is None, reason="not compiled here")
-def test_the_compiled_decoder_generates_nothing_for_good_bytes(monkeypatch):
+def test_compiled_decoder_generates_no_code_for_valid_bytes(monkeypatch):
     monkeypatch.setattr(build, "generated_reader", None)
     monkeypatch.setattr(FetchRequest, "readers", {})
     message = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])

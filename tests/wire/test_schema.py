@@ -203,7 +203,7 @@ def test_null_where_the_version_forbids_it():
 
 
 @pytest.mark.parametrize("version", [-1, 5])
-def test_versions_that_do_not_exist(version):
+def test_unknown_versions_are_refused(version):
     with pytest.raises(LocalProtocolError):
         sample().encode(version)
     with pytest.raises(RemoteProtocolError):

@@ -170,7 +170,7 @@ def test_tool_writes_are_requested_or_refused(what, decide, data):
         ("/kafka-acl-changes/n", b'{"Topic":"t"}'),
     ],
 )  # fmt: skip
-def test_a_note_tells_of_something_or_of_nothing(path, data):
+def test_note_names_an_entity_or_none(path, data):
     assert any(change_notes.tool_write_of_note(path, item) is None for item in forged(data))
 
 
@@ -192,5 +192,5 @@ def test_claims_and_reports_are_read_or_refused(value):
     assert refused
 
 
-def test_an_offset_is_a_number_or_none():
+def test_offset_is_a_number_or_none():
     assert [decode_offset(data) for data in BARE] == [None] * len(BARE)

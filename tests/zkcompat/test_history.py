@@ -21,7 +21,7 @@ BY_HAND = {
 STATE_OF_RISKY = "/brokers/topics/risky/partitions/0/state"
 
 
-def test_the_plan_writes_what_kafka_wrote():
+def test_plan_writes_the_same_as_kafka():
     batches, steps = load()
     ours, first = _our_writes(batches)
     tree = {path: znode.data for path, znode in render(first, "").items()}

@@ -7,18 +7,18 @@ from trimaran.zkcompat.settings import obeyed_kinds
 ENABLE = {"trimaran.zk.legacy.admin.enable": "true"}
 
 
-def test_nothing_is_obeyed_unless_asked_for():
+def test_nothing_is_obeyed_by_default():
     assert obeyed_kinds({}) == frozenset()
     assert obeyed_kinds({"trimaran.zk.legacy.admin.kinds": "topic"}) == frozenset()
 
 
-def test_everything_or_what_is_named():
+def test_all_or_named_kinds_are_obeyed():
     assert obeyed_kinds(ENABLE) == frozenset(RequestKind) - {RequestKind.SCRAM}
     some = obeyed_kinds({**ENABLE, "trimaran.zk.legacy.admin.kinds": "topic,acl"})
     assert some == {RequestKind.TOPIC, RequestKind.ACL}
 
 
-def test_the_words_are_the_same():
+def test_kinds_are_those_of_requests():
     assert set(KINDS) == set(RequestKind)
 
 
@@ -38,6 +38,6 @@ def test_credentials_need_own_controller_and_mirrored_secrets():
     "wrong",
     [{"trimaran.zk.legacy.admin.enable": "yes"}, {"trimaran.zk.legacy.admin.kinds": "topics"}],
 )
-def test_nonsense_is_refused(wrong):
+def test_invalid_request_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         obeyed_kinds({**ENABLE, **wrong})

@@ -70,7 +70,7 @@ def test_several_deltas_may_be_written_as_one(seed, everything):
 
 
 @given(st.integers(0, 1 << 32))
-def test_a_comparison_repairs_any_damage(seed):
+def test_comparison_repairs_any_damage(seed):
     prng = random.Random(seed)
     images = [image for _, image in steps(seed, 20)]
     found = found_of(render(images[prng.randrange(20)], CLUSTER_ID, SECTIONS))
@@ -109,7 +109,7 @@ def lines(operations):
     return [f"{o.kind.value} {o.path}" for o in operations]
 
 
-def test_a_new_topic_is_written_in_kafkas_order():
+def test_new_topic_is_written_in_kafkas_order():
     delta, image = build.replay(
         EMPTY, build.topic("t", T1), build.partition(T1, 0, [1, 2]), build.partition(T1, 1, [2, 1]),
         build.config(2, "t", "retention.ms", "1"),
@@ -168,7 +168,7 @@ def test_fencing_writes_the_broker_and_the_states_only():
     ]
 
 
-def test_a_new_incarnation_gets_a_new_znode():
+def test_new_incarnation_gets_a_new_znode():
     before = build.image_of(build.broker(1, epoch=1))
     delta, after = build.replay(before, build.broker(1, epoch=9))
     assert lines(plan(delta, after)) == ["delete /brokers/ids/1", "create /brokers/ids/1"]
@@ -191,7 +191,7 @@ def test_state_of_later_controller_epoch_is_rewritten():
     assert lines(operations) == ["set /brokers/topics/t/partitions/0/state"]
 
 
-def test_secrets_stay_out():
+def test_secrets_are_not_mirrored_by_default():
     delta, image = build.replay(
         EMPTY,
         build.config(4, "1", "listener.name.sasl.plain.sasl.jaas.config", "very secret"),
@@ -215,7 +215,7 @@ def test_brokers_of_another_session_are_taken_over_together():
     ]
 
 
-def test_an_empty_zookeeper_gets_parents_before_children():
+def test_empty_zookeeper_gets_parents_before_children():
     image = build.image_of(build.broker(1), build.topic("t", T1), build.partition(T1, 0, [1]))
     assert_same(apply_to({}, reconcile({}, image, CLUSTER_ID, SESSION, SECTIONS)), image)
 

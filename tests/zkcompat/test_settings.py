@@ -39,7 +39,7 @@ def test_kafkas_keys_configure_the_mirror():
         ("trimaran.zk.auth", "digest"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_key(key, value):
+def test_wrong_value_is_named_with_its_key(key, value):
     with pytest.raises(ValueError, match=re.escape(key)):
         keeper_config("z:1", {key: value})
 
@@ -68,7 +68,7 @@ def test_settings_without_effect_prevent_the_start(jaas, why):
     assert "p w" not in str(refused.value)
 
 
-def test_secrets_need_somebody_for_whose_eyes_they_are():
+def test_secrets_need_an_authenticated_session():
     asked = {"trimaran.zk.mirror.secrets.enable": "true"}
     with pytest.raises(ValueError, match=r"trimaran\.zk\.auth or trimaran\.zk\.sasl\.jaas\.config"):
         mirror_config(asked)
@@ -113,7 +113,7 @@ def test_tls_setting_without_effect_is_named(key, value, why):
         keeper_config("z:1", {"zookeeper.ssl.client.enable": "true", key: value})
 
 
-def test_controllers_are_talked_to_as_clients_keys_say(tmp_path):
+def test_controllers_are_reached_with_client_settings(tmp_path):
     authority = tmp_path / "authority.pem"
     authority.write_text(Certificates().ca)
     security = quorum_security(

@@ -229,7 +229,7 @@ def test_partitions_are_in_order_of_scalas_hash_map():
     assert scala_map_order(map(str, range(12))) == ["11", *map(str, range(11))]
 
 
-def test_configs_stand_in_the_order_of_java_properties():
+def test_configs_are_in_order_of_java_properties():
     # Read from a real cluster, except for the three keys that share a bucket: their order was that of insertion.
     assert properties_order(
         [
@@ -269,7 +269,7 @@ def test_names_are_percent_encoded(name, znode):
     assert desanitize(znode) == name
 
 
-def test_the_default_entity_has_a_name():
+def test_default_entity_has_a_name():
     assert config_entity("") == "<default>"
     assert config_entity("3") == "3"
 

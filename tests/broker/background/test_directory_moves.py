@@ -252,7 +252,7 @@ async def test_copy_stays_when_its_source_disk_fails(tmp_path):
     assert len(futures_of(setup.b)) == 1
 
 
-async def test_copy_of_failed_move_goes_with_its_topic(tmp_path):
+async def test_copy_of_failed_move_is_deleted_with_topic(tmp_path):
     setup = Moves(tmp_path, partitions=2)
     for index in (0, 1):
         setup.request(index, setup.b)
@@ -455,7 +455,7 @@ async def test_move_is_refused_when_disk_cannot_be_read(tmp_path, monkeypatch):
     assert setup.b.offline
 
 
-async def test_a_throttled_copy_waits_for_its_rate(tmp_path, monkeypatch, autojump_clock):
+async def test_throttled_copy_waits_for_its_rate(tmp_path, monkeypatch, autojump_clock):
     """A piece is copied; the next one follows when the rate is back at the limit."""
 
     async def at_once(step):  # a clock that jumps ahead does not wait for threads

@@ -257,7 +257,7 @@ async def test_replica_removed_during_read_is_not_flushed(tmp_path, monkeypatch)
     assert harness.directory.offline is None
 
 
-async def test_a_damaged_log_is_left_alone(tmp_path, caplog):
+async def test_damaged_log_is_not_compacted(tmp_path, caplog):
     harness = harness_with(tmp_path, "a", "b")
     a = write(harness, "a", rounds=4)
     write(harness, "b")
@@ -300,7 +300,7 @@ async def test_log_too_large_for_memory_delays_no_other(tmp_path, caplog):
     assert set(map(len, values(log).values())) == {1}
 
 
-async def test_a_cancelled_cleaner_stops_its_thread(tmp_path):
+async def test_cancelled_cleaner_stops_its_thread(tmp_path):
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     slow = CleanerSettings(bytes_per_second_max=1)  # hours
@@ -327,7 +327,7 @@ async def test_delete_only_log_is_not_compacted(tmp_path):
     assert set(map(len, values(log).values())) == {3}
 
 
-async def test_the_dirtiest_log_goes_before_those_around_it(tmp_path):
+async def test_dirtiest_log_is_compacted_before_its_neighbours(tmp_path):
     harness = harness_with(tmp_path, "a", "b", "c")
     cleaner = cleaner_of(harness)
     for name in ("a", "c"):

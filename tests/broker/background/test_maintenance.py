@@ -59,7 +59,7 @@ async def test_old_segments_of_idle_partition_are_removed(tmp_path):
     assert not segment.exists()
 
 
-async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
+async def test_thousands_of_segments_are_removed_in_steps(tmp_path, monkeypatch):
     """Their files are not listed all at once either."""
     monkeypatch.setattr("trimaran.broker.background.maintenance.SEGMENTS_AT_ONCE", 10)
     monkeypatch.setattr("trimaran.node.runtime.pacing.HOLD_SECONDS_MAX", 0)

@@ -307,7 +307,7 @@ async def test_uncheckable_copy_is_abandoned(tmp_path, monkeypatch):
     assert (setup.holding()[0], len(tried)) == ("a", 1)
 
 
-async def test_a_source_that_cannot_be_read_stays(tmp_path, monkeypatch, caplog):
+async def test_unreadable_source_stays(tmp_path, monkeypatch, caplog):
     setup = Moves(tmp_path)
 
     async def failing(step, *_arguments):
@@ -323,7 +323,7 @@ async def test_a_source_that_cannot_be_read_stays(tmp_path, monkeypatch, caplog)
     assert not futures_of(setup.b)
 
 
-async def test_a_copy_that_cannot_be_flushed_goes(tmp_path, monkeypatch, caplog):
+async def test_unflushable_copy_is_removed(tmp_path, monkeypatch, caplog):
     setup = Moves(tmp_path)
 
     async def failing(step, *_arguments):

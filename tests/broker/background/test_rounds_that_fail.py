@@ -80,7 +80,7 @@ async def test_running_cleaner_compacts_all_then_pauses(
     assert is_compacted(a)
 
 
-async def test_a_cleaner_that_is_switched_off_does_nothing(tmp_path):
+async def test_disabled_cleaner_does_nothing(tmp_path):
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     await cleaner_of(harness, CleanerSettings(enabled=False)).run()

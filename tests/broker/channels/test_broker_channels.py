@@ -200,7 +200,7 @@ async def test_timeout_tells_whether_request_was_sent():
         assert toy.begun == ["first", "a", "c"], "what nobody waits for any more is not sent"
 
 
-async def test_a_broker_that_answers_nothing_is_left():
+async def test_silent_broker_is_disconnected():
     toy = Toy()
     toy.defer("a")
     async with (

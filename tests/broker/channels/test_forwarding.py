@@ -84,7 +84,7 @@ def image_of(*names: str) -> MetadataImage:
     )
 
 
-async def test_the_answer_is_passed_on_byte_by_byte() -> None:
+async def test_response_is_forwarded_unchanged() -> None:
     request, response = creation_request("a"), created("a")
     at = call(request, VERSION)
     forwarded = await finished(Forwarder(Controller(response), 30.0).forward_request(request, at))
@@ -111,7 +111,7 @@ async def test_envelope_carries_clients_principal_and_login(by_token: bool) -> N
     assert told == DefaultPrincipalData(type="User", name="a:*", token_authenticated=by_token)
 
 
-async def test_a_request_waits_as_long_as_is_configured() -> None:
+async def test_request_waits_as_long_as_configured() -> None:
     controller = Controller(created("a"))
     await finished(
         Forwarder(controller, 2.5).forward_request(
@@ -145,7 +145,7 @@ async def test_answer_to_another_request_is_not_forwarded() -> None:
 
 
 @pytest.mark.parametrize("size", [None, 0, 3, 5, 9])
-async def test_an_answer_that_is_none_is_an_error(size: int | None) -> None:
+async def test_invalid_response_is_an_error(size: int | None) -> None:
     controller = Controller(created("a"))
     controller.size = size
     with pytest.raises(KafkaError, match="UNKNOWN_SERVER_ERROR"):

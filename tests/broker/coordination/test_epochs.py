@@ -36,7 +36,7 @@ E = ErrorCode
 # -- load
 
 
-async def test_nothing_is_served_where_another_broker_leads(tmp_path):
+async def test_nothing_is_served_if_another_broker_leads(tmp_path):
     async with open_rig(tmp_path) as rig:
         assert code_of(rig.epoch) is E.NOT_COORDINATOR
 
@@ -63,7 +63,7 @@ async def test_nothing_is_served_before_load_ends(tmp_path, held_load):
         assert rig.add("a").ready()
 
 
-async def test_the_state_is_that_of_the_log(tmp_path):
+async def test_state_equals_that_of_the_log(tmp_path):
     async with open_rig(tmp_path, load_buffer_bytes=1) as rig:
         await rig.serve()
         for name in ("a", "b", "a", "a"):
@@ -441,7 +441,7 @@ async def test_state_of_ended_epoch_is_released_in_thread(tmp_path, monkeypatch)
     assert threads[0] != threading.get_ident()
 
 
-async def test_the_end_of_an_older_epoch_ends_nothing(tmp_path):
+async def test_end_of_older_epoch_ends_nothing(tmp_path):
     async with open_rig(tmp_path) as rig:
         rig.runtime.ended(0, 0)
         await rig.serve(5)

@@ -29,7 +29,7 @@ async def refusal(pending):
 # -- responses
 
 
-async def test_a_response_leaves_when_its_records_are_committed(tmp_path):
+async def test_response_is_sent_once_records_are_committed(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.holding = True
@@ -100,7 +100,7 @@ async def test_commit_waiter_fails_when_epoch_ends(tmp_path):
         assert await refusal(pending) is E.NOT_COORDINATOR
 
 
-async def test_a_rule_of_the_shard_completes_a_response(tmp_path):
+async def test_shards_own_rule_completes_a_response(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         pending = PendingResponse()
@@ -132,7 +132,7 @@ async def test_appended_records_are_replayed_at_once(tmp_path):
         assert pending.ready()
 
 
-async def test_a_record_is_replayed_with_its_offset(tmp_path):
+async def test_record_is_replayed_with_its_offset(tmp_path):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         rig.epoch().submit(Result([Count("a", 1), Count("b", 2)], None))
@@ -288,7 +288,7 @@ async def test_follow_up_and_write_do_not_block_another(tmp_path, follows_first)
         assert (begun, shard.outcomes) == (["up"], [E.NONE])
 
 
-async def test_a_follow_up_ends_with_the_epoch(tmp_path):
+async def test_follow_up_ends_with_the_epoch(tmp_path):
     ended = []
 
     async def follow_up(_epoch, name):
@@ -378,7 +378,7 @@ async def test_batches_before_refused_one_take_effect(tmp_path):
 # -- time, and writes without a request
 
 
-async def test_a_shard_is_woken_at_its_deadline(tmp_path, autojump_clock):
+async def test_shard_is_woken_at_its_deadline(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         rig.add("a")

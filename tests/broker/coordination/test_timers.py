@@ -9,7 +9,7 @@ def test_deadline_uses_seconds_of_monotonic_clock():
     assert Instant(10.0, 1_700_000_000_000).after_ms(500) == 10.5
 
 
-def test_the_earliest_comes_first():
+def test_earliest_comes_first():
     timers = Timers()
     timers.set("b", 2.0)
     timers.set("a", 1.0)
@@ -54,7 +54,7 @@ def test_stale_timers_are_removed_together_when_prevailing():
     assert timers.pop_due(0.0) == 0
 
 
-def test_like_a_dictionary_with_a_minimum():
+def test_timers_equal_a_dictionary_with_minimum():
     rng = random.Random(1)
     timers, twin = Timers(), {}
     for _ in range(20_000):

@@ -30,7 +30,7 @@ async def test_transactional_write_is_batch_of_its_producer(tmp_path):
         assert shard.counts == {}, "pending"
 
 
-async def test_a_transactional_write_is_one_batch_or_none(tmp_path):
+async def test_transactional_write_is_one_batch_or_none(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         records = [Count(f"{n}", n) for n in range(1_500)]
@@ -39,7 +39,7 @@ async def test_a_transactional_write_is_one_batch_or_none(tmp_path):
 
 
 @pytest.mark.parametrize(("is_commit", "counts"), [(True, {"a": 2, "b": 5}), (False, {"b": 5})])
-async def test_a_marker_completes_the_transaction(tmp_path, is_commit, counts):
+async def test_marker_completes_the_transaction(tmp_path, is_commit, counts):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         rig.add("a", 2, producer=PRODUCER)
@@ -120,7 +120,7 @@ async def test_transactional_record_overrides_older_plain_one(tmp_path):
         assert (await rig.reload()).counts == {"a": 10}
 
 
-async def test_a_producer_of_an_older_epoch_writes_nothing(tmp_path):
+async def test_producer_of_older_epoch_writes_nothing(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         rig.add("a", producer=Producer(7, 3))
@@ -129,7 +129,7 @@ async def test_a_producer_of_an_older_epoch_writes_nothing(tmp_path):
         assert leader.log.log_end_offset == before
 
 
-async def test_a_marker_that_is_refused_completes_nothing(tmp_path):
+async def test_refused_marker_completes_nothing(tmp_path):
     """From transaction version 2 on, a marker's epoch is above that of the records (KIP-890)."""
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()

@@ -50,7 +50,7 @@ async def aborted(harness, offset, **fields):
     ]
 
 
-async def test_a_fetch_looks_at_few_of_many_aborts(harness, monkeypatch):
+async def test_fetch_examines_few_of_many_aborts(harness, monkeypatch):
     looked_at = Work(monkeypatch, transaction_index, "AbortedTransaction")
     assert await aborted(harness, 0, max_bytes=len(FIRST)) == [(LONG, 0)]
     assert looked_at.calls > ABORTS, "the first reads all of them"

@@ -101,7 +101,7 @@ async def test_current_leader_is_returned_only_for_stale_epoch(harness):
         assert data.current_leader.leader_id == -1
 
 
-async def test_an_error_comes_without_numbers(harness):
+async def test_error_has_no_watermark_or_records(harness):
     data = await ask_one(harness, wanted(9))
     assert (data.high_watermark, data.records) == (-1, b"")
 
@@ -164,7 +164,7 @@ async def test_in_sync_follower_needs_no_log(harness):
     assert harness.directory.partitions() == {("t", 1)}
 
 
-async def test_leader_change_without_records_is_no_news(harness):
+async def test_leader_change_without_records_is_not_reported(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     first = await ask(harness, request(wanted(0), follower=12, epoch=0))
     harness.leader()

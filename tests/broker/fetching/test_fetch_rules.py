@@ -87,7 +87,7 @@ async def test_fetch_of_zero_bytes_gets_first_records(harness, limits):
     assert (await ask_one(harness, wanted(**limits))).records.size > 0
 
 
-async def test_an_error_and_a_divergence_take_no_room(harness):
+async def test_errors_and_divergences_take_no_room(harness):
     fill(harness, 1)
     for other in (wanted(9), wanted(0, 5, last_fetched_epoch=0)):
         found = sizes(await ask(harness, request(other, wanted(1), max_bytes=1)))
@@ -245,7 +245,7 @@ async def test_offsets_between_log_start_and_end_are_valid(harness, offset, code
     assert (await ask_one(harness, wanted(0, offset))).error_code == code
 
 
-async def test_a_consumer_between_watermark_and_end_waits(harness):
+async def test_consumer_between_watermark_and_end_waits(harness):
     """It has read from the leader before, so its offset is valid."""
     fill(harness, 0)
     append(harness, b"b")
@@ -275,7 +275,7 @@ async def test_follower_below_log_start_proves_nothing(harness):
     assert harness.leader().followers[12].end_offset == -1
 
 
-async def test_an_idle_partition_of_a_session_costs_nothing(harness, monkeypatch):
+async def test_idle_partition_of_session_costs_nothing(harness, monkeypatch):
     harness.set_image(topic("t", *[partition((11, 12))] * 3), brokers=BROKERS)
     fill(harness, 0, 1, 2)
     looks = looks_of(monkeypatch)

@@ -71,7 +71,7 @@ async def test_client_in_leaders_rack_or_none_uses_leader(harness):
     assert await preferred(harness, "") == -1
 
 
-async def test_broker_0_is_named_like_others(harness):
+async def test_broker_0_is_named_like_other_brokers(harness):
     lead(harness, {11: "a", 0: "b"}, replicas=(11, 0))
     followed(harness, 2, 0)
     assert await preferred(harness, "b") == 0
@@ -147,7 +147,7 @@ async def test_lagging_or_out_of_sync_follower_not_preferred(harness):
     assert await preferred(harness, "c", 1) == -1
 
 
-async def test_clients_of_old_read_from_the_leader(harness):
+async def test_old_clients_read_from_the_leader(harness):
     lead(harness)
     followed(harness, 2, 12)
     data = await ask_one(harness, wanted(0), version=10)
@@ -165,7 +165,7 @@ def follow(harness):
     return follower
 
 
-async def test_a_follower_serves_below_its_own_watermark(harness):
+async def test_follower_serves_records_below_own_watermark(harness):
     follower = follow(harness)
     data = await ask_one(harness, wanted(0, current_leader_epoch=4))
     assert (data.error_code, data.high_watermark, data.records.end_offset) == (0, 1, 1)
@@ -195,13 +195,13 @@ async def test_consumer_of_empty_follower_creates_nothing(harness):
     assert harness.partitions.find(TopicPartition("t", 0)).open_log is None
 
 
-async def test_without_the_key_only_the_leader_serves(tmp_path):
+async def test_only_leader_serves_without_selector(tmp_path):
     harness = open_harness(tmp_path)
     follow(harness)
     assert (await ask_one(harness, wanted(0))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_only_selectors_that_are_here_may_be_named():
+def test_only_known_selectors_may_be_named():
     assert set(SELECTORS) == set(REPLICA_SELECTORS)
     with pytest.raises(ConfigError, match="one of"):
         config(replica_selector_class="com.example.Selector")

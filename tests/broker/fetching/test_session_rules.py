@@ -164,7 +164,7 @@ def test_eviction_prefers_consumers_then_small_then_old():
     ]
 
 
-def test_a_session_in_use_is_not_idle():
+def test_used_session_is_not_idle():
     sessions = FetchSessions(1)
     session = opened(sessions, 1)
     sessions.find(
@@ -196,7 +196,7 @@ def test_ids_are_positive_and_unique(monkeypatch):
 # -- names and ids
 
 
-async def test_a_session_by_id_goes_on_by_id(harness):
+async def test_session_by_id_continues_by_id(harness):
     first = await ask(harness, request(identified("t", wanted())))
     session_id = first.session_id
     answer = await ask(harness, request(named("t", wanted()), session_id=session_id, epoch=1), 12)
@@ -205,7 +205,7 @@ async def test_a_session_by_id_goes_on_by_id(harness):
     assert answer.error_code == 0, "who names nothing names it either way"
 
 
-async def test_a_session_by_name_goes_on_by_name(harness):
+async def test_session_by_name_continues_by_name(harness):
     first = await ask(harness, request(named("t", wanted())), BY_NAME)
     session_id = first.session_id
     answer = await ask(harness, request(identified("t", wanted()), session_id=session_id, epoch=1))
@@ -230,7 +230,7 @@ async def test_impossible_names_are_answered_and_not_remembered(harness):
     assert not harness.context.fetch_sessions
 
 
-async def test_a_session_by_name_forgets_by_name(harness):
+async def test_session_by_name_forgets_by_name(harness):
     first = await ask(harness, request(named("t", wanted(0), wanted(1))), BY_NAME)
     for index in (0, 1):
         append(harness, b"a", index=index)

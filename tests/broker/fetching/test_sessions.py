@@ -75,7 +75,7 @@ def harness(tmp_path):
     return harness
 
 
-async def test_a_session_answers_only_changes(harness):
+async def test_session_returns_only_changes(harness):
     append(harness, b"a", index=1)
     harness.flush()
     first = await ask(harness, request(*(wanted(i) for i in range(4)), epoch=0))
@@ -136,14 +136,14 @@ async def test_wrong_ids_and_epochs_are_refused(harness, epoch, wrong_id, code):
     assert (answer.error_code, answer.responses) == (code, [])
 
 
-async def test_a_final_epoch_ends_the_session(harness):
+async def test_final_epoch_ends_the_session(harness):
     first = await ask(harness, request(wanted(), epoch=0))
     await ask(harness, request(wanted(), session_id=first.session_id, epoch=-1))
     answer = await ask(harness, request(session_id=first.session_id, epoch=1))
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_a_closed_connection_takes_its_sessions_along(harness):
+async def test_closed_connection_closes_its_sessions(harness):
     on = connection()
     await ask(harness, request(wanted(), epoch=0), on)
     assert len(harness.context.fetch_sessions) == 1
@@ -154,7 +154,7 @@ async def test_a_closed_connection_takes_its_sessions_along(harness):
     assert not watchers._upto_end
 
 
-async def test_a_connection_keeps_nothing_of_sessions_that_ended(harness):
+async def test_connection_forgets_ended_sessions(harness):
     on = connection()
     session_id = 0
     for _ in range(20):
@@ -166,7 +166,7 @@ async def test_a_connection_keeps_nothing_of_sessions_that_ended(harness):
     assert not on._callbacks
 
 
-async def test_the_second_request_releases_the_first(harness):
+async def test_second_request_releases_the_first(harness):
     first = await ask(harness, request(wanted(0), epoch=0))
     parked_request = request(session_id=first.session_id, epoch=1, max_wait_ms=60_000)
     deferred = started(fetch(parked_request, harness.context, call(parked_request, VERSION)))

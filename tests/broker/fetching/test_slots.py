@@ -205,7 +205,7 @@ def test_all_readers_are_notified_in_order():
         ({"log_start_offset": 3}, True),
     ],
 )
-def test_news_is_what_the_session_lacks(changes, expected):
+def test_changes_unknown_to_session_are_news(changes, expected):
     slot = slot_of()
     slot.sent_watermark, slot.sent_log_start = 8, 2
     fields = {"size": 0, "watermark": 8, "log_start_offset": 2, **changes}

@@ -156,7 +156,7 @@ async def test_another_epoch_loads_written_offsets(tmp_path):
         assert offsets_in(pending.response) == {("t", 0): 3}
 
 
-async def test_a_log_of_apache_kafka_is_taken_over(tmp_path):
+async def test_kafkas_log_is_loaded(tmp_path):
     async with open_rig(tmp_path, GroupLimits(load_buffer_bytes=200)) as rig:
         index = rig.index_of("pair")
         assert index == 28
@@ -191,7 +191,7 @@ async def test_commit_is_answered_after_isr_replication(tmp_path, autojump_clock
         assert answer.topics[0].partitions[0].error_code == E.NONE
 
 
-async def test_a_commit_that_is_not_replicated_in_time(tmp_path, autojump_clock):
+async def test_unreplicated_commit_times_out(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -298,7 +298,7 @@ async def test_many_tombstones_are_cut_into_batches(tmp_path):
         assert [*chain.from_iterable(rig.groups.list_groups((), ()))] == []
 
 
-async def test_a_rebalance_in_time(tmp_path, autojump_clock):
+async def test_rebalance_completes_within_its_delays(tmp_path, autojump_clock):
     """Runs two members from the first join to their assignments; time passes only while the coordinator makes them
     wait.
     """
@@ -374,7 +374,7 @@ async def test_waiter_fails_when_broker_stops(tmp_path):
     assert (await pending.wait()).error_code == E.NOT_COORDINATOR
 
 
-async def test_an_assignment_waits_for_its_commit(tmp_path, autojump_clock):
+async def test_assignment_waits_for_its_commit(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -392,7 +392,7 @@ async def test_an_assignment_waits_for_its_commit(tmp_path, autojump_clock):
         assert rig.groups.describe_group("g", 6)[0].group_state == "Empty"
 
 
-async def test_a_log_that_cannot_be_read_fails_alone(tmp_path, caplog):
+async def test_unreadable_log_fails_alone(tmp_path, caplog):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -537,7 +537,7 @@ async def test_epoch_ended_during_load_never_serves(tmp_path, monkeypatch):
         assert loading.state is ShardState.CLOSED
 
 
-async def test_the_end_of_an_older_epoch_ends_nothing(tmp_path):
+async def test_end_of_older_epoch_ends_nothing(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index, epoch=5)
@@ -546,7 +546,7 @@ async def test_the_end_of_an_older_epoch_ends_nothing(tmp_path):
         assert rig.groups.commit_offsets(commit_request(1), 9).ready()
 
 
-async def test_leadership_that_comes_and_goes_while_loading(tmp_path):
+async def test_leadership_changing_while_loading_ends_in_newest(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         for epoch in range(5):

@@ -235,7 +235,7 @@ async def test_group_of_new_kind_survives_fail_over(tmp_path, autojump_clock):
         assert not store.knows("g")
 
 
-async def test_kind_hears_of_unwritten_heartbeat(tmp_path):
+async def test_kind_is_notified_of_unwritten_heartbeat(tmp_path):
     async with open_rig(tmp_path, kinds=WITH_TOY) as rig:
         index, given = rig.index_of("g"), ToyHeartbeat("g", "m")
         rig.lead(index).failing = E.NOT_ENOUGH_REPLICAS

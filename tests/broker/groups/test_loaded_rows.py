@@ -58,7 +58,7 @@ UNKNOWN = st.just((b"\x00\x63\x00\x01g", b"x"))
 
 
 @given(st.lists(offsets() | groups() | UNKNOWN, max_size=40))
-def test_the_state_is_that_of_records_replayed(rows):
+def test_state_equals_that_of_replayed_records(rows):
     quick, plain = Driver().shard, Driver().shard
     loaded = LoadedRows(SERDE, quick)
     numbered = [(offset, key, value) for offset, (key, value) in enumerate(rows)]

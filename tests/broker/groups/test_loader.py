@@ -50,7 +50,7 @@ def batches(data):
     return [bytes(batch.buffer) for batch in iter_batches(data)]
 
 
-def test_a_group_of_kafka_with_members():
+def test_kafkas_group_with_members_is_loaded():
     store = load(*batches(PAIR)[:3])
     group = restore_group("pair", store.of("classic")["pair"])
     assert group.state is GroupState.STABLE

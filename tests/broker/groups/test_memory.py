@@ -422,7 +422,7 @@ def commit_of(*sizes):
     )
 
 
-def test_the_offsets_of_one_commit_count_together(driver):
+def test_offsets_of_one_commit_count_together(driver):
     result = driver.shard.commit_offsets(commit_of(60, 60, 30), 9, driver.at)
     codes = [partition.error_code for partition in result.response.topics[0].partitions]
     assert codes == [E.NONE, E.OFFSET_METADATA_TOO_LARGE, E.NONE]

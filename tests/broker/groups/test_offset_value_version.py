@@ -28,7 +28,7 @@ def test_every_version_is_written_and_read(version):
     assert read.value.topic_id == (b"i" * 16 if version >= 4 else bytes(16))
 
 
-def test_an_expiry_of_its_own_needs_version_1():
+def test_own_expiry_needs_version_1():
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1, expire_timestamp=2)
     written = serde_of(offset_version=3).encode(GroupRecord(KEY, value), 0)
     assert struct.unpack_from(">h", written.value)[0] == 1
@@ -41,6 +41,6 @@ def test_the_option():
 
 
 @pytest.mark.parametrize("nonsense", ["0", "5", "-1", "three", ""])
-def test_nonsense_is_refused(nonsense):
+def test_invalid_request_is_refused(nonsense):
     with pytest.raises(ConfigError, match=r"trimaran\.offsets\.value\.version"):
         config(trimaran_offsets_value_version=nonsense)

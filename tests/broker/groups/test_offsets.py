@@ -70,7 +70,7 @@ def test_generations_and_members(driver):
     assert driver.offset() == 1
 
 
-def test_a_commit_keeps_the_session_alive(driver):
+def test_commit_keeps_session_alive(driver):
     member_id = stable(driver)
     for _ in range(4):
         driver.advance(8)
@@ -292,7 +292,7 @@ def test_unread_topics_expire_in_living_group(driver):
     assert (driver.offset("t"), driver.offset("u")) == (1, None)
 
 
-def test_an_expiry_of_its_own_wins(driver):
+def test_own_expiry_takes_precedence(driver):
     driver.commit_offset(1, retention_ms=1_000, version=4)
     driver.advance(601)
     assert driver.offset() is None

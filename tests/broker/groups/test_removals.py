@@ -96,7 +96,7 @@ def classic(state=S.EMPTY, *, protocol_type="consumer", topics=frozenset(), pend
 
 
 @pytest.mark.parametrize(("now_ms", "is_over"), [(1_099, False), (1_100, True), (1_101, True)])
-def test_an_offset_is_kept_for_its_retention(now_ms, is_over):
+def test_offset_is_kept_for_its_retention(now_ms, is_over):
     store = store_of(COMMITS[0])
     found = removals.expired(kind_of(store), store, "g", LIMITS, now_ms, everything)
     assert keys(found) == ({("g", "t", 0)} if is_over else set())

@@ -216,7 +216,7 @@ def close(driver, group):
     driver.settle()
 
 
-def test_a_group_that_is_closed_leaves_no_timer(driver):
+def test_closed_group_leaves_no_timer(driver):
     a, b = stable(driver, "a", "b")
     driver.join("pending")
     (waiting,) = driver.groups["g"].pending

@@ -195,7 +195,7 @@ def classic_group(number):
     return GroupRecord(GroupMetadataKey(group=f"g{number}"), value)
 
 
-def test_the_sessions_of_many_groups_begin_in_pieces():
+def test_sessions_of_many_groups_begin_in_pieces():
     driver = Driver(log=[classic_group(number) for number in range(LOOKED_PER_PIECE)])
     begun = len(driver.shard._timers)
     assert begun < LOOKED_PER_PIECE

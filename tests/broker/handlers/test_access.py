@@ -137,7 +137,7 @@ async def test_directories_are_for_administrators(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("may", [False, True])
-async def test_only_brokers_fetch_as_followers(tmp_path: Path, may: bool) -> None:
+async def test_only_brokers_may_fetch_as_followers(tmp_path: Path, may: bool) -> None:
     """The name and epoch are right, but the principal may not act as a broker: mA4, CVE-2018-1288."""
     request = FetchRequest(
         max_wait_ms=0,

@@ -11,7 +11,7 @@ from trimaran.wire.errors import ErrorCode
 E = ErrorCode
 
 
-async def test_the_group_is_in_the_transaction(tmp_path):
+async def test_group_is_added_to_the_transaction(tmp_path):
     """The first request creates the topic of offsets."""
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")

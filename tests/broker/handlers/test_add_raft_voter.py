@@ -14,13 +14,13 @@ ADDITION = AddRaftVoterRequest(
 )
 
 
-async def test_a_quorum_of_fixed_voters_takes_none(tmp_path):
+async def test_static_quorum_refuses_to_add_voters(tmp_path):
     async with broker_client(tmp_path) as one:
         answer = await one.call(ADDITION)
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_a_voter_of_another_cluster_is_refused(tmp_path):
+async def test_voter_of_another_cluster_is_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         answer = await one.call(ADDITION.replace(cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -18,7 +18,7 @@ def alteration(value=7.0, *, key="producer_byte_rate", remove=False, validate_on
     return AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
 
 
-async def test_a_quota_comes_and_goes(tmp_path):
+async def test_quota_is_added_and_removed(tmp_path):
     async with broker_client(tmp_path) as one:
         tried = await one.call(alteration(validate_only=True))
         assert (tried.entries[0].error_code, len(one.image.quotas)) == (0, 0)
@@ -28,7 +28,7 @@ async def test_a_quota_comes_and_goes(tmp_path):
         await one.seen(lambda image: not image.quotas)
 
 
-async def test_an_unknown_quota_is_refused(tmp_path):
+async def test_unknown_quota_is_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         (entry,) = (await one.call(alteration(key="bytes_of_air"))).entries
         assert entry.error_code == ErrorCode.INVALID_REQUEST

@@ -14,7 +14,7 @@ async def test_unnamed_configs_return_to_their_defaults(tmp_path):
         await one.seen(lambda image: dict(image.configs.of(GROUP, "g")) == expected)
 
 
-async def test_a_resource_named_twice_is_refused(tmp_path):
+async def test_resource_named_twice_is_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         change = (GROUP, "g", {"share.auto.offset.reset": "earliest"})
         answer = await one.call(replacing(change, change))

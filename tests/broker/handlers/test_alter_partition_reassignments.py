@@ -21,7 +21,7 @@ async def code_of(one, request):
     return answer.responses[0].partitions[0].error_code
 
 
-async def test_a_partition_moves_to_another_broker(tmp_path):
+async def test_partition_moves_to_another_broker(tmp_path):
     async with broker_client(tmp_path, brokers=2) as one:
         await one.create_at("t", [11])
         assert await code_of(one, move([12])) == 0

@@ -37,7 +37,7 @@ def codes_of(answer):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_a_replica_moves_to_the_other_directory(tmp_path, version):
+async def test_replica_moves_to_other_directory(tmp_path, version):
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
     async with cluster(tmp_path, brokers=0) as running:
         broker = await running.start_broker(11, log_dirs=",".join(paths))

@@ -16,7 +16,7 @@ def upsertion(name="alice", iterations=4096):
     return AlterUserScramCredentialsRequest(deletions=[], upsertions=[credential])
 
 
-async def test_a_credential_comes_and_goes(tmp_path):
+async def test_credential_is_added_and_removed(tmp_path):
     async with broker_client(tmp_path) as one:
         answer = await one.call(upsertion())
         assert [(r.user, r.error_code) for r in answer.results] == [("alice", 0)]

@@ -87,7 +87,7 @@ async def test_version_0_gives_ids(tmp_path, autojump_clock):
         ).error_code == E.INVALID_REQUEST
 
 
-async def test_without_the_feature_it_is_not_served(tmp_path, autojump_clock):
+async def test_heartbeat_without_feature_is_not_served(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         await leading(rig)
         served(rig, 0)

@@ -5,14 +5,14 @@ from tests.broker.handlers.broker_client import AUTHORIZER, broker_client, refus
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_an_acl_is_created(tmp_path):
+async def test_acl_is_created(tmp_path):
     async with broker_client(tmp_path, **AUTHORIZER) as one:
         answer = await one.call(acls.creation())
         assert [result.error_code for result in answer.results] == [0]
         await one.seen(lambda image: len(image.acls) == 1)
 
 
-async def test_without_an_authorizer_there_are_no_acls(tmp_path):
+async def test_acls_are_refused_without_authorizer(tmp_path):
     async with broker_client(tmp_path) as one:
         (result,) = (await one.call(acls.creation())).results
         assert (result.error_code, result.error_message) == (
@@ -21,7 +21,7 @@ async def test_without_an_authorizer_there_are_no_acls(tmp_path):
         )
 
 
-async def test_a_principal_without_a_type_is_refused(tmp_path):
+async def test_principal_without_type_is_refused(tmp_path):
     async with broker_client(tmp_path, **AUTHORIZER) as one:
         (result,) = (await one.call(acls.creation(principal="alice"))).results
         assert result.error_code == ErrorCode.INVALID_REQUEST

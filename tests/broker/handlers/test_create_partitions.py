@@ -10,7 +10,7 @@ def growth(name="t", count=3):
     return CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
 
 
-async def test_a_topic_grows(tmp_path):
+async def test_topic_grows_by_partitions(tmp_path):
     async with broker_client(tmp_path) as one:
         await one.create("t")
         assert [r.error_code for r in (await one.call(growth())).results] == [0]

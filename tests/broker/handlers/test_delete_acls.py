@@ -16,7 +16,7 @@ async def test_acls_matching_filter_are_deleted(tmp_path):
         await one.seen(lambda image: len(image.acls) == 1)
 
 
-async def test_without_an_authorizer_there_are_no_acls(tmp_path):
+async def test_acls_are_refused_without_authorizer(tmp_path):
     async with broker_client(tmp_path) as one:
         (result,) = (await one.call(acls.deletion())).filter_results
         assert (result.error_code, result.error_message) == (

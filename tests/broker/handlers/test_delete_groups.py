@@ -44,7 +44,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         ]
 
 
-async def test_a_deletion_that_is_not_replicated(tmp_path, autojump_clock):
+async def test_unreplicated_deletion_times_out(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)

@@ -17,7 +17,7 @@ async def test_acls_are_listed_by_resource(tmp_path):
         assert [r.resource_name for r in (await one.call(only)).resources] == ["bills"]
 
 
-async def test_without_an_authorizer_there_are_no_acls(tmp_path):
+async def test_acls_are_refused_without_authorizer(tmp_path):
     async with broker_client(tmp_path) as one:
         answer = await one.call(acls.description())
         assert (answer.error_code, answer.error_message) == (

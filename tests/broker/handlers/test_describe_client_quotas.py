@@ -29,7 +29,7 @@ async def test_quotas_matching_filter_are_described(tmp_path):
             assert [v.value for entry in answer.entries for v in entry.values] == found
 
 
-async def test_a_filter_that_makes_no_sense_is_refused(tmp_path):
+async def test_invalid_filter_is_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         twice = await one.call(described(("user", 2, None), ("user", 2, None)))
         assert twice.error_code == ErrorCode.INVALID_REQUEST

@@ -91,7 +91,7 @@ async def test_undeclared_config_is_stored_but_hidden(tmp_path):
             assert (found.value, found.is_sensitive, found.config_source) == (None, True, 2)
 
 
-async def test_a_node_names_itself_by_both_ids(tmp_path):
+async def test_node_names_itself_by_both_ids(tmp_path):
     async with broker_client(tmp_path) as one:
         node = str(one.broker.node_id)
         found = await described(one, BROKER, node, "broker.id", "node.id")

@@ -32,7 +32,7 @@ async def test_tokens_are_listed_by_owner(tmp_path):
             )
 
 
-async def test_with_an_authorizer_others_see_nothing_of_it(tmp_path):
+async def test_token_is_hidden_from_other_users(tmp_path):
     async with asked_by(tmp_path, "alice", **AUTHORIZER) as one:
         await token_of(one)
         assert len((await one.call(ALL)).tokens) == 1

@@ -61,7 +61,7 @@ async def test_authorized_operations(tmp_path):
             assert answer.groups[0].authorized_operations == expected
 
 
-async def test_the_longest_group_id_that_does_not_exist(tmp_path):
+async def test_longest_missing_group_id_is_described(tmp_path):
     """The error message names the group, and has a maximal length of its own."""
     async with open_rig(tmp_path) as rig:
         group_id = "g" * 32_767

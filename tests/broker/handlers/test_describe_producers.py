@@ -70,7 +70,7 @@ async def test_many_producers_are_described_in_steps(harness, monkeypatch):
     assert shown.in_longest_step <= 5
 
 
-async def test_a_follower_tells_its_producers_too(harness):
+async def test_follower_describes_its_producers_too(harness):
     write(harness, 7)
     harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=1)))
     assert [

@@ -120,11 +120,11 @@ async def test_cursor_may_name_deleted_topic(harness):
 
 
 @pytest.mark.parametrize("limit", [0, -5, 1])
-async def test_a_page_has_a_partition_at_least(harness, limit):
+async def test_page_has_at_least_one_partition(harness, limit):
     assert len(shown(await ask(harness, limit=limit))) == 1
 
 
-async def test_a_page_is_no_larger_than_configured(tmp_path):
+async def test_page_size_is_limited_by_config(tmp_path):
     small = open_harness(tmp_path, max_request_partition_size_limit="3")
     small.set_image(topic("t", *[partition()] * 9), brokers=(registration(11),))
     answer = await ask(small)

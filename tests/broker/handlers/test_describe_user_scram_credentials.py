@@ -28,7 +28,7 @@ async def test_all_or_named_users_are_described(tmp_path):
         assert [(r.user, r.credential_infos[0].mechanism) for r in only.results] == [("bob", 1)]
 
 
-async def test_users_that_are_not_there_or_named_twice(tmp_path):
+async def test_missing_and_repeated_users_are_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         answer = await one.call(described("nobody", "twice", "twice"))
         assert {r.user: r.error_code for r in answer.results} == {

@@ -28,7 +28,7 @@ async def test_preferred_leader_needs_no_election(tmp_path):
         }
 
 
-async def test_the_preferred_replica_leads_again(tmp_path):
+async def test_preferred_replica_leads_again(tmp_path):
     async with broker_client(tmp_path, brokers=2, auto_leader_rebalance_enable="false") as one:
         await one.create_at("t", [12, 11])
         await one.cluster.stop(12)

@@ -61,7 +61,7 @@ async def test_version_2_transaction_adds_partitions_on_write(tmp_path, commit):
 @pytest.mark.parametrize(
     ("version", "code"), [(1, E.INVALID_PRODUCER_EPOCH), (2, E.PRODUCER_FENCED)]
 )
-async def test_a_fenced_producer_ends_nothing(tmp_path, version, code):
+async def test_fenced_producer_ends_no_transaction(tmp_path, version, code):
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         old, new = WireProducer(one), WireProducer(one)
@@ -156,7 +156,7 @@ async def test_coordinator_writes_local_markers_without_connection(tmp_path):
         assert len(one.broker.parts.families.transactions.marker_channels) == 0
 
 
-async def test_a_deleted_topic_needs_no_marker(tmp_path):
+async def test_deleted_topic_needs_no_marker(tmp_path):
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", "u")
         producer = WireProducer(one)

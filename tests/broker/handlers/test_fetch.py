@@ -75,7 +75,7 @@ async def test_consumers_see_nothing_above_the_watermark(harness):
     assert (answer.high_watermark, answer.last_stable_offset) == (1, 1)
 
 
-async def test_a_batch_larger_than_the_limits_comes_alone(harness):
+async def test_batch_larger_than_limits_is_returned_alone(harness):
     """KIP-74: the first batch of the first partition that has one is always returned."""
     append(harness, b"x" * 5000)
     append(harness, b"y")
@@ -94,7 +94,7 @@ async def test_leader_epochs_are_fenced(harness, epoch, code):
     assert (await read(harness, 0, current_leader_epoch=epoch)).error_code == code
 
 
-async def test_a_long_poll_ends_with_data(harness):
+async def test_long_poll_ends_with_data(harness):
     deferred = start_fetch(harness, fetch_request(0, max_wait_ms=60_000))
     assert isinstance(deferred, Paused)
     async with trio.open_nursery() as nursery:
@@ -117,13 +117,13 @@ async def test_a_long_poll_ends_with_data(harness):
     assert not watchers._upto_watermark, "nothing stays behind"
 
 
-async def test_a_long_poll_ends_with_its_time(harness):
+async def test_long_poll_ends_after_max_wait(harness):
     with trio.fail_after(5):
         answer = await read(harness, 0, max_wait_ms=20)
     assert answer.error_code == 0
 
 
-async def test_a_long_poll_waits_for_min_bytes(harness):
+async def test_long_poll_waits_for_min_bytes(harness):
     append(harness, b"a")
     harness.flush()
     deferred = start_fetch(harness, fetch_request(0, max_wait_ms=60_000, min_bytes=2000))
@@ -135,7 +135,7 @@ async def test_a_long_poll_waits_for_min_bytes(harness):
     assert answer.records.size > 2000
 
 
-async def test_a_long_poll_ends_with_the_epoch(harness):
+async def test_long_poll_ends_with_the_epoch(harness):
     deferred = start_fetch(harness, fetch_request(0, max_wait_ms=60_000))
     harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=1, partition_epoch=1)))
     with trio.fail_after(5):

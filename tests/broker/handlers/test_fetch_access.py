@@ -106,7 +106,7 @@ async def test_by_id(harness, acls):
     assert found == {topic_id(name): code for name, code in expected.items()}
 
 
-async def test_a_session_is_judged_again_when_acls_change(harness, acls):
+async def test_session_is_authorized_again_when_acls_change(harness, acls):
     """This includes partitions that have no new records."""
     acls.allow(1, "t")
     client = connection()
@@ -128,7 +128,7 @@ async def test_a_session_is_judged_again_when_acls_change(harness, acls):
     assert found == {topic_id("t"): E.NONE}
 
 
-async def test_a_fetch_that_waits_is_judged_again(harness, acls, autojump_clock):
+async def test_waiting_fetch_is_authorized_again(harness, acls, autojump_clock):
     """Records found before the change count as little as later ones."""
     acls.allow(1, "t")
     message = request("t", max_wait_ms=5000, min_bytes=1 << 20)
@@ -167,7 +167,7 @@ async def test_metadata_omits_invisible_topics(harness, acls, version):
     assert found == {"t": E.NONE, "secret": REFUSED, "none": REFUSED}
 
 
-async def test_metadata_by_id_tells_no_name(harness, acls):
+async def test_metadata_by_id_reveals_no_name(harness, acls):
     acls.allow(1, "t")
     topics = [MetadataRequestTopic(topic_id=topic_id(item), name=None) for item in ("t", "secret")]
     message = through_wire(MetadataRequest(topics=topics), 12)

@@ -73,7 +73,7 @@ async def test_first_request_opens_session_of_its_partitions(harness, autojump_c
     assert harness.context.fetch_sessions._room.used == 5
 
 
-async def test_a_followers_session_is_privileged(harness):
+async def test_followers_session_is_privileged(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     await ask(harness, request(wanted(0), follower=12, epoch=0))
     (session,) = sessions(harness)
@@ -170,7 +170,7 @@ async def test_throttled_first_request_leaves_no_session(harness):
     assert quotas.charged[1] == sizes(answer)[0]
 
 
-async def test_a_released_wait_is_charged_nothing(harness):
+async def test_released_wait_is_not_charged(harness):
     opened = await ask(harness, request(wanted(0, 1), epoch=0))
     session = {"session_id": opened.session_id}
     waiting = start(harness, request(epoch=1, max_wait_ms=60_000, **session))

@@ -66,7 +66,7 @@ def terms(context, message, version=18):
 CONSUMERS = FetchTerms(min_bytes=7, max_bytes=4000, isolation_level=1, names_leaders=True)
 
 
-def test_terms_of_consumers_go_by_version(harness):
+def test_terms_of_consumers_depend_on_version(harness):
     old = {"names_leaders": False}
     older = {**old, "committed_unknown": E.NOT_LEADER_OR_FOLLOWER}
     rows = {
@@ -132,7 +132,7 @@ def test_followers_and_impostors_get_different_terms(harness):
     check_each(rows.items(), check)
 
 
-def test_an_epoch_of_0_is_one(harness):
+def test_epoch_0_is_valid(harness):
     first = replace(registration(12), epoch=0)
     harness.set_image(topic("t", partition((11, 12))), brokers=(registration(11), first))
     found, exempt = terms(harness.context, request(replica_id=12, epoch=0))

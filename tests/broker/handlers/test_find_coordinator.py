@@ -70,7 +70,7 @@ async def test_other_kinds(tmp_path, kind, version, code):
 
 
 @pytest.mark.parametrize("leader", [-1, 7])
-async def test_a_partition_without_a_leader_that_lives(tmp_path, leader):
+async def test_partition_without_live_leader_has_no_coordinator(tmp_path, leader):
     async with open_rig(tmp_path) as rig:
         rig.metadata.image = cluster_image(
             topic_image("__consumer_offsets", b"o" * 16, 4, leader=leader)
@@ -101,7 +101,7 @@ class Creation:
         (E.INVALID_REPLICATION_FACTOR, (*NOWHERE, E.COORDINATOR_NOT_AVAILABLE)),
     ],
 )
-async def test_the_first_that_asks_has_the_topic_created(tmp_path, code, expected):
+async def test_first_request_creates_the_topic(tmp_path, code, expected):
     async with open_rig(tmp_path) as rig:
         rig.metadata.image = cluster_image()
         creation = Creation(rig, code)
@@ -113,7 +113,7 @@ async def test_the_first_that_asks_has_the_topic_created(tmp_path, code, expecte
             assert "INVALID_REPLICATION_FACTOR" in answer.coordinators[0].error_message
 
 
-async def test_the_coordinator_of_a_transaction(tmp_path):
+async def test_coordinator_of_a_transaction_is_found(tmp_path):
     """The first request creates the topic of transactions, as configured."""
     async with broker_client(tmp_path, transaction_state_log_min_isr="2", **SETTINGS) as one:
         found = await WireProducer(one).find()

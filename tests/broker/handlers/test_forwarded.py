@@ -81,7 +81,7 @@ def versions(row: Handled) -> st.SearchStrategy[int]:
 @each_of(PASSED_ON)
 @examples(0.4)
 @given(data=st.data())
-def test_bytes_go_and_come_as_they_are(row: Handled, data: st.DataObject) -> None:
+def test_bytes_pass_unchanged_both_ways(row: Handled, data: st.DataObject) -> None:
     version = data.draw(versions(row))
     request = data.draw(messages(row.request, version))
     response = data.draw(messages(RESPONSES[row.request.KEY], version))
@@ -143,6 +143,6 @@ def test_tokens_are_not_for_plain_text(row: Handled, data: st.DataObject) -> Non
 
 
 @each_of(PASSED_ON)
-def test_a_large_request_is_not_decoded(row: Handled) -> None:
+def test_large_request_is_not_decoded(row: Handled) -> None:
     frame = bytearray(row.request.KEY.to_bytes(2, "big") + bytes(HEAVY_BYTES))
     assert not REGISTRY.is_heavy(memoryview(frame))

@@ -36,7 +36,7 @@ async def test_configs_of_every_kind_of_resource(tmp_path):
         await one.seen(lambda image: changed <= set(image.configs.by_resource))
 
 
-async def test_the_other_configs_stay(tmp_path):
+async def test_other_configs_stay(tmp_path):
     async with broker_client(tmp_path) as one:
         await one.create("t")
         for key, value in (("retention.ms", "5"), ("segment.ms", "7")):

@@ -60,7 +60,7 @@ async def test_next_producer_aborts_open_transaction_of_id(tmp_path):
 @pytest.mark.parametrize(
     ("version", "code"), [(3, E.INVALID_PRODUCER_EPOCH), (4, E.PRODUCER_FENCED)]
 )
-async def test_a_fenced_producer_does_not_fence_back(tmp_path, version, code):
+async def test_fenced_producer_does_not_fence_its_successor(tmp_path, version, code):
     async with broker_client(tmp_path, **SETTINGS) as one:
         first, second = WireProducer(one), WireProducer(one)
         await first.begin()
@@ -90,7 +90,7 @@ async def test_another_broker_coordinates(tmp_path):
         assert (answer.error_code, answer.producer_id) == (E.NOT_COORDINATOR, -1)
 
 
-async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path):
+async def test_overlong_transaction_is_aborted(tmp_path):
     interval = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "50"}
     async with broker_client(tmp_path, **interval, **SETTINGS) as one:
         await one.create("t")

@@ -34,7 +34,7 @@ async def test_resources_are_listed_by_kind(tmp_path):
         assert await listed(one, TOPIC, GROUP) == {(TOPIC, "t"), (GROUP, "g")}
 
 
-async def test_version_0_tells_of_client_metrics_only(tmp_path):
+async def test_version_0_lists_only_client_metrics(tmp_path):
     async with broker_client(tmp_path) as one:
         await one.call(incremental((METRICS, "m", {"interval.ms": "60000"})))
         await one.seen(lambda image: image.configs.of(METRICS, "m"))
@@ -43,7 +43,7 @@ async def test_version_0_tells_of_client_metrics_only(tmp_path):
         assert [r.resource_name for r in answer.config_resources] == ["m"]
 
 
-async def test_a_kind_that_is_none_is_refused(tmp_path):
+async def test_unknown_kind_is_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         answer = await one.call(ListConfigResourcesRequest(resource_types=[7]))
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

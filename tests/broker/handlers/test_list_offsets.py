@@ -100,7 +100,7 @@ def test_special_timestamps_have_a_first_version(harness, timestamp, since):
     assert ask(harness, timestamp, version=since - 1)[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_timestamp_no_version_knows(harness):
+def test_unknown_special_timestamp_is_refused(harness):
     assert ask(harness, -7)[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -197,7 +197,7 @@ async def test_acks_1_records_are_found_in_version_0(harness):
     assert response.topics[0].partitions[0].old_style_offsets == [1]
 
 
-def test_the_start_waits_for_no_flush(harness):
+def test_start_waits_for_no_flush(harness):
     append_at(harness, 10)
     assert ask(harness, -2) == (0, -1, 0, 3)
     assert ask(harness, -4) == (0, -1, 0, 3)
@@ -302,7 +302,7 @@ async def test_epoch_ends_are_reported_at_log_end(harness):
     assert refused[0] == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_the_same_partition_twice_is_refused(harness):
+def test_repeated_partition_is_refused(harness):
     wanted = [ListOffsetsPartition(partition_index=0, timestamp=-1) for _ in range(2)]
     message = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)]

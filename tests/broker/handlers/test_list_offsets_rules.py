@@ -64,7 +64,7 @@ def refused(index, code):
     return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
 
 
-def test_a_refusal_names_each_partition():
+def test_refusal_names_each_partition():
     message = request(("t", wanted(3), wanted(1)), ("u", wanted(2)))
     code = E.REQUEST_TIMED_OUT
     assert _fail(message, code, "") == ListOffsetsResponse(
@@ -109,7 +109,7 @@ def leader(watermark=6, *, knows=True, **fields):
     )
 
 
-def test_the_end_of_a_log_is_the_readers():
+def test_log_end_depends_on_reader():
     assert [item.end_of(leader()) for item in (CONSUMER, COMMITTED, FOLLOWER)] == [6, 4, 9]
 
 

@@ -65,7 +65,7 @@ async def test_pattern_is_matched_in_thread_in_pieces(tmp_path, monkeypatch):
     assert matched.calls == matched.elsewhere >= 3
 
 
-async def test_a_pattern_that_explodes_elsewhere(tmp_path):
+async def test_catastrophic_pattern_ends_soon(tmp_path):
     async with broker_client(tmp_path, **SETTINGS) as one:
         producer = WireProducer(one, "a" * 5000)
         await producer.begin()

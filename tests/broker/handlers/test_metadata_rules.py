@@ -86,7 +86,7 @@ def refused(name, code, an_id=NIL_UUID, *, is_internal=False):
     )
 
 
-def test_a_refusal_names_each_topic_and_the_whole():
+def test_refusal_names_each_topic_and_whole_response():
     message = MetadataRequest(
         topics=[
             MetadataRequestTopic(name="t"),
@@ -210,7 +210,7 @@ async def test_brokers_are_sorted_and_controller_is_alive(harness):
     assert (await metadata_answer(harness, named())).controller_id == -1
 
 
-async def test_one_name_is_answered_at_once(harness):
+async def test_single_name_is_answered_at_once(harness):
     await metadata_answer(harness, named("t"))
     for message in (named("t"), named("none", include_topic_authorized_operations=True)):
         assert is_kept(harness, message)

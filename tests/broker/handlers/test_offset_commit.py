@@ -62,7 +62,7 @@ async def test_every_version(tmp_path, version):
         assert {v.topic_id for v in stored.values()} == {TOPIC_ID}
 
 
-async def test_version_0_is_of_zookeeper(tmp_path):
+async def test_version_0_uses_zookeeper(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -72,7 +72,7 @@ async def test_version_0_is_of_zookeeper(tmp_path):
         assert not rig.epoch(index).active().store.offsets.get("g")
 
 
-async def test_version_1_says_when_it_was(tmp_path):
+async def test_version_1_returns_the_timestamp(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -118,7 +118,7 @@ async def test_refusals(tmp_path):
         ]
 
 
-async def test_an_empty_group_id_is_a_group(tmp_path):
+async def test_empty_group_id_is_valid(tmp_path):
     async with open_rig(tmp_path) as rig:
         rig.lead(0)
         await rig.loaded(0)
@@ -126,7 +126,7 @@ async def test_an_empty_group_id_is_a_group(tmp_path):
         assert codes(answer) == [("t", 0, E.NONE)]
 
 
-async def test_the_answer_waits_for_the_isr(tmp_path, autojump_clock):
+async def test_answer_waits_for_the_isr(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)

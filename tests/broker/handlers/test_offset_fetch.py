@@ -58,7 +58,7 @@ async def prepared(rig, group="g"):
     return leader
 
 
-async def test_version_0_is_of_zookeeper(tmp_path):
+async def test_version_0_uses_zookeeper(tmp_path):
     async with open_rig(tmp_path) as rig:
         await prepared(rig)
         answer = await rig.call(offset_fetch, request(0), 0)

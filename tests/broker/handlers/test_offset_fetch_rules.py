@@ -82,7 +82,7 @@ def test_group_refusal_is_at_top_and_per_partition():
     assert _fail(of_all, CODE, "") == OffsetFetchResponse(error_code=CODE, topics=[])
 
 
-def test_a_refusal_of_many_groups_is_of_each():
+def test_refusal_of_many_groups_names_each():
     groups = [
         OffsetFetchRequestGroup(group_id="g", topics=[asked_topic("t", 1)]),
         OffsetFetchRequestGroup(group_id="h", topics=None),

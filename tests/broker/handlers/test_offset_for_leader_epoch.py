@@ -47,7 +47,7 @@ async def end_of(harness, epoch, *, current=-1, name="t", index=0, version=4):
 @pytest.mark.parametrize(
     ("asked", "epoch", "end_offset"), [(5, 5, 5), (2, 2, 3), (3, 2, 3), (4, 2, 3), (1, 1, 0)]
 )
-async def test_an_epoch_ends_where_the_next_one_begins(harness, asked, epoch, end_offset):
+async def test_epoch_ends_where_next_one_begins(harness, asked, epoch, end_offset):
     """For an epoch without records, the response has the largest epoch before it."""
     found = await end_of(harness, asked)
     assert (found.error_code, found.leader_epoch, found.end_offset) == (0, epoch, end_offset)
@@ -58,7 +58,7 @@ async def test_future_epoch_has_no_end(harness):
     assert (found.error_code, found.leader_epoch, found.end_offset) == (0, -1, -1)
 
 
-async def test_version_0_tells_no_epoch(harness):
+async def test_version_0_returns_no_epoch(harness):
     found = await end_of(harness, 3, version=0)
     assert (found.leader_epoch, found.end_offset) == (-1, 3)
 
@@ -77,6 +77,6 @@ async def test_stale_epoch_or_missing_partition_is_refused(harness, asked, code)
     assert (await end_of(harness, 5, **asked)).error_code == code
 
 
-async def test_only_the_leader_tells(harness):
+async def test_only_the_leader_answers(harness):
     harness.set_image(topic("t", partition((HERE, 12), leader=12, leader_epoch=6)))
     assert (await end_of(harness, 5)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

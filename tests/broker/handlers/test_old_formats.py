@@ -126,7 +126,7 @@ async def test_no_whole_message_is_no_error(harness):
     assert harness.leader().log.log_end_offset == 0
 
 
-async def test_a_batch_of_v2_in_an_old_request(harness):
+async def test_v2_batch_in_old_request_must_be_alone(harness):
     assert await send(harness, 2, bytes(batch(b"a"))) == [(0, 0)]
     assert await send(harness, 2, a_set(1, b"a") + bytes(batch(b"a"))) == [
         (ErrorCode.CORRUPT_MESSAGE, -1)

@@ -155,7 +155,7 @@ async def test_non_leader_names_the_leader(harness):
     assert [(node.node_id, node.port) for node in response.node_endpoints] == [(12, 7777)]
 
 
-async def test_too_small_an_isr_admits_nothing(harness):
+async def test_too_small_isr_admits_nothing(harness):
     harness.set_image(
         topic("t", partition((11, 12), isr=(11,))), configs={(2, "t"): {"min.insync.replicas": "2"}}
     )
@@ -179,7 +179,7 @@ def fetched_by_12(harness, offset):
     harness.leader().record_fetch(12, offset, 0, 112, clock)
 
 
-async def test_an_isr_that_became_too_small_acknowledges_nothing(harness):
+async def test_isr_that_became_too_small_acknowledges_nothing(harness):
     """P16, KAFKA-1555: only one replica keeps the records appended before."""
     two_wanted(harness, (11, 12), 0)
     response = start(harness, request(batch(b"a"), timeout_ms=0))
@@ -218,7 +218,7 @@ async def test_committed_before_epoch_end_is_acknowledged(harness):
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
 
 
-async def test_the_end_of_the_epoch_is_answered(harness):
+async def test_end_of_epoch_is_answered(harness):
     harness.set_image(topic("t", partition((11, 12))))
     response = start(harness, request(batch(b"a")))
     harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=1, partition_epoch=1)))
@@ -244,7 +244,7 @@ async def test_duplicates_get_the_answer_of_the_first(harness):
     assert harness.leader().log.log_end_offset == 3
 
 
-async def test_a_duplicate_waits_for_the_first_ones_commit(harness):
+async def test_duplicate_waits_for_commit_of_original(harness):
     records = bytes(batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0))
     start(harness, request(records))
     again = start(harness, request(records))
@@ -252,13 +252,13 @@ async def test_a_duplicate_waits_for_the_first_ones_commit(harness):
     assert not again.ready()
 
 
-async def test_a_gap_in_the_sequence_is_refused(harness):
+async def test_gap_in_the_sequence_is_refused(harness):
     await ask(harness, batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0))
     answer = await ask(harness, batch(b"c", producer_id=7, producer_epoch=0, base_sequence=2))
     assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-async def test_an_old_producer_epoch_is_refused(harness):
+async def test_old_producer_epoch_is_refused(harness):
     await ask(harness, batch(b"a", producer_id=7, producer_epoch=1, base_sequence=0))
     answer = await ask(harness, batch(b"a", producer_id=7, producer_epoch=0, base_sequence=1))
     assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -272,7 +272,7 @@ async def test_transactional_batch_needs_its_transactional_id(harness):
     assert harness.leader().log.log_end_offset == 0
 
 
-async def test_without_a_coordinator_a_transaction_is_not_verified(harness):
+async def test_transaction_without_coordinator_is_not_verified(harness):
     """Every producer retries after NOT_ENOUGH_REPLICAS (KAFKA-16386)."""
     records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     answer = await ask(harness, records, transactional_id="x")
@@ -356,7 +356,7 @@ async def test_null_records_are_refused(harness):
     assert answer.error_code == ErrorCode.INVALID_RECORD
 
 
-async def test_a_compacted_topic_wants_keys(harness):
+async def test_compacted_topic_requires_keys(harness):
     harness.set_image(topic("t", partition()), configs={(2, "t"): {"cleanup.policy": "compact"}})
     answer = await ask(harness, batch(b"a"))
     assert answer.error_code == ErrorCode.INVALID_RECORD
@@ -364,7 +364,7 @@ async def test_a_compacted_topic_wants_keys(harness):
     assert (await ask(harness, keyed)).error_code == 0
 
 
-async def test_the_records_that_are_refused_are_named(harness):
+async def test_refused_records_are_named(harness):
     """KIP-467: they are named by their index in the batch, also in a compressed one; without the indexes a client
     cannot send the remaining records.
     """
@@ -463,7 +463,7 @@ async def test_waiting_produce_releases_its_records(harness, acks):
     assert (answer is None) is (acks == 0)
 
 
-async def test_a_refusal_of_the_whole_names_each_partition(harness):
+async def test_refusal_as_a_whole_names_each_partition(harness):
     message = request(batch(b"a"), acks=5, index=1)
     assert start(harness, message) == _fail_all(message, ErrorCode.INVALID_REQUIRED_ACKS, "acks 5")
     (topic_response,) = _fail_all(message, ErrorCode.REQUEST_TIMED_OUT, "why").responses
@@ -501,7 +501,7 @@ async def test_leader_is_named_from_version_10_on(harness, version, names_leader
     assert one.current_leader.leader_id == (12 if names_leaders else -1)
 
 
-async def test_acks_zero_tells_which_partition_failed_and_why(harness):
+async def test_acks_zero_reports_failed_partition_and_reason(harness):
     with pytest.raises(CloseConnection, match=r"acks=0 to t-7 failed: UNKNOWN_TOPIC_OR_PARTITION"):
         start(harness, request(batch(b"a"), acks=0, index=7))
 

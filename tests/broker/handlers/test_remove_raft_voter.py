@@ -8,13 +8,13 @@ from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 REMOVAL = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=1, voter_directory_id=b"d" * 16)
 
 
-async def test_a_quorum_of_fixed_voters_lets_none_go(tmp_path):
+async def test_static_quorum_refuses_to_remove_voters(tmp_path):
     async with broker_client(tmp_path) as one:
         answer = await one.call(REMOVAL)
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_a_voter_of_another_cluster_is_refused(tmp_path):
+async def test_voter_of_another_cluster_is_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         answer = await one.call(REMOVAL.replace(cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -20,7 +20,7 @@ async def test_only_owner_renews_token(tmp_path):
             assert answer.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
 
 
-async def test_a_token_that_is_none(tmp_path):
+async def test_missing_token_is_not_found(tmp_path):
     async with asked_by(tmp_path, "alice") as one:
         answer = await one.call(renewal())
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND

@@ -112,9 +112,7 @@ def created(*, validate_only=False, **codes):
         (created(new=E.NONE, newer=E.NONE), "new", 1),
     ],
 )
-async def test_the_answer_comes_when_the_topics_are_seen(
-    harness, autojump_clock, asked, names, seconds
-):
+async def test_answer_is_sent_once_topics_are_seen(harness, autojump_clock, asked, names, seconds):
     image = None if names is None else [topic(names, partition())]
     handler, request, version, answer = asked
     assert await seconds_of(harness, handler, request, version, answer, image) == seconds

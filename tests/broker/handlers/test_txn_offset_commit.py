@@ -62,7 +62,7 @@ async def test_version_5_adds_the_group_itself(tmp_path):
         assert await stable(one, group=group) == (5, E.NONE)
 
 
-async def test_a_commit_after_the_abort_is_refused(tmp_path):
+async def test_commit_after_abort_is_refused(tmp_path):
     """KAFKA-14402: it would begin a transaction that never ends (T3)."""
     async with broker_client(tmp_path, **SETTINGS) as one:
         producer = await begun(one)

@@ -5,7 +5,7 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 
-async def test_a_broker_that_is_gone_is_forgotten(tmp_path):
+async def test_removed_broker_is_forgotten(tmp_path):
     async with broker_client(tmp_path, brokers=2) as one:
         await one.cluster.stop(12)
         assert 12 in one.image.cluster.brokers

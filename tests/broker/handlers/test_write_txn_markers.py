@@ -25,7 +25,7 @@ def harness(tmp_path):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_a_marker_ends_the_transaction(harness, commit):
+async def test_marker_ends_the_transaction(harness, commit):
     write(harness, 7)
     log = harness.leader().log
     assert log.last_stable_offset(2) == 0

@@ -82,19 +82,19 @@ async def test_each_sees_its_own_and_is_judged_once(harness, authorizer):
     assert not is_known_at_once(start(harness, authorizer, "carol"))
 
 
-async def test_without_an_authorizer_everything_is_seen(harness):
+async def test_everything_is_visible_without_authorizer(harness):
     for name in ("alice", "alice", "bob"):
         assert await names(harness, None, name) == ["a", "b"]
     assert is_known_at_once(start(harness, None, "carol")), "all see the same"
 
 
-async def test_an_acl_that_changes_is_seen_at_once(harness, authorizer):
+async def test_changed_acl_applies_at_once(harness, authorizer):
     assert await names(harness, authorizer, "alice") == ["a"]
     authorizer.allow("alice", "b")
     assert await names(harness, authorizer, "alice") == ["a", "b"]
 
 
-async def test_acl_change_during_judging_is_not_missed(harness, authorizer):
+async def test_acl_change_during_authorization_is_not_missed(harness, authorizer):
     judging = start(harness, authorizer, "alice")
     judge = authorizer.judge
 
@@ -118,7 +118,7 @@ async def test_created_and_deleted_topics_are_seen_at_once(harness, authorizer):
     assert await names(harness, authorizer, "alice") == ["a"]
 
 
-async def test_a_broker_that_goes_is_seen_at_once(harness, authorizer):
+async def test_departed_broker_is_seen_at_once(harness, authorizer):
     await names(harness, authorizer, "alice")
     harness.set_image(topic("a", partition()), brokers=(registration(11, fenced=True),))
     answer = through_wire(await finished(start(harness, authorizer, "alice")), VERSION)

@@ -42,7 +42,7 @@ def tried(monkeypatch):
     return names, patterns
 
 
-async def test_a_whole_name_matches_or_it_does_not():
+async def test_pattern_must_match_whole_name():
     found = TopicPatterns()
     names = topics("tu", "t", "ut")
     assert await found.matching("t", names) == {"t"}
@@ -121,7 +121,7 @@ async def test_names_are_matched_some_milliseconds_at_a_time(monkeypatch):
     assert len(slices) == 1 + 5 + 1  # one compilation, five names, and the end
 
 
-async def test_a_pattern_that_blows_up_elsewhere_is_matched():
+async def test_pattern_with_large_automaton_is_matched():
     """With less memory, a name takes half a millisecond or more: 4.5 s for these topics."""
     names = topics(*(f"some.team.topic-{number}.events" for number in range(50)))
     assert await TopicPatterns().matching(r"(?:[a-z0-9.\-]?){1000}", names) == set(names)
@@ -156,7 +156,7 @@ async def test_names_in_all_patterns_are_bounded(monkeypatch):
     assert found._kept == 3
 
 
-async def test_a_pattern_does_not_stay_in_the_library(monkeypatch):
+async def test_pattern_is_not_kept_in_library_cache(monkeypatch):
     """RE2's binding would keep a hundred patterns or so, with 8 MiB each."""
     await TopicPatterns().matching("t.*", topics("t"))
     assert topic_patterns.re2._Regexp._make.cache_info().currsize == 0

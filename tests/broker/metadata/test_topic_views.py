@@ -99,7 +99,7 @@ async def test_only_the_changed_topic_is_encoded_again(harness, encodings):
     ] == [(12, 4)]
 
 
-async def test_all_are_when_a_broker_is_gone(harness, encodings):
+async def test_all_topics_are_encoded_again_without_broker(harness, encodings):
     await ask(harness)
     encodings.taken()
     set_topics(harness, *SMALL, brokers=(BROKERS[0], registration(12, fenced=True)))
@@ -116,7 +116,7 @@ async def test_request_may_pause_after_each_partition(harness, encodings):
     assert encodings.in_longest_step == 1
 
 
-async def test_abandoned_request_leaves_its_work_to_others(harness, encodings):
+async def test_abandoned_request_leaves_work_to_other_requests(harness, encodings):
     request = through_wire(MetadataRequest(topics=None), VERSION)
     steps = metadata(request, harness.context, call(request, VERSION))
     for _ in range(700):

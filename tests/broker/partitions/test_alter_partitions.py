@@ -154,7 +154,7 @@ async def test_owner_learns_committed_change_without_repetition(autojump_clock):
     assert len(controller.requests) == 1
 
 
-async def test_changes_that_come_together_go_together(autojump_clock):
+async def test_simultaneous_changes_share_a_request(autojump_clock):
     controller = Controller(agree)
     async with running(controller) as changes:
         for item in (change(), change(index=1), change(U)):

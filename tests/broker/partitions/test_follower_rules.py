@@ -206,7 +206,7 @@ def test_records_before_invalid_batch_are_flushed(harness):
 
 
 @pytest.mark.parametrize("length", [-12, -13, 0])
-def test_a_batch_of_no_size_is_refused(harness, length):
+def test_batch_of_size_zero_is_refused(harness, length):
     """The data after such a batch cannot be parsed."""
     follower = follow_with(harness, 0).open_follower()
     data = bytearray(record(0))
@@ -326,7 +326,7 @@ def test_follower_ending_during_deletion_leaves_the_log(harness, monkeypatch):
     assert (held.log.log_start_offset, held.log.log_end_offset) == (0, 2)
 
 
-def test_the_log_s_start_does_not_go_back(harness):
+def test_log_start_does_not_go_back(harness):
     held = follow_with(harness, 0, 0, 0)
     held.open_follower().take_watermark(3, 2)
     held.open_follower().take_watermark(3, 1)
@@ -360,7 +360,7 @@ def test_the_log_s_start_does_not_go_back(harness):
         ((0, 0), -1, 5, 2),
     ],
 )
-def test_the_log_is_cut_where_the_epochs_part(harness, epochs, leader_epoch, leader_end, kept):
+def test_log_is_truncated_where_epochs_diverge(harness, epochs, leader_epoch, leader_end, kept):
     """KIP-101, KIP-279."""
     follower = follow_with(harness, *epochs).open_follower()
     follower.truncate_diverging(leader_epoch, leader_end)

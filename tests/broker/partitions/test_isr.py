@@ -153,7 +153,7 @@ def test_idle_partition_is_as_current_as_session():
     assert not progress.caught_up(6, 130.0, lag_seconds_max=30.0)
 
 
-def test_a_new_session_takes_over_from_the_old():
+def test_new_session_replaces_old_one():
     old, new, progress = FetchClock(), FetchClock(), ReplicaProgress()
     old.tick(10.0)
     progress.record(5, leader_end=5, broker_epoch=1, clock=old, now=10.0)

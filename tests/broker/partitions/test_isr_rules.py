@@ -156,7 +156,7 @@ def test_isr_member_without_replica_is_removed(harness, followers):
     assert proposals(harness) == [(11, 13)]
 
 
-def test_the_leader_never_drops_itself(harness):
+def test_leader_never_drops_itself(harness):
     leader = lead(harness, (11, 12, 13))
     write(harness)
     harness.now += 2 * LAG_SECONDS
@@ -187,7 +187,7 @@ def test_change_names_known_broker_epochs(harness, followers):
     assert change.new_isr == ((11, 111), (12, -1), (14, 114))
 
 
-def test_the_answer_of_another_epoch_changes_nothing(harness, followers):
+def test_response_of_another_epoch_changes_nothing(harness, followers):
     leader = lead(harness, isr=(11,))
     followers.fetch(12, 0)
     [(owner, change)] = harness.isr_changes.submitted
@@ -195,7 +195,7 @@ def test_the_answer_of_another_epoch_changes_nothing(harness, followers):
     assert (leader.isr.isr, leader.isr.proposed) == ((11,), (11, 12))
 
 
-def test_an_answer_older_than_metadata_changes_nothing(harness, followers):
+def test_response_older_than_metadata_changes_nothing(harness, followers):
     leader = lead(harness, isr=(11,), partition_epoch=5)
     followers.fetch(12, 0)
     [(owner, change)] = harness.isr_changes.submitted
@@ -229,7 +229,7 @@ def test_metadata_that_is_not_newer_leaves_the_isr(harness):
     assert leader.isr.isr == (11,)
 
 
-def test_an_ended_epoch_proposes_nothing(harness, followers):
+def test_ended_epoch_proposes_nothing(harness, followers):
     leader = lead(harness, isr=(11,))
     followers.fetch(12, 0)
     [(owner, change)] = harness.isr_changes.submitted

@@ -34,7 +34,7 @@ def proposed(harness):
     return tuple(member for member, _ in change.new_isr)
 
 
-def test_alone_the_watermark_follows_the_disk(harness):
+def test_sole_replicas_watermark_follows_the_disk(harness):
     leader = lead(harness, (11,))
     append(harness, b"a", b"b")
     assert leader.high_watermark.offset == 0
@@ -201,7 +201,7 @@ def test_lagging_member_counts_until_removal_is_committed(harness):
     assert leader.isr.proposed is None
 
 
-def test_a_refusal_that_changed_nothing_restores_the_isr(harness):
+def test_refusal_without_change_restores_the_isr(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     owner, change = harness.isr_changes.submitted[0]
@@ -240,7 +240,7 @@ def test_refusal_of_stale_leader_keeps_maximal_isr(harness, code):
     assert (leader.isr.isr, leader.isr.proposed) == ((11, 12), None)
 
 
-def test_anything_else_is_tried_again_unchanged(harness):
+def test_other_errors_are_retried_unchanged(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     owner, change = harness.isr_changes.submitted[0]
@@ -258,7 +258,7 @@ def test_answers_to_obsolete_changes_are_ignored(harness):
     assert owner.isr_refused(change, ErrorCode.UNKNOWN_SERVER_ERROR) is False
 
 
-async def test_the_end_of_the_epoch_ends_its_waits(harness):
+async def test_end_of_epoch_ends_its_waits(harness):
     leader = lead(harness)
     info = append(harness, b"a")
     lead(harness, leader_epoch=1, partition_epoch=1)
@@ -279,7 +279,7 @@ def test_flush_of_ended_epoch_advances_the_next(harness):
     assert leader.high_watermark.offset == 1
 
 
-def test_the_watermark_survives_the_epoch(harness):
+def test_watermark_survives_the_epoch(harness):
     leader = lead(harness)
     append(harness, b"a", b"b")
     harness.flush()
@@ -289,7 +289,7 @@ def test_the_watermark_survives_the_epoch(harness):
     assert leader.high_watermark.offset == 1
 
 
-def test_the_low_watermark_waits_for_live_replicas_only(harness):
+def test_low_watermark_waits_only_for_live_replicas(harness):
     leader = lead(harness)
     append(harness, b"a", b"b")
     harness.flush()
@@ -350,7 +350,7 @@ def test_nothing_is_committed_below_the_minimal_isr(tmp_path):
     assert leader.high_watermark.offset == 1
 
 
-def test_a_lower_minimum_commits_at_once(tmp_path):
+def test_lower_minimum_commits_at_once(tmp_path):
     harness = open_harness(tmp_path)
     state = topic("t", partition((11, 12, 13), isr=(11,)))
     harness.set_image(state, configs={(2, "t"): {"min.insync.replicas": "2"}})
@@ -447,7 +447,7 @@ def test_reopened_leader_keeps_epoch_start(harness):
     assert leader.knows_committed
 
 
-def test_the_next_epoch_takes_nothing_over(harness):
+def test_next_epoch_inherits_nothing(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     harness.partitions.find(TopicPartition("t", 0)).release_log()

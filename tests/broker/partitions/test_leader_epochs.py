@@ -186,7 +186,7 @@ HISTORIES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mine", "theirs"), HISTORIES)
-async def test_a_follower_is_cut_where_the_histories_part(tmp_path, mine, theirs):
+async def test_follower_is_truncated_at_point_of_divergence(tmp_path, mine, theirs):
     async with brokers(tmp_path, 11, 12) as cluster:
         for node_id, epochs in ((11, theirs), (12, mine)):
             cluster[node_id].set_image(state(NOBODY, 8, replicas=(11, 12), isr=(11,)))

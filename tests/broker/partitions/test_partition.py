@@ -40,7 +40,7 @@ def watch(held, *, upto_end):
 # -- notifications
 
 
-def test_followers_hear_writes_consumers_hear_commits(harness):
+def test_followers_wake_on_writes_consumers_on_commits(harness):
     held = assign(harness, (11,))
     follower, consumer = watch(held, upto_end=True), watch(held, upto_end=False)
     harness.leader()
@@ -124,7 +124,7 @@ def test_watermark_of_led_partition_is_its_leaders(harness):
     assert held.high_watermark == 1
 
 
-def test_the_watermark_goes_from_leading_to_following(harness):
+def test_watermark_passes_from_leader_to_follower_epoch(harness):
     held = assign(harness, (11, 12), isr=(11,))
     append(harness, b"a")
     harness.flush()
@@ -178,7 +178,7 @@ def test_partition_with_log_or_epoch_is_not_untouched(harness):
     assert not held.is_untouched_for(12), "it has a directory"
 
 
-def test_a_partition_that_is_gone_is_not_untouched(harness):
+def test_removed_partition_does_not_count_as_untouched(harness):
     held = assign(harness)
     harness.set_image()
     assert not held.is_untouched_for(12)
@@ -305,7 +305,7 @@ def test_released_log_is_not_flushed(harness):
     assert log.flushed_offset == 0
 
 
-def test_a_closed_partition_is_gone_for_good(harness):
+def test_closed_partition_stays_closed(harness):
     held = assign(harness)
     leader = held.open_leader()
     held.close()

@@ -90,7 +90,7 @@ def test_listener_receives_every_epoch_in_order(harness):
     assert listener.heard == ["+0@0", "-0@0", "+0@1", "-0@1", "+0@3", "-0@3"]
 
 
-def test_an_isr_change_is_no_new_epoch(harness):
+def test_isr_change_begins_no_new_epoch(harness):
     listener = Listener()
     harness.partitions.listen("t", listener)
     harness.set_image(topic("t", partition((11, 12))))
@@ -107,7 +107,7 @@ def test_following_begins_and_ends(harness):
     assert harness.follows.followed == ["+t-0@0", "-t-0", "+t-0@1", "-t-0", "-t-0"]
 
 
-def test_a_deleted_topic_leaves_no_directory(harness):
+def test_deleted_topic_leaves_no_directory(harness):
     harness.set_image(topic("t", partition()))
     append(harness, b"a")
     harness.set_image()
@@ -171,7 +171,7 @@ def test_watermarks_are_saved_and_bounded_by_the_log(tmp_path):
     assert again.leader("u").high_watermark.offset == 2
 
 
-def test_changes_cost_nothing_for_the_others(harness):
+def test_changes_cost_nothing_for_other_partitions(harness):
     """The result equals that of `apply_topic` for the whole topic, for the partitions that changed."""
     harness.set_image(topic("t", partition(), partition(), partition((12,))))
     partitions = harness.partitions

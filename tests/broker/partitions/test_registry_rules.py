@@ -42,7 +42,7 @@ def test_request_with_epoch_needs_that_epoch(harness):
     assert code_of(partitions.leader_of, TopicPartition("t", 0), 0) is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_a_follower_is_found_and_does_not_lead(harness):
+def test_follower_is_found_but_does_not_lead(harness):
     harness.set_image(topic("t", partition((11, 12), leader=12)))
     assert harness.partitions.hosted(TopicPartition("t", 0)).follows
     assert (
@@ -81,7 +81,7 @@ def test_reassigned_partition_is_deleted_here(harness):
     assert harness.directory.partitions() == {TopicPartition("t", 1)}
 
 
-def test_a_topic_that_is_gone_is_deleted_here(harness):
+def test_missing_topic_is_deleted_locally(harness):
     harness.set_image(topic("t", partition()), topic("u", partition()))
     append(harness, b"a")
     harness.set_image(topic("u", partition()))
@@ -148,7 +148,7 @@ def test_leader_change_keeps_records_above_known_watermark(harness):
     assert (held.log.log_end_offset, held.saved_watermark) == (2, 1)
 
 
-def test_the_same_image_again_is_no_change(harness):
+def test_same_image_again_changes_nothing(harness):
     state = topic("t", partition((11, 12)), partition((11, 12), leader=12))
     listener = Listener()
     harness.partitions.listen("t", listener)
@@ -278,7 +278,7 @@ def test_changed_settings_reach_the_affected_logs(harness, name, changed):
     assert [key for key, log in logs.items() if log.config.retention_ms == 5] == changed
 
 
-def test_the_watermarks_of_unopened_partitions_are_kept(tmp_path):
+def test_watermarks_of_unopened_partitions_are_kept(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition(), partition()), topic("u", partition((11, 12), 12)))
     append(harness, b"a")
@@ -318,7 +318,7 @@ def append_fetched(harness, *values):
     harness.flush()
 
 
-def test_closed_all_epochs_are_over(harness):
+def test_closing_ends_all_epochs(harness):
     harness.set_image(topic("t", partition(), partition((11, 12), 12)))
     leader, follower = (
         harness.leader(),

@@ -31,7 +31,7 @@ async def test_follower_copies_leaders_appends(tmp_path):
         await until(lambda: cluster.partition(12).high_watermark == 3)
 
 
-async def test_an_empty_partition_is_no_directory(tmp_path):
+async def test_empty_partition_has_no_directory(tmp_path):
     """Idea 10: cost follows use."""
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11, 12))), topic("idle", partition((11, 12))))
@@ -143,7 +143,7 @@ async def test_diverged_follower_truncates_and_catches_up(tmp_path):
         assert cluster.partition(11).log.log_end_offset == 2
 
 
-async def test_a_follower_below_the_leaders_start_begins_there(tmp_path):
+async def test_follower_below_leaders_start_moves_there(tmp_path):
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11,))))
         for value in (b"a", b"b", b"c"):
@@ -189,7 +189,7 @@ async def test_write_behind_replicates_too(tmp_path):
         assert cluster.partition(12).log.log_end_offset == 1
 
 
-async def test_replication_goes_on_after_the_connection_broke(tmp_path):
+async def test_replication_continues_after_connection_loss(tmp_path):
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11, 12))))
         info = append(cluster[11], b"a")
@@ -204,7 +204,7 @@ async def test_replication_goes_on_after_the_connection_broke(tmp_path):
         assert len(sessions) == 1, "it opened another one"
 
 
-def test_a_follower_s_segments_have_an_age_too(tmp_path):
+def test_followers_segments_roll_by_age_too(tmp_path):
     """Without timestamps in the records only the clock shows that segment.ms has passed."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))

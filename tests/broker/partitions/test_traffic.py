@@ -3,14 +3,14 @@
 from trimaran.broker.partitions.traffic import TopicTraffic, Traffic
 
 
-def test_all_begins_with_nothing():
+def test_all_counters_begin_at_zero():
     traffic = Traffic()
     for counted in (traffic.of("orders"), traffic.total()):
         assert {getattr(counted, name) for name in TopicTraffic.__slots__} == {0}
     assert (traffic.isr_shrinks, traffic.isr_expands) == (0, 0)
 
 
-def test_a_topic_that_left_stays_in_the_total():
+def test_removed_topic_stays_in_total():
     traffic = Traffic()
     orders, payments = traffic.of("orders"), traffic.of("payments")
     orders.bytes_in += 10

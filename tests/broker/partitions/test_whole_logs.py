@@ -66,7 +66,7 @@ def test_log_shorter_than_saved_watermark_does_not_lead(tmp_path, caplog):
     assert len(errors) == 1, "once"
 
 
-def test_a_human_may_accept_the_loss(tmp_path):
+def test_operator_may_accept_the_loss(tmp_path):
     harness, _ = restarted(tmp_path)
     refused(harness)
     harness.directory.save_checkpoints(harness.partitions.watermarks())
@@ -76,7 +76,7 @@ def test_a_human_may_accept_the_loss(tmp_path):
     assert leads(open_harness(tmp_path), epoch=2) == 0
 
 
-def test_an_unclean_election_has_accepted_the_loss(tmp_path):
+def test_unclean_election_accepts_the_loss(tmp_path):
     harness, _ = restarted(tmp_path)
     assert leads(harness, leader_recovery_state=1) == 0
     assert leads(harness, epoch=2) == 0, "nothing else is known any more"
@@ -225,7 +225,7 @@ def test_only_in_sync_replicas_know_committed_offset(harness, last_epoch, isr):
     append(harness, b"b")
 
 
-def test_nothing_is_appended_where_something_is_missing(harness):
+def test_nothing_is_appended_if_anything_is_missing(harness):
     harness.set_image(state(11, 4, (11, 12), (11, 12)))
     append(harness, b"a")
     with pytest.raises(KafkaError) as error:

@@ -119,7 +119,7 @@ class AbsentMindedController(NotingController):
         return answer
 
 
-async def test_a_registration_without_an_epoch_is_none(autojump_clock):
+async def test_registration_without_epoch_does_not_count(autojump_clock):
     controller = AbsentMindedController()
     lifecycle = Lifecycle(controller, IDENTITY, LifecycleTimes(), lambda: 5)
     async with trio.open_nursery() as nursery:

@@ -79,7 +79,7 @@ async def test_partitions_match_image_after_every_delta(tmp_path):
         assert here(harness) == wanted(image)
 
 
-async def test_a_snapshot_is_published_as_its_difference(tmp_path):
+async def test_snapshot_is_published_as_difference(tmp_path):
     harness = open_harness(tmp_path, NODE)
     publisher = published(harness)
     loader = MetadataLoader([publisher])

@@ -103,7 +103,7 @@ async def test_disk_error_ends_broker_but_keeps_acknowledged(tmp_path, monkeypat
         assert {value: found[value] for value in written} == written
 
 
-async def test_a_clean_stop_leaves_checkpoints_and_the_marker(tmp_path):
+async def test_clean_stop_writes_checkpoints_and_marker(tmp_path):
     async with cluster(tmp_path, num_partitions="3") as running:
         await in_thread(produce, running.bootstrap, "t")
         epoch = running.brokers[11].parts.lifecycle.epoch
@@ -117,7 +117,7 @@ async def test_a_clean_stop_leaves_checkpoints_and_the_marker(tmp_path):
             }
 
 
-async def test_a_broker_and_a_controller_in_one_process(tmp_path):
+async def test_broker_and_controller_share_one_process(tmp_path):
     """`process.roles=broker,controller`: one node, one directory, one replica of the metadata log; the node starts
     although no record is written.
     """
@@ -146,7 +146,7 @@ async def test_a_broker_and_a_controller_in_one_process(tmp_path):
         assert controller.node.is_leader, "the controller goes on"
 
 
-async def test_a_directory_of_another_node_is_refused(tmp_path):
+async def test_directory_of_another_node_is_refused(tmp_path):
     async with cluster(tmp_path, brokers=0) as running:
         config = running.config(
             12, **{"process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:0"}

@@ -103,7 +103,7 @@ def message_set():
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 4, VERSION])
-def test_batches_come_in_old_versions_too(rules, version):
+def test_batches_are_returned_in_old_versions_too(rules, version):
     data = memoryview(bytearray(bytes(batch(b"v"))))
     assert [item.count for item in _check(data, rules, now_ms(), version)] == [1]
 

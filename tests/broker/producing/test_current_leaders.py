@@ -64,7 +64,7 @@ async def test_each_remote_leader_has_one_endpoint(harness):
     )
 
 
-async def test_older_versions_have_no_place_for_it(harness):
+async def test_older_versions_lack_the_field(harness):
     harness.set_image(topic("t", partition((THERE, HERE))), brokers=BROKERS)
     response = await finished(start(harness, [0], version=9))
     assert leaders_in(response) == ({0: ("NOT_LEADER_OR_FOLLOWER", NOBODY)}, [])

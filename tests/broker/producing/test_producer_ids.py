@@ -49,7 +49,7 @@ async def test_id_block_is_exhausted_before_next_request():
     }
 
 
-async def test_many_that_ask_at_once_share_one_block():
+async def test_simultaneous_requests_share_one_block():
     controller = Controller((5, 10))
     ids, given = ids_of(controller), []
 

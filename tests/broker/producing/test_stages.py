@@ -249,7 +249,7 @@ OUT_OF_ORDER = [[(0, "OUT_OF_ORDER_SEQUENCE_NUMBER", -1)]]
 COORDINATOR_MOVES = Coordinator(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
-async def test_an_unknown_producer_begins_with_sequence_0(harness):
+async def test_unknown_producer_must_begin_with_sequence_0(harness):
     """T5: this holds in version 2, where each transaction has its own epoch; before, any sequence began a new
     history.
     """

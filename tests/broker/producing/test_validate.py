@@ -98,7 +98,7 @@ async def test_malformed_last_record_of_large_batch_is_found(harness):
     assert keys(harness) == []
 
 
-async def test_a_wrong_largest_timestamp_is_stored_right(harness):
+async def test_wrong_largest_timestamp_is_corrected(harness):
     time = now_ms()
     data = batch(b"a", timestamp_ms=time)
     BatchView(data).stamp_max_timestamp(time + 1000)

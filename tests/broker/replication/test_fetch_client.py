@@ -170,7 +170,7 @@ def test_configured_maximum_pause_is_at_least_first(backoff, last):
     assert client.backoff_of(followed) == last
 
 
-def test_an_answer_outstanding_is_followed_only_by_news():
+def test_outstanding_response_is_followed_only_by_changes():
     client = FetchClient(SETTINGS)
     client.add((b"t" * 16, 0), Follower())
     assert client.next_request(0.0, in_flight=False) is not None

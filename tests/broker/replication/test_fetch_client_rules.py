@@ -105,7 +105,7 @@ def test_session_counts_requests_and_restarts_on_reconnect(client):
     assert client.requests == 4, "of all sessions"
 
 
-def test_without_a_session_each_request_names_everything(client):
+def test_sessionless_request_names_every_partition(client):
     """The leader's cache is full."""
     for index in (0, 1):
         client.add(key(index), Follower())
@@ -215,7 +215,7 @@ def test_changes_of_delayed_partition_are_sent_later(client):
     assert named(ask(client, 1.0)) == [(b"t", 0, 3)]
 
 
-def test_a_new_epoch_is_not_held_back(client):
+def test_new_epoch_is_not_delayed(client):
     client.add(key(0), Follower())
     ask(client)
     client.delay(client.find(key(0)), 0.0)
@@ -263,7 +263,7 @@ def test_new_connection_forgets_no_departed_partition(client):
     assert (named(request), forgotten(request)) == ([(b"t", 1, 0)], [])
 
 
-def test_the_first_to_be_due_is_waited_for(client):
+def test_earliest_deadline_is_awaited(client):
     for index in (0, 1):
         client.add(key(index), Follower())
     client.delay(client.find(key(0)), 5.0)

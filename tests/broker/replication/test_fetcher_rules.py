@@ -77,7 +77,7 @@ async def test_appended_records_advance_fetch_after_flush(tmp_path):
         assert (held.log.flushed_offset, held.high_watermark) == (3, 2)
 
 
-async def test_a_watermark_without_records_is_taken_over(tmp_path):
+async def test_watermark_without_records_is_applied(tmp_path):
     async with followed(tmp_path) as (harness, leader):
         leader.answer = once(answered(data(high_watermark=1)))
         follow(harness)
@@ -148,7 +148,7 @@ async def test_divergence_truncates_and_asks_again(tmp_path):
         assert leader.positions()[:2] == [[(0, 3)], [(0, 2)]]
 
 
-async def test_a_divergence_at_the_very_beginning_cuts_everything(tmp_path):
+async def test_divergence_at_log_start_truncates_everything(tmp_path):
     async with followed(tmp_path, records=3) as (harness, leader):
         diverging = EpochEndOffset(epoch=0, end_offset=0)
         leader.answer = once(answered(data(diverging_epoch=diverging)))
@@ -333,7 +333,7 @@ async def test_leader_without_sessions_gets_full_requests(tmp_path):
         assert [sorted(position) for position in leader.positions()[:3]] == [[(0, 1), (1, 1)]] * 3
 
 
-async def test_one_partition_s_error_is_no_other_s(tmp_path, held_back):
+async def test_error_of_one_partition_affects_no_other(tmp_path, held_back):
     async with followed(tmp_path, partitions=2) as (harness, leader):
         refused = data(0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         leader.answer = once(answered(refused, data(1, records=record(1))))
@@ -372,7 +372,7 @@ async def test_producers_of_foreign_history_are_forgotten(tmp_path):
         assert len(partition.log.producers) == 0
 
 
-async def test_the_leader_s_log_start_is_followed(tmp_path):
+async def test_leaders_log_start_is_followed(tmp_path):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.answer = once(answered(data(high_watermark=3, log_start_offset=2)))
         follow(harness)

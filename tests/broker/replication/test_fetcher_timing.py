@@ -147,7 +147,7 @@ async def test_unopenable_log_is_reported_without_delaying_others(
     assert [event_of(each_record) for each_record in caplog.records].count(REPLICA_UNUSABLE) == 1
 
 
-async def test_bytes_that_came_count_for_the_throttle(harness, autojump_clock):
+async def test_received_bytes_count_for_the_throttle(harness, autojump_clock):
     throttle = ReplicationThrottle(Windows())
     throttle.set_replicas("t", [0])
     leader, one = HeldLeader(), record(0, epoch=0)

@@ -159,7 +159,7 @@ async def test_equal_twins_are_settled_by_controller(disks, assigned):
     ]
 
 
-async def test_the_older_epoch_loses_though_it_is_longer(disks):
+async def test_older_epoch_loses_even_if_longer(disks):
     """The source was offline while the copy was truncated and continued."""
     disks.write("a", 20)
     disks.write("b", 10)
@@ -172,7 +172,7 @@ async def test_the_older_epoch_loses_though_it_is_longer(disks):
     assert end_in(directories) == ("b", RECORDS + 1)
 
 
-async def test_a_deletion_that_the_controller_ordered_goes_on(disks):
+async def test_deletion_ordered_by_controller_continues(disks):
     disks.write("a", 10)
     disks.start().delete_log(T0, TOPIC_ID)
     directories = await start(disks, image(id_of("a")))

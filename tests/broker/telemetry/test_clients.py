@@ -66,7 +66,7 @@ def check_refused(code, function, *args, **options):
     assert caught.value.code is code
 
 
-def test_a_client_without_an_id_is_given_one(metrics):
+def test_client_without_id_gets_one(metrics):
     one, other = (metrics.asked(NIL_UUID, call(number)) for number in (1, 2))
     assert NIL_UUID != one.instance_id != other.instance_id
     assert one.wanted == Wanted(("*",), 1000)
@@ -191,7 +191,7 @@ def test_java_only_pattern_is_reported_others_apply(metrics, caplog):
     assert metrics.asked(NIL_UUID, call()).wanted.metrics == ("*",)
 
 
-def test_the_subscription_id_is_kafkas():
+def test_subscription_id_matches_kafka():
     """`computeSubscriptionId` and `Uuid.hashCode` of Apache Kafka 4.3 return this value for this client."""
     assert subscription_id_of(Wanted(("*",), 100), ONE) == 967040551
     assert subscription_id_of(Wanted(("*",), 1000), ONE) == 1052151871

@@ -40,7 +40,7 @@ def test_deltas_accumulate_others_keep_newest_value(metrics):
     ]
 
 
-def test_a_client_that_is_silent_is_forgotten(metrics, now):
+def test_silent_client_is_forgotten(metrics, now):
     metrics.take(b"1", LABELS, [Point("a", (), 1, False, False)], 1000)
     now[0] = 999
     assert len(values(metrics)) == 1

@@ -22,7 +22,7 @@ def test_matching_subscriptions_combine_with_shortest_interval():
     assert found == Wanted(("org.a.", "org.b.", "org.c."), 1000)
 
 
-def test_all_metrics_swallow_the_others():
+def test_subscription_to_all_metrics_absorbs_others():
     assert wanted(one={"metrics": "org.a."}, two={"metrics": "*"}).metrics == ("*",)
 
 
@@ -48,12 +48,12 @@ def test_overlong_client_text_matches_nothing():
     )
 
 
-def test_the_last_pattern_of_a_parameter_holds():
+def test_last_pattern_of_parameter_applies():
     one = {"metrics": "*", "match": "client_id=bank-1,client_id=shop-1"}
     assert wanted(one=one).metrics == ("*",)
 
 
-def test_a_pattern_that_explodes_takes_linear_time():
+def test_catastrophic_pattern_takes_linear_time():
     """Python's own matcher would take longer than the age of the universe."""
     client = {"client_id": "a" * 254 + "!"}
     assert wanted(client, one={"metrics": "*", "match": "client_id=(a|aa)+"}).metrics == ()

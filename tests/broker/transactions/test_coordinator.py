@@ -45,7 +45,7 @@ async def later(ms, act):
     act()
 
 
-async def test_a_timeout_is_between_one_and_the_limit(tmp_path, mock_clock):
+async def test_timeout_is_between_one_and_limit(tmp_path, mock_clock):
     async with open_rig(tmp_path, limits=TransactionLimits(timeout_ms_max=500)) as rig:
         for timeout_ms in (-1, 0, 501):
             refused = await outcome(rig.init, timeout_ms=timeout_ms)
@@ -128,7 +128,7 @@ async def test_waiter_continues_after_markers_are_written(rig, nursery, mock_clo
     assert (rig.state.state, rig.state.partitions) == (S.ONGOING, {T1})
 
 
-async def test_a_wait_ends_with_the_leadership(rig, nursery, mock_clock):
+async def test_wait_ends_with_the_leadership(rig, nursery, mock_clock):
     await rig.end(await rig.begin())
     nursery.start_soon(later, 70, rig.resign)
     assert await outcome(rig.init) == (E.NOT_COORDINATOR, 70)

@@ -80,7 +80,7 @@ def test_partitions_count_until_their_transaction_has_ended():
     assert isinstance(init(driver, LONG), Producer)
 
 
-def test_an_id_that_expires_gives_its_room_back():
+def test_expired_id_returns_its_room():
     driver = Driver()
     assert isinstance(init(driver, LONG), Producer)
     driver.advance(driver.limits.id_expiration_ms / 1000 + driver.limits.expiry_interval_ms)

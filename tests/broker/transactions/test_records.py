@@ -30,13 +30,13 @@ OLD = FLEXIBLE._replace(
 
 
 @pytest.mark.parametrize(("version", "expected"), [(0, OLD), (1, FLEXIBLE), (2, FLEXIBLE)])
-def test_a_transaction_comes_back_as_it_was_written(version, expected):
+def test_transaction_round_trip_preserves_content(version, expected):
     serde = TransactionRecordSerde(lambda: version)
     written = serde.encode(TransactionRecord("id", ALL_FIELDS), 1)
     assert serde.decode(written.key, written.value) == TransactionRecord("id", expected)
 
 
-def test_the_fields_are_kafkas():
+def test_field_names_match_kafka():
     """Records may be written by another program: names and order are those of the schema."""
     written = TransactionRecordSerde(lambda: 1).encode(TransactionRecord("id", ALL_FIELDS), 1)
     value = TransactionLogValue.decode(written.value[2:], 1)

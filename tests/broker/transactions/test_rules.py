@@ -376,7 +376,7 @@ def test_completion_follows_the_decision():
     check_each((True, False), check)
 
 
-def test_a_transaction_is_timed_out_to_the_millisecond():
+def test_transaction_times_out_to_the_millisecond():
     end_ms = STARTED_MS + TIMEOUT_MS
     assert rules.is_timed_out(known(S.ONGOING), end_ms)
     assert not rules.is_timed_out(known(S.ONGOING), end_ms - 1)
@@ -386,7 +386,7 @@ def test_a_transaction_is_timed_out_to_the_millisecond():
     )
 
 
-def test_an_id_at_rest_expires_to_the_millisecond():
+def test_idle_id_expires_to_the_millisecond():
     def check(state):
         expired = rules.is_expired(known(state), 500, UPDATED_MS + 500)
         assert expired == (state in AT_REST)

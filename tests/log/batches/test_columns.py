@@ -52,7 +52,7 @@ def can_compile():
 
 
 @pytest.mark.skipif(not can_compile(), reason="no C compiler, or no headers of Python")
-def test_the_compiled_walk_is_in_use():
+def test_compiled_walk_is_used():
     assert bulk.COMPILED
 
 
@@ -143,7 +143,7 @@ def test_batches_of_real_clients(walk, name):
 
 
 @both
-def test_append_time_is_every_records(walk):
+def test_append_time_applies_to_every_record(walk):
     [view] = built([([NewRecord(b"a", b"b", 5), NewRecord(b"c", b"d", 6)], Compression.NONE)])
     view.stamp_append_time(77)
     with using(walk):
@@ -371,7 +371,7 @@ def test_runs_of_kept_records_are_copied_unchanged(walk):
 
 
 @both
-def test_a_shift_beyond_64_bits_is_refused(walk):
+def test_shift_beyond_64_bits_is_refused(walk):
     view = BatchView(build_batch([NewRecord(b"", b"", 0), NewRecord(b"", b"", INT64_MAX)]))
     with using(walk), pytest.raises(MalformedRecords) as raised:
         retain(records_bytes(view), 2, 0, b"\1\1", new_base_timestamp=-10)

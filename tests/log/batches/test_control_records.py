@@ -48,7 +48,7 @@ def batch_of(*records, **fields):
     return BatchView(build_batch(new, is_control=True, **fields))
 
 
-def test_every_type_of_raft_there_and_back():
+def test_every_raft_record_type_round_trips():
     batch = BatchView(build_control_batch(VALUES, timestamp_ms=5, base_offset=7, leader_epoch=3))
     assert (batch.is_control, batch.leader_epoch) == (True, 3)
     found = read_control_records(batch)
@@ -78,7 +78,7 @@ def test_bytes_by_hand():
     ]
 
 
-def test_a_later_kafka_is_skipped():
+def test_versions_of_later_kafka_are_skipped():
     batch = batch_of((b"\0\0\0\x63", b"whatever"))
     assert [
         (read_control_record.type, read_control_record.value)
@@ -105,7 +105,7 @@ def test_damage_is_a_protocol_error(batch):
 
 
 @given(st.integers(-1, 8), st.binary(max_size=60), st.integers(0, 7))
-def test_no_bytes_raise_anything_else(kind, value, codec):
+def test_any_bytes_raise_only_expected_errors(kind, value, codec):
     batch = batch_of((struct.pack(">hh", 0, kind), value))
     batch.attributes |= codec
     assert_only_raises(RemoteProtocolError, lambda: read_control_records(batch))

@@ -102,7 +102,7 @@ def test_impossible_count_is_reported(monkeypatch, change, piece_bytes):
         find_record(batch, 9, 0)
 
 
-def test_a_batch_without_records_has_none():
+def test_batch_without_records_decodes_to_none():
     batch = view_of(build_batch([NewRecord(None, b"", 1)], compression=Compression.LZ4))
     batch.count = 0
     assert find_record(batch, 0, 0) is None

@@ -134,7 +134,7 @@ def test_java_producer_batch_is_read(name):
     ]
 
 
-def test_rebuilds_the_bytes_that_librdkafka_wrote():
+def test_bytes_of_librdkafka_are_rebuilt():
     data = bytes.fromhex(FROM_KAFKA["r-none"])
     view = view_of(data)
     built = build_batch(
@@ -147,7 +147,7 @@ def test_rebuilds_the_bytes_that_librdkafka_wrote():
     assert built == data
 
 
-def test_reads_the_control_batch_of_a_kafka_controller():
+def test_control_batch_of_kafkas_controller_is_read():
     view = view_of(bytes.fromhex(LEADER_CHANGE))
     check_batch(view)
     assert view.is_control
@@ -185,7 +185,7 @@ def test_mutated_records_give_records_or_a_protocol_error(name, changes, cut):
 
 
 @pytest.mark.parametrize("kind", [Compression.GZIP, Compression.LZ4])
-def test_reads_a_batch_with_something_behind_its_stream(kind):
+def test_batch_with_trailing_bytes_is_read(kind):
     """Kafka accepts it from producers and serves it to every consumer."""
     data = batch_bytes(2, compression=kind) + b"garbage"
     struct.pack_into(">i", data, 8, len(data) - 12)

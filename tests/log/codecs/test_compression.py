@@ -26,7 +26,7 @@ TEXT = b"".join(b"line %d of some text that repeats itself\n" % i for i in range
 
 
 @given(st.sampled_from(Compression), st.binary(max_size=500))
-def test_inverse(kind, data):
+def test_decompression_inverts_compression(kind, data):
     assert decompress(kind, compress(kind, data), len(data)) == data
 
 
@@ -110,7 +110,7 @@ except MemoryError:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are kept on Linux")
-def test_a_lack_of_memory_is_no_damage():
+def test_lack_of_memory_is_no_damage():
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_MEMORY],
         capture_output=True,
@@ -261,7 +261,7 @@ def test_zstd_frames_of_one_block_and_of_several():
         assert decompress(Compression.ZSTD, packed, size) == TEXT[:size]
 
 
-def test_a_zstd_frame_that_lies_about_its_size():
+def test_zstd_frame_with_false_size_is_refused():
     packed = zstandard.compress(TEXT[:200])
     assert packed[4] == 0x20, "one segment, its size in one byte"
     for size in (199, 201, 0):
@@ -306,7 +306,7 @@ def test_damaged_zstd_frame_does_not_spoil_next():
 
 
 @pytest.mark.parametrize(("window_log", "kept"), [(20, True), (23, False), (27, False)])
-def test_a_large_zstd_window_is_not_kept(window_log, kept):
+def test_large_zstd_window_is_not_kept(window_log, kept):
     packed = with_window(window_log, TEXT)
 
     def in_a_new_thread():

@@ -121,7 +121,7 @@ def sequences(log):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_newest_value_of_each_key_stays(tmp_path, monkeypatch, seed):
+def test_newest_value_of_each_key_stays(tmp_path, monkeypatch, seed):
     if seed % 2:  # a batch with more records is processed in pieces
         monkeypatch.setattr(cleaning_batches, "RECORDS_AT_ONCE", 2)
     r = random.Random(seed)

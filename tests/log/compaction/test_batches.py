@@ -78,7 +78,7 @@ def test_fully_kept_batch_stays_the_same_object(verdict):
     assert clean_run(run, [ALL, ALL, ALL], offsets, 4, RETENTION) is run.batches
 
 
-def test_a_header_that_stays_is_the_same_object():
+def test_unchanged_header_is_the_same_object():
     run = run_of((0, [b"a"]))
     offsets = OffsetMap(20, 10, KEY)
     put(offsets, run)
@@ -90,7 +90,7 @@ def test_a_header_that_stays_is_the_same_object():
     assert list(clean_run(Run([emptied]), [NONE], offsets, 0, RETENTION)) == []
 
 
-def test_a_compressed_batch_that_goes_is_not_expanded():
+def test_removed_compressed_batch_is_not_decompressed():
     data = bytearray(build_batch([NewRecord(b"a", b"v", 5)], compression=Compression.SNAPPY))
     data[-1:] = b"\xff\xff"
     view = view_of(data[: len(data) - 1])

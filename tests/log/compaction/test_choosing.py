@@ -105,7 +105,7 @@ def test_dirt_is_measured_to_offset_and_millisecond(changes, expected):
 
 
 @pytest.mark.parametrize(("first_timestamp", "is_overdue"), [(-1, False), (0, False), (1, True)])
-def test_a_segment_without_a_time_is_not_overdue(first_timestamp, is_overdue):
+def test_segment_without_timestamps_is_not_overdue(first_timestamp, is_overdue):
     segment = SEGMENTS[0]._replace(first_timestamp=first_timestamp)
     ends = {"log_start_offset": 10, "log_end_offset": 20, "stable_offset": 20}
     found = measure([segment], CONFIG, cleaned_to=None, now_ms=1002, **ends)

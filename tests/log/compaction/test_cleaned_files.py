@@ -154,7 +154,7 @@ def test_round_counts_and_paces_reads_and_writes(tmp_path):
     assert sum(paced) == round_.bytes_read + round_.bytes_written
 
 
-def test_a_round_that_is_stopped_leaves_nothing_behind(tmp_path):
+def test_stopped_round_leaves_nothing_behind(tmp_path):
     log = opened(tmp_path)
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
@@ -213,7 +213,7 @@ def test_header_mismatch_ends_round_where_records_are_rewritten(tmp_path):
         planned(log).build_map()
 
 
-def test_a_segment_that_is_gone_stops_a_round(tmp_path):
+def test_removed_segment_stops_the_round(tmp_path):
     log = opened(tmp_path)
     put(log, (b"a", b"1"))
     sealed(log)

@@ -55,7 +55,7 @@ def siphash(key, data):
     return struct.pack("<QQ", low, v[0] ^ v[1] ^ v[2] ^ v[3])
 
 
-def test_the_twin_is_siphash():
+def test_twin_equals_reference_siphash():
     assert siphash(KEY, b"").hex() == "a3817f04ba25a8e66df67214c7550293"
 
 

@@ -82,7 +82,7 @@ VERDICTS = [
 ]
 
 
-def test_each_batch_has_the_fate_of_its_reason():
+def test_batch_is_retained_according_to_reason():
     def is_so(row):
         batch, last, aborted, expected = row
         found = retention(last).verdict(batch, aborts(*aborted))

@@ -26,7 +26,7 @@ from trimaran.wire.identity import TopicPartition
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_a_crash_loses_nothing_acked_and_invents_nothing(tmp_path, seed):
+def test_crash_neither_loses_acked_nor_invents_records(tmp_path, seed):
     tally = Tally()
     run_seed(seed, tmp_path, tally, share=0.03)
     assert tally.failures == []
@@ -164,7 +164,7 @@ def test_recovery_reads_only_above_recovery_point(tmp_path):
     assert files.bytes_read < 4 * unflushed + 4 * blocks, files.bytes_read
 
 
-def test_an_unused_partition_is_not_opened(tmp_path):
+def test_unused_partition_is_not_opened(tmp_path):
     format_directories(tmp_path)
     directory = LogDirectory(tmp_path / "d0")
     for partition in range(30):
@@ -239,7 +239,7 @@ def lose_power(files):
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_truncated_abort_does_not_come_back(tmp_path, is_killed):
+def test_truncated_abort_does_not_reappear(tmp_path, is_killed):
     """Its place in the log now belongs to another batch, which the index must not mark as aborted."""
     files = FaultyFiles()
     files.watch(tmp_path)
@@ -279,7 +279,7 @@ def test_compacted_log_cut_in_gap_ends_at_batch(tmp_path):
     assert opened(tmp_path, recovery_point=log.flushed_offset).log_end_offset == 0
 
 
-def test_a_zeroed_entry_is_no_abort(tmp_path):
+def test_zeroed_entry_is_not_an_abort(tmp_path):
     log = open_log(tmp_path / "t-0")
     transaction(log, 7, commit=False)
     transaction(log, 8, commit=False)

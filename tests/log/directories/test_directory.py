@@ -113,12 +113,12 @@ def test_empty_meta_properties_are_reported(path, text):
         LogDirectory(path)
 
 
-def test_an_unformatted_directory_is_refused(tmp_path):
+def test_unformatted_directory_is_refused(tmp_path):
     with pytest.raises(MetaPropertiesError, match="not formatted"):
         LogDirectory(tmp_path)
 
 
-def test_the_lock_excludes_this_and_other_processes(path):
+def test_lock_excludes_this_and_other_processes(path):
     directory = LogDirectory(path)
     with pytest.raises(DirectoryLocked):
         LogDirectory(path)
@@ -133,7 +133,7 @@ def test_the_lock_excludes_this_and_other_processes(path):
     LogDirectory(path).close(broker_epoch=None)
 
 
-def test_the_lock_is_given_back_when_opening_fails(path):
+def test_lock_is_released_when_opening_fails(path):
     (path / "meta.properties").unlink()
     with pytest.raises(MetaPropertiesError):
         LogDirectory(path)
@@ -141,7 +141,7 @@ def test_the_lock_is_given_back_when_opening_fails(path):
     LogDirectory(path).close(broker_epoch=None)
 
 
-def test_a_restart_touches_no_partition(path):
+def test_restart_changes_no_partition(path):
     directory = LogDirectory(path)
     for index in range(20):
         append(directory.create_log(TopicPartition("t", index), TOPIC_ID, SMALL))
@@ -205,7 +205,7 @@ def test_running_flush_ignores_deleted_partition_and_namesake(path):
     directory.close(broker_epoch=None)
 
 
-def test_a_deletion_that_a_crash_interrupted_is_finished(path):
+def test_deletion_interrupted_by_crash_is_completed(path):
     leftover = path / ("t-0." + "a" * 32 + "-delete")
     leftover.mkdir()
     (leftover / "00000000000000000000.log").write_bytes(b"x")
@@ -217,7 +217,7 @@ def test_a_deletion_that_a_crash_interrupted_is_finished(path):
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a\0", "x" * 250, "ä"])
-def test_names_that_are_no_directories(path, topic):
+def test_invalid_directory_names_have_no_partition(path, topic):
     directory = LogDirectory(path)
     with pytest.raises(KafkaError) as raised:
         directory.create_log(TopicPartition(topic, 0), TOPIC_ID, SMALL)
@@ -252,7 +252,7 @@ def test_foreign_name_with_delete_suffix_is_kept(path):
     assert set(before) <= set(path.rglob("*"))
 
 
-def test_the_longest_topic_name_can_be_deleted(path):
+def test_longest_topic_name_can_be_deleted(path):
     directory = LogDirectory(path)
     directory.create_log(TopicPartition("x" * 249, 0), TOPIC_ID, SMALL)
     directory.delete_log(TopicPartition("x" * 249, 0))
@@ -454,7 +454,7 @@ def test_log_is_dirty_from_its_cut_after_restart(path):
     assert LogDirectory(path).offsets.cleaner_offsets == {("t", 0): 30}
 
 
-def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
+def test_truncation_lowers_checkpoint_before_removing_bytes(path):
     """Otherwise a crash after it would look like lost data, and the replica would be refused forever."""
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
@@ -629,7 +629,7 @@ def test_old_meta_properties_are_read_and_get_id(path):
         assert all(f"{key}={value}" in saved for key, value in kept.items() if key != "version")
 
 
-def test_a_stray_is_kept_for_a_human(path):
+def test_stray_is_kept_for_operator(path):
     directory = LogDirectory(path)
     fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     directory.put_aside(TopicPartition("t", 0))
@@ -787,7 +787,7 @@ def test_clean_marker_holds_broker_epoch(path):
     again.close(broker_epoch=None)
 
 
-def test_a_cut_that_was_noted_before_writes_nothing(path):
+def test_truncation_noted_before_writes_nothing(path):
     directory = LogDirectory(path)
     logs = [
         fill(directory.create_log(TopicPartition("t", index), TOPIC_ID, SMALL), 30)

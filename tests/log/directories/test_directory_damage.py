@@ -59,7 +59,7 @@ def reopened(path):
         "beyond",
     ],
 )
-def test_a_small_file_is_rebuilt_from_the_log(path, name, damage, clean):
+def test_small_file_is_rebuilt_from_the_log(path, name, damage, clean):
     batches = written(path)
     file = path / "t-0" / name
     data = file.read_bytes()

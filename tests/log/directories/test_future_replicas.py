@@ -13,7 +13,7 @@ from trimaran.wire.identity import TopicPartition
 TOPIC_ID = bytes(range(100, 116))
 
 
-def test_a_replica_is_moved_in(tmp_path):
+def test_replica_moves_in_and_is_always_complete(tmp_path):
     """It is copied into `-future` and renamed to the partition, and then the source is renamed away: one of them is
     complete at each moment.
     """
@@ -84,7 +84,7 @@ def test_stray_copy_and_foreign_topics_copy_are_removed(tmp_path):
     directory.close(broker_epoch=None)
 
 
-def test_a_future_replica_is_checked_and_continued(tmp_path):
+def test_future_replica_is_checked_and_continued(tmp_path):
     directory = make(tmp_path / "b", 2)
     fill(directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10).flush()
     directory.close(broker_epoch=None)

@@ -91,7 +91,7 @@ def test_deletion_of_linked_partition_removes_only_the_link(path):
     directory.close(broker_epoch=2)
 
 
-def test_a_log_directory_may_be_a_link(path):
+def test_log_directory_may_be_a_link(path):
     link = path.parent / "link"
     link.symlink_to(path, target_is_directory=True)
     directory = LogDirectory(link)

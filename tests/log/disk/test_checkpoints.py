@@ -60,7 +60,7 @@ def test_no_lost_end_is_read_as_another_checkpoint(tmp_path, fill):
             read_offsets(written(tmp_path, left))
 
 
-def test_a_file_of_kafka_has_no_checksum(tmp_path):
+def test_kafkas_file_has_no_checksum(tmp_path):
     assert read_offsets(written(tmp_path, b"0\n2\nt 0 42\nt 1 7\n")) == {("t", 0): 42, ("t", 1): 7}
 
 

@@ -45,7 +45,7 @@ def test_only_the_file_layer_touches_the_disk():
 @pytest.mark.parametrize(
     "source", ["import os", "from mmap import mmap", "open(p)", "path.stat()", "(a / b).unlink()"]
 )
-def test_the_rule_sees(source):
+def test_direct_disk_access_is_detected(source):
     assert trespasses(source)
 
 

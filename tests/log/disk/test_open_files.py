@@ -15,7 +15,7 @@ from trimaran.log.disk.named_file import NamedFile
 from trimaran.log.disk.open_files import OPEN_MAX, OPEN_MIN, OpenFiles, open_files_max
 
 
-def test_the_limit_leaves_sockets_their_share():
+def test_file_limit_leaves_room_for_sockets():
     assert open_files_max(20_000) == 15_000
     assert open_files_max(1024) == 768
     assert open_files_max(100) == OPEN_MIN
@@ -65,7 +65,7 @@ def test_logs_of_many_partitions_work_with_few_descriptors(tmp_path):
     assert all(read_all(log) == read_all(again[0]) for log in again)
 
 
-def test_a_slice_outlives_the_closing_of_its_file(tmp_path):
+def test_slice_survives_closing_of_its_file(tmp_path):
     files = Files(OpenFiles(limit=3))
     log = fill(open_log(tmp_path / "t-0", files=files), 5)
     piece = log.read(0, 10_000, upto_offset=log.log_end_offset, min_one=True)

@@ -44,7 +44,7 @@ async def carried_out(flushes):
     return by_kernel == {True}
 
 
-async def test_the_kernel_syncs_some_files():
+async def test_kernel_syncs_some_files():
     kernel, found = held(), []
     flushes = [Flushed([3]), Flushed([4, 5])]
 
@@ -67,7 +67,7 @@ async def test_the_kernel_syncs_some_files():
     [[None], [[3], None], [[3] * (FILES + 1)], [[3] * FILES, [4]], [[]]],
     ids=["more to do", "one has more to do", "many files", "many together", "none"],
 )
-async def test_a_thread_does_the_rest(descriptors):
+async def test_thread_syncs_the_rest(descriptors):
     kernel = held()
     assert not await carried_out([Flushed(some) for some in descriptors])
     assert kernel.submitted == []
@@ -91,7 +91,7 @@ async def test_thread_syncs_what_kernel_refuses():
     assert not await carried_out([Flushed([3])])
 
 
-async def test_a_real_file_is_synced_by_either(tmp_path):
+async def test_real_file_is_synced_by_kernel_and_thread(tmp_path):
     file = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR, 0o600)
     os.write(file, b"record")
     await carried_out([Flushed([file])])
@@ -100,7 +100,7 @@ async def test_a_real_file_is_synced_by_either(tmp_path):
 
 
 @pytest.mark.parametrize("by_kernel", [False, True])
-async def test_errors_come_back(by_kernel):
+async def test_errors_are_raised_to_the_caller(by_kernel):
     kernel = held()
     flushes = [Flushed([3] if by_kernel else None, OSError(errno.EIO, "dead")), Flushed([4])]
 

@@ -163,7 +163,7 @@ async def test_many_logs_share_the_threads(tmp_path, logs):
         os.close(log.fd)
 
 
-async def test_a_forgotten_log_is_not_flushed(logs):
+async def test_forgotten_log_is_not_flushed(logs):
     commit = GroupCommit(DirectoryHealth())
     done = trio.Event()
     commit.mark_dirty(logs[0], lambda offset: pytest.fail("forgotten"))
@@ -216,7 +216,7 @@ async def test_unsynced_data_is_counted_in_bytes(logs):
         nursery.cancel_scope.cancel()
 
 
-async def test_a_writer_waits_for_its_own_offset(logs):
+async def test_writer_waits_for_its_own_offset(logs):
     commit = GroupCommit(DirectoryHealth())
     log = logs[0]
     log.hold.clear()
@@ -288,7 +288,7 @@ async def test_error_takes_directory_offline_without_acknowledgement(logs):
     assert [log.flushed_offset for log in logs] == [0, 0, 0]
 
 
-def test_write_behind_tells_at_once_and_syncs_nothing(logs):
+def test_write_behind_reports_at_once_without_sync(logs):
     commit = GroupCommit(DirectoryHealth(), fsync=False)
     logs[0].append()
     told = []
@@ -303,7 +303,7 @@ async def test_blocking_work_runs_in_thread_returning_errors():
         await run_blocking(divmod, 1, 0)
 
 
-def test_the_clock_is_in_milliseconds(monkeypatch):
+def test_clock_is_in_milliseconds(monkeypatch):
     assert 1_700_000_000_000 < now_ms() < 17_000_000_000_000
     monkeypatch.setattr(time, "time_ns", lambda: 1_234_567_890_999_999)
     assert now_ms() == 1_234_567_890

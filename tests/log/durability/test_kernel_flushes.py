@@ -32,7 +32,7 @@ def test_append_to_open_segment_needs_only_a_sync(tmp_path):
     assert log.needs_only_a_sync
 
 
-def test_a_new_segment_needs_more(tmp_path):
+def test_new_segment_needs_more_than_sync(tmp_path):
     log = opened(tmp_path / "t-0")
     fill(log, 30)
     assert not log.needs_only_a_sync
@@ -42,7 +42,7 @@ def test_a_new_segment_needs_more(tmp_path):
     assert log.needs_only_a_sync
 
 
-def test_a_new_epoch_needs_more(tmp_path):
+def test_new_epoch_needs_more_than_sync(tmp_path):
     log = opened(tmp_path / "t-0")
     append(log, epoch=1)
     assert not log.needs_only_a_sync
@@ -71,7 +71,7 @@ def test_megabytes_are_written_out_first(tmp_path):
     assert log.prepare_flush().descriptors() is None
 
 
-def test_a_failed_sync_takes_the_directory_offline(tmp_path):
+def test_failed_sync_takes_directory_offline(tmp_path):
     log = opened(tmp_path / "t-0")
     flushed, flush = log.flushed_offset, log.prepare_flush()
     with pytest.raises(OSError, match="dead"):
@@ -82,7 +82,7 @@ def test_a_failed_sync_takes_the_directory_offline(tmp_path):
         log.prepare_flush()
 
 
-def test_an_offline_directory_syncs_nothing_more(tmp_path):
+def test_offline_directory_syncs_nothing_more(tmp_path):
     log = opened(tmp_path / "t-0")
     flush = log.prepare_flush()
     log.health.fail("dead")

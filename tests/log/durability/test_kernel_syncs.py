@@ -14,7 +14,7 @@ from trimaran.wire.text import events
 from trimaran.wire.text.events import event_of
 
 
-async def test_a_real_file_is_synced(tmp_path):
+async def test_real_file_is_synced(tmp_path):
     ended, errors = trio.Event(), []
 
     def end(error):

@@ -51,7 +51,7 @@ def test_every_file_completes_with_its_batch_tag(syncs, files):
     assert syncs.completed() == []
 
 
-def test_a_file_may_be_closed_meanwhile(syncs, tmp_path):
+def test_file_may_be_closed_meanwhile(syncs, tmp_path):
     file = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR, 0o600)
     os.write(file, b"record")
     tag, _ = syncs.submit([file])
@@ -125,7 +125,7 @@ def test_each_machine_has_its_own_numbers_of_calls(kernel, monkeypatch, machine,
 @pytest.mark.parametrize(
     ("name", "value"), [("machine", "s390x"), ("platform", "darwin"), ("maxsize", (1 << 31) - 1)]
 )
-def test_on_other_machines_there_is_none(kernel, monkeypatch, name, value):
+def test_other_machines_have_no_asynchronous_fdatasync(kernel, monkeypatch, name, value):
     if name == "machine":
         monkeypatch.setattr(platform, name, lambda: value)
     else:

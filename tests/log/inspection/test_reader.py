@@ -17,7 +17,7 @@ def scan_all(directory):
     ]
 
 
-def test_reads_everything_and_writes_nothing(tmp_path):
+def test_reader_reads_everything_and_writes_nothing(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 50)
     log.flush()
     before = {path: path.read_bytes() for path in log.directory.iterdir()}
@@ -35,7 +35,7 @@ def test_torn_end_stops_scan_at_every_byte(tmp_path):
         assert [position for position, _ in scan_batches(path)] == [0]
 
 
-def test_a_wrong_crc_ends_the_scan(tmp_path):
+def test_wrong_crc_ends_the_scan(tmp_path):
     path = tmp_path / "00000000000000000000.log"
     second = batch_bytes(1, base_offset=2)
     second[-1] ^= 1
@@ -76,7 +76,7 @@ def test_batches_larger_than_a_block(tmp_path):
     assert [view.count for _, view in scan_batches(path)] == [1]
 
 
-def test_a_live_directory(tmp_path):
+def test_directory_of_running_broker_is_readable(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 5)
     batches = scan_batches(list_segments(log.directory)[0].path)
     next(batches)

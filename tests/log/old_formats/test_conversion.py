@@ -135,11 +135,11 @@ def test_refused(data, code):
         message(0, 0, 8, None, b"v"),
     ],
 )
-def test_taken(data):
+def test_converted_batch_has_valid_crc(data):
     assert has_valid_crc(BatchView(up(data)))
 
 
-def test_a_compacted_topic_wants_keys():
+def test_compacted_topic_requires_keys():
     rules = with_rules(requires_keys=True)
     assert up(PLAIN, rules) is not None
     for data in (PLAIN + INNER, gzipped(INNER)):
@@ -158,7 +158,7 @@ def test_append_time_topic_checks_only_timestamp_type():
 
 
 @given(st.binary(max_size=100), st.integers(0, 2), st.integers(0, 255), st.integers(-3, 1 << 62))
-def test_no_bytes_raise_anything_but_a_code(value, magic, attributes, timestamp):
+def test_any_bytes_raise_only_a_code(value, magic, attributes, timestamp):
     for data in (value, message(5, magic, attributes, None, value, timestamp)):
         try:
             batch = up(data)
@@ -213,7 +213,7 @@ def obvious_down_conversion(found, magic, first_offset):
 
 
 @given(batches_of_v2(), st.integers(0, 1), st.data())
-def test_an_old_consumer_sees_the_same_records(batches, magic, data):
+def test_old_consumer_reads_the_same_records(batches, magic, data):
     stored, found = batches
     first_offset = data.draw(st.integers(found[0][0].base_offset, found[0][0].last_offset))
     expected = obvious_down_conversion(found, magic, first_offset)

@@ -189,7 +189,7 @@ def test_damage_is_a_protocol_error(damaged):
 
 
 @given(st.binary(max_size=200), st.integers(0, 1), st.integers(0, 255))
-def test_no_bytes_raise_anything_else(value, magic, attributes):
+def test_any_bytes_raise_only_expected_errors(value, magic, attributes):
     for data in (value, message(5, magic, attributes, None, value, 1)):
         assert_only_raises(RemoteProtocolError, partial(decode_message_set, data, 10_000))
 
@@ -214,7 +214,7 @@ def test_decompressed_bytes_are_bounded_over_the_whole_set():
         decode_message_set(one * 4, 16_000)
 
 
-def test_the_number_of_inner_messages_is_bounded(monkeypatch):
+def test_number_of_inner_messages_is_bounded(monkeypatch):
     records = [Record(i, 1, None, None, ()) for i in range(12)]
     (wrapper,) = iter_messages(build_message_set(records, magic=1, compression=Compression.GZIP))
     monkeypatch.setattr("trimaran.log.old_formats.message_sets.MESSAGES_MAX", 12)

@@ -60,7 +60,7 @@ def everything(log):
 
 @given(data=st.data())
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_the_batch_of_v2_says_the_same(magic, codec, data):
+def test_v2_batch_has_the_same_content(magic, codec, data):
     records = data.draw(records_of(magic))
     stored = build_message_set(records, magic=magic, compression=codec)
     views = list(iter_batches(stored, allow_old=True))
@@ -91,7 +91,7 @@ def test_log_append_time_is_that_of_the_wrapper():
     assert {timestamp_type_id(view) for view in iter_batches(stored, allow_old=True)} == {-1}
 
 
-def test_a_producer_may_not_send_them_as_batches():
+def test_producers_batches_must_have_magic_2():
     [data], _ = stored_sets(1)
     with pytest.raises(RemoteProtocolError, match="magic 0"):
         list(iter_batches(data + bytes(61)))

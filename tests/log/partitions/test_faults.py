@@ -26,7 +26,7 @@ def storage_error(action, *arguments, **options):
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EROFS])
-def test_after_the_first_failed_append_none_succeeds(tmp_path, error):
+def test_appends_fail_after_first_failed_append(tmp_path, error):
     """KAFKA-10778."""
     files = FaultyFiles()
     log = fill(open_log(tmp_path / "t-0", files=files), 3)
@@ -58,7 +58,7 @@ def test_interrupted_write_is_cut_on_recovery(tmp_path):
     assert read_all(open_log(log.directory, recovery_point=log.flushed_offset)) == before
 
 
-def test_a_failed_fsync_is_never_retried(tmp_path):
+def test_failed_fsync_is_never_retried(tmp_path):
     files = FaultyFiles()
     log = fill(open_log(tmp_path / "t-0", files=files), 3)
     flush = log.prepare_flush()
@@ -196,7 +196,7 @@ def code_of(operation, log):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_a_crash_loses_nothing_that_was_flushed(tmp_path, seed):
+def test_crash_loses_no_flushed_records(tmp_path, seed):
     """P6 for one log: appends, rolls, flushes, truncations, then power loss that keeps any prefix of the unsynced
     writes.
     """
@@ -276,7 +276,7 @@ def test_truncation_during_flush_lowers_the_flushed_offset(tmp_path):
     assert log.flush() == log.log_end_offset
 
 
-def test_a_flush_survives_the_removal_of_its_segments(tmp_path):
+def test_flush_survives_removal_of_its_segments(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 30)
     log.flush()
     fill(log, 40)

@@ -90,7 +90,7 @@ READS = [
 ]
 
 
-def test_a_read_gives_whole_batches_below_the_bound(tmp_path):
+def test_read_returns_whole_batches_below_bound(tmp_path):
     log = fill(open_log(tmp_path / "t-0", CONFIG), 2, count=3)
 
     def is_so(row):
@@ -107,7 +107,7 @@ def test_a_read_gives_whole_batches_below_the_bound(tmp_path):
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_read_takes_as_many_batches_as_fit(tmp_path):
+def test_read_returns_as_many_batches_as_fit(tmp_path):
     log = fill(open_log(tmp_path / "t-0", CONFIG), 3, count=1)
     size = len(batch_bytes(1))
     for max_bytes, min_one, batches in (
@@ -149,7 +149,7 @@ def test_epochs_unchanged_by_cut_are_not_rewritten():
     assert (epochs.version, epochs.entries()) == (4, [])
 
 
-def test_an_emptied_log_forgets_its_epochs_and_producers(tmp_path):
+def test_emptied_log_forgets_its_epochs_and_producers(tmp_path):
     log = open_log(tmp_path / "t-0", CONFIG)
     append(log, 2, epoch=3, producer_id=5, producer_epoch=0, base_sequence=0)
     told = []
@@ -162,7 +162,7 @@ def test_an_emptied_log_forgets_its_epochs_and_producers(tmp_path):
     assert log.epochs.entries() == [(4, 50)]
 
 
-def test_the_producer_with_the_lowest_id_is_one(tmp_path):
+def test_producer_with_id_0_is_tracked(tmp_path):
     log = open_log(tmp_path / "t-0", CONFIG)
     append(log, 1)
     append(log, 1, producer_id=0, producer_epoch=0, base_sequence=0)

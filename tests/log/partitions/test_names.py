@@ -41,7 +41,7 @@ digits = st.text("09٣²-+_", max_size=12)
 @example("orders-3.0f9a-delete")
 @example("orders-٣")
 @example("orders-3\n")
-def test_a_name_is_topic_and_partition_or_nothing(name: str) -> None:
+def test_directory_name_is_topic_and_partition_or_none(name: str) -> None:
     found = LEGAL.match(name)
     wanted = None if found is None or found[1] in (".", "..") else (found[1], int(found[2]))
     assert partition_of(name) == wanted
@@ -81,7 +81,7 @@ UNIQUE = "0" * 32
         (f"orders-3.{UNIQUE.replace('0', 'f')}{FUTURE_SUFFIX}", False, ("orders", 3)),
     ],
 )
-def test_directory_name_tells_its_purpose(name, deleted, parsed):
+def test_directory_name_shows_its_purpose(name, deleted, parsed):
     if name.endswith(DELETE_SUFFIX):
         assert is_deleted_directory(name) is deleted
     if parsed is None:

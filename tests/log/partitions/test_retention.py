@@ -22,7 +22,7 @@ def filled(directory, **changes):
     return fill(open_log(directory, config(**changes)), 60)
 
 
-def test_nothing_goes_without_a_limit(tmp_path):
+def test_nothing_is_deleted_without_limit(tmp_path):
     assert filled(tmp_path / "t-0").apply_retention(1 << 60, 1 << 60) == 0
 
 
@@ -68,7 +68,7 @@ def test_compact_only_topics_ignore_size_and_time_retention(tmp_path):
     assert log.apply_retention(1 << 40, log.log_end_offset) > 0
 
 
-def test_without_timestamps_the_files_age_counts(tmp_path):
+def test_file_age_counts_without_timestamps(tmp_path):
     log = open_log(tmp_path / "t-0", config(retention_ms=1000))
     for _ in range(30):
         append(log, 3, timestamp_ms=-1, step_ms=0)

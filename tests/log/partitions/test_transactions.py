@@ -167,7 +167,7 @@ def test_open_transactions_hold_last_stable_offset_until_replicated(tmp_path):
     assert log.aborted_transactions(0, 3) == []
 
 
-def test_a_failed_write_of_the_index_moves_nothing(tmp_path):
+def test_failed_index_write_moves_no_offset(tmp_path):
     """KAFKA-7866."""
     files = FaultyFiles()
     log = open_log(tmp_path / "t-0", files=files)

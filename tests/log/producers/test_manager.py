@@ -21,7 +21,7 @@ def facts(state):
 
 @pytest.mark.parametrize("in_pieces", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_state_is_a_function_of_the_log(tmp_path, monkeypatch, seed, in_pieces):
+def test_producer_state_is_a_function_of_log(tmp_path, monkeypatch, seed, in_pieces):
     """I3: this holds with or without its snapshots."""
     if in_pieces:
         monkeypatch.setattr("trimaran.log.producers.manager.AT_ONCE_MAX", 0)
@@ -100,7 +100,7 @@ def test_piecewise_snapshot_keeps_state_despite_another_written(tmp_path, monkey
     assert state.get(4).batches[-1].last_sequence == 0
 
 
-def test_a_failed_append_leaves_the_state_alone(tmp_path):
+def test_failed_append_leaves_state_unchanged(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 1)
     append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)
     before = facts(log.producers)
@@ -110,7 +110,7 @@ def test_a_failed_append_leaves_the_state_alone(tmp_path):
     assert facts(log.producers) == before
 
 
-def test_a_log_forgets_expired_producers(tmp_path):
+def test_log_forgets_expired_producers(tmp_path):
     log = open_log(tmp_path / "t-0")
     append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0, timestamp_ms=1000)
     log.remove_expired_producers(1000 + log.config.producer_id_expiration_ms - 1)
@@ -119,7 +119,7 @@ def test_a_log_forgets_expired_producers(tmp_path):
     assert len(log.producers) == 0
 
 
-def test_an_emptied_log_knows_no_producers(tmp_path):
+def test_emptied_log_has_no_producers(tmp_path):
     """A follower that restarts at a higher offset has not seen how the transactions in its snapshots ended."""
     log = open_log(tmp_path / "t-0")
     append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)

@@ -53,7 +53,7 @@ def test_next_sequence_is_accepted_gap_is_refused():
         refused(state, batch(sequence), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
-def test_the_last_five_batches_are_recognised():
+def test_last_five_batches_are_recognized():
     state = state_with(*(batch(i) for i in range(8)))
     for sequence in range(3, 8):
         assert state.validate(batch(sequence)) == Duplicate(sequence, sequence, 1000)
@@ -61,7 +61,7 @@ def test_the_last_five_batches_are_recognised():
         refused(state, batch(sequence), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
-def test_a_duplicate_has_the_same_range():
+def test_duplicate_has_the_same_range():
     state = state_with(batch(0, 3))
     refused(state, batch(0, 2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert state.validate(batch(0, 3)) == Duplicate(0, 2, 1002)
@@ -86,7 +86,7 @@ def test_sequences_wrap():
     assert crossing.validate(batch(2**31 - 2, 4)) == Duplicate(0, 3, 1003)
 
 
-def test_an_unknown_producer_may_begin_anywhere():
+def test_unknown_producer_may_begin_anywhere():
     """Its history was deleted by retention, or expired (KIP-360)."""
     assert ProducerState().validate(batch(55)) is None
 
@@ -96,7 +96,7 @@ def test_batches_without_producer_leave_no_trace():
     assert (len(state), state.end_offset) == (0, 4)
 
 
-def test_a_transaction_marker_ends_the_transaction():
+def test_transaction_marker_ends_the_transaction():
     state = state_with(batch(0))
     view = batch(1, offset=1)
     view.attributes |= 0x10

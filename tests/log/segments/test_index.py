@@ -105,7 +105,7 @@ def test_zeros_at_the_end_are_no_entries(tmp_path_factory, steps, zeros):
     "entries",
     [[(-1, 5)], [(3, -5)], [(5, 50), (4, 60)], [(5, 50), (6, 50)]],
 )
-def test_ends_that_cannot_be_are_damage(tmp_path, entries):
+def test_impossible_ends_are_damage(tmp_path, entries):
     path = written(tmp_path / "index", OffsetIndex.layout, entries)
     with pytest.raises(IndexDamaged):
         _ = OffsetIndex(path, Files(), created=False).entries

@@ -68,7 +68,7 @@ def test_cut_at_every_byte_of_the_last_batch(tmp_path):
     ],
     ids=["zeros", "ones", "random", "stale batch", "stale header"],
 )
-def test_rubbish_after_the_end_is_cut(tmp_path, tail, caplog):
+def test_garbage_after_the_end_is_truncated(tmp_path, tail, caplog):
     log = fill(open_log(tmp_path / "t-0"), 5)
     log.flush()
     batches = read_all(log)
@@ -83,7 +83,7 @@ def test_rubbish_after_the_end_is_cut(tmp_path, tail, caplog):
     assert all("; 0 whole batches are among them" in item for item in told)
 
 
-def test_a_repeated_block_is_cut(tmp_path):
+def test_repeated_block_is_truncated(tmp_path):
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 5)
     data = last_file(crash(log)).read_bytes()
     last_file(log.directory).write_bytes(data + data[-200:])
@@ -137,14 +137,14 @@ def test_damage_below_recovery_point_takes_replica_offline(tmp_path):
         assert path.read_bytes() == damaged, what
 
 
-def test_a_missing_flushed_log_is_refused(tmp_path):
+def test_missing_flushed_log_is_refused(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 3)
     log.flush()
     last_file(crash(log)).unlink()
     assert "no segments" in refuses(log.directory, log.flushed_offset)
 
 
-def test_a_hole_between_unflushed_segments_ends_the_log(tmp_path):
+def test_gap_between_unflushed_segments_ends_the_log(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 40)
     bases = log.segment_base_offsets
     crash(log)
@@ -240,7 +240,7 @@ def swap_in(directory, base, data):
     (directory / f"{base:020d}.log.swap").write_bytes(data)
 
 
-def test_a_swap_that_a_crash_interrupted_is_completed(tmp_path):
+def test_swap_interrupted_by_crash_is_completed(tmp_path):
     """mD4, KAFKA-12520: the cleaned segment replaces all of its sources, however many are left."""
     config = LogConfig(segment_bytes=2000, compacts=True, deletes=False)
     log = fill(open_log(tmp_path / "t-0", config), 40)
@@ -274,7 +274,7 @@ def test_half_renamed_swap_is_discarded(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "symlink"])
-def test_a_segment_that_is_no_file_is_refused(tmp_path, kind):
+def test_segment_of_other_file_type_is_refused(tmp_path, kind):
     log = fill(open_log(tmp_path / "t-0"), 3)
     log.close()
     path = last_file(log.directory)
@@ -443,7 +443,7 @@ TAKING = [
 ]
 
 
-def test_opening_takes_long_where_much_must_be_read(tmp_path):
+def test_opening_counts_as_slow_for_long_reads(tmp_path):
     def is_so(row):
         sizes, expected = row
         directory = tmp_path / str(TAKING.index(row))

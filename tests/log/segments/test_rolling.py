@@ -51,7 +51,7 @@ def test_segment_rolls_when_offset_exceeds_index_range(tmp_path, batches):
 
 
 @pytest.mark.parametrize("entry_bytes", [8, 12])
-def test_a_segment_rolls_where_an_index_is_full(tmp_path, entry_bytes):
+def test_segment_rolls_when_an_index_is_full(tmp_path, entry_bytes):
     """The time index keeps one entry free for the end of the segment."""
     active = segment(tmp_path, batches=0)
     entries, free = 9, 1
@@ -80,7 +80,7 @@ AGES = [
 
 
 @pytest.mark.parametrize(("config", "age_ms", "expected"), AGES)
-def test_a_segment_rolls_above_its_age(tmp_path, config, age_ms, expected):
+def test_segment_rolls_above_its_age(tmp_path, config, age_ms, expected):
     active = segment(tmp_path)
     assert rolls(active, config, timestamp_ms=5000 + age_ms) is expected
     # The clock counts if the first batch or the new one has no timestamp.

@@ -83,7 +83,7 @@ damage = st.lists(
 
 @pytest.mark.parametrize("large_bytes", [EVERY_BATCH_IS_LARGE, 600, NONE_IS])
 @given(batches=batches, steps=st.integers(1, 7), damage=damage)
-def test_a_place_is_found_as_by_walking(tmp_path_factory, large_bytes, batches, steps, damage):
+def test_place_is_found_as_by_scan(tmp_path_factory, large_bytes, batches, steps, damage):
     segment = sealed(tmp_path_factory.mktemp("log") / "t-0", batches)
     headers = headers_of(segment)
     index = segment.offset_index
@@ -143,7 +143,7 @@ def is_between(found: Boundary, headers, end_offset):
     return end_offset <= found.offset <= following
 
 
-def test_a_log_is_not_cut_behind_damage(tmp_path):
+def test_log_is_not_truncated_behind_damage(tmp_path):
     """The end offset of the remaining batches is unknown: later appends would have lower offsets."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 4)
     segment = log.active_segment

@@ -189,7 +189,7 @@ def test_absence_of_aborts_is_known_after_all_segments(tmp_path):
     assert segments.has_no_aborts(10)
 
 
-def test_a_released_segment_holds_no_file_open(tmp_path):
+def test_released_segment_holds_no_open_file(tmp_path):
     segments = made(tmp_path, [0, 10])
     first = segments.all[0]
     first.seal()

@@ -58,9 +58,7 @@ COUNTS = st.sampled_from(
     looks=st.lists(st.tuples(st.integers(0, 6000), st.integers(1, 400)), max_size=6),
     first=st.booleans(),
 )
-def test_an_index_is_the_list_of_its_entries(
-    tmp_path_factory, count, stuck_from, keep, looks, first
-):
+def test_index_is_the_list_of_its_entries(tmp_path_factory, count, stuck_from, keep, looks, first):
     path = tmp_path_factory.getbasetemp() / "model.txnindex"
     path.unlink(missing_ok=True)
     index, entries = TransactionIndex(path, Files()), aborted(count, stuck_from)

@@ -159,7 +159,7 @@ def test_producer_batches_pass_in_one_step(walk, fields):
 
 @both
 @pytest.mark.parametrize("codec", list(Compression)[1:], ids=lambda codec: codec.name)
-def test_compressed_ones_need_none_of_the_other_checks(walk, codec):
+def test_compressed_batches_need_no_other_checks(walk, codec):
     data = build_batch([NewRecord(b"k", bytes(100), NOW)] * 20, compression=codec, **IDEMPOTENT)
     with using(Walker=walk.Walker, check_crc=None, _check_fields=None, _check_body=None):
         [batch] = validate_produced(memoryview(data), RULES[0], now_ms=NOW)

@@ -114,7 +114,7 @@ def test_unknown_magic(magic):
     assert_refused(altered(good(), magic=magic), ErrorCode.CORRUPT_MESSAGE)
 
 
-def test_a_size_that_is_too_small_is_damage():
+def test_too_small_size_is_damage():
     assert_refused(altered(good(), length=100), ErrorCode.CORRUPT_MESSAGE)
 
 
@@ -185,7 +185,7 @@ def test_incomplete_producer_fields(fields):
     assert_refused(good(**fields), ErrorCode.INVALID_RECORD)
 
 
-def test_a_sequence_may_wrap():
+def test_sequence_may_wrap():
     assert produce(good(producer_id=5, producer_epoch=0, base_sequence=2**31 - 1))
 
 

@@ -306,7 +306,7 @@ async def test_level_counts_once_it_is_written(tmp_path):
 # --- directories of others
 
 
-async def test_a_directory_of_another_node_is_refused(tmp_path):
+async def test_directory_of_another_node_is_refused(tmp_path):
     config = config_of(log_dirs=tmp_path)
     MetaProperties(CLUSTER_ID, 2, uid(1)).save(tmp_path)
     with pytest.raises(MetaPropertiesError, match="node"):

@@ -34,7 +34,7 @@ def test_throughput_with_a_clock_that_is_off(spark):
     assert "7 records are not in the figure" in told.text
 
 
-def test_throughput_where_a_third_is_of_1970(spark):
+def test_throughput_with_third_of_records_from_1970(spark):
     batches = [("orders", 0, 1, 10, at(i)) for i in range(100)]
     batches += [("orders", 0, 1, 10, datetime(1970, 1, 1, 0, 0, i, tzinfo=UTC)) for i in range(50)]
     told = analysed(spark, "throughput", batches=batches)

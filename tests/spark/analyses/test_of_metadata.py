@@ -22,7 +22,7 @@ def test_controllers(spark):
     assert told.levels == ["warn"]
 
 
-def test_a_controller_whose_clock_is_behind(spark):
+def test_controller_with_slow_clock_is_reported(spark):
     epochs = [(1, 1, at(100), at(110), 10.0, 9, None), (2, 2, at(50), at(60), 10.0, 9, -60_000)]
     told = analysed(spark, "controller_timeline", quorum_epochs=epochs)
     assert "clocks are not in step" in told.text
@@ -227,7 +227,7 @@ def test_recovery(spark):
     assert "1 broker loss; all their partitions had leaders again after at most 3.0 s" in told.text
 
 
-def test_a_broker_that_led_nothing_was_lost(spark):
+def test_lost_broker_without_partitions_is_reported(spark):
     brokers = [(11, 1, at(0), "active", "registered", "unfenced")]
     brokers.append((11, 9, at(50), "fenced", "active", "fenced"))
     told = analysed(

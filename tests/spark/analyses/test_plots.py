@@ -36,7 +36,7 @@ def test_bars_of_equal_names_stay_apart():
     assert list(drawn.customdata) == names  # in full, under the pointer
 
 
-def test_a_cell_begins_at_its_time():
+def test_cell_begins_at_its_time():
     frame = pd.DataFrame({"ts": [NOON], "group": ["g"], "rebalances": [3]})
     [drawn] = heat(frame, "group", "rebalances", title="n", width_ms=1000).data
     cells = list(drawn.z[0])
@@ -64,7 +64,7 @@ def test_table_cell_is_as_wide_as_its_text():
     assert wide >= 36 + 3
 
 
-def test_a_table_of_long_names_fits():
+def test_table_of_long_names_fits():
     row = {
         "ts": NOON.replace(tzinfo=None),
         "of": "n" * 249,
@@ -86,7 +86,7 @@ def test_causes_are_words():
     assert drawn.name == "controlled shutdown"
 
 
-def test_a_long_legend_leaves_room_for_the_plot():
+def test_long_legend_leaves_room_for_plot():
     frame = pd.DataFrame({"ts": [NOON] * 12, "type": list("abcdefghijkl"), "n": [1] * 12})
     few = over_time(frame[:3], "n", "type", y_title="n", width_ms=1000)
     many = over_time(frame, "n", "type", y_title="n", width_ms=1000)

@@ -11,7 +11,7 @@ A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 SPANS = {A0: (0, 100), A1: (10, 20), B0: (5, 7)}
 
 
-def test_without_a_condition_all_is_read():
+def test_everything_is_read_without_condition():
     assert EVERYTHING.narrowed(SPANS) == SPANS
 
 

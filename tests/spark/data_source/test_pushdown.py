@@ -76,7 +76,7 @@ def test_unknown_conditions_are_left_to_spark():
     assert pushed([StringContains(("topic",), "x"), EqualTo(("value", "x"), 5)]) == EVERYTHING
 
 
-def test_a_reader_passes_where_push_down_is_off():
+def test_reader_is_accepted_without_push_down():
     """PySpark refuses readers that override `pushFilters`."""
     reader = LogReader(LogOptions.parse({"path": "/x"}), ("offset",))
     assert reader.pushFilters.__func__ is DataSourceReader.pushFilters

@@ -80,7 +80,7 @@ def test_batch_row_has_values_of_its_header():
 
 
 @pytest.mark.parametrize(("node_id", "broker_id"), [(-1, None), (0, 0), (1, 1)])
-def test_a_broker_is_named_by_its_id(node_id, broker_id):
+def test_broker_is_named_by_its_id(node_id, broker_id):
     (row,) = rows_of(Piece([built(0, 1)], node_id=node_id), columns=("broker_id",))
     assert row == {"broker_id": broker_id}
 
@@ -193,7 +193,7 @@ def test_arrow_batch_holds_5000_rows_of_one_range(monkeypatch):
     assert [batch.column(0).to_pylist() for batch in made] == [[0, 1], [2], [0, 1], [0]]
 
 
-def test_an_old_message_is_a_row_as_well():
+def test_old_message_is_a_row():
     records = [Record(n, 1000 + n, b"k", b"v", ()) for n in range(2)]
     data = bytes(build_message_set(records, magic=1, compression=Compression.GZIP))
     columns = ("record_count", "timestampType", "compression")

@@ -86,14 +86,14 @@ def test_damaged_records_are_refused_or_read_alike(records, data):
 
 
 @pytest.mark.parametrize("count", [2, 0, 2**31 - 1])
-def test_a_wrong_count_is_refused(count):
+def test_wrong_count_is_refused(count):
     built = bytearray(build_batch([NewRecord(b"a", b"b", 5)]))
     built[57:61] = count.to_bytes(4, "big")
     with pytest.raises(RemoteProtocolError):
         rows_of([BatchView(memoryview(built))])
 
 
-def test_a_bomb_is_refused():
+def test_decompression_bomb_is_refused():
     built = build_batch([NewRecord(b"", bytes(1 << 20), 0)], compression=Compression.GZIP)
     with pytest.raises(RemoteProtocolError):
         records_bytes(BatchView(memoryview(built)), 1 << 16)

@@ -77,7 +77,7 @@ def test_commits(tmp_path):
     assert found[1]["offset"] == 2
 
 
-def test_a_stream_gives_the_rows_of_its_level(tmp_path):
+def test_stream_returns_rows_of_its_level(tmp_path):
     key = OffsetCommitKey(group="g", topic="orders", partition=3)
     value = OffsetCommitValue(offset=42, leader_epoch=7, metadata="m", commit_timestamp=1234)
     records = [record(key, value, 3), record(GroupMetadataKey(group="g")), record(key)]
@@ -181,7 +181,7 @@ def test_option_without_effect_is_refused():
 @pytest.mark.parametrize(
     ("status", "started", "is_open"), [(1, 0, True), (1, 5, True), (0, -1, False)]
 )
-def test_a_transaction_began_at_a_time_or_never(tmp_path, status, started, is_open):
+def test_transaction_start_is_a_time_or_none(tmp_path, status, started, is_open):
     value = TransactionLogValue(
         producer_id=0,
         producer_epoch=0,

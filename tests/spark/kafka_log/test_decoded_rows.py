@@ -118,7 +118,7 @@ def generation(number, *members):
     )
 
 
-def test_a_generation_is_a_row_for_each_member():
+def test_generation_has_a_row_per_member():
     key = groups.GroupMetadataKey(group="g")
     whole = generation(
         4,
@@ -307,7 +307,7 @@ def test_rows_come_in_chunks_of_ten_thousand(monkeypatch, chunk, sizes):
     assert all(batch.schema.names == list(columns) for batch in made)
 
 
-def test_a_record_has_its_time_and_place():
+def test_record_has_its_time_and_place():
     columns = ("partition", "offset", "timestamp", "group")
     (made,) = read_decoded(LEVEL, [piece_of(1001, 1 << 62)], ReadRequest(columns))
     times = made.column("timestamp").cast(pa.int64()).to_pylist()

@@ -65,7 +65,7 @@ def test_pieces_may_end_anywhere(piece_bytes, monkeypatch):
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
-def test_the_reader_takes_it_so(codec, tmp_path, monkeypatch):
+def test_reader_reads_large_batch_in_pieces(codec, tmp_path, monkeypatch):
     """Between small batches, with a start and an end inside the large one."""
     rows = some_records(400)
     offset, batches = 0, []
@@ -101,7 +101,7 @@ def test_more_blocks_than_are_taken_at_once():
     assert found == [(r.offset, r.timestamp_ms, r.key, r.value) for r in decode_records(plain)]
 
 
-def test_a_record_that_is_too_large_is_refused():
+def test_too_large_record_is_refused():
     batch = batch_of([NewRecord(None, b"a", 0), NewRecord(None, bytes(30 << 20), 0)])
     with pytest.raises(
         RecordTooLarge, match=r"record 1 has more than 9,000,000 bytes; raise maxBat"
@@ -110,7 +110,7 @@ def test_a_record_that_is_too_large_is_refused():
 
 
 @pytest.mark.parametrize("codec", [c for c in CODECS if c], ids=lambda codec: codec.name)
-def test_damage_is_told(codec, monkeypatch):
+def test_damage_is_reported(codec, monkeypatch):
     monkeypatch.setattr(bulk, "PIECE_BYTES", 40_000)
     batch = batch_of(some_records(1500), codec)
     cut = BatchView(memoryview(bytes(batch.buffer)[: batch.size // 2]))

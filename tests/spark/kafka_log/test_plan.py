@@ -96,7 +96,7 @@ def options_of(**given):
     return LogOptions.parse({"path": "/p", **given})
 
 
-def test_a_plan_has_the_spans_that_hold_anything(monkeypatch):
+def test_plan_has_only_nonempty_spans(monkeypatch):
     origin = Origin(a=[(3, 10), (5, 5), (0, 1)], b=[(0, 9)])
     monkeypatch.setattr(module, "open_origin", lambda options, filters: origin)
     assert plan_log(options_of()) == (
@@ -175,7 +175,7 @@ READING = [
 
 
 @pytest.mark.parametrize(("given_", "reading"), READING)
-def test_executors_are_told_how_to_read(given_, reading):
+def test_executors_receive_reading_options(given_, reading):
     wanted = read_request_of(options_of(**given_), ("offset",))
     assert (wanted.columns, wanted.reading) == (("offset",), reading)
 

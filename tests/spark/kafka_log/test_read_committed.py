@@ -223,7 +223,7 @@ def test_marker_is_found_by_time_as_by_brokers(tmp_path):
     assert [row["offset"] for row in read(node, startingTimestamp="5000")] == [3, 4, 5]
 
 
-def test_a_transaction_without_an_end_is_told(tmp_path):
+def test_transaction_without_end_is_reported(tmp_path):
     """A log that was truncated manually: the outcome is unknown."""
     batches, _, _ = log_of([("data", 7, 2), ("plain", -1, 5), ("commit", 7, 1), ("plain", -1, 1)])
     node = make_node(tmp_path, 1)

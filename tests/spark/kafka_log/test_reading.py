@@ -64,7 +64,7 @@ def rows_of(found):
     ]
 
 
-def test_reads_every_record_across_segments(node):
+def test_every_record_is_read_across_segments(node):
     assert len(list_segments(node / "my-topic-3")) > 3
     found = read(node)
     assert rows_of(found) == expected(BATCHES)
@@ -84,7 +84,7 @@ def test_splitting_without_indexes_changes_nothing(node):
     assert rows_of(read(node, splitBytes="500")) == expected(BATCHES)
 
 
-def test_a_segment_is_split_evenly(node):
+def test_segment_is_split_evenly(node):
     [task] = plan_log(LogOptions.parse({"path": str(node)}))
     largest = max(piece.size for piece in task)
     split = LogOptions.parse({"path": str(node), "splitBytes": str(largest * 9 // 10)})
@@ -138,7 +138,7 @@ def test_partition_without_checkpoint_is_never_left_out_silently(node, text):
     assert rows_of(read(node, end="log_end")) == expected(BATCHES)
 
 
-def test_a_damaged_checkpoint_is_an_error(node):
+def test_damaged_checkpoint_is_an_error(node):
     (node / "replication-offset-checkpoint").write_bytes(b"0\n2\nmy-topic 3 5\n")
     with pytest.raises(DataUnreadable, match="2 entries announced"):
         read(node)
@@ -155,7 +155,7 @@ def test_records_before_the_log_start_are_gone(node):
     assert rows_of(read(node)) == expected(BATCHES, 25)
 
 
-def test_the_replica_with_most_committed_records_speaks(node, tmp_path):
+def test_replica_with_most_committed_records_is_read(node, tmp_path):
     behind = make_node(tmp_path, 2)
     write_partition(behind, "my-topic", 3, BATCHES[:20])
     checkpoint(behind, {("my-topic", 3): 50}, cleaned=CLEANED)
@@ -165,7 +165,7 @@ def test_the_replica_with_most_committed_records_speaks(node, tmp_path):
     )
 
 
-def test_a_torn_tail_is_not_read(node):
+def test_torn_tail_is_not_read(node):
     last = list_segments(node / "my-topic-3")[-1]
     with open(last.path, "ab") as file:
         file.write(BATCHES[-1][:-3])
@@ -231,7 +231,7 @@ def test_control_batches_are_shown_only_when_asked(tmp_path):
     ]
 
 
-def test_batches_tell_what_headers_tell(node):
+def test_batch_rows_match_headers(node):
     found = read(node, reader=read_batches, columns=tuple(BATCH_COLUMNS), level="batches")
     assert [b["base_offset"] for b in found] == [11 * i for i in range(30)]
     assert [b["compression"] for b in found[:5]] == ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -254,7 +254,7 @@ def test_segment_deleted_after_planning_is_read_or_error(node):
         list(read_records(tasks[0], wanted))
 
 
-def test_a_segment_replaced_by_compaction_is_an_error(node):
+def test_segment_replaced_by_compaction_is_an_error(node):
     tasks = plan_log(LogOptions.parse({"path": str(node)}))
     first = list_segments(node / "my-topic-3")[0].path
     data = Path(first).read_bytes()
@@ -264,7 +264,7 @@ def test_a_segment_replaced_by_compaction_is_an_error(node):
         list(read_records(tasks[0], ReadRequest(("offset",))))
 
 
-def test_an_empty_batch_that_compaction_left(tmp_path):
+def test_batch_emptied_by_compaction_has_no_rows(tmp_path):
     """Kafka keeps the header of a batch that compaction emptied, codec bits included, to preserve the producer's last
     sequence.
     """
@@ -287,13 +287,13 @@ def test_an_empty_batch_that_compaction_left(tmp_path):
     assert found[1] == {"record_count": 0, "uncompressed_bytes": 61}
 
 
-def test_an_empty_partition_has_no_rows(tmp_path):
+def test_empty_partition_has_no_rows(tmp_path):
     node = make_node(tmp_path, 1)
     (node / "t-0").mkdir()
     assert read(node) == []
 
 
-def test_nothing_there_is_an_error(tmp_path):
+def test_missing_data_is_an_error(tmp_path):
     with pytest.raises(DataUnreadable, match=r"meta\.properties"):
         read(tmp_path)
 
@@ -306,7 +306,7 @@ def test_tasks_hold_about_the_target(node):
 
 
 @pytest.mark.parametrize("broken", [1 << 62, -(1 << 62)])
-def test_a_time_that_no_timestamp_holds_is_null(tmp_path, broken):
+def test_time_outside_of_timestamps_is_null(tmp_path, broken):
     node = make_node(tmp_path, 1)
     batch = build_batch(
         [NewRecord(b"k", b"v", broken), NewRecord(b"k", b"v", broken)], base_offset=0

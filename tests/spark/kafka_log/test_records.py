@@ -73,7 +73,7 @@ def test_batch_too_large_to_hold_is_own_chunk(monkeypatch):
     assert offsets_of(piece_of(2, 3, 4, 1)) == list(range(10))
 
 
-def test_bounds_of_memory_are_those_that_are_told():
+def test_memory_bounds_are_as_documented():
     assert (records.CHUNK_RECORDS, records.CHUNK_BYTES) == (50_000, 8 << 20)
     assert (bulk.LARGE_BYTES, records.ARROW_BYTES_MAX) == (32 << 20, 24 << 20)
     assert (bulk.PIECE_BYTES, bulk.RECORDS_MAX) == (8 << 20, 50_000)

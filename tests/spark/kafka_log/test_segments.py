@@ -129,7 +129,7 @@ def test_batch_with_wrong_crc_is_counted_by_header(tmp_path):
     assert (row["batches"], row["next_offset"]) == (1, 6)
 
 
-def test_a_segment_that_is_gone_has_no_row(tmp_path):
+def test_removed_segment_has_no_row(tmp_path):
     storage = SimpleNamespace(files=REAL_FILES, url=str)
     log = SimpleNamespace(found=SimpleNamespace(storage=storage), cleaned_to=0)
     gone = SegmentTask(log, SimpleNamespace(path=tmp_path / "gone.log", base_offset=0), False)

@@ -81,7 +81,7 @@ def rows(reader, start, end):
 # --- the reader on its own ---
 
 
-def test_a_stream_begins_where_it_is_told(log):
+def test_stream_begins_at_chosen_offsets(log):
     log.put(0, BATCHES)
     assert reader_of(log).initialOffset() == {"orders": {"0": END}}
     assert reader_of(log, startingOffsets="earliest").initialOffset() == {"orders": {"0": 0}}
@@ -107,7 +107,7 @@ def test_limits_share_a_batch_among_partitions(log):
     assert reader.latestOffset({"orders": {"0": 0, "1": 0}}, ReadAllAvailable()) == offset
 
 
-def test_a_minimum_waits_until_it_is_due(log):
+def test_minimum_waits_until_it_is_due(log):
     log.put(0, BATCHES[:2])
     reader = reader_of(log, minOffsetsPerTrigger="25", maxTriggerDelay="1h")
     assert reader.getDefaultReadLimit() == ReadMinRows(25)
@@ -250,7 +250,7 @@ def written(spark, place):
 class TestInSpark:
     pytestmark = in_spark
 
-    def test_a_stream_goes_on_where_it_ended(self, spark, log, tmp_path):
+    def test_stream_resumes_at_its_end(self, spark, log, tmp_path):
         log.put(0, BATCHES)
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "170"}
         progress = run(spark, log, tmp_path, **options)
@@ -280,7 +280,7 @@ class TestInSpark:
         ):
             run(spark, log, tmp_path)
 
-    def test_a_wrong_option_is_told_in_our_words(self, spark, log, tmp_path):
+    def test_wrong_option_raises_our_own_error(self, spark, log, tmp_path):
         """PySpark raises UnboundLocalError if a reader cannot be created."""
         log.put(0, BATCHES)
         with pytest.raises(Exception, match="a stream has no end") as error:

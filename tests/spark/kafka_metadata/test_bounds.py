@@ -38,7 +38,7 @@ def log(tmp_path):
     return written
 
 
-def test_which_tables_have_bounds():
+def test_tables_with_bounds_are_listed():
     assert EVENTS == [
         "acl_history",
         "config_history",
@@ -144,7 +144,7 @@ def test_start_leaves_out_initial_snapshot(tmp_path):
     assert [row["offset"] for row in changes] == [9]
 
 
-def test_offsets_that_are_not_there_are_told(tmp_path, log):
+def test_missing_offsets_are_reported(tmp_path, log):
     for table in ("records", "isr_changes"):
         with pytest.raises(DataUnreadable, match="has the offsets 0 to 11, 12 is outside"):
             rows(tmp_path, table, startingOffsets=at(12))
@@ -166,7 +166,7 @@ def test_bounds_without_effect_are_refused(options, why):
         parse_options({"path": "/x", **options})
 
 
-def test_a_stream_begins_at_a_time_too(tmp_path, log):
+def test_stream_may_begin_at_a_time(tmp_path, log):
     assert reader_of(tmp_path, startingTimestamp="6000").initialOffset() == stream_at(7)
     assert reader_of(tmp_path, startingOffsets=at(4)).initialOffset() == stream_at(4)
     with pytest.raises(OptionError, match="has no end"):

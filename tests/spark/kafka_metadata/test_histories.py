@@ -342,7 +342,7 @@ def test_record_transaction_counts_when_it_has_ended(tmp_path):
     assert len([r for r in rows(tmp_path, "image") if r["kind"] == "acl"]) == 2
 
 
-def test_tasks_cut_at_snapshots_tell_the_same(tmp_path):
+def test_tasks_cut_at_snapshots_return_same_rows(tmp_path):
     log = cluster()
     directory = store(tmp_path, 1, log.batches)
     plain = {name: rows(tmp_path, name) for name in ("isr_changes", "leader_changes")}

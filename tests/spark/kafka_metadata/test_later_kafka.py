@@ -75,7 +75,7 @@ def test_rows_count_unknown_records_up_to_them(tmp_path, table):
 
 
 @pytest.mark.parametrize("table", HISTORIES)
-def test_a_log_that_is_known_whole_counts_none(tmp_path, table):
+def test_fully_known_log_counts_no_unknown_records(tmp_path, table):
     stored(tmp_path, UNREGISTER)
     whole = rows(tmp_path, table, asOfOffset=str(FIRST - 1))
     assert {row["unknown_records"] for row in whole} == {0}
@@ -127,7 +127,7 @@ def test_history_without_rows_gives_a_warning(tmp_path, caplog):
     ]
 
 
-def test_an_image_tells_them_for_some_topics_too(tmp_path):
+def test_image_of_some_topics_reports_unknown_records(tmp_path):
     stored(tmp_path, *LATER)
     found = rows(tmp_path, "image", topics="orders")
     assert [row["value"] for row in found if row["kind"] == "unknown_records"] == [

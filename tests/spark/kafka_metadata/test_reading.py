@@ -101,7 +101,7 @@ def rows(root, table="records", **options):
     return found
 
 
-def test_the_broker_of_a_block_of_producer_ids(tmp_path):
+def test_producer_id_block_names_its_broker(tmp_path):
     log = standard().write(9000, ProducerIdsRecord(broker_id=12, next_producer_id=1000))
     store(tmp_path, 1, log.batches)
     found = [r for r in rows(tmp_path, "records") if r["type"] == "ProducerIdsRecord"]
@@ -127,7 +127,7 @@ def test_committed_records_are_shared_by_a_majority(tmp_path):
     assert committed_end(find_metadata_logs([str(tmp_path)])) == log.offset
 
 
-def test_a_deposed_leaders_tail_is_not_shared(tmp_path):
+def test_deposed_leaders_tail_is_not_committed(tmp_path):
     common = Log().lead(1, 1000).write(1000, NoOpRecord())
     deposed = list(common.batches)
     deposed.append(metadata_batch(2, 1, [NoOpRecord()] * 5, 1500))
@@ -259,7 +259,7 @@ def test_partition_history(tmp_path):
     assert {(row["topic"], row["partition"], row["min_isr"]) for row in found} == {("orders", 0, 2)}
 
 
-def test_a_removed_topic_ends(tmp_path):
+def test_removed_topic_ends_its_history(tmp_path):
     log = Log().lead(1, 0)
     log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition())
     log.write(3000, RemoveTopicRecord(topic_id=TOPIC_ID))
@@ -270,7 +270,7 @@ def test_a_removed_topic_ends(tmp_path):
     ]
 
 
-def test_a_new_minimum_changes_the_state(tmp_path):
+def test_new_minimum_changes_the_state(tmp_path):
     log = Log().lead(1, 0)
     log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition(isr=[11, 12]))
     log.write(2000, min_isr("3", name="", kind=4))
@@ -298,7 +298,7 @@ def test_replicas_being_added_are_not_missed(tmp_path):
     ]
 
 
-def test_an_unclean_election_is_told(tmp_path):
+def test_unclean_election_is_reported(tmp_path):
     log = Log().lead(1, 0)
     log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition())
     log.write(2000, change(isr=[13], leader=13, leader_recovery_state=1))
@@ -349,7 +349,7 @@ def test_quorum_epochs(tmp_path):
     assert [(r["seconds"], r["gap_before_ms"]) for r in found] == [(2.0, None), (4.5, 2500)]
 
 
-def test_a_file_system_of_fsspec_and_its_options(tmp_path):
+def test_fsspec_file_system_is_opened_with_options(tmp_path):
     import fsspec
 
     for node_id in (1, 2, 3):

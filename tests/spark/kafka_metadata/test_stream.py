@@ -67,7 +67,7 @@ def test_records_come_once_with_earlier_topic_names(tmp_path):
     ]
 
 
-def test_a_stream_ends_where_a_majority_agrees(tmp_path):
+def test_stream_ends_at_offset_of_majority(tmp_path):
     log = standard()
     stored(tmp_path, log, (1,))
     with pytest.raises(DataUnreadable, match="it is not known what is committed"):
@@ -120,7 +120,7 @@ def test_topics_are_named_by_initial_snapshot(tmp_path):
         ({"startingOffsets": "sometime"}, "startingOffsets"),
     ],
 )
-def test_options_without_meaning_for_streams_are_refused(tmp_path, options, told):
+def test_options_meaningless_for_streams_are_refused(tmp_path, options, told):
     with pytest.raises(OptionError, match=told):
         reader_of(tmp_path, **options)
 

@@ -105,7 +105,7 @@ def test_fields_not_named_by_change_stay(change):
 
 
 @given(changes, st.integers(0, (1 << 31) - 1), st.binary(min_size=16, max_size=16))
-def test_a_change_apart_says_what_it_says_whole(change, number, topic_id):
+def test_change_applied_apart_equals_full_merge(change, number, topic_id):
     before = partition_of(created(bytes(16), 0))
     stood = standings.created(before)
     change.partition_id, change.topic_id = number, topic_id
@@ -300,7 +300,7 @@ def naive_history(log, steps):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_history_of_partitions_is_that_between_images(tmp_path, seed):
+def test_partition_history_equals_differences_of_images(tmp_path, seed):
     log, steps = some_log(random.Random(seed))
     store(tmp_path, 1, log.batches)
     found = rows(tmp_path, "partition_history")

@@ -129,7 +129,7 @@ def test_batch_info_of_what_a_broker_sent(cluster, orders):
     assert row[4] == "none"
 
 
-def test_a_leader_that_dies_in_mid_read(cluster, admin):
+def test_read_survives_death_of_leader(cluster, admin):
     create(cluster, admin, "failing", 1)
     produce(cluster, "failing", partitions=1)
     options = options_of(

@@ -88,7 +88,7 @@ def test_tables_are_those_of_the_directories(cluster, table):
     assert found
 
 
-def test_a_leader_that_dies_in_mid_read(cluster, monkeypatch):
+def test_read_survives_death_of_leader(cluster, monkeypatch):
     from trimaran.quorum.observing import live_quorum
 
     monkeypatch.setattr(live_quorum, "FETCH_BYTES_MAX", 500)

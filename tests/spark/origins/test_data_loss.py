@@ -61,7 +61,7 @@ def what_is_left(node, caplog, told, lost):
 
 @pytest.mark.parametrize("how", ["deleted", "emptied", "cut at a batch"])
 @pytest.mark.parametrize("index", [0, 1, 3])
-def test_a_segment_that_is_gone_is_told(node, caplog, index, how):
+def test_removed_segment_is_reported(node, caplog, index, how):
     segment, following = segments(node)[index : index + 2]
     path, lost = Path(segment.path), between(segment, following)
     if how == "deleted":
@@ -78,7 +78,7 @@ def test_a_segment_that_is_gone_is_told(node, caplog, index, how):
     what_is_left(node, caplog, "are missing", lost)
 
 
-def test_the_last_segment_cut_at_a_batch(node, caplog):
+def test_last_segment_truncated_at_batch_is_loss(node, caplog):
     last = segments(node)[-1]
     first = next(iter_batches(memoryview(Path(last.path).read_bytes())))
     os.truncate(last.path, first.size)
@@ -94,7 +94,7 @@ def test_all_segments_gone(node):
         offsets(node)
 
 
-def test_a_log_that_retention_trimmed_misses_nothing(node):
+def test_log_trimmed_by_retention_misses_nothing(node):
     """Retention advances the first epoch with the log's start."""
     first, following = segments(node)[:2]
     for path in Path(first.path).parent.glob(Path(first.path).stem + ".*"):
@@ -113,7 +113,7 @@ def test_log_trimmed_during_read_misses_nothing(node):
 
 @pytest.mark.parametrize("field", ["length", "crc", "records"])
 @pytest.mark.parametrize("index", [0, 2, -1])
-def test_damage_of_any_kind_is_told(node, caplog, field, index):
+def test_damage_of_any_kind_is_reported(node, caplog, field, index):
     """This includes the last segment, because intact batches follow: it is not a torn write."""
     segment = segments(node)[index]
     path = Path(segment.path)
@@ -172,12 +172,12 @@ def test_directories_of_two_clusters_are_refused(tmp_path):
         ({"assign": '{"t":[0,7]}'}, "there is no t-7"),
     ],
 )
-def test_absent_topics_are_told(node, options, told):
+def test_missing_topics_are_reported(node, options, told):
     with pytest.raises(DataUnreadable, match=told):
         offsets(node, **options)
 
 
-def test_a_choice_by_partition_names_all_of_them(node):
+def test_offsets_by_partition_must_name_all_partitions(node):
     write_partition(node, "t", 1, BATCHES[:2])
     checkpoint(node, {KEY: END, ("t", 1): 20})
     with pytest.raises(OptionError, match="t-1 is missing"):
@@ -187,7 +187,7 @@ def test_a_choice_by_partition_names_all_of_them(node):
 
 
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
-def test_offsets_outside_of_the_log_are_told(node, option, caplog):
+def test_offsets_outside_of_log_are_reported(node, option, caplog):
     checkpoint(node, {KEY: END}, {KEY: 25})
     for wrong in (END + 1, 24):
         given = {option: f'{{"t":{{"0":{wrong}}}}}'}
@@ -201,7 +201,7 @@ def test_offsets_outside_of_the_log_are_told(node, option, caplog):
 # --- other locations ---
 
 
-def test_a_copy_elsewhere_will_do(node, tmp_path):
+def test_copy_at_another_location_is_read(node, tmp_path):
     """Executors may have another kind of mount: a file counts by its content."""
     from trimaran.spark.data_source.read_request import ReadRequest
     from trimaran.spark.kafka_log.options import LogOptions
@@ -229,7 +229,7 @@ def test_relative_paths_and_file_urls(node, monkeypatch):
         assert offsets(given) == list(range(END)), given
 
 
-def test_a_partitions_directory_and_one_segment(node):
+def test_partitions_directory_or_single_segment_is_read(node):
     assert offsets(node / "t-0") == list(range(END))
     second, third = segments(node)[1:3]
     assert offsets(second.path) == between(second, third)

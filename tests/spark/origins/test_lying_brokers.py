@@ -60,7 +60,7 @@ async def read_from(answered, patience=PATIENT):
         return await trio.to_thread.run_sync(read, cluster, patience)
 
 
-async def test_an_honest_broker():
+async def test_honest_broker_is_read_completely():
     assert await read_from(answer(BATCH)) == [COUNT]
 
 
@@ -77,7 +77,7 @@ LIES = {
 
 
 @pytest.mark.parametrize(("lie", "told"), LIES.values(), ids=LIES)
-async def test_a_lie_is_told(lie, told):
+async def test_false_response_is_reported(lie, told):
     assert re.search(told, await read_from(lie))
 
 

@@ -31,7 +31,7 @@ def told(conf=()):
     return options[-1] if options else None
 
 
-def test_the_first_session_writes_and_later_ones_use(java):
+def test_archive_of_first_session_serves_later_ones(java):
     first = told()
     assert first.startswith("-XX:ArchiveClassesAtExit=")
     assert first.endswith(RECORDING)
@@ -59,7 +59,7 @@ def test_no_archive_without_the_jvms_own(java):
     assert told() is None
 
 
-def test_another_java_has_another_archive(java):
+def test_other_java_has_another_archive(java):
     first = told()
     java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\"'\n")
     class_archive.version_text.cache_clear()

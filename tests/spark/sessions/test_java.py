@@ -21,7 +21,7 @@ def fake_java(tmp_path):
     return java
 
 
-def test_the_wrapper_passes_every_word_but_one(tmp_path, fake_java):
+def test_wrapper_passes_all_arguments_except_one(tmp_path, fake_java):
     wrapper = tmp_path / "java"
     wrapper.write_text(wrapper_of(fake_java))
     words = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "-Dx=$HOME 'q'", "", "Main"]

@@ -49,7 +49,7 @@ def test_settings_of_a_cluster_and_the_users():
     assert "Tiered" not in own[JAVA_OPTIONS]
 
 
-def test_the_process_that_workers_come_from_is_ours(tmp_path, monkeypatch):
+def test_workers_are_forked_from_our_process(tmp_path, monkeypatch):
     """It has preloaded what workers need; other Python processes are not affected."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wrapper = worker_python()

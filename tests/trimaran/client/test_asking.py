@@ -94,7 +94,7 @@ def test_partitions_are_numbered_from_0_below_their_number(wanted, wrong):
         ([9, 40], "brokers 9, 40 are not live"),
     ],
 )
-def test_brokers_that_do_not_run_are_named(wanted, told_):
+def test_stopped_brokers_are_named(wanted, told_):
     if told_ is None:
         ensure_brokers_run(wanted, {2, 1})
         return
@@ -201,7 +201,7 @@ POSITIONS = [
 
 
 @pytest.mark.parametrize(("position", "offsets", "expected"), POSITIONS)
-def test_a_position_is_an_offset_of_the_partition(position, offsets, expected):
+def test_position_is_an_offset_of_the_partition(position, offsets, expected):
     client = Client(*(listed(("t", 1, offset, 0)) for offset in offsets))
     assert position.offset_in(client, TopicPartition("t", 1), isolation=1) == expected
     assert client.answers == []
@@ -231,7 +231,7 @@ def test_topic_is_created_once_as_requested():
         create_topic(Client(create_topics.CreateTopicsResponse(topics=[refused])), "t")
 
 
-def test_a_topic_is_deleted_once():
+def test_topic_is_deleted_once():
     result = delete_topics.DeletableTopicResult(name="t", error_code=0)
     client = Client(delete_topics.DeleteTopicsResponse(responses=[result]))
     delete_topic(client, "t", timeout_ms=7)

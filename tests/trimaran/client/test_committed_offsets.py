@@ -13,7 +13,7 @@ from trimaran.wire.messages.offset_commit import (
 )
 
 
-async def test_a_negative_offset_is_none(tmp_path):
+async def test_negative_offset_is_invalid(tmp_path):
     async with broker_client(tmp_path, offsets_topic_replication_factor="1") as one:
         await one.create("t", partitions=2)
 

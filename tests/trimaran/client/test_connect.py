@@ -182,7 +182,7 @@ NO_SASL = [
 
 
 @pytest.mark.parametrize(("name", "make"), SASL, ids=[name for name, _ in SASL])
-def test_a_listener_that_wants_a_login_says_which(hasty, name, make):
+def test_listener_requiring_login_names_mechanisms(hasty, name, make):
     with at(make()) as addresses, pytest.raises(UserError, match="requires a login") as refused:
         with connected(text_of(*addresses), of_controllers="controller" in name):
             pass
@@ -190,7 +190,7 @@ def test_a_listener_that_wants_a_login_says_which(hasty, name, make):
 
 
 @pytest.mark.parametrize(("name", "make"), NO_SASL, ids=[name for name, _ in NO_SASL])
-def test_a_listener_without_mechanisms_wants_no_login(name, make):
+def test_listener_without_mechanisms_needs_no_login(name, make):
     node = make()
     with at(node) as addresses, connected(text_of(*addresses)) as client:
         assert client.routing.bootstrap.current == addresses[0]
@@ -387,7 +387,7 @@ def test_invalid_address_is_reported_with_its_option(text, of_controllers):
     assert refused.value.why
 
 
-def test_a_host_that_is_not_known_is_named(monkeypatch):
+def test_unknown_host_is_named(monkeypatch):
     unknown = socket.gaierror(-2, "Name or service not known")
     lost = _caused(ConnectionLost("cannot connect"), unknown)
     assert error_text(connecting.no_conversation(("nowhere", 1), lost, None)) == (

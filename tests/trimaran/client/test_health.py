@@ -18,7 +18,7 @@ VOTERS = [voter(1, "leader"), voter(2), voter(3)]
 BROKERS = [broker(11), broker(12)]
 
 
-def test_a_good_cluster_has_no_reasons():
+def test_healthy_cluster_has_no_reasons():
     health = judge(VOTERS, BROKERS, PartitionCounts(2, 1200))
     assert health.level == "good"
     assert health.sentence == (

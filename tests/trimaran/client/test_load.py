@@ -95,7 +95,7 @@ def test_latency_counts_from_due_time(clock, sent, connect):
     assert dict(load.recent().counts) == {0.25: 1, 0.4: 1, 0.55: 1}
 
 
-def test_a_run_that_is_stopped_sends_nothing_more(sent, connect):
+def test_stopped_run_sends_nothing_more(sent, connect):
     load = Load()
     load.stop()
     produce(PRODUCING, connect, [3], 30, None)(load)
@@ -187,7 +187,7 @@ def test_latencies_keep_three_digits():
     assert dict(latencies.counts) == {0.00123: 1, 0.00124: 2, 12.3: 1}
 
 
-def test_a_percentile_counts_up_from_the_least():
+def test_percentile_counts_from_smallest_value():
     latencies = Latencies()
     assert latencies.percentile(50) == 0.0
     for number in range(1, 201):
@@ -229,7 +229,7 @@ def test_figures_are_rounded(clock):
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_run_without_a_moment_has_figures_too():
+def test_run_of_zero_duration_has_figures():
     load = Load()
     load.begin([])
     load.add(1, 1_000_000, 0.0)

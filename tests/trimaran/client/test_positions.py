@@ -28,7 +28,7 @@ def test_written_positions_are_parsed(text, expected):
     assert parse_position(text) == expected
 
 
-def test_a_time_without_a_zone_is_local():
+def test_time_without_zone_is_local():
     local = datetime(2026, 11, 23, 12).astimezone()
     assert parse_position("@2026-11-23T12:00").timestamp_ms == local.timestamp() * 1000
 
@@ -41,7 +41,7 @@ def test_a_time_without_a_zone_is_local():
         ("@-2d", timedelta(days=2)),
     ],
 )
-def test_a_time_ago(text, ago):
+def test_age_is_parsed_as_time(text, ago):
     before = now_ms()
     found = parse_position(text).timestamp_ms + ago / timedelta(milliseconds=1)
     assert before <= found <= now_ms()

@@ -296,7 +296,7 @@ def quorum_partition(**changes):
     return describe_quorum.DescribeQuorumResponsePartitionData(**values)
 
 
-def test_a_quorum_is_rows_of_voters_and_observers(monkeypatch):
+def test_quorum_is_rows_of_voters_and_observers(monkeypatch):
     monkeypatch.setattr(quorum_rows, "now_ms", lambda: 4000)
     listener = describe_quorum.Listener(name="C", host="h", port=9)
     nodes = [describe_quorum.Node(node_id=2, listeners=[listener])]

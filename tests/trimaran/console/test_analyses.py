@@ -33,7 +33,7 @@ def local(kafka, tmp_path_factory):
         yield browser
 
 
-def test_a_report_is_shown_in_a_sandbox(local):
+def test_report_is_shown_in_a_sandbox(local):
     shown = local.get("/analyses/report/consumer_lag")
     assert shown.body == HTML.replace("plotly", "/plotly")
     policy = shown.headers["content-security-policy"]
@@ -132,6 +132,6 @@ async def test_one_analysis_runs_and_ends_with_console(tmp_path):
         os.kill(int(told.read_text()), 0)
 
 
-def test_without_a_directory_nothing_starts():
+def test_nothing_starts_without_directory():
     with pytest.raises(UserError, match="cannot read the logs"):
         Analyses(None).start("consumer_lag")

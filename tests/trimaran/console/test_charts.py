@@ -28,7 +28,7 @@ something_else 1.0
 """
 
 
-def test_the_numbers_of_a_node_are_found():
+def test_charted_values_are_found_in_metrics():
     assert values_of(TEXT) == {"bytes-in": 7.0, "produce-time": 2.5, "loop-lag": 4.0}
 
 
@@ -71,7 +71,7 @@ def test_totals_become_rates_unknown_values_gaps(samples):
     assert samples.of(SERIES[3]) == {}
 
 
-def test_the_worst_of_all_nodes():
+def test_worst_value_of_all_nodes_is_drawn():
     both = points("a", 1.0, None, 3.0) | points("b", 2.0, None, None)
     assert [point.value for point in worst(both)] == [2.0, None, 3.0]
 
@@ -91,7 +91,7 @@ def test_unknown_value_is_a_gap_in_line():
         *((2001, "1/s", 5000), (2001, "bytes/s", 2048), (9e8, "bytes/s", 1000 * 2**20)),
     ],
 )
-def test_an_axis_ends_at_a_round_number(value, unit, top):
+def test_axis_ends_at_a_round_number(value, unit, top):
     assert math.isclose(round_up(value, unit), top)
 
 

@@ -7,7 +7,7 @@ from trimaran.console.guards import host_of
 from trimaran.console.serving import csv_of
 
 
-def test_names_of_others_are_refused(browser):
+def test_foreign_host_names_are_refused(browser):
     """A foreign page with a name that resolves to us reads nothing (DNS rebinding)."""
     assert browser.get("/topics", Host="evil.example").status == 421
     assert browser.get("/static/console.css", Host="evil.example:8090").status == 421

@@ -64,7 +64,7 @@ def test_pages_and_forms_need_a_login(guarded):
     assert 'name="token"' not in shown.body
 
 
-def test_a_browser_logs_in_and_out(guarded):
+def test_browser_logs_in_and_out(guarded):
     wrong = log_in(guarded, "wrong")
     assert (wrong.status, wrong.headers["set-cookie"]) == (401, None)
     went = log_in(guarded, PASSWORD, way_to_login("/topics", "sort=-topic"))
@@ -85,7 +85,7 @@ def test_a_browser_logs_in_and_out(guarded):
     assert guarded.get("/topics", Cookie=session_of(went)).status == 303
 
 
-def test_a_program_sends_the_password_each_time(guarded):
+def test_program_sends_password_each_time(guarded):
     def with_(words):
         return guarded.get("/topics", accept="application/json", Authorization=words).status
 
@@ -98,7 +98,7 @@ def test_forms_of_other_sites_do_not_log_in(guarded):
     assert log_in(guarded, PASSWORD, Sec_Fetch_Site="cross-site").status == 403
 
 
-async def test_wrong_passwords_are_answered_later_and_later(autojump_clock):
+async def test_wrong_passwords_are_answered_increasingly_late(autojump_clock):
     login = ConsoleLogin(PASSWORD)
     waited = []
     for _ in range(8):

@@ -148,7 +148,7 @@ def test_events_are_described_in_words(monkeypatch):
     ]
 
 
-def test_a_partition_has_its_changes(monkeypatch):
+def test_partition_has_its_changes(monkeypatch):
     log = read(HISTORY, monkeypatch)
     changes = log.changes_of(TopicIdPartition(ORDERS, 0))
     assert [(change.leader, change.isr) for change in changes] == [
@@ -218,7 +218,7 @@ def test_records_are_shown_without_idle_ones(monkeypatch):
     assert log.offset_at(0) == 0
 
 
-def test_bands_go_on_where_nothing_changes():
+def test_bands_continue_without_changes():
     chart = bands(
         [TimeSpan("b", "2", 50, 100), TimeSpan("a", "1", 0, 50), TimeSpan("b", "3", 100, 100)]
     )

@@ -85,7 +85,7 @@ def test_pages_are_html_json_csv_and_safe(browser, orders):
     check_each([page for page in PAGES if page != zookeeper.PAGE], check)
 
 
-def test_the_overview_has_a_verdict(browser, orders):
+def test_overview_has_a_verdict(browser, orders):
     found = browser.json("/")
     assert found["level"] == "good"
     assert re.fullmatch(
@@ -95,20 +95,20 @@ def test_the_overview_has_a_verdict(browser, orders):
     assert {event["subject"] for event in found["events"]} >= {"orders"}
 
 
-def test_the_quorum_has_its_epochs(browser):
+def test_quorum_has_its_epochs(browser):
     found = browser.json("/quorum")
     assert [(row["id"], row["role"]) for row in found["rows"]] == [(1, "leader")]
     assert found["epochs"][0]["leader_id"] == 1
     assert found["timeline"]["rows"]["controller 1"]
 
 
-def test_a_topic_has_its_offsets_and_configs(browser, orders):
+def test_topic_has_its_offsets_and_configs(browser, orders):
     rows = browser.json("/topics/orders")["rows"]
     assert [(row["partition"], row["begin"], row["end"]) for row in rows] == [(0, 0, 6), (1, 0, 5)]
     assert all(row["size"] > 0 for row in rows)
 
 
-def test_a_partition_has_its_history(browser, orders):
+def test_partition_has_its_history(browser, orders):
     found = browser.json("/topics/orders/1")
     assert [row["leader"] for row in found["rows"]] == [1]
     assert list(found["in_sync"]["rows"]) == ["broker 1"]

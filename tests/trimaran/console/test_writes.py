@@ -32,7 +32,7 @@ def send(writer):
     return send
 
 
-def test_a_topic_is_created_altered_and_deleted(writer, send, caplog):
+def test_topic_is_created_altered_and_deleted(writer, send, caplog):
     with caplog.at_level(logging.INFO, logger="trimaran.console.audit"):
         made = send("/topics", name="written", partitions="2")
         assert (made.status, made.headers["location"]) == (303, "/topics/written")
@@ -86,7 +86,7 @@ def test_refusal_by_cluster_is_shown(send):
     assert send("/topics", name="x", partitions="many").status == 400
 
 
-def test_forms_of_others_are_refused(writer, send):
+def test_forms_of_other_sites_are_refused(writer, send):
     def is_refused(options):
         assert writer.get("/topics", method="POST", **options).status == 403
 

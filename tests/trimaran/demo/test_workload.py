@@ -29,7 +29,7 @@ async def test_every_partition_is_read_to_end(tmp_path, monkeypatch):
             await in_thread(read)
 
 
-async def test_a_member_that_is_late_gets_its_share(tmp_path, monkeypatch):
+async def test_late_member_gets_its_share(tmp_path, monkeypatch):
     """On a busy machine one member may have read everything before the other has joined."""
     late = Late()
     monkeypatch.setattr(workload, "Consumer", late.consumer)

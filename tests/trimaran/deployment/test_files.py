@@ -23,13 +23,13 @@ def test_unit_waits_for_readiness_with_limited_directories(tmp_path):
     assert "\nType=notify\n" in text
 
 
-def test_words_of_a_unit_stay_words():
+def test_unit_arguments_stay_separate_words():
     text = unit(PurePath("/$b"), PurePath('/a "b'), "u", [PurePath("/c d")])
     assert 'ExecStart=/$$b server start -c "/a \\"b"\n' in text
     assert 'ReadWritePaths="/c d"\n' in text
 
 
-def test_a_lone_broker_can_make_its_internal_topics():
+def test_single_broker_can_create_internal_topics():
     for text in (compose_file("i", "id", 1, 1), manifest("n", "i", "id", 1, 1, "1Gi")):
         assert 'OFFSETS_TOPIC_REPLICATION_FACTOR: "1"' in text
         assert 'STATE_LOG_MIN_ISR: "1"' in text

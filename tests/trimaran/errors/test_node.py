@@ -63,7 +63,7 @@ def test_listening_process_is_named():
         assert listener_on(bound.getsockname()[1]) is None
 
 
-def test_a_full_disk_is_called_one():
+def test_full_disk_is_named_as_such():
     told = explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert told.what == "the disk is full"
     assert "free some space" in told.fix

@@ -35,7 +35,7 @@ def answering(answer):
 
 
 @pytest.mark.parametrize("command", [status, tree, lambda **to: get("/", **to)])
-def test_a_host_that_is_not_known(command, tmp_path):
+def test_unknown_host_cannot_be_connected(command, tmp_path):
     with pytest.raises(UserError, match=r"host name no-such-host\.invalid is not known") as raised:
         command(zookeeper="no-such-host.invalid:2181/chroot", data=tmp_path)
     assert raised.value.exit_code is Exit.CANNOT_CONNECT
@@ -51,12 +51,12 @@ def test_refused_connection_is_explained():
     assert f"nothing listens at {HOST}:1" in str(why_no_zookeeper(f"{HOST}:1"))
 
 
-def test_a_silent_one_may_be_slow():
+def test_silent_server_may_be_slow():
     with answering(None) as where:
         assert why_no_zookeeper(f"{HOST}:1,{where}/chroot") is None
 
 
-def test_one_that_allows_no_words():
+def test_disallowed_command_is_no_error():
     with answering(b"srvr is not executed because it is not in the whitelist.\n") as where:
         assert why_no_zookeeper(where) is None
 

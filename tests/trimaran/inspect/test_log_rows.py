@@ -110,7 +110,7 @@ def test_internal_topics_are_decoded(name, unpacked, capsys):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_wrong_with_kafkas_files(name, unpacked, capsys):
+def test_kafkas_files_have_no_problems(name, unpacked, capsys):
     assert lines_of(capsys, unpacked[name], verify=True) == (Exit.OK, [])
 
 
@@ -242,7 +242,7 @@ def test_deleted_records_are_omitted_by_checkpoint(tmp_path, capsys):
     assert len(lines_of(capsys, tmp_path / "t-0")[1]) == 12
 
 
-def test_an_empty_directory_ends_nothing(tmp_path, capsys):
+def test_empty_directory_ends_nothing(tmp_path, capsys):
     fill(open_log(tmp_path / "t-0"), 1).close()
     fill(open_log(tmp_path / "t-2"), 1).close()
     (tmp_path / "t-1").mkdir()

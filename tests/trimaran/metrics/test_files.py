@@ -27,14 +27,14 @@ def test_every_alert_has_its_own_rule():
     assert len(set(names)) == len(names)
 
 
-def test_panels_do_not_lie_on_each_other():
+def test_panels_do_not_overlap():
     panels = json.loads(dashboard("t"))["panels"]
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
     assert len(places) == len(panels) == len(PANELS)
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels)
 
 
-def test_a_query_names_metrics_by_their_samples():
+def test_query_selects_metrics_by_sample_names():
     found = [gauge("a", "", 1), counter("b", "", 2), times("c", "", [])]
     assert restricted(found, frozenset()) == found
     for name, place in (("a", 0), ("b_total", 1), ("c", 2), ("c_count", 2)):

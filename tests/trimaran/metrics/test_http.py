@@ -140,7 +140,7 @@ def test_address_with_most_connections_makes_room(monkeypatch):
     assert list(places.open) == [made[0], made[2]]
 
 
-async def test_connections_that_are_being_answered_are_not_ended(monkeypatch):
+async def test_connections_being_answered_are_not_closed(monkeypatch):
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
     begun, may_end = trio.Event(), trio.Event()
 

@@ -40,7 +40,7 @@ def test_turns_are_counted_within_and_after_second(clock):
     assert found.quantiles((0.5,))[0] == pytest.approx(0.01, rel=0.125)
 
 
-def test_the_share_of_idle_time(clock):
+def test_share_of_idle_time_is_measured(clock):
     loop = LoopTimes(LoopTurns())
     live(loop, clock, 2000, busy=0.01, idle=0.03)
     assert loop.idle_share() == pytest.approx(0.75, abs=0.02)
@@ -48,7 +48,7 @@ def test_the_share_of_idle_time(clock):
     assert loop.idle_share() == pytest.approx(0.0, abs=0.02)
 
 
-def test_a_quiet_second_keeps_nothing(clock):
+def test_quiet_seconds_keep_few_turns(clock):
     loop = LoopTimes(LoopTurns())
     live(loop, clock, 1000, busy=0.0001, idle=0.01)
     assert len(loop._turns) < 200

@@ -173,7 +173,7 @@ async def test_starting_node_is_alive_but_not_ready(tmp_path):
         assert ("trimaran_trio_tasks", ()) in found
 
 
-async def test_a_fenced_broker_is_not_ready(tmp_path):
+async def test_fenced_broker_is_not_ready(tmp_path):
     async with cluster(tmp_path) as running:
         state = NodeMonitor(running.config(11, **{"process.roles": "broker"}))
         state.started(running.brokers[11])
@@ -182,7 +182,7 @@ async def test_a_fenced_broker_is_not_ready(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["nowhere", "127.0.0.1", "127.0.0.1:port", "http://a:1/x", ":9"])
-def test_a_wrong_address_is_named(text):
+def test_wrong_address_is_named(text):
     with pytest.raises(ConfigError, match=r"trimaran\.metrics\.listener"):
         address_of(text)
 

@@ -17,7 +17,7 @@ from trimaran.settings.properties import PropertySetting
         ("true", "false", True),
     ],
 )
-def test_our_key_goes_before_kafkas(ours, kafkas, enabled):
+def test_our_key_overrides_kafkas(ours, kafkas, enabled):
     given = {"trimaran.zk.mirror.enable": ours, "zookeeper.metadata.migration.enable": kafkas}
     node = {
         "process.roles": "controller",

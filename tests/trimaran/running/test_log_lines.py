@@ -59,7 +59,7 @@ def raise_with(text):
 
 
 @pytest.mark.parametrize("line_break", BREAKS)
-def test_a_group_id_forges_no_line(written, line_break):
+def test_group_id_cannot_forge_a_line(written, line_break):
     lines = written("text")
     driver = Driver()
     group = f"g{line_break}{FORGED}"
@@ -74,7 +74,7 @@ def test_a_group_id_forges_no_line(written, line_break):
 
 
 @pytest.mark.parametrize("line_break", BREAKS)
-def test_an_error_forges_no_line_either(written, line_break):
+def test_error_cannot_forge_a_line(written, line_break):
     lines = written("text")
     raise_with(f"x{line_break}{FORGED}")
     first, *rest = lines().splitlines()
@@ -83,7 +83,7 @@ def test_an_error_forges_no_line_either(written, line_break):
     assert all(line.startswith("    ") for line in rest)
 
 
-def test_a_traceback_keeps_its_lines(written):
+def test_traceback_keeps_its_lines(written):
     lines = written("text")
     raise_with("why")
     first, *rest = lines().splitlines()
@@ -100,7 +100,7 @@ def test_letters_of_all_scripts_are_kept(written):
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_line_is_bounded(written, form):
+def test_length_of_line_is_bounded(written, form):
     lines = written(form)
     logging.getLogger("broker").info("group %s", "x" * 1_000_000)
     raise_with("y" * 1_000_000)

@@ -18,7 +18,7 @@ async def starts_at_once(_config, *, task_status):
     await trio.sleep_forever()
 
 
-async def test_a_start_that_takes_too_long_ends(autojump_clock):
+async def test_overlong_start_ends(autojump_clock):
     config = config_of(server_max_startup_time_ms=5000)
     with pytest.raises(ExceptionGroup) as caught:
         await run_roles([starts_at_once, never_starts], config, pytest.fail)
@@ -26,7 +26,7 @@ async def test_a_start_that_takes_too_long_ends(autojump_clock):
     assert trio.current_time() == pytest.approx(5, abs=1)
 
 
-async def test_a_node_that_started_may_take_its_time(autojump_clock):
+async def test_slow_start_of_node_is_tolerated(autojump_clock):
     async with trio.open_nursery() as nursery:
 
         def on_ready():

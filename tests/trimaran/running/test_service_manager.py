@@ -8,7 +8,7 @@ from trimaran.running.node_process import READY, STOPPING, VARIABLE, notify
 
 
 @pytest.mark.parametrize("kind", ["file", "abstract"])
-def test_a_state_arrives(kind, tmp_path, monkeypatch):
+def test_state_is_received_by_service_manager(kind, tmp_path, monkeypatch):
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path if kind == "file" else f"\0{path}")

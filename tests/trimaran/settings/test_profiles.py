@@ -13,7 +13,7 @@ def folder(tmp_path, monkeypatch):
     return profiles.folder()
 
 
-def test_a_profile_names_addresses_and_how_to_connect(folder):
+def test_profile_has_addresses_and_connection_settings(folder):
     folder.mkdir(parents=True)
     (folder / "prod.properties").write_text(
         "bootstrap.servers=a:1,b:2\nbootstrap.controllers=c:3\nsecurity.protocol=SSL\n"

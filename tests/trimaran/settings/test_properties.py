@@ -65,7 +65,7 @@ def test_override_is_split_at_first_equals_sign(key, value):
     assert from_overrides([f"{key}={value}"]) == {key: PropertySetting(value, "--override")}
 
 
-def test_an_override_without_a_value_is_refused():
+def test_override_without_value_is_refused():
     with pytest.raises(UserError, match="cannot use --override"):
         from_overrides(["num.partitions"])
 

@@ -32,7 +32,7 @@ def run(path, programs, **options):
 
 @pytest.mark.slow(seconds=15)
 @pytest.mark.cluster
-def test_the_recipes_work(tmp_path):
+def test_recipes_work(tmp_path):
     programs = recipes()
     assert sorted(programs) == list("12345678")
     for number in (JVM, SPARK):

@@ -37,7 +37,7 @@ def test_frames_come_out_as_they_went_in(bodies, most):
 
 
 @given(st.lists(st.binary(min_size=1, max_size=9000), max_size=9), st.integers(1, 5000))
-def test_a_buffer_that_rests_between_receipts_loses_nothing(bodies, most):
+def test_buffer_idle_between_receives_loses_nothing(bodies, most):
     buffer = FrameBuffer(9000)
     data = b"".join(map(frame, bodies))
     found = []
@@ -110,7 +110,7 @@ def test_memory_follows_received_not_declared_bytes():
     assert len(buffer._buffer) <= 4 * 300_000
 
 
-def test_a_frame_that_is_held_is_never_overwritten():
+def test_held_frame_is_never_overwritten():
     buffer = FrameBuffer(1 << 20)
     rng = random.Random(2)
     held = []
@@ -130,7 +130,7 @@ def test_a_frame_that_is_held_is_never_overwritten():
     assert all(bytes(view) == body[len(body) // 2 :] for body, view in held)
 
 
-def test_the_buffer_is_used_again_when_nobody_looks():
+def test_buffer_is_reused_once_unreferenced():
     buffer = FrameBuffer(1 << 20)
     feed(buffer, frame(bytes(200_000)))
     before = buffer._buffer

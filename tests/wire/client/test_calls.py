@@ -65,7 +65,7 @@ BOOT = ("boot", 1)
 N1, N2 = ("n1", 1), ("n2", 2)
 
 
-def test_a_leader_is_looked_up_once():
+def test_leader_is_looked_up_once():
     known = routing()
     asked, result, _ = play(
         call(known, LIST, LeaderNode(TopicPartition("t", 0))), metadata([(1, 1)]), offsets(0)
@@ -110,7 +110,7 @@ def test_response_with_offline_log_directory_is_returned():
     )
 
 
-def test_a_lost_node_makes_it_ask_another():
+def test_lost_node_is_replaced_by_another():
     known = routing()
     known.update_metadata(metadata([(1, 1)]))
     asked, _, pauses = play(
@@ -146,7 +146,7 @@ def test_missing_coordinator_is_not_requested_again():
     assert caught.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def test_a_coordinator_is_looked_up_and_moves():
+def test_moved_coordinator_is_looked_up_again():
     where = [FindCoordinatorResponse(node_id=i, host=f"n{i}", port=i) for i in (1, 2)]
     asked, _result, _ = play(
         call(routing(), HEARTBEAT, CoordinatorNode("g")),
@@ -168,7 +168,7 @@ def test_controllers_are_asked_with_describe_cluster():
     assert asked == [(BOOT, "DescribeClusterRequest"), (N2, "HeartbeatRequest")]
 
 
-def test_refresh_goes_round_until_somebody_answers():
+def test_refresh_tries_nodes_until_one_answers():
     known = routing()
     answer = metadata([(1, 1)])
     steps = refresh(known, ["t"], ExponentialBackoff(uniform=lambda: 0.5))

@@ -49,7 +49,7 @@ def test_version_is_negotiated_and_responses_find_requests():
     assert conversation.receive(answer(HeartbeatResponse(), 0, 2))[0] == "b"
 
 
-def test_an_unanswered_request_waits_for_nothing():
+def test_request_without_response_waits_for_nothing():
     conversation = begun()
     conversation.request(HEARTBEAT, None, None)
     conversation.request(HEARTBEAT, None, "a")
@@ -80,7 +80,7 @@ def test_bad_answers(frame):
     assert conversation.unanswered() == ["a"]
 
 
-def test_an_answer_to_nothing():
+def test_response_without_request_is_an_error():
     with pytest.raises(RemoteProtocolError):
         begun().receive(answer(HeartbeatResponse(), 3, 1))
 

@@ -11,6 +11,6 @@ def test_single_item_is_returned():
 
 
 @pytest.mark.parametrize(("listed", "count"), [(None, "none"), ([], "none"), (["a", "b"], "2")])
-def test_none_and_many_are_the_nodes_mistake(listed, count):
+def test_zero_or_many_items_are_nodes_error(listed, count):
     with pytest.raises(RemoteProtocolError, match=f"must have one topic, it has {count}"):
         single_item(listed, "topic")

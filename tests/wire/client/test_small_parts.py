@@ -84,7 +84,7 @@ def offers(*versions) -> Negotiated:
     return Negotiated.from_response(ApiVersionsResponse(api_keys=keys))
 
 
-def test_the_best_version_is_the_highest_both_know():
+def test_highest_common_version_is_chosen():
     ours = FetchRequest.VERSIONS
     assert offers((0, 4)).best(FetchRequest) == 4
     assert offers((0, 5)).best(FetchRequest) == 5
@@ -129,7 +129,7 @@ def test_router_initially_knows_only_bootstrap_addresses():
         assert known.locate(destination) is None
 
 
-def test_metadata_tells_nodes_controller_and_leaders():
+def test_metadata_contains_nodes_controller_and_leaders():
     known = routing()
     known.update_metadata(metadata([(1, 5), (-1, 7)]))
     assert known.locate(NodeWithId(2)) == known.locate(ControllerNode()) == ("n2", 2)

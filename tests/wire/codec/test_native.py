@@ -45,7 +45,7 @@ def shown(value):
 
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_the_same_of_whole_and_broken_bytes(cls):
+def test_whole_and_broken_bytes_decode_alike(cls):
     check_versions(cls, reads_the_same)
 
 
@@ -83,7 +83,7 @@ def reads_many(cls, version):
 
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_the_same_of_every_beginning(cls):
+def test_every_prefix_decodes_alike(cls):
     for version in telling_versions_of(cls):
         native, generated = readers(cls, version)
         encoded = random_message(cls, version, 1).encode(version)
@@ -132,12 +132,12 @@ def test_refusal_has_sentence_of_generated_reader(monkeypatch):
         assert sentences[0] == sentences[1]
 
 
-def test_without_a_compiler_generated_readers_do_it(monkeypatch):
+def test_generated_decoders_replace_missing_compiled_ones(monkeypatch):
     monkeypatch.setattr(build, "build_decoder", None)
     assert build_reader(TopicRecord, 0) is generated_reader(TopicRecord, 0)
 
 
-def test_any_buffer_is_read_and_let_go():
+def test_any_buffer_is_read_and_released():
     record = TopicRecord(name="größe", topic_id=bytes(range(16)))
     encoded = record.encode(0)
     given = bytearray(b"x" + encoded)
@@ -174,7 +174,7 @@ def large() -> tuple[type[Message], int, bytes]:
 
 
 @pytest.mark.parametrize("collecting", [True, False])
-def test_the_collector_is_left_as_it_was(collecting):
+def test_collector_settings_are_restored(collecting):
     cls, version, data = large()
     assert len(data) > 4096
     (gc.enable if collecting else gc.disable)()
@@ -209,7 +209,7 @@ def test_nothing_is_allocated_by_declared_size():
         assert peak < 10_000
 
 
-def test_nothing_leaks():
+def test_decoding_leaks_no_memory():
     """Whole, truncated and broken messages, many times: the numbers of objects and references and the memory stay the
     same.
     """

@@ -43,7 +43,7 @@ def test_names():
     assert ApiKey.OFFSET_FOR_LEADER_EPOCH.spelling == "OffsetForLeaderEpoch"
 
 
-def test_apis_are_imported_when_asked_for():
+def test_apis_are_imported_on_first_use():
     """Importing one API imports one file, and generates no code before its first message."""
     program = """
 import sys

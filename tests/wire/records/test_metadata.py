@@ -76,11 +76,11 @@ def test_versions_by_level(cls, metadata_version, version):
 
 
 @pytest.mark.parametrize("cls", METADATA_RECORDS.values(), ids=lambda cls: cls.__name__)
-def test_the_newest_level_uses_the_newest_version(cls):
+def test_newest_metadata_level_uses_newest_version(cls):
     assert metadata_record_version(cls, 30) == cls.VERSIONS.high
 
 
-def test_a_field_beyond_the_level_is_refused():
+def test_field_beyond_metadata_level_is_refused():
     record = PartitionChangeRecord(partition_id=0, topic_id=bytes(16), eligible_leader_replicas=[1])
     with pytest.raises(LocalProtocolError):
         encode_metadata_record(record, metadata_record_version(PartitionChangeRecord, 17))

@@ -28,7 +28,7 @@ def test_lookup():
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_class_stands_at_its_type(table):
+def test_class_is_registered_under_its_type(table):
     assert all(key == cls.KEY for key, cls in table.items())
 
 

@@ -23,7 +23,7 @@ def test_names_are_written_as_rfc_2253_says(subject, name):
     assert distinguished_name(subject) == name
 
 
-def test_a_principal_is_typed_and_nobody_is_anonymous():
+def test_principal_has_type_and_default_is_anonymous():
     assert str(principal_of_certificate({"subject": ((("commonName", "x"),),)})) == "User:CN=x"
     assert principal_of_certificate({}) == principal_of_certificate(None) == ANONYMOUS
 
@@ -45,6 +45,6 @@ def test_a_principal_is_typed_and_nobody_is_anonymous():
         ("é ", r"é\ "),
     ],
 )
-def test_a_value_is_escaped_as_java_escapes_it(value, written):
+def test_value_is_escaped_like_in_java(value, written):
     """Printed by `X500Principal.getName()` of OpenJDK 17, and used for the principal in ACLs."""
     assert distinguished_name(((("commonName", value),),)) == f"CN={written}"

@@ -33,7 +33,7 @@ KAFKAS = (
         ("RULE:^CN=(.*)$/$1/", r"CN=a\,O=root", r"a\,O=root"),
     ],
 )
-def test_the_first_rule_that_matches_counts(rules, name, mapped):
+def test_first_matching_rule_applies(rules, name, mapped):
     assert PrincipalMapping(rules).name_of(name) == mapped
 
 
@@ -61,7 +61,7 @@ def test_malformed_rule_is_refused(rules):
         PrincipalMapping(rules)
 
 
-def test_a_pattern_takes_no_more_than_linear_time():
+def test_pattern_matching_takes_linear_time():
     """With backtracking it would practically never end."""
     with pytest.raises(NoMatchingRule):
         PrincipalMapping("RULE:(a+)+b/x/").name_of("a" * 50_000)
@@ -76,6 +76,6 @@ def test_principals_of_certificates_are_mapped():
     assert principal_of_certificate(certificate("alice"), mapping) == Principal("alice")
 
 
-def test_a_name_with_a_nul_is_nobody():
+def test_name_with_nul_is_unknown():
     with pytest.raises(NoMatchingRule):
         principal_of_certificate(certificate("alice\0.evil.example"))

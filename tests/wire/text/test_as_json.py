@@ -50,7 +50,7 @@ def test_records_are_base64_or_callers_form():
     assert shown_records(as_json(produce(None), 9)) is None
 
 
-def test_secrets_are_hidden_whatever_carries_them():
+def test_secrets_are_hidden_in_every_record():
     configs = [
         AlterableConfig(name="ssl.key.password", config_operation=0, value="sesame"),
         AlterableConfig(name="retention.ms", config_operation=0, value="1"),

@@ -115,7 +115,7 @@ def test_requests_of_the_java_client(cls, text):
     assert again == frame
 
 
-def test_api_versions_says_who_asks():
+def test_api_versions_names_the_client_software():
     frame = bytes.fromhex(REQUESTS[ApiVersionsRequest])
     request = ApiVersionsRequest.decode(frame[decode_request_header(frame)[1] :], 4)
     assert request == ApiVersionsRequest(
@@ -133,7 +133,7 @@ def test_responses_of_the_broker(case, text):
     assert encode_response(response, version, 7) == frame
 
 
-def test_metadata_says_what_it_said():
+def test_captured_metadata_is_decoded_correctly():
     frame = bytes.fromhex(RESPONSES[MetadataResponse, 13])
     response = MetadataResponse.decode(frame[5:], 13)
     (broker,) = response.brokers

@@ -29,7 +29,7 @@ def versions_request(correlation_id=7, client_id="me"):
     return encode_request(request, 4, correlation_id, client_id)
 
 
-def test_a_request_comes_back_as_it_was():
+def test_request_round_trip_preserves_content():
     captured = parse_line(line(versions_request(), seen="in a test"))
     decoded = decode(captured)
     assert (captured.api_name, decoded.correlation_id, decoded.client_id) == (
@@ -40,7 +40,7 @@ def test_a_request_comes_back_as_it_was():
     assert encode_again(captured, decoded) == captured.frame
 
 
-def test_a_response_comes_back_as_it_was():
+def test_response_round_trip_preserves_content():
     response = MetadataResponse(brokers=[], topics=[], cluster_id="c", controller_id=1)
     captured = parse_line(line(encode_response(response, 9, 3), 3, 9, "response"))
     decoded = decode(captured)

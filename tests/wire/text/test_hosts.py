@@ -23,7 +23,7 @@ from trimaran.wire.transport.requests.calls import ConnectionInfo
         ("1" * 65, None),
     ],
 )
-def test_an_address_is_as_sockets_write_it(text, expected):
+def test_address_is_formatted_as_by_sockets(text, expected):
     assert address_in(text) == expected
 
 
@@ -52,12 +52,12 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("told", "host"), SAME)
-def test_an_address_is_itself_however_it_is_written(told, host):
+def test_address_forms_are_equivalent(told, host):
     assert is_host(told, host)
 
 
 @pytest.mark.parametrize(("told", "host"), OTHERS)
-def test_another_address_is_another(told, host):
+def test_different_addresses_are_distinguished(told, host):
     assert not is_host(told, host)
 
 
@@ -84,6 +84,6 @@ def test_every_text_of_an_address_is_that_address(ip):
     assert ipaddress.ip_address(java_text(str(ip))) in (ip, getattr(ip, "ipv4_mapped", None))
 
 
-def test_a_connection_names_its_peer_as_java_does():
+def test_connection_formats_peer_like_java():
     connection = ConnectionInfo(1, "CLIENTS", ("::1", 7), ("::1", 9092))
     assert str(connection) == "connection 1 from 0:0:0:0:0:0:0:1:7 on CLIENTS"

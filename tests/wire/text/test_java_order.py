@@ -12,7 +12,7 @@ def test_by_bucket_and_in_it_by_age():
     )
 
 
-def test_the_number_of_buckets_follows_that_of_keys():
+def test_number_of_buckets_follows_number_of_keys():
     configs = ["cleanup.policy", "min.insync.replicas", "retention.ms"]
     among_33 = [*configs, *(f"other.{number}" for number in range(30))]
     found = [name for name in java_hash_order(among_33) if name in configs]

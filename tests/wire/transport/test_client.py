@@ -27,7 +27,7 @@ def open_to(cluster, node_ids=(1, 2)):
     return open_client([cluster.addresses[i] for i in node_ids], rng=random.Random(1))
 
 
-async def test_calls_go_where_they_belong():
+async def test_calls_are_sent_to_responsible_nodes():
     async with open_cluster() as cluster, open_to(cluster) as client:
         for to in (
             None,
@@ -44,7 +44,7 @@ async def test_calls_go_where_they_belong():
         assert all(len(server.connections) <= 1 for server in cluster.servers.values())
 
 
-async def test_a_moved_leader_is_followed(autojump_clock):
+async def test_moved_leader_is_followed(autojump_clock):
     async with open_cluster() as cluster, open_to(cluster) as client:
         await client.call(LIST, LeaderNode(TopicPartition("t", 0)))
         cluster.move(2)
@@ -53,7 +53,7 @@ async def test_a_moved_leader_is_followed(autojump_clock):
         assert cluster.asked[-1] == (2, "ListOffsets")
 
 
-async def test_a_dead_node_is_survived(autojump_clock):
+async def test_client_survives_dead_node(autojump_clock):
     async with open_cluster() as cluster, open_to(cluster) as client:
         await client.refresh(["t"])
         await client.call(LIST, LeaderNode(TopicPartition("t", 0)))
@@ -63,7 +63,7 @@ async def test_a_dead_node_is_survived(autojump_clock):
         assert answer.topics[0].partitions[0].error_code == 0
 
 
-async def test_it_finds_nodes_that_were_not_given(autojump_clock):
+async def test_client_finds_nodes_beyond_bootstrap(autojump_clock):
     async with open_cluster() as cluster, open_to(cluster, [1]) as client:
         await client.refresh()
         await cluster.servers[1].drain(0)
@@ -71,7 +71,7 @@ async def test_it_finds_nodes_that_were_not_given(autojump_clock):
         assert cluster.asked[-1] == (2, "Metadata")
 
 
-async def test_the_deadline_ends_it_and_tells_why(autojump_clock):
+async def test_deadline_ends_call_with_last_failure(autojump_clock):
     async with open_cluster() as cluster, open_to(cluster) as client:
         cluster.leader = -1
         with pytest.raises(RequestTimedOut) as caught:
@@ -86,7 +86,7 @@ async def test_unserved_request_fails_at_once():
             await client.call(DescribeGroupsRequest(groups=[]))
 
 
-async def test_a_node_that_stands_still_is_left(autojump_clock):
+async def test_stopped_node_is_left_for_another(autojump_clock):
     """A stopped process still accepts connections; only its silence shows that it is stopped."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener, open_cluster() as cluster:

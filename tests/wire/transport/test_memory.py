@@ -42,7 +42,7 @@ async def test_frame_larger_than_pool_passes_alone():
     assert pool.used == 1
 
 
-async def test_the_smallest_is_served_first():
+async def test_smallest_is_served_first():
     pool, served = MemoryPool(100), []
 
     async def wait(size):

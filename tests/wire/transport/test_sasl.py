@@ -59,7 +59,7 @@ async def test_both_shells_log_in_and_show_principal():
         connection.close()
 
 
-async def test_a_wrong_password_is_told_late(autojump_clock):
+async def test_wrong_password_is_refused_after_delay(autojump_clock):
     security = ClientSecurity(sasl=PlainCredentials("alice", "wrong"))
     async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
         began = trio.current_time()
@@ -70,7 +70,7 @@ async def test_a_wrong_password_is_told_late(autojump_clock):
         assert server.counters.failed_authentications == 1
 
 
-async def test_sasl_over_tls_is_both():
+async def test_sasl_over_tls_uses_both():
     certificates, toy = Certificates(), Toy()
     listener = ListenerSecurity(certificates.server_context(), SASL)
     security = ClientSecurity(certificates.client_context(), PlainCredentials("alice", "secret"))
@@ -120,7 +120,7 @@ async def test_old_clients_send_bare_tokens():
     assert toy.begun == ["g"]
 
 
-async def test_an_open_connection_is_not_opened_again():
+async def test_open_connection_is_not_opened_again():
     async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
         async with open_raw(server) as client:
             await handshake(client)
@@ -210,7 +210,7 @@ async def test_external_password_check_blocks_no_other():
 
 
 @pytest.mark.parametrize("answer", [None, 1, "yes", RuntimeError("topsecret")])
-async def test_anything_but_true_is_no(answer, caplog):
+async def test_anything_except_true_is_false(answer, caplog):
     def ask(_name, _password):
         if isinstance(answer, Exception):
             raise answer

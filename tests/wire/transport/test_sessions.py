@@ -160,7 +160,7 @@ async def test_logins_come_a_second_apart(autojump_clock):
             assert (await log_in(client)).error_code == 0
 
 
-async def test_without_a_bound_sessions_last(autojump_clock):
+async def test_sessions_without_bound_do_not_expire(autojump_clock):
     async with open_server(heartbeat, context=Toy(), security=listener(0)) as server:
         async with open_raw(server) as client:
             assert (await log_in(client)).session_lifetime_ms == 0

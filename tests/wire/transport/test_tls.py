@@ -73,7 +73,7 @@ async def test_both_shells_speak_both_versions(certificates, version):
 
 
 @pytest.mark.parametrize("auth", ["requested", "required"])
-async def test_the_certificate_of_a_client_is_its_principal(certificates, auth):
+async def test_clients_certificate_determines_its_principal(certificates, auth):
     toy = Toy()
     context = certificates.server_context(client_auth=auth)
     async with open_server(heartbeat, context=toy, security=listening(context)) as server:
@@ -143,7 +143,7 @@ async def test_list_without_certificate_rule_refuses_all(certificates, tmp_path,
     assert not toy.begun
 
 
-async def test_a_revoked_server_is_not_trusted(certificates, tmp_path):
+async def test_revoked_server_certificate_is_not_trusted(certificates, tmp_path):
     lists = tmp_path / "crl.pem"
     lists.write_text(certificates.revocation_list(certificates.server))
     context = certificates.server_context()
@@ -162,7 +162,7 @@ BAD_CLIENTS = {
 
 
 @pytest.mark.parametrize("kind", BAD_CLIENTS)
-async def test_certificates_of_clients_that_are_not_taken(certificates, kind, caplog):
+async def test_invalid_client_certificates_are_refused(certificates, kind, caplog):
     pair = BAD_CLIENTS[kind](certificates)
     toy = Toy()
     context = certificates.server_context(client_auth="required")
@@ -176,7 +176,7 @@ async def test_certificates_of_clients_that_are_not_taken(certificates, kind, ca
     assert sum("TLS handshake failed" in line for line in caplog.messages) == 1
 
 
-async def test_a_certificate_for_servers_is_none_for_clients(certificates):
+async def test_server_certificate_is_refused_for_clients(certificates):
     ca, pair = wrong_usage()
     toy = Toy()
     settings = certificates.server_settings(client_auth="required")
@@ -199,7 +199,7 @@ BAD_SERVERS = {
 
 
 @pytest.mark.parametrize("kind", BAD_SERVERS)
-async def test_certificates_of_servers_that_are_not_taken(certificates, kind):
+async def test_invalid_server_certificates_are_refused(certificates, kind):
     context = certificates.server_context(BAD_SERVERS[kind](certificates))
     async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
         trusting = certificates.client_context()
@@ -209,7 +209,7 @@ async def test_certificates_of_servers_that_are_not_taken(certificates, kind):
             await trio.to_thread.run_sync(ask_blocking, server, trusting)
 
 
-async def test_another_name_passes_where_names_are_not_compared(certificates):
+async def test_other_name_passes_without_name_comparison(certificates):
     context = certificates.server_context(certificates.issue("other.example.org"))
     async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
         answer = await ask(server, certificates.client_context(check_hostname=False))
@@ -265,7 +265,7 @@ async def test_client_hello_on_plaintext_port_is_named(certificates, caplog):
     assert any("TLS ClientHello" in m for m in caplog.messages)
 
 
-async def test_a_handshake_that_never_ends_is_ended(certificates, autojump_clock):
+async def test_endless_handshake_is_aborted(certificates, autojump_clock):
     context = certificates.server_context()
     async with open_server(
         heartbeat, context=Toy(), security=listening(context), handshake_seconds=3.0
@@ -372,7 +372,7 @@ def _tcp_pair():
         return one, listener.accept()[0]
 
 
-async def test_the_server_says_goodbye(certificates):
+async def test_server_sends_close_notify(certificates):
     """close_notify proves that no attacker truncated the stream."""
     context = certificates.server_context()
     async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:

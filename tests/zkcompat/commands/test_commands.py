@@ -146,7 +146,7 @@ def test_no_name_of_a_broker_stops_status(connect, outsider):
 
 
 @pytest.mark.zookeeper
-def test_a_report_that_no_mirror_made_is_none(connect, outsider):
+def test_foreign_report_is_ignored(connect, outsider):
     told = replace(REPORT, told_ms=now_ms(), quorum_heard_ms=now_ms())
     session = outsider.client_id[0]
     outsider.create(MirrorReport.path(7), told.encode(), ephemeral=True)
@@ -164,7 +164,7 @@ def test_a_report_that_no_mirror_made_is_none(connect, outsider):
 
 
 @pytest.mark.zookeeper
-def test_the_mirror_with_the_claim_leads(connect, outsider):
+def test_mirror_with_the_claim_leads(connect, outsider):
     """Another mirror that was frozen may report that it leads, even later."""
     told = replace(REPORT, told_ms=now_ms())
     outsider.create(MirrorReport.path(outsider.client_id[0]), told.encode(), ephemeral=True)
@@ -212,13 +212,13 @@ def nobody():
 
 
 @pytest.mark.slow
-def test_no_zookeeper_is_said(monkeypatch, nobody):
+def test_missing_zookeeper_is_reported(monkeypatch, nobody):
     monkeypatch.setattr("trimaran.zkcompat.commands.session.CONNECT_SECONDS", 0.3)
     with pytest.raises(ZooKeeperUnreachableError, match="no ZooKeeper at 127"):
         status(f"{nobody[0]}:{nobody[1]}")
 
 
-async def test_no_quorum_is_said(autojump_clock, nobody):
+async def test_missing_quorum_is_reported(autojump_clock, nobody):
     with pytest.raises(QuorumUnreachableError, match="no controller answers"):
         await find_cluster_id([nobody], 1.0)
 
@@ -226,7 +226,7 @@ async def test_no_quorum_is_said(autojump_clock, nobody):
 @pytest.mark.parametrize(
     "text", ["", "localhost", "localhost:x", ":9093", "a:0", "a:70000", "a:1,b"]
 )
-def test_a_wrong_bootstrap_is_named(text):
+def test_wrong_bootstrap_is_named(text):
     with pytest.raises(ValueError, match="HOST:PORT"):
         parse_controllers(text)
 

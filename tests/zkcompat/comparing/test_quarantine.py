@@ -38,7 +38,7 @@ def test_refusals_are_retried_as_often_as_cheap():
     assert quarantine.next_due() == float("inf")
 
 
-def test_all_that_is_refused_is_tried_again_together():
+def test_all_refused_operations_are_retried_together():
     """Otherwise thousands of them, each at its own time, would be thousands of retries a second."""
     now = 0.0
     quarantine = Quarantine(lambda: now)
@@ -51,7 +51,7 @@ def test_all_that_is_refused_is_tried_again_together():
     assert quarantine.take_due() == []
 
 
-def test_the_right_to_create_is_the_parents():
+def test_right_to_create_is_that_of_parent():
     quarantine = Quarantine(lambda: 0.0)
     quarantine.refused(operation(OperationKind.CREATE, "/a/b"), "NoAuth")
     assert quarantine.holds(operation(OperationKind.CREATE, "/a/c"))
@@ -73,7 +73,7 @@ def test_dependents_of_omitted_operations_are_omitted():
     assert not held.touches(operation(OperationKind.SET, "/t/b"))
 
 
-def test_notes_tell_of_nothing_that_is_left_out():
+def test_notes_name_no_omitted_entities():
     held = HeldBack()
     held.add(operation(OperationKind.SET, "/config/topics/a"))
     prefix = "/config/changes/config_change_"
@@ -165,7 +165,7 @@ def taken_later(quarantine):
     return quarantine.take_due()
 
 
-def test_nothing_is_held_back_where_nothing_was_refused():
+def test_nothing_is_held_back_without_refusals():
     quarantine = Quarantine(lambda: 0.0)
     assert not quarantine.holds(operation(SET, "/a"))
     assert not quarantine.is_shut("/a")
@@ -259,7 +259,7 @@ def test_refusals_are_bounded_and_known_ones_stay(monkeypatch):
         ("read", "be read"),
     ],
 )
-def test_a_refusal_says_what_may_not_be_done(action, told):
+def test_refusal_names_the_forbidden_operation(action, told):
     entry = Quarantine(lambda: 0.0).add("/a/b", action, "NoAuth")
     assert entry.sentence() == f"/a/b may not {told} (NoAuth)"
 

@@ -21,7 +21,7 @@ from trimaran.zkcompat.znodes.scram_credential import scram_text
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 
-async def test_a_tree_in_step(connect):
+async def test_tree_in_step_has_no_differences(connect):
     source = Source(build.broker(1), *topics(2))
     async with running(connect, source) as mirror, connected(connect) as keeper:
         await in_step(mirror, source)
@@ -33,7 +33,7 @@ async def test_a_tree_in_step(connect):
         )
 
 
-async def test_differences_are_told_apart(connect):
+async def test_differences_are_distinguished(connect):
     source = Source(build.broker(1), *topics(2))
     async with running(connect, source) as mirror, connected(connect) as keeper:
         await in_step(mirror, source)
@@ -60,7 +60,7 @@ async def test_differences_are_told_apart(connect):
         )
 
 
-def test_a_difference_tells_no_secret():
+def test_difference_reveals_no_secret():
     """The text is written to terminals and logs, and a report is JSON."""
     image = build.image_of(
         build.scram("alice"), build.quota("consumer_byte_rate", 8.0, user="alice")
@@ -93,7 +93,7 @@ def test_a_difference_tells_no_secret():
     assert "encoded" not in str(told("/config/brokers/1", data))
 
 
-async def test_a_tree_that_is_written_meanwhile(connect):
+async def test_tree_written_meanwhile_is_in_step(connect):
     source = Source(build.broker(1), *topics(20))
     async with running(connect, source) as mirror, connected(connect) as keeper:
         await in_step(mirror, source)
@@ -118,7 +118,7 @@ async def _keep_changing(source, mirror):
         await in_step(mirror, source)
 
 
-async def test_a_mirror_that_is_behind_shows_as_lag(connect):
+async def test_late_mirror_shows_lag(connect):
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror:
         await in_step(mirror, source)
@@ -141,7 +141,7 @@ async def test_a_mirror_that_is_behind_shows_as_lag(connect):
     )
 
 
-async def test_a_tree_that_nobody_mirrors_is_not_settled(connect):
+async def test_tree_without_mirror_is_not_settled(connect):
     source = Source(build.broker(1))
     async with connected(connect) as keeper:
         await keeper.ensure("/", None)
@@ -151,7 +151,7 @@ async def test_a_tree_that_nobody_mirrors_is_not_settled(connect):
     assert report.count("missing") == len(render(source.image, build.CLUSTER_ID)) + len(CLAIM_PATHS)
 
 
-def test_a_persistent_broker_is_different():
+def test_persistent_broker_znode_is_a_difference():
     image = build.image_of(build.broker(1))
     found = {p: FoundZnode(z.data) for p, z in render(image, build.CLUSTER_ID).items()}
     assert [d.kind for d in compare(found, image, build.CLUSTER_ID)] == ["different"]

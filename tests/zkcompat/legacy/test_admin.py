@@ -198,7 +198,7 @@ async def test_reassignments_and_elections(tmp_path, connect):
         await admin.until(lambda image: image.topics.by_name["t"].partitions[0].leader == 12)
 
 
-async def test_a_reassignment_is_shown_while_it_runs(tmp_path, connect):
+async def test_running_reassignment_is_shown(tmp_path, connect):
     """The new replica's broker has not started yet, so the move cannot end."""
     async with obeying(tmp_path, connect, brokers=2) as admin:
         await admin.create("t", b'{"version":1,"partitions":{"0":[11],"1":[11]}}')
@@ -260,7 +260,7 @@ async def test_reassignment_with_lost_request_is_sent_again(tmp_path, connect):
         assert admin.topics["t"].partitions[0].replicas == (12,)
 
 
-async def test_without_the_option_a_tools_wait_ends(tmp_path, connect, caplog):
+async def test_tools_wait_ends_if_not_obeyed(tmp_path, connect, caplog):
     async with obeying(tmp_path, connect, kinds=()) as admin:
         for path, data in (
             ("/admin/reassign_partitions", b'{"version":1,"partitions":[]}'),

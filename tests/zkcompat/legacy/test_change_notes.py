@@ -17,7 +17,7 @@ def note(zxid, data):
     return FoundZnode(data, created_zxid=zxid, modified_zxid=zxid)
 
 
-def test_the_newest_note_of_each_entity():
+def test_newest_note_of_each_entity_is_used():
     found = {
         "/config/changes/config_change_0000000001": note(10, b'"t"'),
         "/config/changes/config_change_0000000002": note(
@@ -32,7 +32,7 @@ def test_the_newest_note_of_each_entity():
     assert newest_notes(found) == {T: 20, ORDERS: 40, PAY: 50}
 
 
-def test_a_tool_writes_first_and_tells_then():
+def test_tool_writes_before_it_notifies():
     def left(note_zxid, znode_zxid=None, gone=()):
         entities = {T.path: note(znode_zxid, b"")} if znode_zxid else {}
         return written_by_tools({T: note_zxid}, entities, dict(gone)) == [T]

@@ -64,7 +64,7 @@ async def test_many_offsets_at_once(connect, monkeypatch):
 
 
 @pytest.mark.parametrize("group", ["", ".", "..", "a/../../brokers", "a\x00b", "g" * 256])
-async def test_a_group_cannot_lead_elsewhere(connect, group):
+async def test_group_name_cannot_escape_its_path(connect, group):
     async with opened(connect) as offsets, connected(connect) as eyes:
         for call in (offsets.commit(group, {T0: 1}), offsets.fetch(group, [T0])):
             with pytest.raises(KafkaError) as refused:
@@ -110,7 +110,7 @@ async def test_lost_zookeeper_is_reported_and_return_noticed(own_zookeeper, monk
             again.stop()
 
 
-async def test_a_frozen_zookeeper_costs_a_bounded_time(own_zookeeper, monkeypatch):
+async def test_frozen_zookeeper_costs_bounded_time(own_zookeeper, monkeypatch):
     monkeypatch.setattr(consumer_offsets, "SECONDS_MAX", 0.2)
     async with opened(own_zookeeper.connect) as offsets:
         own_zookeeper.kill(signal.SIGSTOP)

@@ -97,7 +97,7 @@ def test_credentials_of_image_need_no_request():
      STORED.replace("salt=", "salt=*"), STORED.replace("salt=", "salt=é"), "s" * 100_000,
      STORED.replace("salt=", "salt=" + "A" * 8000)],
 )  # fmt: skip
-def test_nonsense_is_refused_without_telling_it(text):
+def test_invalid_secret_is_refused_without_printing_it(text):
     request = decide(PATH, "alice", {"SCRAM-SHA-256": text}, IMAGE, shown=True)
     assert not request.quorum_requests
     (sentence,) = request.refused
@@ -106,7 +106,7 @@ def test_nonsense_is_refused_without_telling_it(text):
     assert not text or text not in sentence
 
 
-def test_the_text_says_the_record():
+def test_scram_text_is_parsed_to_record():
     assert parse_scram_text("alice", 1, STORED) == build.scram("alice")
 
 
@@ -182,7 +182,7 @@ async def shows(admin, data):
     await admin.until_tree(same)
 
 
-async def test_a_credential_lives_by_what_tools_write(tmp_path, connect, caplog):
+async def test_credential_follows_writes_of_tools(tmp_path, connect, caplog):
     async with cluster(tmp_path) as running, storing(running, connect) as admin:
         await told(admin, znode(sha256="first", sha512="other"))
         both = {1: scram_text(record("first")), 2: scram_text(record("other", 2))}
@@ -243,7 +243,7 @@ async def test_users_log_in_with_what_a_tool_wrote(tmp_path, connect):
     "request_name",
     ["UserScramCredentialRecord", "AlterUserScramCredentialsRequest", "AlterClientQuotasRequest"],
 )
-async def test_a_mirror_is_killed_in_the_middle(tmp_path, connect, request_name, after, caplog):
+async def test_mirror_killed_halfway_is_succeeded(tmp_path, connect, request_name, after, caplog):
     """One command sets a credential, removes one and changes a quota: three requests."""
     async with cluster(tmp_path) as running, connected(connect, auth=AUTH) as hands:
         tool = Admin(running, None, None, hands, connect)

@@ -92,7 +92,7 @@ def allowed(image):
         ("DeleteAclsRequest", write_acls, [acls("alice"), acls("bob")], allowed, {"bob"}),
     ],
 )  # fmt: skip
-async def test_the_next_mirror_does_the_rest(
+async def test_next_mirror_does_the_rest(
     tmp_path, connect, request_name, write, data, asked, wanted, after, caplog
 ):
     async with cluster(tmp_path, **ACLS) as running, connected(connect) as hands:

@@ -53,7 +53,7 @@ async def test_write_during_handling_is_handled_again(autojump_clock):
     assert pending.spares(NEW.path, IMAGE)
 
 
-async def test_an_entity_waits_for_its_note(autojump_clock):
+async def test_entity_waits_for_its_note(autojump_clock):
     pending = PendingToolRequests()
     path = "/config/topics/t"
     assert not pending.spares(path, IMAGE)
@@ -84,7 +84,7 @@ async def test_waiter_wakes_for_events_and_unexplained_writes(autojump_clock):
         await pending.wait()
 
 
-async def test_it_is_bounded(autojump_clock, monkeypatch):
+async def test_pending_requests_are_bounded(autojump_clock, monkeypatch):
     monkeypatch.setattr(pending_requests, "WRITES_MAX", 3)
     pending = PendingToolRequests()
     for number in range(10):

@@ -77,7 +77,7 @@ def _named(*names):
     return [DeleteTopicState(name=name, topic_id=bytes(16)) for name in names]
 
 
-async def test_a_parent_that_is_locked_stops_no_mirror(tmp_path, connect, caplog):
+async def test_locked_parent_does_not_stop_mirror(tmp_path, connect, caplog):
     owner = connected(connect, auth=[("digest", "owner:secret")], secured=True)
     async with cluster(tmp_path) as running, connected(connect) as hands, owner as lock:
         await first_mirror(running, connect)
@@ -105,7 +105,7 @@ async def test_a_parent_that_is_locked_stops_no_mirror(tmp_path, connect, caplog
          b'{"version":1,"partitions":[{"topic":"there","partition":0}]}'),
     ],
 )  # fmt: skip
-async def test_a_mirror_is_killed_in_the_middle(
+async def test_mirror_killed_halfway_is_succeeded(
     tmp_path, connect, request_name, path, data, after, caplog
 ):
     async with cluster(tmp_path, brokers=2) as running, connected(connect) as hands:

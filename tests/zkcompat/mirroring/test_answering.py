@@ -102,7 +102,7 @@ async def test_request_is_deleted_after_full_comparison(autojump_clock):
     ]
 
 
-async def test_a_request_that_stays_is_answered_once(autojump_clock, caplog):
+async def test_remaining_request_is_answered_once(autojump_clock, caplog):
     told = await Requests([(0, 5)], stays=True).until(11)
     assert told == [
         (0, "read"),
@@ -203,13 +203,13 @@ async def test_refused_report_is_logged_once_and_written_later(
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == lines
 
 
-async def test_without_a_connection_nothing_is_reported(autojump_clock):
+async def test_nothing_is_reported_without_connection(autojump_clock):
     keeper = Keeper()
     keeper.is_connected = False
     assert await reported(keeper, until=9) == []
 
 
-async def test_a_report_says_all_of_the_mirror(monkeypatch, autojump_clock):
+async def test_report_contains_all_state_of_mirror(monkeypatch, autojump_clock):
     monkeypatch.setattr(module, "now_ms", lambda: 9000)
     monkeypatch.setattr(feeding, "now_ms", lambda: 9000)
     reporting = reporting_of(SimpleNamespace())
@@ -243,7 +243,7 @@ async def test_a_report_says_all_of_the_mirror(monkeypatch, autojump_clock):
     )
 
 
-async def test_a_quorum_is_silent_after_three_seconds(monkeypatch, autojump_clock, caplog):
+async def test_quorum_counts_as_silent_after_three_seconds(monkeypatch, autojump_clock, caplog):
     began = trio.current_time()
     monkeypatch.setattr(feeding, "now_ms", lambda: round(1000 * (trio.current_time() - began)))
     reporting = reporting_of(SimpleNamespace())

@@ -54,7 +54,7 @@ async def watched(*answers):
     return [at for at, _ in keeper.asked], sorted(rechecked)[:-2]  # of the last response
 
 
-async def test_brokers_that_come_or_go_are_compared_again(autojump_clock):
+async def test_appearing_or_vanishing_brokers_are_compared_again(autojump_clock):
     asked, rechecked = await watched((["1", "2"], 3), (["2", "7"], 1))
     assert asked == [0, 3, 4]
     assert rechecked == [(3, "/brokers/ids/1"), (3, "/brokers/ids/7")]
@@ -65,7 +65,7 @@ async def test_brokers_are_checked_ten_times_a_second(autojump_clock):
     assert asked == [0, 0.1, 0.2, 0.35]
 
 
-async def test_brokers_are_looked_at_though_no_watch_fires(autojump_clock):
+async def test_brokers_are_checked_without_a_watch_event(autojump_clock):
     asked, _ = await watched((["1", "2"], 99), (["1", "2"], 99))
     assert asked == [0, 5.1, 10.2]
 

@@ -50,7 +50,7 @@ FORGED = ControllerZnode(99, 5, -1).encode()
         ],
     ],
 )
-async def test_a_forged_controller_is_replaced_at_once(connect, steps):
+async def test_forged_controller_is_replaced_at_once(connect, steps):
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -83,7 +83,7 @@ async def test_children_of_forged_controller_do_not_prevent_claim(connect):
             assert mirror.status.claims == 1
 
 
-def test_a_verification_looks_at_the_claim():
+def test_verification_checks_the_claim():
     def found(**changes):
         znodes = {
             ControllerZnode.PATH: FoundZnode(ControllerZnode(1, 5, 3).encode(), owner=7),

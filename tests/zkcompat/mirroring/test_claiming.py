@@ -198,7 +198,7 @@ PROOF = (
         (3, "NoNode", StepRefusedError, "delete /b: NoNode"),
     ],
 )
-async def test_a_transaction_that_is_refused_moves_no_guard(index, reason, error, told):
+async def test_refused_transaction_moves_no_guard(index, reason, error, told):
     tenure = tenure_of(keeper := Keeper(), guard=GUARD)
     keeper.refusal = (index, reason)
     steps = [SET, TransactionStep("delete", "/b")]
@@ -262,7 +262,7 @@ async def test_controller_is_ours_by_session_broker_and_epoch(data, owner, is_ou
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-async def test_a_controller_is_made_again_in_one_transaction(is_there):
+async def test_controller_is_recreated_in_one_transaction(is_there):
     tenure = tenure_of(keeper := Keeper(), guard=GUARD, leader=QuorumLeader(1, 4))
     keeper.znodes[f"{ControllerZnode.PATH}/x"] = FoundZnode(b"")
     assert await tenure._replace_controller(is_there=is_there)

@@ -134,7 +134,7 @@ async def waited(monkeypatch, zxids, *, last_zxid=7, connected_at=30.0, refused=
     return keeper.done
 
 
-async def test_a_connection_that_stands_at_once_asks_nobody(monkeypatch, autojump_clock):
+async def test_immediate_connection_queries_no_server(monkeypatch, autojump_clock):
     for seconds in (0.0, 0.9, 1.0):
         assert await waited(monkeypatch, [9], connected_at=seconds) == []
 

@@ -66,12 +66,12 @@ async def test_controllers_are_polled_in_turn_with_backoff(autojump_clock, asked
     assert found == [*times, (11.2, "a", 1, PLAINTEXT)]
 
 
-async def test_the_first_that_answers_is_believed(autojump_clock, asked):
+async def test_first_answering_server_is_believed(autojump_clock, asked):
     assert (await asked("c"))[1] == [(0, "a", 1, PLAINTEXT)]
     assert (await asked(ConnectionLost("gone"), "d"))[0] == "d"
 
 
-async def test_after_the_limit_the_last_failure_is_told(autojump_clock, asked):
+async def test_last_failure_is_reported_after_timeout(autojump_clock, asked):
     with pytest.raises(QuorumUnreachableError) as told:
         await asked(*[ConnectionLost("gone"), RequestTimedOut("late")] * 9, seconds=2.0)
     assert str(told.value) == "no controller answers (b:2: late)"
@@ -88,7 +88,7 @@ def answer(code=0, message=None):
     )
 
 
-async def test_a_controller_is_asked_of_controllers():
+async def test_controller_is_requested_from_controllers():
     node = Node({DescribeClusterRequest: answer()})
     with listening(node) as address, nobody() as gone:
         assert await find_cluster_id([gone, address], 20) == "c"

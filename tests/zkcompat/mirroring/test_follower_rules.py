@@ -251,7 +251,7 @@ async def test_repair_counts_only_in_known_tree(
     assert ("/a/x" in caplog.text) is is_told
 
 
-async def test_an_image_is_written_once(autojump_clock):
+async def test_image_is_written_once(autojump_clock):
     follower = follower_of(sections=[])
     await follower._catch_up()
     assert follower.writer.written == []
@@ -290,10 +290,10 @@ async def test_differing_tree_is_compared_at_touched_entities(
         (9, "/0, /1, /2 and 6 more"),
     ],
 )
-def test_three_paths_are_named_and_the_others_counted(count, told):
+def test_three_paths_are_named_rest_counted(count, told):
     assert _some([f"/{number}" for number in range(count)]) == told
 
 
-def test_no_name_is_touched_without_changes():
+def test_unchanged_names_are_not_touched():
     follower = follower_of(sections=sections_of(CLUSTER_ID))
     assert list(follower._touched(EMPTY, EMPTY, PendingChanges())) == []

@@ -46,7 +46,7 @@ async def by_hand(keeper, *steps):
     await keeper.transact(list(steps))
 
 
-async def test_a_fresh_tree_is_filled_and_followed(connect):
+async def test_empty_tree_is_filled_and_updated(connect):
     source = Source(build.broker(1), build.broker(2), *topics(3))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -59,7 +59,7 @@ async def test_a_fresh_tree_is_filled_and_followed(connect):
         assert await person.children("/config/changes") == ["config_change_0000000000"]
 
 
-async def test_the_published_state_is_kafkas(connect):
+async def test_published_state_matches_kafka(connect):
     source = Source(build.broker(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -88,7 +88,7 @@ async def test_idle_batches_move_only_the_published_offset(connect):
         assert (mirror.status.writes, mirror.status.verifications) == (writes, reconciles)
 
 
-async def test_the_controller_follows_the_quorums_leader(connect):
+async def test_controller_znode_follows_quorum_leader(connect):
     source = Source(build.broker(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -116,7 +116,7 @@ async def test_large_changes_go_in_bounded_transactions(connect):
         assert await differences(person, source) == ()
 
 
-async def test_a_second_mirror_stands_by(connect):
+async def test_second_mirror_is_on_standby(connect):
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as first:
         await in_step(first, source)
@@ -131,7 +131,7 @@ async def test_a_second_mirror_stands_by(connect):
             await in_step(third, source)
 
 
-async def test_a_stale_writer_changes_nothing(connect):
+async def test_stale_writer_changes_nothing(connect):
     old, new = Source(build.broker(1), *topics(1)), Source(build.broker(1), *topics(2))
     short = {"session_timeout_ms": SHORT_SESSION_MS}
     async with running(connect, old) as first:
@@ -288,7 +288,7 @@ async def test_operation_refused_by_damage_causes_comparison(connect):
 
 
 @pytest.mark.parametrize("path", [ControllerEpochZnode.PATH, Migration.PATH])
-async def test_a_claim_touched_by_hand_is_made_again(connect, path):
+async def test_manually_changed_claim_is_recreated(connect, path):
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -434,7 +434,7 @@ async def test_zookeeper_killed_in_the_middle_of_a_comparison(own_zookeeper, tmp
             again.kill()
 
 
-async def test_zookeeper_that_lost_its_data_is_filled_anew(own_zookeeper, tmp_path):
+async def test_zookeeper_without_data_is_refilled(own_zookeeper, tmp_path):
     source = Source(build.broker(1), *topics(3))
     short = {"session_timeout_ms": SHORT_SESSION_MS}
     async with running(own_zookeeper.connect, source, **short) as mirror:
@@ -456,7 +456,7 @@ async def test_zookeeper_that_lost_its_data_is_filled_anew(own_zookeeper, tmp_pa
             again.kill()
 
 
-async def test_a_frozen_zookeeper_is_doubt_and_then_repair(own_zookeeper):
+async def test_frozen_zookeeper_causes_doubt_then_repair(own_zookeeper):
     import signal
 
     source = Source(build.broker(1), *topics(3))
@@ -473,7 +473,7 @@ async def test_a_frozen_zookeeper_is_doubt_and_then_repair(own_zookeeper):
             assert await differences(person, source) == ()
 
 
-async def test_a_killed_mirror_takes_its_session_up_again(connect, tmp_path):
+async def test_killed_mirror_resumes_its_session(connect, tmp_path):
     async with connected(connect) as person:
         first = _child(connect, tmp_path)
         assert first.stdout.readline() == b"in step\n"

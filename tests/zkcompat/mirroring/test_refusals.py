@@ -176,7 +176,7 @@ async def test_many_strange_znodes_cause_few_lines(connect, caplog):
     assert 0 < len(held_back) <= LINES_MAX
 
 
-async def test_reports_that_may_not_be_written_are_said(connect, caplog):
+async def test_unwritable_reports_are_logged(connect, caplog):
     source = Source(build.broker(1), *topics(1))
     async with connected(connect, auth=OTHER) as other:
         async with running(connect, source) as mirror:

@@ -10,7 +10,7 @@ from trimaran.zkcompat.tree.claim import TransactionStep
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 
-async def test_a_request_that_stays_is_answered_once(connect, monkeypatch, caplog):
+async def test_remaining_request_is_answered_once(connect, monkeypatch, caplog):
     """Otherwise a znode below it would make the mirror read the whole tree endlessly."""
     monkeypatch.setattr(resync, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(resync, "RETRY_SECONDS", 0.01)

@@ -63,7 +63,7 @@ async def waited(keeper, *, offset=5):
 
 
 @pytest.mark.parametrize(("controller", "ours"), [(None, ()), (0, ()), (7, (7,))])
-async def test_a_claim_of_nobody_is_not_waited_for(autojump_clock, controller, ours):
+async def test_claim_of_no_session_is_not_awaited(autojump_clock, controller, ours):
     """It belongs to no session, or to a former one of ours."""
     seconds, told = await waited(Keeper(controller, ours=ours))
     assert (seconds, told) == (0, [])
@@ -80,7 +80,7 @@ async def test_mirror_that_never_wrote_is_overtaken(autojump_clock):
     assert 6 < seconds <= 6 + POLL_SECONDS
 
 
-async def test_a_mirror_that_writes_is_not_overtaken(autojump_clock):
+async def test_writing_mirror_is_not_overtaken(autojump_clock):
     written = [(second, 1) for second in range(0, 200, 3)]
     assert (await waited(Keeper(7, written)))[0] is None
 
@@ -95,7 +95,7 @@ async def test_mirror_without_pending_writes_may_be_silent(autojump_clock, offse
     assert (await waited(Keeper(7, [(0, offset)])))[0] is None
 
 
-async def test_a_claim_that_goes_is_taken_at_once(autojump_clock):
+async def test_vanished_claim_is_taken_over_at_once(autojump_clock):
     seconds, _ = await waited(Keeper(7, [(0, 5)], gone_at=10.25))
     assert seconds == 10.25
 

@@ -56,7 +56,7 @@ async def test_young_notes_stay_and_too_many_go(connect, monkeypatch):
         assert left == [f"config_change_{number:010d}" for number in range(20, 30)]
 
 
-async def test_locked_or_misnamed_note_keeps_no_other(connect, monkeypatch):
+async def test_locked_or_misnamed_note_delays_no_other(connect, monkeypatch):
     """Those without a number come first; a young one of them means nothing for the rest."""
     source = Source(build.broker(1), *topics(1))
     root = "/config/changes"

@@ -127,7 +127,7 @@ async def test_young_note_without_number_does_not_end_sweep(sweep, monkeypatch):
     assert found.left == ["strange"]
 
 
-async def test_so_many_notes_stay_and_go_together(sweep):
+async def test_notes_beyond_limit_are_deleted_in_groups(sweep):
     found = await sweep({note(number): YOUNG for number in range(10_201)})
     assert found.left[0] == note(400)
     assert [len(names) for names in found.transactions] == [200, 200]

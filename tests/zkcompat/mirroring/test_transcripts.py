@@ -12,7 +12,7 @@ FILES = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-async def test_a_mirror_does_what_is_written(autojump_clock, path, caplog, monkeypatch):
+async def test_mirror_matches_its_transcript(autojump_clock, path, caplog, monkeypatch):
     steps = list(parse_transcript(path.read_text()))
     outputs = await outputs_of(steps, caplog, monkeypatch)
     check_transcript(path, lambda step: outputs[step.line])

@@ -47,7 +47,7 @@ def test_snapshot_between_batches_is_planned_as_change():
             shown = image
 
 
-def test_the_history_is_bounded_and_found_by_offset():
+def test_history_is_bounded_and_found_by_offset():
     feed = ImageFeed()
     loader = MetadataLoader([feed])
     for _ in range(HISTORY_MAX + 10):

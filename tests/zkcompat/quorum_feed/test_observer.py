@@ -27,7 +27,7 @@ async def _propose(cluster, *records):
     return last
 
 
-async def test_the_tree_follows_a_quorum_and_its_leader(connect, tmp_path):
+async def test_tree_follows_quorum_and_its_leader(connect, tmp_path):
     with trio.fail_after(2 * PATIENCE):
         async with quorum_nodes(tmp_path) as cluster:
             for node_id in cluster.voters:

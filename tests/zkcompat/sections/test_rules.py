@@ -220,7 +220,7 @@ def test_recreated_znode_gets_note_unless_first_config():
     assert not users.is_new("/config/users/u", empty)
 
 
-def test_znodes_of_brokers_alone_are_of_the_session():
+def test_only_broker_znodes_belong_to_session():
     image = build.image_of(
         build.broker(1), build.broker(12), build.topic("t", T1), build.scram("u")
     )
@@ -438,6 +438,6 @@ def test_differing_keys_are_changed_deleted_or_new():
     assert differing_keys(before, before) == []
 
 
-def test_parents_of_tokens_stand_where_tokens_are_mirrored():
+def test_token_parents_exist_if_tokens_are_mirrored():
     for sections, is_there in ((PLAIN, False), (SECTIONS, True)):
         assert ("/delegation_token/tokens" in render(EMPTY, CLUSTER_ID, sections)) is is_there

@@ -45,7 +45,7 @@ async def test_secrets_are_creator_only_in_open_tree(connect):
         assert await differences(owner, source, secrets=True) == ()
 
 
-async def test_a_credential_of_others_survives_changes_of_quotas(connect):
+async def test_foreign_credential_survives_quota_changes(connect):
     source = Source(build.quota("consumer_byte_rate", 8.0, user="alice"))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)

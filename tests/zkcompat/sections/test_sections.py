@@ -38,7 +38,7 @@ def config_note(path):
     return f'create /config/changes/config_change_ {{"version":2,"entity_path":"{path}"}}'
 
 
-def test_quotas_stand_where_kafka_put_them():
+def test_quotas_are_at_kafkas_paths():
     lines, image = written(
         EMPTY,
         build.quota("connection_creation_rate", 5.0, ip="127.0.0.9"),
@@ -154,7 +154,7 @@ def test_credentials_are_mirrored_only_if_enabled():
     assert tree["/config/users/alice"].secret
 
 
-def test_keys_of_others_stay():
+def test_foreign_keys_stay():
     """A tool wrote a credential next to quotas, while credentials are not mirrored."""
     both = config(consumer_byte_rate=1, **{"SCRAM-SHA-256": SCRAM_TEXT}).encode()
     found = {"/config/users/alice": FoundZnode(both, version=7)}

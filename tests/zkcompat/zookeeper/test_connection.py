@@ -148,7 +148,7 @@ async def test_malformed_reply_drops_connection_keeps_session(proxy, lie):
         assert await keeper.read("/zookeeper") is not None
 
 
-async def test_another_clusters_id_at_runtime_stops_all_writes(proxy, connect):
+async def test_other_cluster_id_at_runtime_stops_writes(proxy, connect):
     """A false response, or an outsider, must not end the mirror; and another cluster's tree is not changed."""
     source = Source(build.broker(1), *topics(1))
     through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
@@ -214,7 +214,7 @@ async def test_error_of_another_request_is_ordinary_refusal(proxy):
         assert await keeper.read("/zookeeper") is not None
 
 
-async def test_an_answer_from_the_future_costs_no_session(proxy, connect):
+async def test_response_from_future_costs_no_session(proxy, connect):
     """No server accepts a client that has seen a later zxid than the server."""
     source = Source(build.broker(1), *topics(1))
     through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
@@ -306,7 +306,7 @@ async def test_wiped_data_is_noticed_before_session_timeout(own_zookeeper, tmp_p
             again.kill()
 
 
-async def test_a_change_does_not_wait_for_a_verification(connect, monkeypatch):
+async def test_change_does_not_wait_for_verification(connect, monkeypatch):
     began = trio.Event()
 
     async def never_ends(*_):
@@ -324,7 +324,7 @@ async def test_a_change_does_not_wait_for_a_verification(connect, monkeypatch):
         assert mirror.status.verifications == 0
 
 
-async def test_a_chroot_of_several_levels_is_made(connect):
+async def test_chroot_of_several_levels_is_created(connect):
     source = Source(build.broker(1), *topics(1))
     deep = f"{connect}/of/several/levels"
     async with running(deep, source) as mirror, connected(deep) as person:

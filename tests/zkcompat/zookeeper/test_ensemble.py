@@ -26,7 +26,7 @@ async def shown(mirror, source):
     await reached(mirror, lambda s: s.state == "in step" and s.published_offset == source.offset)
 
 
-async def test_servers_come_and_go_and_the_session_stays(ensemble, caplog):
+async def test_session_survives_changing_servers(ensemble, caplog):
     source = Source(build.broker(1), *topics(3))
     async with running(f"{ensemble.connect}/kafka", source, session_timeout_ms=40_000) as mirror:
         await shown(mirror, source)

@@ -65,7 +65,7 @@ def secured(tmp_path_factory):
 
 @pytest.mark.zookeeper
 @pytest.mark.slow
-async def test_a_mirror_speaks_tls(secured):
+async def test_mirror_connects_over_tls(secured):
     plain, encrypted, certificates = secured
     source = Source(build.broker(1), *topics(2))
     security = Security(tls=certificates.client_context())
@@ -112,7 +112,7 @@ async def test_znodes_of_sasl_user_belong_to_it(secured):
 
 @pytest.mark.zookeeper
 @pytest.mark.slow
-async def test_a_wrong_password_is_said(secured):
+async def test_wrong_password_is_reported(secured):
     plain, _, _ = secured
     wrong = Security(sasl=DigestCredentials("mirror", "wrong"))
     async with open_keeper(KeeperConfig(plain, 2000, security=wrong)) as keeper:
@@ -129,7 +129,7 @@ CHALLENGE = (
 )
 
 
-def test_the_answer_to_a_challenge():
+def test_challenge_is_answered_without_the_password():
     answer = DigestMd5(MIRROR, cnonce="OA6MHXh6VqTrRk").respond(CHALLENGE).decode()
     assert answer.startswith('username="mirror",realm="zk-sasl-md5",nonce="OA6MG9tEQGm2hh",')
     assert 'digest-uri="zookeeper/zk-sasl-md5"' in answer
@@ -147,12 +147,12 @@ def test_the_answer_to_a_challenge():
         b'nonce="unterminated',
     ],
 )
-def test_a_challenge_that_is_none_is_refused(challenge):
+def test_malformed_challenge_is_refused(challenge):
     with pytest.raises(DigestRefusedError):
         DigestMd5(MIRROR).respond(challenge)
 
 
-def test_a_server_must_know_the_password_too():
+def test_server_must_prove_the_password_too():
     exchange = DigestMd5(MIRROR)
     exchange.respond(CHALLENGE)
     with pytest.raises(DigestRefusedError, match="does not know the password"):

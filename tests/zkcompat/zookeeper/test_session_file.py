@@ -24,7 +24,7 @@ SESSION = SavedSession(-(1 << 62), b"p" * 16)
     ],
     ids=lambda content: content[:30],
 )
-def test_a_damaged_file_counts_as_none(tmp_path, content):
+def test_damaged_file_counts_as_missing(tmp_path, content):
     path = str(tmp_path / "session")
     save_session(path, "a:1", SESSION)
     assert load_session(path, "a:1") == SESSION

@@ -107,7 +107,7 @@ def test_dropped_member_gets_both_answers_in_order(operation):
     assert deadlines(operation) == {"session a": 1.0, "session c": 1.0, "join": 1.0, "sync": 1.0}
 
 
-def test_discarded_assignment_is_told_waiting_members(operation):
+def test_discarded_assignment_is_reported_to_waiting_members(operation):
     group = operation.group
     group.storing_generation = 3
     for each_member in group.members.values():

@@ -13,7 +13,7 @@ def subscription(count: int, *topics: bytes) -> bytes:
     return b"\0\1" + count.to_bytes(4, "big", signed=True) + names + b"what newer versions add"
 
 
-def test_topics_are_those_that_are_named():
+def test_named_topics_are_read():
     assert _topics_of(subscription(2, b"orders", b"")) == ["orders", ""]
     assert _topics_of(subscription(0)) == []
     assert _topics_of(subscription(0)[:6]) == []
@@ -29,7 +29,7 @@ def test_truncated_subscription_is_refused(size):
 
 
 @pytest.mark.parametrize("count", [-1, 1 << 24, 1 << 30])
-def test_a_count_beyond_the_bytes_is_refused(count):
+def test_count_beyond_available_bytes_is_refused(count):
     with pytest.raises(RemoteProtocolError, match="without topics"):
         _topics_of(subscription(count, b"orders"))
 

@@ -23,7 +23,7 @@ def group_of(driver):
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
-def test_a_full_group_takes_its_own_members_only(driver, instance):
+def test_full_group_admits_only_its_own_members(driver, instance):
     driver.settings = replace(driver.settings, members_max=2)
     driver.consumer_heartbeat("a")
     epoch = driver.consumer_heartbeat("b", instance=instance).member_epoch

@@ -60,7 +60,7 @@ def test_every_partition_once(given_):
 
 
 @given(groups(homogeneous=True))
-def test_uniform_is_even_where_all_read_the_same(given_):
+def test_uniform_is_even_if_subscriptions_are_equal(given_):
     assignment = done(assign_uniformly(given_))
     sizes = [len(partitions(assignment, member.id)) for member in given_.members]
     assert max(sizes) - min(sizes) <= 1
@@ -182,7 +182,7 @@ def test_assignment_yields_after_bounded_work(monkeypatch, assignor, given_, pie
     assert pieces * 0.9 <= sum(1 for _ in assignor(given_)) <= pieces * 1.2
 
 
-def test_a_large_group_comes_in_many_pieces():
+def test_large_group_is_assigned_in_pieces():
     members = tuple(AssignedMember(f"m{n:05}", frozenset(TOPICS[:1])) for n in range(5_000))
     given_ = AssignmentInput(members, {TOPICS[0]: 10_000})
     for assignor in (assign_uniformly, assign_ranges):

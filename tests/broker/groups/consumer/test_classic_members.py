@@ -74,7 +74,7 @@ def test_new_member_gets_its_id_first(driver):
     assert again.member_id == answer.member_id
 
 
-def test_a_new_member_of_old_joins_at_once(driver):
+def test_member_of_old_version_joins_at_once(driver):
     answer = join(driver, version=3)
     assert answer.error_code == E.NONE
     assert member(driver, answer.member_id).uses_classic_protocol
@@ -92,7 +92,7 @@ def test_static_member_joins_under_its_own_name(driver):
     assert member(driver, answer.member_id).instance_id == "i"
 
 
-def test_a_member_keeps_its_instance_and_its_rack(driver):
+def test_member_keeps_instance_and_rack(driver):
     answer = join(driver, instance="i", protocols=[("range", with_rack("r"))])
     assert member(driver, answer.member_id).rack_id == "r"
     assert (
@@ -102,13 +102,13 @@ def test_a_member_keeps_its_instance_and_its_rack(driver):
     assert (found.instance_id, found.rack_id) == ("i", "r")
 
 
-def test_a_member_may_move_to_another_rack(driver):
+def test_member_may_move_to_another_rack(driver):
     answer = join(driver, "a", protocols=[("range", with_rack("r"))])
     join(driver, "a", protocols=[("range", with_rack("s"))])
     assert member(driver, answer.member_id).rack_id == "s"
 
 
-def test_a_full_group_takes_no_more(driver):
+def test_full_group_refuses_new_members(driver):
     driver.settings = replace(driver.settings, members_max=2)
     assert join(driver, "a").error_code == E.NONE
     assert join(driver, "b").error_code == E.GROUP_MAX_SIZE_REACHED

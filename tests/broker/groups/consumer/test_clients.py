@@ -113,7 +113,7 @@ def test_members_share_and_a_killed_coordinator_loses_nothing(cluster):
     assert described(cluster, "shared").state == ConsumerGroupState.EMPTY
 
 
-def test_a_pattern_is_resolved_by_the_broker(cluster):
+def test_pattern_is_resolved_by_broker(cluster):
     cluster.create("logs-a")
     cluster.produce("logs-a", 8)
     with closing(Members(cluster, "pattern", ["^logs-.*"])) as members:

@@ -13,7 +13,7 @@ from trimaran.broker.groups.consumer.describe import (
 from trimaran.wire.errors import ErrorCode
 
 
-def test_a_refusal_says_nothing_else():
+def test_refusal_has_no_other_content():
     found = refused("g", ErrorCode.GROUP_ID_NOT_FOUND, "why")
     assert (found.error_code, found.error_message, found.group_id) == (
         ErrorCode.GROUP_ID_NOT_FOUND,

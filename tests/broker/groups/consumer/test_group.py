@@ -122,7 +122,7 @@ def test_tombstones_leave_nothing_of_group(log):
     assert not group.regex_counts
 
 
-def test_a_group_without_records_is_gone_and_empty():
+def test_group_without_records_is_gone_and_empty():
     group = ConsumerGroup("g")
     assert group.is_gone
     assert group.state is ConsumerGroupState.EMPTY

@@ -85,7 +85,7 @@ def test_joining_member_must_name_its_subscription():
 
 @pytest.mark.parametrize("field", ["group_id", "member_id", "instance_id", "rack_id"])
 @pytest.mark.parametrize("blank", ["", " "])
-def test_a_name_of_blanks_is_no_name(field, blank):
+def test_blank_name_counts_as_missing(field, blank):
     with pytest.raises(KafkaError, match="can't be empty"):
         check_request(joining(**{field: blank}), 1, ("uniform",))
 
@@ -202,7 +202,7 @@ def test_entirely_new_subscription_revokes_at_once(driver):
     assert answer.assignment.topic_partitions == []
 
 
-def test_a_pattern_of_others_is_another_subscription(driver):
+def test_pattern_of_another_member_changes_the_subscription(driver):
     """The subscription changes although the pattern matches no other topics and is already resolved."""
     epoch = driver.consumer_heartbeat("a", regex="x.*").member_epoch
     driver.consumer_heartbeat("b", regex="y.*")
@@ -241,7 +241,7 @@ def test_reconciling_members_have_short_heartbeat_intervals(members, expected_ms
     assert driver.consumer_heartbeat("a", 2).heartbeat_interval_ms == expected_ms
 
 
-def test_no_member_comes_sooner_than_the_operator_wants(driver):
+def test_heartbeat_interval_has_configured_minimum(driver):
     driver.settings = replace(driver.settings, reconciling_interval_ms_min=3_000)
     assert driver.consumer_heartbeat("a").heartbeat_interval_ms == 3_000
 

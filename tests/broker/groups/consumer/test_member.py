@@ -21,7 +21,7 @@ def test_member_size_counts_its_metadata():
     assert ConsumerMember("a", subscribed_names=("t",), classic=classic).bytes == 1 + 10 + 6
 
 
-def test_a_member_is_in_its_records():
+def test_member_round_trips_through_records():
     classic = classic_metadata(1, (("range", b"12345"),))
     for regex in "", "t.*":
         written = ConsumerMember(

@@ -92,7 +92,7 @@ def test_upgraded_group_without_generation_has_valid_epoch(driver):
     assert (consumer(driver).epoch, len(consumer(driver).members)) == (2, 2)
 
 
-def test_sessions_go_on_as_long_as_members_chose(driver):
+def test_session_timeout_is_that_of_member(driver):
     ids = classic_group(driver, "a", "b", session_ms=20_000)
     driver.consumer_heartbeat("n")
     driver.advance(15)
@@ -110,7 +110,7 @@ def test_departing_member_has_only_new_groups_timers(driver):
     assert TimerKey(Timer.SESSION, "g", ids["a"]) not in driver.shard._timers
 
 
-def test_an_empty_classic_group_leaves_nothing_behind(driver):
+def test_empty_classic_group_leaves_nothing_behind(driver):
     ids = classic_group(driver, "a")
     driver.leave((ids["a"], "a"))
     assert "g" in driver.replayed().of("classic")
@@ -212,7 +212,7 @@ def test_downgrade_needs_group_within_size_limit(driver, members_max, becomes):
     assert ("g" in driver.groups) is becomes
 
 
-def test_an_empty_consumer_group_stays_one(driver):
+def test_empty_consumer_group_stays_consumer_group(driver):
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("n", -1)
     assert "g" not in driver.groups
@@ -262,7 +262,7 @@ def test_pattern_restarts_if_last_consumer_cannot_leave(driver):
 
 
 @pytest.mark.parametrize(("subscribed", "told"), [(0, 0), (1, 1), (3, 3), (9, 3)])
-def test_an_assignment_has_the_version_of_the_subscription(subscribed, told):
+def test_assignment_has_version_of_subscription(subscribed, told):
     metadata = subscribed.to_bytes(2, "big") + subscription(["t"])[2:]
     member = ConsumerMember(
         "a",

@@ -231,7 +231,7 @@ class Run:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_group_under_churn(seed, monkeypatch):
+def test_group_under_churn_keeps_invariants(seed, monkeypatch):
     """In every second run the group counts as large: its target is computed in pieces while members join and leave."""
     if seed % 2:
         monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", 0)

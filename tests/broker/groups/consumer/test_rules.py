@@ -137,7 +137,7 @@ def test_unchanged_member_is_not_written(driver):
 
 
 @pytest.mark.parametrize(("more", "is_new"), [({}, 0), ({"topics": ["u"]}, 1), ({"regex": "t"}, 1)])
-def test_another_subscription_is_another_epoch_of_the_group(driver, more, is_new):
+def test_changed_subscription_begins_new_group_epoch(driver, more, is_new):
     epoch = driver.consumer_heartbeat("a").member_epoch
     before = driver.shard.store.of("consumer")["g"].epoch
     driver.consumer_heartbeat("a", epoch, client="another", **more)

@@ -32,13 +32,13 @@ def group_of(driver):
         (["range", "uniform", "uniform", "range", "uniform"], "uniform"),
     ],
 )
-def test_the_assignor_that_most_ask_for(driver, asked, chosen):
+def test_most_requested_assignor_is_chosen(driver, asked, chosen):
     for number, name in enumerate(asked):
         driver.consumer_heartbeat(f"m{number}", assignor=name)
     assert preferred_assignor(group_of(driver), "the default") == chosen
 
 
-def test_an_assignor_of_another_coordinator_does_not_count(driver):
+def test_unsupported_assignor_of_member_is_ignored(driver):
     driver.consumer_heartbeat("a", assignor="range")
     group = group_of(driver)
     group.members = group.members.set("a", replace(group.members["a"], assignor="best"))

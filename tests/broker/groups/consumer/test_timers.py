@@ -60,7 +60,7 @@ def behind(driver, group="g"):
     return found.epoch - found.assignment_epoch
 
 
-def test_a_group_that_was_left_gets_no_target():
+def test_abandoned_group_gets_no_target():
     driver = Driver()
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     for name in "a", "b":
@@ -134,7 +134,7 @@ def test_group_changed_during_large_target_gets_next(driver, every_group_is_larg
     assert set(driver.shard.store.of("consumer")["g"].target) == {"a", "b", "c"}
 
 
-def test_a_large_target_waits_for_its_interval(every_group_is_large):
+def test_large_target_waits_for_its_interval(every_group_is_large):
     driver = Driver()
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     driver.consumer_heartbeat("a")
@@ -164,7 +164,7 @@ def test_emptied_large_group_gets_no_target(driver, every_group_is_large):
     assert len(driver.log) == written
 
 
-def test_a_target_in_the_works_is_not_overtaken(driver, monkeypatch):
+def test_target_being_computed_is_not_overtaken(driver, monkeypatch):
     monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", -1)
     for name in "a", "b":
         driver.consumer_heartbeat(name)
@@ -191,7 +191,7 @@ def test_target_is_written_in_bounded_ticks(driver, every_group_is_large, monkey
     assert driver.advance(0) == [0.0] * 4
 
 
-def test_a_target_that_stays_is_not_written_again(driver):
+def test_unchanged_target_is_not_written_again(driver):
     driver.consumer_heartbeat("a")
     written = len(driver.log)
     driver.consumer_heartbeat("b", topics=["none"])

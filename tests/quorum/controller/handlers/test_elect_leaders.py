@@ -7,7 +7,7 @@ from trimaran.wire.errors import ErrorCode
 UNCLEAN = 1
 
 
-async def test_the_preferred_replica_leads_again(tmp_path):
+async def test_preferred_replica_leads_again(tmp_path):
     async with controller_client(tmp_path, auto_leader_rebalance_enable="false") as one:
         first, _second = await one.join(1, 2)
         await one.create("t", [1, 2])

@@ -59,7 +59,7 @@ def node(tmp_path):
     return made
 
 
-def test_a_dump_names_it_by_number(node, capsys):
+def test_dump_names_unknown_records_by_number(node, capsys):
     metadata.dump(node, output="jsonl")
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [

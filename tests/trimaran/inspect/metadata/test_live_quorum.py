@@ -47,7 +47,7 @@ NOTHING = [
 
 
 @pytest.mark.parametrize("answer", NOTHING)
-def test_an_answer_about_nothing_is_the_quorums_mistake(answer: DescribeQuorumResponse):
+def test_empty_response_is_the_quorums_error(answer: DescribeQuorumResponse):
     with pytest.raises(RemoteProtocolError, match="it has none"):
         describe_quorum(Silent(answer))  # type: ignore[arg-type]
 

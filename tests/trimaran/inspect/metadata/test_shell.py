@@ -28,7 +28,7 @@ def answers(session, *lines):
     return [text for line in lines for text in session.run(line)]
 
 
-def test_one_walks_through_the_tree(session):
+def test_shell_walks_through_the_tree(session):
     assert answers(session, "pwd", "ls") == ["/", "image"]
     assert answers(
         session, "cd /image/topics", "ls byName", "cd byName/orders", "pwd", "cat name"
@@ -65,7 +65,7 @@ def test_tree_depth_is_limited(session):
     assert "  configs/" in answers(session, "tree /image")
 
 
-def test_another_offset_is_another_tree(session):
+def test_each_offset_has_its_own_tree(session):
     assert answers(session, "at", "cd /image/configs/TOPIC:orders") == ["offset 5, epoch 2"]
     assert answers(session, "at 2", "pwd", "ls /image/configs") == ["offset 2, epoch 1", "/"]
     assert answers(session, "at end", "ls /image/configs") == ["offset 5, epoch 2", "TOPIC:orders"]
@@ -122,7 +122,7 @@ def test_stdin_commands_continue_after_a_wrong_one(directory, monkeypatch, capsy
     ]
 
 
-def test_one_command_may_stand_in_the_line(directory, capsys):
+def test_single_command_may_be_an_argument(directory, capsys):
     assert command.shell("ls", "/image/topics/byName/*", path=directory, at=2) == Exit.OK
     assert command.shell("at", path=directory, as_of="@2500") == Exit.OK
     assert capsys.readouterr().out == "0\nid\nname\noffset 2, epoch 1\n"
@@ -130,7 +130,7 @@ def test_one_command_may_stand_in_the_line(directory, capsys):
         command.shell("at", path=directory, at=1, as_of="@2500")
 
 
-def test_a_tree_in_the_line(directory, capsys):
+def test_tree_command_prints_paths(directory, capsys):
     assert command.tree("/image/topics", levels=0, path=directory) == Exit.OK
     assert command.tree("/nothing", path=directory) == Exit.NO
     assert capsys.readouterr().out == "/image/topics/\n"

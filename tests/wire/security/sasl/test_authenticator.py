@@ -47,7 +47,7 @@ class Peer:
         return self.authenticator.receive(memoryview(token))
 
 
-def test_a_handshake_and_a_token_open_the_connection():
+def test_handshake_and_token_open_the_connection():
     peer = Peer()
     reply, response = peer.handshake()
     assert (response.error_code, response.mechanisms) == (0, ["PLAIN"])
@@ -75,7 +75,7 @@ def test_wrong_bare_token_gets_no_response():
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_another_mechanism_is_told_what_there_is(version):
+def test_unknown_mechanism_is_answered_with_enabled_ones(version):
     reply, response = Peer().handshake(version, "SCRAM-SHA-512")
     assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert response.mechanisms == ["PLAIN"]
@@ -142,14 +142,14 @@ def test_api_versions_may_come_before_the_handshake_only():
     assert peer.send(hello, 4)[0].refused == ErrorCode.ILLEGAL_SASL_STATE
 
 
-def test_a_token_before_the_handshake_comes_too_early():
+def test_token_before_handshake_is_refused():
     assert Peer().token(b"\0alice\0secret")[0].refused == ErrorCode.ILLEGAL_SASL_STATE
 
 
 @pytest.mark.parametrize(
     "frame", [b"", b"\0", b"\0\x11\0\x09\0\0\0\0", b"\0\x11\0\x01\0", b"\0\x0c\0\x04\0\0\0"]
 )
-def test_rubbish_closes(frame):
+def test_garbage_closes_the_connection(frame):
     with pytest.raises(RemoteProtocolError):
         Peer().raw(frame)
 
@@ -242,7 +242,7 @@ def test_client_learns_lifetime_of_its_login():
 
 
 @pytest.mark.parametrize("key", [SaslHandshakeRequest.KEY, SaslAuthenticateRequest.KEY])
-def test_a_version_that_is_not_served_closes(key):
+def test_unserved_version_closes_the_connection(key):
     peer = Peer()
     if key == SaslAuthenticateRequest.KEY:
         peer.handshake()

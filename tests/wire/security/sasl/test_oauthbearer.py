@@ -27,7 +27,7 @@ def evaluate(token):
     return OAuthBearerExchange(validate).evaluate(token)
 
 
-def test_a_token_logs_its_subject_in():
+def test_token_logs_in_its_subject():
     tokens = client_tokens("good")
     done = evaluate(next(tokens))
     assert done == Done(Principal("alice"), b"", 700)

@@ -215,7 +215,7 @@ def test_nonce_with_only_our_suffix_is_refused():
         (3, b""),
     ],
 )
-def test_lying_node_is_refused_before_expensive_work(step, answer):
+def test_dishonest_node_is_refused_before_expensive_work(step, answer):
     client = ScramCredentials(SHA256, "alice", "secret", make_nonce=lambda: "ours")
 
     def spoil(number, token):
@@ -282,7 +282,7 @@ def test_made_up_salt_resembles_the_others(size):
         assert (len(made_up.stored_key), len(made_up.server_key)) == (32, 32)
 
 
-def test_a_token_is_said_to_be_one():
+def test_token_login_has_token_principal():
     client = ScramCredentials(SHA512, "id", "hmac", by_token=True)
     done = converse(client, server(SHA512, id="hmac"))
     assert (done.principal, done.lifetime_ms) == (Principal("id", by_token=True), 500)

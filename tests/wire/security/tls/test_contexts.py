@@ -31,7 +31,7 @@ def certificates():
     return Certificates()
 
 
-def test_pem_may_lie_in_one_file(certificates, tmp_path):
+def test_pem_parts_may_share_one_file(certificates, tmp_path):
     key, chain = certificates.server
     (tmp_path / "server.pem").write_text(key + chain)
     (tmp_path / "ca.pem").write_text(certificates.ca)
@@ -107,7 +107,7 @@ def test_pkcs12_is_read(certificates, tmp_path):
         ),
     ],
 )
-def test_a_wrong_setting_is_named(certificates, changes, key):
+def test_wrong_setting_is_named(certificates, changes, key):
     with pytest.raises(TlsError) as raised:
         server_context(replace(certificates.server_settings(), **changes))
     assert raised.value.key == key
@@ -124,7 +124,7 @@ JKS = TlsSettings(
 )
 
 
-def test_stores_that_keytool_has_made_are_read():
+def test_keystores_made_by_keytool_are_read():
     context = server_context(JKS)
     client = client_context(replace(JKS, truststore_password=None))  # not checked, as in Java
     assert context.cert_store_stats()["x509"] == client.cert_store_stats()["x509"] == 1
@@ -147,7 +147,7 @@ def test_store_named_jks_may_be_pkcs12():
         ({"keystore_location": str(STORES / "node.crt")}, "ssl.keystore.type"),
     ],
 )
-def test_stores_that_do_not_open(changes, key):
+def test_unusable_stores_name_their_key(changes, key):
     with pytest.raises(TlsError) as raised:
         server_context(replace(JKS, **changes))
     assert raised.value.key == key
@@ -205,7 +205,7 @@ def shaken(server, client):
     return ours
 
 
-def test_a_client_with_a_keystore_shows_its_certificate(certificates):
+def test_client_with_keystore_sends_its_certificate(certificates):
     server = certificates.server_context(client_auth="requested")
     assert shaken(server, certificates.client_context()).getpeercert() is None
     assert shaken(server, certificates.client_context(certificates.client)).getpeercert()
@@ -224,7 +224,7 @@ def test_tls_versions_span_oldest_to_newest_named(certificates, protocols, versi
     assert (context.minimum_version.name, context.maximum_version.name) == versions
 
 
-def test_a_listener_without_a_certificate_is_refused():
+def test_listener_without_certificate_is_refused():
     with pytest.raises(TlsError, match=r"ssl\.keystore\.location.*needs a certificate"):
         server_context(TlsSettings())
 
@@ -279,7 +279,7 @@ def test_both_sides_use_configured_versions_and_suites(certificates):
         "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",
     ],
 )
-def test_a_file_without_revocation_lists_is_refused(certificates, tmp_path, text):
+def test_file_without_revocation_lists_is_refused(certificates, tmp_path, text):
     """The error names the setting."""
     (tmp_path / "crl.pem").write_text(text)
     settings = certificates.server_settings(
@@ -307,9 +307,7 @@ def test_keystore_without_password_is_refused():
 
 
 @pytest.mark.parametrize("trusts_the_machine", [False, True])
-def test_lists_of_revoked_certificates_count_whoever_is_trusted(
-    certificates, tmp_path, trusts_the_machine
-):
+def test_revocation_lists_apply_to_all_authorities(certificates, tmp_path, trusts_the_machine):
     (tmp_path / "crl.pem").write_text(certificates.revocation_list(certificates.client))
     settings = certificates.server_settings(
         client_auth="required", crl_location=str(tmp_path / "crl.pem")

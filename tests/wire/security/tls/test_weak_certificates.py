@@ -57,7 +57,7 @@ def refusal(key, *chain):
     return caught.value
 
 
-def test_a_leaf_signed_with_sha_1_is_named(keys):
+def test_leaf_signed_with_sha_1_is_named(keys):
     own, authority = keys
     error = refusal(own, certificate("node", own, "ca", authority, SHA_1))
     assert "CN=node,O=Example is signed with SHA-1" in error.why
@@ -65,7 +65,7 @@ def test_a_leaf_signed_with_sha_1_is_named(keys):
     assert "SHA-256" in error.fix
 
 
-def test_the_file_is_named(keys, tmp_path):
+def test_error_names_the_file(keys, tmp_path):
     own, authority = keys
     store = tmp_path / "node.pem"
     store.write_text(pem_of(own) + certificate("node", own, "ca", authority, SHA_1))
@@ -87,7 +87,7 @@ def test_md5_is_named(keys):
     assert "CN=node,O=Example is signed with MD5" in error.why
 
 
-def test_a_short_key_is_named(keys):
+def test_short_key_is_named_in_error(keys):
     short = key_of(1024)
     error = refusal(short, certificate("node", short, "ca", keys[1]))
     assert "CN=node,O=Example has an RSA key of 1024 bits" in error.why
@@ -109,7 +109,7 @@ def test_each_weak_rsa_digest_has_its_name(keys):
         assert told.endswith(f"is signed with {name}")
 
 
-def test_the_bound_of_keys_is_that_of_openssl(keys):
+def test_rsa_keys_below_2048_bits_are_weak(keys):
     _, authority = keys
     for bits, is_weak in ((2047, True), (2048, False), (2056, False)):
         found = weaknesses(certificate("node", key_of(bits), "ca", authority))
@@ -119,7 +119,7 @@ def test_the_bound_of_keys_is_that_of_openssl(keys):
         )
 
 
-def test_a_signature_on_itself_says_nothing(keys):
+def test_self_signature_proves_nothing(keys):
     own, _ = keys
     chain = certificate("node", own, "node", own, SHA_1)
     server_context(TlsSettings(keystore_type="PEM", keystore_key=pem_of(own), keystore_chain=chain))

@@ -97,7 +97,7 @@ async def test_timed_out_answer_is_dropped_on_arrival(autojump_clock):
         assert answer.throttle_time_ms == 2
 
 
-async def test_a_node_that_answers_nothing_is_given_up(autojump_clock):
+async def test_silent_node_is_given_up(autojump_clock):
     toy = Toy()
     toy.defer("never")
     async with (
@@ -111,7 +111,7 @@ async def test_a_node_that_answers_nothing_is_given_up(autojump_clock):
             await connection.call(beat(), timeout=1)
 
 
-async def test_death_of_the_node_is_seen_at_once():
+async def test_death_of_node_is_detected_at_once():
     toy = Toy()
     toy.defer("never")
     async with open_server(heartbeat, context=toy) as server, open_to(server) as connection:
@@ -160,7 +160,7 @@ async def test_request_on_lost_connection_is_freed_at_once():
         gc.enable()
 
 
-async def test_refused_is_told_from_lost():
+async def test_refused_differs_from_lost_connection():
     async with open_server() as server:
         await server.drain(0)
         with pytest.raises(ConnectRefused):
@@ -180,7 +180,7 @@ async def test_unresolvable_host_is_lost_whatever_its_name(host):
 
 
 @pytest.mark.parametrize("error", [errno.EAFNOSUPPORT, errno.EMFILE])
-async def test_a_socket_that_cannot_be_made_is_lost(monkeypatch, error):
+async def test_failed_socket_counts_as_lost_connection(monkeypatch, error):
     def refuse(*_):
         raise OSError(error, os.strerror(error))
 
@@ -253,7 +253,7 @@ def beat_answer(correlation_id):
         sized(b"\0\0\0\1\0\0\0\0\0\0\0\xff\xff\xff\x7f"),
     ],
 )
-async def test_rubbish_instead_of_an_answer_drops_the_connection(answer):
+async def test_garbage_response_drops_the_connection(answer):
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener, trio.open_nursery() as nursery:
         nursery.start_soon(scripted_peer, listener, [hello(), answer])
@@ -264,7 +264,7 @@ async def test_rubbish_instead_of_an_answer_drops_the_connection(answer):
 
 
 @pytest.mark.parametrize("answer", [b"", hello(5), b"\0\0\0\2xx", hello()[:20], b"SSH-2.0-x\r\n"])
-async def test_rubbish_instead_of_api_versions(answer):
+async def test_garbage_api_versions_loses_the_connection(answer):
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener, trio.open_nursery() as nursery:
         nursery.start_soon(scripted_peer, listener, [answer])
@@ -273,7 +273,7 @@ async def test_rubbish_instead_of_api_versions(answer):
                 pytest.fail("negotiated")
 
 
-async def test_a_peer_that_accepts_and_says_nothing(autojump_clock):
+async def test_silent_peer_times_out(autojump_clock):
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener:
         with pytest.raises(RequestTimedOut):
@@ -281,7 +281,7 @@ async def test_a_peer_that_accepts_and_says_nothing(autojump_clock):
                 pytest.fail("negotiated")
 
 
-async def test_an_answer_nobody_asked_for():
+async def test_unsolicited_response_ends_the_connection():
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener, trio.open_nursery() as nursery:
         nursery.start_soon(scripted_peer, listener, [hello() + beat_answer(1)])
@@ -318,7 +318,7 @@ async def test_records_of_answers_are_never_mixed(copy_records):
 
 
 @pytest.mark.parametrize("answered", [True, False])
-async def test_request_that_is_given_up_never_comes_later(monkeypatch, answered):
+async def test_cancelled_request_is_never_sent_later(monkeypatch, answered):
     """It does not arrive after a later request that is sent on another connection."""
     given_up = []
     real = SocketEndpoint.give_up

@@ -48,7 +48,7 @@ async def test_pipelined_requests_are_answered_in_order():
             assert (correlation_id, response.throttle_time_ms) == (i, i + 1)
 
 
-async def test_a_frame_may_come_byte_by_byte():
+async def test_frame_may_arrive_byte_by_byte():
     async with open_server(heartbeat, context=Toy()) as server, open_raw(server) as client:
         for byte in heartbeat_frame("g", 9) * 2:
             await client.send(bytes([byte]))
@@ -221,7 +221,7 @@ async def test_half_closed_peer_gets_response_that_calls_back():
         assert not server.connections
 
 
-async def test_parked_answer_blocks_its_own_connection_only():
+async def test_parked_response_blocks_only_its_own_connection():
     toy = Toy()
     event = toy.defer("slow")
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as slow:
@@ -313,7 +313,7 @@ async def test_half_closed_peers_are_not_waited_for_long(autojump_clock):
 
 
 @pytest.mark.parametrize("end", ["reset", "close"])
-async def test_an_end_at_any_byte_leaves_nothing_behind(end):
+async def test_connection_ending_at_any_byte_leaves_nothing(end):
     frame = heartbeat_frame("g", 1)
     async with open_server(heartbeat, context=Toy()) as server:
         for cut in range(len(frame) + 1):
@@ -464,7 +464,7 @@ async def test_unwritable_answer_closes_with_a_traceback(caplog):
     assert "cannot be written" in caplog.text
 
 
-async def test_a_flood_of_bad_input_writes_one_line(caplog):
+async def test_flood_of_bad_input_logs_one_line(caplog):
     async with open_server() as server:
         for _ in range(50):
             async with open_raw(server) as client:
@@ -574,7 +574,7 @@ async def test_acks_0_is_not_answered_and_errors_close():
         assert toy.begun == ["batch", "batch", "bad"]
 
 
-async def test_an_error_that_no_response_can_carry_closes(caplog):
+async def test_error_without_response_field_closes_the_connection(caplog):
     @handles(MetadataRequest, versions="0-12", access=open_to_all("a test"))
     def fails(request, ctx, call):
         raise ValueError("a bug")

@@ -108,7 +108,7 @@ def _outgoing(response):
     return encode_response(response, HEARTBEAT_VERSION, 0)
 
 
-def test_bytes_that_trickle_in_are_answered_in_order():
+def test_trickling_requests_are_answered_in_order():
     peer = Peer()
     for byte in heartbeat_frame("1") + heartbeat_frame("2") + heartbeat_frame("3")[:-1]:
         peer.send(bytes([byte]))

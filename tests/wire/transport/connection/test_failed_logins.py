@@ -34,7 +34,7 @@ def test_failures_are_forgotten():
     assert failed.delay("10.0.0.1", 0.1, 100 * HALF_LIFE) == 0.1
 
 
-def test_a_network_of_ipv6_is_one_address():
+def test_ipv6_network_counts_as_one_address():
     failed = FailedLogins()
     failed.delay("2001:db8:1:2:3:4:5:6", 0.1, 0.0)
     assert failed.delay("2001:db8:1:2:ffff::1", 0.1, 0.0) == 0.2
@@ -65,7 +65,7 @@ def test_forms_of_one_network_are_one_peer(first, second):
         ("::1", "::ffff:0.0.0.1"),
     ],
 )
-def test_other_networks_are_other_peers(first, second):
+def test_other_networks_are_separate_peers(first, second):
     failed = FailedLogins()
     failed.delay(first, 0.1, 0.0)
     assert failed.delay(second, 0.1, 0.0) == 0.1
@@ -98,7 +98,7 @@ def test_half_of_earlier_failures_fade_in_thirty_seconds(later):
         now += later
 
 
-def test_a_wait_is_doubled_sixteen_times_at_most():
+def test_wait_is_doubled_at_most_sixteen_times():
     failed = FailedLogins()
     delays = [failed.delay("10.0.0.1", 1e-5, 0.0) for _ in range(20)]
     assert delays == pytest.approx([1e-5 * 2 ** min(number, 16) for number in range(20)])
@@ -116,7 +116,7 @@ def test_oldest_failure_is_forgotten_first():
 
 
 @pytest.mark.parametrize("answer", [None, Outgoing()])
-async def test_an_answer_is_held_back_for_so_long(autojump_clock, answer):
+async def test_answer_is_delayed_for_throttle_time(autojump_clock, answer):
     delayed = DelayedResponse(answer, 2.5)
     assert (delayed.ready(), delayed.held, delayed.blocks) == (False, 0, False)
     await delayed.proceed()

@@ -139,7 +139,7 @@ def test_request_is_refused_unread_if_response_can(key, version, is_answered):
         assert (number, found.error_code) == (77, ErrorCode.NOT_COORDINATOR)
 
 
-def test_an_open_connection_is_not_authenticated_again():
+def test_open_connection_is_not_authenticated_again():
     handlers = {route.request.KEY: route.handler for route in registry().routes()}
     assert handlers[17](None, None, None) == SaslHandshakeResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[]

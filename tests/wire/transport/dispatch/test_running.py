@@ -312,7 +312,7 @@ async def test_closed_connection_ends_its_handlers():
         assert ended.is_set()
 
 
-async def test_request_of_400000_items_holds_nobody_up():
+async def test_request_of_400000_items_delays_no_other():
     """No step of the loop takes 50 ms, and requests of another connection are answered meanwhile."""
     items, meanwhile, steps = 400_000, 0, []
 

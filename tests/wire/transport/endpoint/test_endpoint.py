@@ -211,7 +211,7 @@ async def test_short_file_is_an_error_not_a_hang(fd, data, size):
     await endpoint.aclose()
 
 
-async def test_closing_wakes_who_waits():
+async def test_closing_wakes_all_waiters():
     a, b = pair()
     endpoint = SocketEndpoint(a)
     with b:
@@ -267,7 +267,7 @@ async def test_small_pieces_leave_together_and_heads_with_files(fd, data):
 
 
 @pytest.mark.parametrize("sizes", [[3], [0, 5, 0], [1_000_000, 3, 500_000, 40_000]])
-async def test_a_fetch_answer_with_file_pieces(fd, data, sizes):
+async def test_fetch_response_contains_file_pieces(fd, data, sizes):
     @handles(FetchRequest, versions="4-18", access=open_to_all("a test"))
     def fetch(request, ctx, call):
         partitions = [

@@ -281,7 +281,7 @@ def test_at_most_64_buffers_leave_together():
 @pytest.mark.parametrize(
     ("make", "turn"), [(plain, MEBIBYTE), (secured, 256 * KIBIBYTE)], ids=["plain", "tls"]
 )
-def test_a_turn_ends_when_so_much_was_sent(make, turn):
+def test_turn_ends_after_bounded_sends(make, turn):
     half = turn // 2
     made, script = make(half, half, half, half - 1, 1)
     queue = queue_of(4 * turn)
@@ -310,7 +310,7 @@ def test_tls_is_given_no_more_than_a_turn():
         (secured, ssl.SSLWantReadError(), _Next.READABLE),
     ],
 )
-def test_untaken_bytes_stay(make, refusal, wanted):
+def test_unsent_bytes_stay_queued(make, refusal, wanted):
     made, _ = make(50, refusal)
     queue = queue_of(100)
     assert made._send_some(queue) is wanted
@@ -355,7 +355,7 @@ def test_file_is_sent_only_as_far_as_cached(world):
     assert queue.sent == 14
 
 
-def test_a_file_that_has_ended_is_an_error(world):
+def test_file_ending_early_is_an_error(world):
     made, _ = plain()
     world.file_bytes = [0]
     with pytest.raises(OSError, match="a file ends before the end of a slice of it"):
@@ -414,7 +414,7 @@ async def test_tls_reads_first_if_sending_requires_it(world):
     assert world.waited == ["readable"]
 
 
-async def test_the_handshake_waits_either_way(world):
+async def test_handshake_waits_to_read_and_write(world):
     made, script = secured(ssl.SSLWantReadError(), ssl.SSLWantWriteError(), None, side=False)
     assert await made.handshake() is ANONYMOUS
     assert world.waited == ["readable", "writable"]

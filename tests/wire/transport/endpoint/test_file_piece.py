@@ -93,7 +93,7 @@ def test_file_system_without_answer_counts_as_warm(system, monkeypatch):
     assert (piece.cached_until, len(system.asked)) == (105, asked)
 
 
-async def test_a_thread_reads_the_next_stretch(system):
+async def test_thread_reads_the_next_stretch(system):
     piece = FilePiece(Slice())
     piece.advance(50)
     await warm(piece)

@@ -179,7 +179,7 @@ def contents(queue):
     )
 
 
-def test_a_file_that_ends_early_cannot_be_loaded(fd):
+def test_truncated_file_cannot_be_loaded(fd):
     queue = SendQueue()
     queue.add_frame(frame_of(fd, (0, 40_000))[0])
     queue.sent_bytes(4)

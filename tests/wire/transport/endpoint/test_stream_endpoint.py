@@ -31,7 +31,7 @@ class Stream:
     held = None
 
 
-async def test_stream_is_read_into_frames_however_much():
+async def test_stream_of_any_length_is_read_into_frames():
     data = (70_000).to_bytes(4, "big") + bytes(range(250)) * 280
     made = StreamEndpoint(Stream(data[:3], data[3:], b""))
     frames = FrameBuffer(MEBIBYTE)

@@ -93,7 +93,7 @@ async def test_items_beyond_the_bound_are_refused_and_reported():
     assert room.size > size
 
 
-async def test_refusals_have_a_bound_too():
+async def test_size_of_refusals_is_limited_too():
     room = room_of()
     size = fill(room.refusal)
     assert ENCODED_BYTES_MAX - 2 * MIB < size == room.size <= ENCODED_BYTES_MAX
@@ -114,7 +114,7 @@ async def test_failed_item_of_many_elements_counts_nothing():
     assert room.size == 0
 
 
-async def test_others_have_their_turn():
+async def test_other_tasks_get_their_turn():
     groups = (
         ListedGroup(group_id=f"g{number}", protocol_type="consumer") for number in range(50_000)
     )
@@ -171,7 +171,7 @@ async def test_largest_responses_wait_and_block_no_smaller(autojump_clock):
     assert most <= memory.responses.bytes_max + HUGE_BYTES
 
 
-async def test_one_who_gives_up_holds_nothing():
+async def test_cancelled_caller_holds_nothing():
     memory = Memory()
     memory.responses.take(memory.responses.bytes_max)
     room = room_of(memory)
@@ -181,7 +181,7 @@ async def test_one_who_gives_up_holds_nothing():
     assert (memory.large.used, memory.responses.used) == (0, memory.responses.bytes_max)
 
 
-def test_an_encoder_stops_whatever_it_was_given():
+def test_encoding_stops_above_response_limit():
     name = "n" * 30_000
     listed = [ListedGroup(group_id=name, protocol_type="")] * 4_000
     with pytest.raises(ResponseTooLarge):
@@ -296,7 +296,7 @@ async def yields(act):
         (41, 100, True),
     ],
 )
-async def test_others_run_after_four_kibibytes_of_items(count, size, pauses):
+async def test_other_tasks_run_after_four_kibibytes_of_items(count, size, pauses):
     room = room_of()
     for _ in range(count):
         room.take(size)

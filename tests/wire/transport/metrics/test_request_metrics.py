@@ -41,7 +41,7 @@ def test_response_without_top_level_error_counts_as_success():
     assert metrics.outcomes == {(1, 0): 2}
 
 
-def test_a_request_took_from_its_decoding_to_now(monkeypatch):
+def test_request_time_counts_from_decoding(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     metrics = RequestMetrics("Heartbeat")

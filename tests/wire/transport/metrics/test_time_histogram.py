@@ -69,7 +69,7 @@ def test_impossible_times_count_as_nearest_possible():
 
 
 @given(st.lists(seconds, max_size=50), st.lists(seconds, max_size=50))
-def test_two_together_are_as_one_of_all_values(some, others):
+def test_two_merged_histograms_equal_one(some, others):
     first, second, both = TimeHistogram(), TimeHistogram(), TimeHistogram()
     for item in some:
         first.observe(item, 100.0)
@@ -93,7 +93,7 @@ def test_mean_and_longest_are_within_an_eighth(values):
     assert abs(longest - max(values)) <= max(values) / 8 + 2e-6
 
 
-def test_nothing_has_no_mean():
+def test_empty_histogram_has_mean_zero():
     assert TimeHistogram().summary().mean_and_longest() == (0.0, 0.0)
 
 
@@ -183,7 +183,7 @@ def test_previous_window_is_kept_until_next_ends(at_once):
     assert counted(silent, end + MINUTE) == {}
 
 
-def test_a_summary_is_exact_about_the_buckets():
+def test_summary_has_exact_bucket_counts():
     histogram = TimeHistogram()
     histogram.observe_all([0.000002] * 3 + [0.0001], 1.0)
     summary = histogram.summary(1.0)
@@ -196,7 +196,7 @@ def test_a_summary_is_exact_about_the_buckets():
     assert TimeHistogram().summary(1.0).quantiles((0.5, 1.0)) == [0.0, 0.0]
 
 
-def test_without_a_time_it_is_now():
+def test_default_time_is_now():
     histogram = TimeHistogram()
     histogram.observe(0.0001)
     assert sum(histogram.summary().counts) == 1

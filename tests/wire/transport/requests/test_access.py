@@ -137,7 +137,7 @@ async def test_all_items_are_judged_once_each():
     assert rules.asked == [(Operation.ALTER, TOPIC, "a")]
 
 
-async def test_the_cluster_stands_for_every_item():
+async def test_cluster_permission_covers_every_item():
     @handles(
         CreatePartitionsRequest,
         versions="0-3",
@@ -244,13 +244,13 @@ def test_unjudged_request_costs_nothing(access):
     assert rules.asked == []
 
 
-async def test_a_node_without_rules_calls_the_handler_itself():
+async def test_node_without_authorizer_calls_handler_directly():
     rules = Rules(rules=False)
     assert codes(await answer(at_once, rules, grown("a", "b"), 3)) == [("a", 0), ("b", 0)]
     assert (rules.asked, rules.seen) == ([], ["a", "b"])
 
 
-async def test_a_judge_that_cannot_say_refuses():
+async def test_failing_authorizer_refuses_request():
     class Unknowing(Rules):
         def allows(self, *_, **_named):
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "not yet")

@@ -78,7 +78,7 @@ async def test_every_request_is_seen_with_its_answer():
     assert sorted(seen.ended) == [(1, heart), (2, heart), (3, heart), (4, "ApiVersionsResponse")]
 
 
-async def test_answers_of_waiting_handlers_and_none_are_seen():
+async def test_responses_of_waiting_handlers_and_none_are_seen():
     seen = Recorded()
 
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
@@ -142,7 +142,7 @@ async def test_owed_answers_leave_while_connection_is_muted(mock_clock):
 
 
 @pytest.mark.parametrize("seconds", [3600.0, float("inf")])
-async def test_nobody_is_muted_for_ever(mock_clock, seconds):
+async def test_no_connection_is_muted_forever(mock_clock, seconds):
     seen, toy = Recorded(r1=seconds), Toy()
     async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
         async with open_raw(server) as client:
@@ -204,7 +204,7 @@ async def test_each_throttling_hook_mutes_the_connection(autojump_clock, seconds
 
 
 @pytest.mark.parametrize("told", [1499, 1500, 1501])
-async def test_the_longest_of_the_times_is_told(autojump_clock, told):
+async def test_longest_throttle_time_is_returned(autojump_clock, told):
     hooks = Hooks(before=lambda _: 1.5, charge=lambda _, __: 1.25)
     asked, said = call(BEAT, 4), HeartbeatResponse(throttle_time_ms=told)
     hooks.begin(asked)

@@ -45,7 +45,7 @@ async def test_it_rings_once(nursery, mock_clock) -> None:
     assert bell.rings == pytest.approx([5], abs=1e-3)
 
 
-async def test_the_newest_moment_counts(nursery, mock_clock) -> None:
+async def test_newest_time_counts(nursery, mock_clock) -> None:
     bell = await hung(nursery, mock_clock)
     for at in (9, 3, 7):
         bell.set(at)
@@ -63,7 +63,7 @@ async def test_past_alarm_rings_soon(nursery, mock_clock) -> None:
     assert bell.rings == pytest.approx([10], abs=1e-3)
 
 
-async def test_never_is_a_moment_too(nursery, mock_clock) -> None:
+async def test_infinite_deadline_is_valid(nursery, mock_clock) -> None:
     bell = await hung(nursery, mock_clock)
     bell.set(1)
     bell.set(inf)

@@ -34,7 +34,7 @@ async def test_set_while_the_waiter_works_is_kept():
     assert seen == ["woken", "woken"]
 
 
-async def test_a_cancelled_wait_leaves_it_set():
+async def test_cancelled_wait_leaves_event_set():
     event = AutoResetEvent()
     event.set()
     with trio.CancelScope() as scope:
@@ -44,7 +44,7 @@ async def test_a_cancelled_wait_leaves_it_set():
     assert event.is_set()
 
 
-async def test_all_who_wait_are_notified_and_nobody_later(autojump_clock):
+async def test_all_current_waiters_are_notified_once(autojump_clock):
     notifier, woken = Notifier(), []
     notifier.notify_all()
 

@@ -102,7 +102,7 @@ async def test_light_user_waits_two_turns_however_busy(queue, clock, count, slic
     assert max(waited[5:]) <= 2 * LONGEST * 1.001
 
 
-async def test_the_busy_share_the_loop_alike(queue, clock):
+async def test_busy_connections_share_the_loop_equally(queue, clock):
     """B3; this includes connections that use more at once than others."""
     async with trio.open_nursery() as nursery:
         small, large = Busy(queue, clock, 4, SLICE), Busy(queue, clock, 4, 5 * SLICE)
@@ -302,7 +302,7 @@ async def test_slice_in_this_turn_exceeds_little(queue, clock):
     assert lets_begin(queue, turn)
 
 
-async def test_heavy_use_long_ago_counts_as_little(queue, clock):
+async def test_heavy_use_long_ago_counts_little(queue, clock):
     turn = made(queue)
     add(turn, SLICE * 1000)
     clock.now += LONG

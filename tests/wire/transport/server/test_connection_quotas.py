@@ -111,7 +111,7 @@ def test_no_connection_is_early_without_judge():
     assert ConnectionQuotas().too_early("CLIENTS", "10.0.0.1", 0.0, protected=False) == 0
 
 
-def test_an_address_without_connections_is_forgotten():
+def test_address_without_connections_is_forgotten():
     quotas = ConnectionQuotas()
     for _ in range(2):
         quotas.opened("CLIENTS", "10.0.0.1")

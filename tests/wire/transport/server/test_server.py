@@ -120,7 +120,7 @@ async def test_idle_connections_are_closed(autojump_clock):
         assert server.counters.idle_closed == 1
 
 
-async def test_a_connection_in_use_is_not_idle(autojump_clock):
+async def test_used_connection_is_not_idle(autojump_clock):
     async with (
         open_server(heartbeat, context=Toy(), idle_seconds=60) as server,
         open_raw(server) as client,
@@ -156,7 +156,7 @@ async def read_to_the_end(client):
 
 
 @pytest.mark.parametrize("head", [b"", b"\0", b"\0\0\0\1", (50_000_000).to_bytes(4, "big")])
-async def test_a_frame_that_trickles_in_is_idle(autojump_clock, head):
+async def test_slowly_trickling_frame_counts_as_idle(autojump_clock, head):
     async with open_server(idle_seconds=60) as server, open_raw(server) as client:
         began = trio.current_time()
         await client.send(head)
@@ -179,7 +179,7 @@ async def test_large_frame_on_slow_line_is_active(autojump_clock):
 
 
 @pytest.mark.slow
-async def test_a_peer_that_never_reads_is_idle(autojump_clock):
+async def test_peer_that_never_reads_is_idle(autojump_clock):
     async with (
         open_server(idle_seconds=60, unsent_bytes_max=1000) as server,
         open_raw(server, receive_buffer=4096) as client,
@@ -310,7 +310,7 @@ async def test_waiting_connection_enters_when_bound_rises(autojump_clock):
             assert (await second.answer(18, 4))[0] == 3
 
 
-async def test_a_node_takes_the_place_of_a_client():
+async def test_node_replaces_a_client_connection():
     """A node's listener is admitted above the limit, and counts (KIP-402)."""
     clients, nodes = (Listener.bind(name, "127.0.0.1", 0) for name in ("CLIENTS", "NODES"))
     nodes.for_nodes = True
@@ -412,7 +412,7 @@ async def test_drain_answers_what_was_begun_and_accepts_nobody():
         assert toy.begun == ["slow", "g"]
 
 
-async def test_drain_does_not_wait_for_ever(autojump_clock):
+async def test_drain_does_not_wait_forever(autojump_clock):
     toy = Toy()
     toy.defer("never")
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:
@@ -441,7 +441,7 @@ async def test_cancelling_closes_everything():
 
 
 @pytest.mark.parametrize("parked", [False, True], ids=["answered at once", "after a wait"])
-async def test_an_idle_connection_costs_little(parked):
+async def test_idle_connection_uses_little_memory(parked):
     """128 MiB suffice for ten thousand of them, including the overhead of the interpreter and the kernel."""
     count, toy = 50, Toy()
 

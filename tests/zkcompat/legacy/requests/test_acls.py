@@ -58,7 +58,7 @@ def test_notes_of_every_version(data, prefixed, path):
 
 
 @pytest.mark.parametrize("data", [None, b"", b"orders", b"Planet:earth", b"Topic:", b"Topic:a/b"])
-def test_notes_that_are_nonsense(data):
+def test_invalid_notes_name_no_resource(data):
     assert resource_of_note(data, prefixed=False) is None
     assert resource_of_note(data, prefixed=True) is None
 
@@ -86,12 +86,12 @@ def test_znode_equal_to_image_needs_no_request():
     assert order_of(AclEntries(frozenset([BOB, ALICE])).encode(), ALICE, BOB) is None
 
 
-def test_no_znode_is_no_acls():
+def test_missing_znode_means_no_acls():
     (quorum_request,) = order_of(None, ALICE, BOB).quorum_requests
     assert len(quorum_request.request.filters) == 2
 
 
-def test_nonsense_is_refused_and_deletes_nothing():
+def test_invalid_request_deletes_nothing():
     for data in (b"x", b"{}", b'{"acls":[{}]}', ALICES.replace(b"Read", b"Fly")):
         request = order_of(data, ALICE)
         assert not request.quorum_requests

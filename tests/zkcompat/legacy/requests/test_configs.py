@@ -61,11 +61,11 @@ def test_notes_of_every_version(note, path):
      b'{"version":2,"entity_path":"topics/../t"}', b'{"version":2,"entity_path":"topics"}',
      b'{"version":2,"entity_path":"brokers/one"}', b"[" * 100_000],
 )  # fmt: skip
-def test_notes_that_are_nonsense(note):
+def test_invalid_notes_name_no_resource(note):
     assert entity_of_note(note) is None
 
 
-def test_entities_as_the_image_names_them():
+def test_entities_have_names_of_image():
     assert entity_of("users/a%20b/clients/<default>").quota == (
         ("client-id", None),
         ("user", "a b"),
@@ -133,7 +133,7 @@ def test_quotas():
     ]
 
 
-def test_credentials_are_an_order_of_their_own():
+def test_credentials_are_ordered_independently():
     data = EntityConfig(
         {"SCRAM-SHA-256": "salt=s,stored_key=k,server_key=v", "consumer_byte_rate": "1"}
     ).encode()
@@ -146,7 +146,7 @@ def test_credentials_are_an_order_of_their_own():
 
 
 @pytest.mark.parametrize("data", [None, b"x", b"{}", b'{"version":1,"config":[]}'])
-def test_nonsense_is_refused(data):
+def test_invalid_request_is_refused(data):
     for path in ("topics/t", "users/alice"):
         (request,) = decide(entity_of(path), data, IMAGE)
         assert not request.quorum_requests

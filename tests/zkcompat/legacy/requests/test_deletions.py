@@ -32,14 +32,14 @@ def test_next_mirror_uses_the_noted_id():
     assert not request.claim
 
 
-def test_a_topic_that_was_made_again_stays():
+def test_recreated_topic_stays():
     request = decide(PATH, NOTED, AGAIN)
     assert not request.quorum_requests
     assert not request.refused
     assert request.cleanup == (TransactionStep("delete", PATH),)
 
 
-def test_a_topic_that_is_not_there_is_refused():
+def test_missing_topic_is_refused():
     request = decide(PATH, None, build.image_of())
     assert not request.quorum_requests
     assert request.refused == ["delete topic orders: no such topic"]

@@ -25,7 +25,7 @@ def order_of(data, image=IMAGE):
     return decide(PREFERRED_REPLICA_ELECTION, data, image)
 
 
-def test_partitions_that_there_are():
+def test_existing_partitions_are_elected():
     request = order_of(
         b'{"version":1,"partitions":[{"topic":"b","partition":0},{"topic":"a","partition":1},'
         b'{"topic":"a","partition":7},{"topic":"a","partition":1}]}'
@@ -46,7 +46,7 @@ def test_partitions_that_there_are():
      b'{"partitions":[{"topic":"a"}]}', b'{"partitions":[{"topic":"a","partition":"0"}]}',
      b'{"partitions":[{"topic":"a","partition":true}]}'],
 )  # fmt: skip
-def test_nonsense_is_removed(data):
+def test_invalid_request_is_removed(data):
     request = order_of(data)
     assert not request.quorum_requests
     assert len(request.refused) == 1

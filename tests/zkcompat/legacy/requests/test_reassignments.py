@@ -48,12 +48,12 @@ def test_next_mirror_repeats_no_running_move():
     assert advance(OLD, MOVED, {}).write == DELETE
 
 
-def test_a_move_that_was_cancelled_or_refused_leaves():
+def test_cancelled_or_refused_move_is_removed():
     assert advance(OLD, STILL, TARGETS).write == DELETE
     assert advance(OLD, ELSEWHERE, TARGETS).write == DELETE
 
 
-def test_another_target_is_asked_for():
+def test_other_target_is_requested():
     """One partition is moving elsewhere, and an earlier request for another one was obeyed."""
     assert advance(OLD, ELSEWHERE, {}).request is not None
     assert advance(OLD, MOVED, {("t", 0): (1, 2)}).request is None
@@ -97,7 +97,7 @@ def test_completed_move_may_be_requested_again():
      b'{"partitions":[{"topic":"t","partition":0,"replicas":[1]},'
      b'{"topic":"t","partition":0,"replicas":[2]}]}'],
 )  # fmt: skip
-def test_nonsense_is_removed(data):
+def test_invalid_request_is_removed(data):
     progress = advance(data, STILL, {})
     assert not progress.request.quorum_requests
     assert progress.request.refused

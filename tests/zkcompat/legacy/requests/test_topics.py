@@ -24,7 +24,7 @@ STALE = b'{"partitions":{"0":[1]},"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","version":
 
 
 @pytest.mark.parametrize("version", CREATED)
-def test_a_new_topic(version):
+def test_new_topic_is_requested_as_written(version):
     request = decide("new", CREATED[version], CONFIG, EMPTY)
     assert request.kind is RequestKind.TOPIC
     (topic,) = request.quorum_requests[0].request.topics
@@ -41,7 +41,7 @@ def test_a_new_topic(version):
     assert not request.cleanup
 
 
-def test_a_new_topic_without_configs():
+def test_new_topic_without_configs_is_requested():
     for config in (None, b"", b"x", b'{"version":1,"config":{}}'):
         request = decide("new", CREATED["2.8"], config, EMPTY)
         assert request.quorum_requests[0].request.topics[0].configs == []
@@ -56,13 +56,13 @@ def test_leftover_of_deleted_topic_is_no_request():
     [None, b"", b"{}", b"[]", b'{"partitions":{}}', b'{"partitions":{"-1":[1]}}',
      b'{"partitions":{"x":[1]}}', b'{"partitions":{"0":1}}', b'{"partitions":{"0":["1"]}}'],
 )  # fmt: skip
-def test_nonsense_creates_nothing(data):
+def test_invalid_request_creates_nothing(data):
     request = decide("new", data, None, EMPTY)
     assert not request.quorum_requests
     assert len(request.refused) == 1
 
 
-def test_a_topic_that_was_created_before_is_obeyed():
+def test_earlier_created_topic_is_obeyed():
     (quorum_request,) = decide("new", CREATED["1.1"], None, EMPTY).quorum_requests
 
     def said(code):
@@ -84,7 +84,7 @@ def test_more_partitions():
     assert [a.broker_ids for a in topic.assignments] == [[1], [2]]
 
 
-def test_the_same_partitions_are_nothing_to_do():
+def test_unchanged_partitions_need_no_request():
     for data in CREATED.values():
         assert decide("t", data, None, IMAGE) is None
     assert decide("t", b'{"partitions":{"0":[9]}}', None, IMAGE) is None
