@@ -61,7 +61,7 @@ BY_ROOM = {
     }
     for room, folders in MODULES.items()
 }
-EVENTS = [item for found in BY_ROOM.values() for item in found.values()]
+EVENTS = [event for found in BY_ROOM.values() for event in found.values()]
 # The authorizer's lines have Apache Kafka's format; the two others write formatted events.
 WITHOUT_NAMES = {
     "quorum/serving/audit.py",
@@ -73,7 +73,7 @@ LEVELS = {"info", "warning", "error", "exception", "critical", "log"}
 
 
 def rows():
-    for event in sorted(EVENTS, key=lambda one: one.name):
+    for event in sorted(EVENTS, key=lambda event: event.name):
         fields = ", ".join(f"`{field}`" for field in event.fields) or "–"
         yield f"| `{event.name}` | {logging.getLevelName(event.level)} | {fields} | {event.meaning} |"
 

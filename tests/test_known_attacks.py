@@ -40,9 +40,7 @@ def test_each_attack_has_a_row():
 @pytest.mark.parametrize("shown_by", sorted({test for _, test in rows()}))
 def test_tests_named_as_evidence_exist(shown_by):
     file, _, name = shown_by.partition("::")
-    (path,) = [
-        each_path for each_path in TESTS.rglob(file) if f"def {name}(" in each_path.read_text()
-    ]
+    (path,) = [path for path in TESTS.rglob(file) if f"def {name}(" in path.read_text()]
     assert path.name == file
 
 

@@ -567,8 +567,8 @@ def page() -> str:
         head = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|"
         parts += [f"\n## {title}\n", head, *(limit.row for limit in limits)]
     rows = [
-        f"| {name} | {item.here} | {item.by_kafka or NONE} | {item.why} |"
-        for name, item in sorted(REPEATED.items())
+        f"| {name} | {repeated.here} | {repeated.by_kafka or NONE} | {repeated.why} |"
+        for name, repeated in sorted(REPEATED.items())
     ]
     return "\n".join([*parts, NAMED_TWICE, *rows]) + "\n"
 
@@ -606,4 +606,6 @@ def test_each_bound_of_bytes_has_a_row(package):
         for name in _BYTES.findall(path.read_text())
     }
     assert found
-    assert sorted(item for item in found if item[1] not in known) == []
+    assert (
+        sorted(name_and_place for name_and_place in found if name_and_place[1] not in known) == []
+    )

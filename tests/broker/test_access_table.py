@@ -498,22 +498,18 @@ async def test_only_the_authorized_item_is_served(contexts):
         }
         for name, cases in rights_of.items():
             versions = registry.api_versions()[by_name[name].request.KEY]
-            for each_case in cases if name not in OF_ONE_ITEM else ():
-                builders = {name: each_case.build or LISTENERS[listener][name]}
-                for version in range(
-                    max(versions.low, each_case.versions.start), versions.high + 1
-                ):
-                    (needed, *_) = each_case.sufficient(version)
-                    if version not in each_case.versions or not FIRST.keys() & {
-                        k for _, k in needed
-                    }:
+            for case in cases if name not in OF_ONE_ITEM else ():
+                builders = {name: case.build or LISTENERS[listener][name]}
+                for version in range(max(versions.low, case.versions.start), versions.high + 1):
+                    (needed, *_) = case.sufficient(version)
+                    if version not in case.versions or not FIRST.keys() & {k for _, k in needed}:
                         continue
-                    world = Two(ids, each_case.choice, each_case.flags)
+                    world = Two(ids, case.choice, case.flags)
                     request = request_of(name, builders, version, world, name)
                     context = replace(contexts[listener], authorizer=authorizer_of(needed, FIRST))
                     told = comparable(await answer(registry, context, request, version), names)
                     found = set(items(told))
-                    served |= {name for each_item, is_refused in found if not is_refused}
+                    served |= {name for item, is_refused in found if not is_refused}
                     for item, is_refused in found:
                         if is_refused != (item in SECOND):
                             wrong.append((name, version, item, is_refused, told))

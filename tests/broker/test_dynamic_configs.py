@@ -86,7 +86,7 @@ class Acts:
 
 def of_log(value: str, name: str, expected: object, **beside: str) -> Acts:
     others = {key.replace("_", "."): text for key, text in beside.items()}
-    return Acts(value, lambda one: getattr(one.log, name), expected, others)
+    return Acts(value, lambda node: getattr(node.log, name), expected, others)
 
 
 ACTS = {
@@ -94,25 +94,27 @@ ACTS = {
     "compression.lz4.level": of_log("2", "compression_level", 2, compression_type="lz4"),
     "compression.type": of_log("snappy", "compression", Compression.SNAPPY),
     "compression.zstd.level": of_log("5", "compression_level", 5, compression_type="zstd"),
-    "follower.replication.throttled.rate": Acts("11", lambda one: one.throttles.follower.bound, 11),
+    "follower.replication.throttled.rate": Acts(
+        "11", lambda node: node.throttles.follower.bound, 11
+    ),
     "group.consumer.assignment.interval.ms": Acts(
         "77",
-        lambda one: (
-            one.broker.context.groups._dependencies.settings[CONSUMER]("g").assignment_interval_ms
+        lambda node: (
+            node.broker.context.groups._dependencies.settings[CONSUMER]("g").assignment_interval_ms
         ),
         77,
     ),
-    "leader.replication.throttled.rate": Acts("12", lambda one: one.throttles.leader.bound, 12),
-    "log.cleaner.backoff.ms": Acts("7", lambda one: one.cleaner.backoff, 0.007),
+    "leader.replication.throttled.rate": Acts("12", lambda node: node.throttles.leader.bound, 12),
+    "log.cleaner.backoff.ms": Acts("7", lambda node: node.cleaner.backoff, 0.007),
     "log.cleaner.dedupe.buffer.size": Acts(
-        "4096000", lambda one: one.cleaner.limits.map_bytes, 4096000
+        "4096000", lambda node: node.cleaner.limits.map_bytes, 4096000
     ),
     "log.cleaner.delete.retention.ms": of_log("5", "delete_retention_ms", 5),
     "log.cleaner.io.buffer.load.factor": Acts(
-        "0.5", lambda one: one.cleaner.limits.load_factor, 0.5
+        "0.5", lambda node: node.cleaner.limits.load_factor, 0.5
     ),
     "log.cleaner.io.max.bytes.per.second": Acts(
-        "9", lambda one: one.cleaner.bytes_per_second_max, 9.0
+        "9", lambda node: node.cleaner.bytes_per_second_max, 9.0
     ),
     "log.cleaner.max.compaction.lag.ms": of_log("6", "max_compaction_lag_ms", 6),
     "log.cleaner.min.cleanable.ratio": of_log("0.25", "min_cleanable_dirty_ratio", 0.25),
@@ -134,30 +136,30 @@ ACTS = {
     "log.roll.ms": of_log("9", "segment_ms", 9),
     "log.segment.bytes": of_log("2000000", "segment_bytes", 2000000),
     "log.segment.delete.delay.ms": of_log("9", "file_delete_delay_ms", 9),
-    "max.connection.creation.rate": Acts("900", lambda one: one.bounds.rate, 900),
-    "max.connections": Acts("900", lambda one: one.bounds.connections_max, 900),
-    "max.connections.per.ip": Acts("900", lambda one: one.bounds.per_ip_max, 900),
+    "max.connection.creation.rate": Acts("900", lambda node: node.bounds.rate, 900),
+    "max.connections": Acts("900", lambda node: node.bounds.connections_max, 900),
+    "max.connections.per.ip": Acts("900", lambda node: node.bounds.per_ip_max, 900),
     "max.connections.per.ip.overrides": Acts(
-        "10.0.0.7:5", lambda one: one.bounds.per_ip, {"10.0.0.7": 5}
+        "10.0.0.7:5", lambda node: node.bounds.per_ip, {"10.0.0.7": 5}
     ),
     "message.max.bytes": of_log("9000", "max_message_bytes", 9000),
     "producer.id.expiration.ms": of_log("9", "producer_id_expiration_ms", 9),
     "replica.alter.log.dirs.io.max.bytes.per.second": Acts(
-        "13", lambda one: one.throttles.moves.bound, 13
+        "13", lambda node: node.throttles.moves.bound, 13
     ),
     "transaction.partition.verification.enable": Acts(
-        "false", lambda one: one.broker.context.verifier._is_enabled(), False
+        "false", lambda node: node.broker.context.verifier._is_enabled(), False
     ),
     "unclean.leader.election.enable": Acts(
         "true",
-        lambda one: one.controller.allows_unclean(one.image.topics.by_name[TOPIC]),
+        lambda node: node.controller.allows_unclean(node.image.topics.by_name[TOPIC]),
         True,
     ),
 }
 # Settings of a listener: they apply to new connections.
 OF_LISTENERS = {
-    "max.connection.creation.rate": ("500", lambda one: one.bounds.rates_of_listeners[LISTENER]),
-    "max.connections": ("500", lambda one: one.bounds.of_listeners[LISTENER]),
+    "max.connection.creation.rate": ("500", lambda node: node.bounds.rates_of_listeners[LISTENER]),
+    "max.connections": ("500", lambda node: node.bounds.of_listeners[LISTENER]),
 }
 
 

@@ -134,8 +134,7 @@ async def test_group_with_too_many_offsets_is_refused(tmp_path, version):
             assert (answer.error_code, answer.topics) == (E.POLICY_VIOLATION, [])
             return
         assert [
-            (each_group.group_id, each_group.error_code, len(each_group.topics))
-            for each_group in answer.groups
+            (group.group_id, group.error_code, len(group.topics)) for group in answer.groups
         ] == [
             ("first", E.NONE, 1),
             ("large", E.POLICY_VIOLATION, 0),

@@ -422,7 +422,7 @@ def test_clean_epoch_needs_agreement_of_all_directories(tmp_path, epochs, failed
         LogDirectory(path, now_ms=now_ms).close(broker_epoch=epoch)
         opened.append(LogDirectory(path, now_ms=now_ms))
     directories = LogDirectories(
-        opened, failed_at_start={tmp_path / item: "gone" for item in failed}
+        opened, failed_at_start={tmp_path / name: "gone" for name in failed}
     )
     assert directories.previous_broker_epoch == previous
     directories.close(broker_epoch=None, high_watermarks={})

@@ -82,7 +82,7 @@ async def test_nodes_and_users_use_formatted_credentials(tmp_path):
         broker = await running.start_broker(11)
         async with as_user(broker, "alice", "secret") as connection:
             response = await ask(connection, MetadataRequest(topics=[]))
-            assert [each_broker.node_id for each_broker in response.brokers] == [11]
+            assert [broker.node_id for broker in response.brokers] == [11]
         await assert_refused(broker, "alice", "wrong")
         await assert_refused(broker, "nobody", "secret")
         for node_id in (1, 2, 3):

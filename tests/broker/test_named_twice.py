@@ -116,7 +116,9 @@ def check_partitions(peer):
     asked = [TopicRequest(name=TOPIC, partition_indexes=indexes) for indexes in ([1, 0, 1], [2, 0])]
     [topic] = peer.ask(DescribeProducersRequest(topics=asked), 0).topics
     assert [partition.partition_index for partition in topic.partitions] == [1, 0, 2]
-    asked = [DescribableLogDirTopic(topic=TOPIC, partitions=item) for item in ([0, 0], [1, 0])]
+    asked = [
+        DescribableLogDirTopic(topic=TOPIC, partitions=indexes) for indexes in ([0, 0], [1, 0])
+    ]
     [result] = peer.ask(DescribeLogDirsRequest(topics=asked), 4).results
     [topic] = result.topics
     assert [partition.partition_index for partition in topic.partitions] == [0, 1]

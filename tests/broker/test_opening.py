@@ -96,9 +96,9 @@ async def ask(harness, handler, request, version):
 def codes_of(answer):
     topics = getattr(answer, "responses", None) or answer.topics
     return [
-        each_partition.error_code
+        partition.error_code
         for found in topics
-        for each_partition in getattr(found, "partition_responses", None) or found.partitions
+        for partition in getattr(found, "partition_responses", None) or found.partitions
     ]
 
 
@@ -130,8 +130,7 @@ async def test_open_logs_are_processed_in_turns(tmp_path, monkeypatch):
     await ask(harness, list_offsets, list_offsets_request(timestamp=500), 7)
     answer = await ask(harness, fetch, fetch_request(), 17)
     assert all(
-        each_partition.records.size == 2 * len(BATCH)
-        for each_partition in answer.responses[0].partitions
+        partition.records.size == 2 * len(BATCH) for partition in answer.responses[0].partitions
     )
     stages = {
         "validated": validated,

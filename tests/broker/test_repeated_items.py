@@ -52,7 +52,7 @@ def cases(node):
         for handled in REGISTRIES[node].handled().values()
         for path in array_paths(handled.request, handled.versions.high)
     ]
-    return sorted(found, key=lambda one: name_of(one[0]) in TAKES_AWAY)
+    return sorted(found, key=lambda case: name_of(case[0]) in TAKES_AWAY)
 
 
 def name_of(handled):

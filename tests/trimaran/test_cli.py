@@ -50,14 +50,18 @@ def unexplained(words, where):
     for word in words:
         command = command[word]
     return [
-        f"{' '.join(words)} {item.names[0]}"
-        for item in command.assemble_argument_collection()
-        if item.show and not item.parameter.help and item.field_info.name not in explained
+        f"{' '.join(words)} {argument.names[0]}"
+        for argument in command.assemble_argument_collection()
+        if argument.show
+        and not argument.parameter.help
+        and argument.field_info.name not in explained
     ]
 
 
 def test_every_parameter_is_explained():
-    assert [item for words, where, _ in COMMANDS for item in unexplained(words, where)] == []
+    assert [
+        parameter for words, where, _ in COMMANDS for parameter in unexplained(words, where)
+    ] == []
 
 
 def test_command_named_in_help_exists():

@@ -67,7 +67,7 @@ def printed_rows(capsys):
 
 def test_history_covers_every_topic_of_name(printed_rows, directory):
     rows = printed_rows(history.partitions, "orders/0", directory)
-    ids = [uuid_to_text(item) for item in (FIRST, FIRST, SECOND)]
+    ids = [uuid_to_text(topic_id) for topic_id in (FIRST, FIRST, SECOND)]
     assert [row["topic_id"] for row in rows] == ids
     told_ = [(row["offset"], row["timestamp_ms"], row["leader"], row["isr"]) for row in rows]
     assert told_ == [
@@ -107,7 +107,8 @@ def test_history_begins_with_oldest_usable_snapshot(printed_rows, tmp_path):
         history.configs(None, folder)
     for end_offset, value in ((3, "old"), (5, "1"), (12, "new")):
         records = [
-            encode_newest(item) for item in (*created_topic(FIRST), config("retention.ms", value))
+            encode_newest(record)
+            for record in (*created_topic(FIRST), config("retention.ms", value))
         ]
         name = OffsetAndEpoch(end_offset, 1)
         data = b"".join(encode_snapshot(name, records, appended_at_ms=1, now_ms=1))

@@ -53,7 +53,10 @@ def test_unrecorded_exit_of_node_is_detected(tmp_path):
     nodes = (replace(written.nodes[0], pid=gone.pid, started=1), *written.nodes)
     state_file.write(tmp_path, replace(written, nodes=nodes))
     found = state_file.read(tmp_path).nodes
-    assert [(item.pid, item.state) for item in found] == [(None, "dead"), (os.getpid(), "running")]
+    assert [(process.pid, process.state) for process in found] == [
+        (None, "dead"),
+        (os.getpid(), "running"),
+    ]
 
 
 def test_directory_without_cluster_explains_start(tmp_path):

@@ -76,7 +76,7 @@ def _build(cls: type, data: dict[str, Any]) -> object:
 def _value(annotation: Any, value: Any) -> Any:
     options = [a for a in typing.get_args(annotation) if a is not type(None)]
     if typing.get_origin(annotation) is list:
-        return [_value(options[0], item) for item in value]
+        return [_value(options[0], element) for element in value]
     if typing.get_origin(annotation) is not typing.Annotated and options:
         return None if value is None else _value(options[0], value)
     if isinstance(annotation, type) and issubclass(annotation, Struct):

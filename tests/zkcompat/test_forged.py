@@ -171,7 +171,7 @@ def test_tool_writes_are_requested_or_refused(what, decide, data):
     ],
 )  # fmt: skip
 def test_note_names_an_entity_or_none(path, data):
-    assert any(change_notes.tool_write_of_note(path, item) is None for item in forged(data))
+    assert any(change_notes.tool_write_of_note(path, forgery) is None for forgery in forged(data))
 
 
 REPORT = MirrorReport("h", 1, "s", 1, 1, 1, 1, 1, 1, 1, 1, ["a"], "")

@@ -355,7 +355,7 @@ async def test_failing_retention_delays_no_other_log(tmp_path, monkeypatch):
 
         monkeypatch.setattr(PartitionLog, "apply_retention", retain)
         assert await maintained(harness).retain_once() == 0
-        assert [item.directory.name for item in applied] == ["t-0", "t-2"]
+        assert [log.directory.name for log in applied] == ["t-0", "t-2"]
 
     await check(E.KAFKA_STORAGE_ERROR)
     await check(E.OFFSET_OUT_OF_RANGE)

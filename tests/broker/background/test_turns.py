@@ -257,7 +257,7 @@ async def test_first_of_equally_dirty_logs_is_compacted_first(tmp_path):
     done = []
     for _ in range(3):
         assert await cleaner.clean_dirtiest()
-        done.append([is_compacted(item) for item in (a, b, c)])
+        done.append([is_compacted(log) for log in (a, b, c)])
     assert done == [[True, False, False], [True, True, False], [True, True, True]]
 
 

@@ -116,16 +116,16 @@ async def test_session_is_bound_to_its_named_epoch(harness, named, code):
     harness.set_image(topic("t", partition(leader_epoch=1, partition_epoch=1)), brokers=BROKERS)
     again = request(wanted(current_leader_epoch=named), session_id=first.session_id, epoch=1)
     for data in (
-        each_partition
+        partition
         for found in (await ask(harness, again)).responses
-        for each_partition in found.partitions
+        for partition in found.partitions
     ):
         assert data.error_code == code
     third = request(session_id=first.session_id, epoch=2)
     codes = [
-        each_partition.error_code
+        partition.error_code
         for found in (await ask(harness, third)).responses
-        for each_partition in found.partitions
+        for partition in found.partitions
     ]
     assert codes == ([code] if code else []), "an error is repeated until it has passed"
 

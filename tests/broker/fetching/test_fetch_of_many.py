@@ -31,9 +31,7 @@ def fetch_of(harness, count=COUNT, **terms):
 def has_records(answer):
     """Returns, by partition index, whether the response has records."""
     return {
-        data.partition_index: bool(data.records)
-        for each_topic in answer
-        for data in each_topic.partitions
+        data.partition_index: bool(data.records) for topic in answer for data in topic.partitions
     }
 
 

@@ -95,9 +95,5 @@ async def test_follower_is_neither_limited_nor_delayed(harness, is_set):
 async def test_unproven_follower_is_not_exempt(harness):
     answer, asked = await ask(harness, Quotas(), wanted(0), follower=99)
     assert not asked.is_exempt
-    codes = {
-        each_partition.error_code
-        for found in answer.responses
-        for each_partition in found.partitions
-    }
+    codes = {partition.error_code for found in answer.responses for partition in found.partitions}
     assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}

@@ -63,7 +63,7 @@ def request():
 
 
 def each_partition(response):
-    return [data for each_topic in response.responses for data in each_topic.partitions]
+    return [data for topic in response.responses for data in topic.partitions]
 
 
 def messages_of(records):

@@ -146,7 +146,7 @@ def test_longest_idle_session_is_evicted():
     gone = opened(sessions, 9, now=1.0)
     also_kept = opened(sessions, 1, now=3.0)
     assert opened(sessions, 1, now=IDLE_SECONDS + 2.0) is not None
-    assert [cached(sessions, item) for item in (kept, gone, also_kept)] == [True, False, True]
+    assert [cached(sessions, session) for session in (kept, gone, also_kept)] == [True, False, True]
 
 
 def test_eviction_prefers_consumers_then_small_then_old():
@@ -156,7 +156,7 @@ def test_eviction_prefers_consumers_then_small_then_old():
     late = opened(sessions, 2, now=2.0)
     early = opened(sessions, 2, now=1.0)
     assert opened(sessions, 9, follower=True, now=3.0) is not None
-    assert [cached(sessions, item) for item in (follower, large, late, early)] == [
+    assert [cached(sessions, session) for session in (follower, large, late, early)] == [
         True,
         True,
         True,

@@ -260,7 +260,7 @@ class Driver:
         self.shard.unload()
 
     def deadline(self) -> float | None:
-        deadlines = [self.shard.deadline(), *(item.deadline for item in self.uncommitted)]
+        deadlines = [self.shard.deadline(), *(write.deadline for write in self.uncommitted)]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     # -- requests
@@ -475,7 +475,9 @@ class Driver:
         """Returns the bytes of known groups and offsets, counted again."""
         store = self.shard.store
         places = (self.groups, store.of("classic"), store.of("consumer"), store.offsets)
-        found = sum(group_bytes(group_id) for item in (*places, store.emptied) for group_id in item)
+        found = sum(
+            group_bytes(group_id) for groups in (*places, store.emptied) for group_id in groups
+        )
         for topics in store.offsets.values():
             found += sum(map(topic_bytes, topics)) + OFFSET_BYTES * sum(map(len, topics.values()))
         return found

@@ -291,7 +291,7 @@ async def test_many_tombstones_are_cut_into_batches(tmp_path):
         before = leader.log.log_end_offset
         refused, pending = deleted(rig, "g")
         assert refused == {}
-        assert all(item.ready() for item in pending)
+        assert all(response.ready() for response in pending)
         assert [item.response for item in pending] == [{}] * 5 + [{"g": E.NONE}]
         written = leader.log.read_bytes(before, 1 << 20, upto_offset=leader.log.log_end_offset)
         assert [batch.count for batch in iter_batches(written)] == [500] * 5 + [1]

@@ -205,7 +205,7 @@ def stored_group(**fields):
     }
     values = {"protocol_type": "consumer", "generation": 3, "protocol": "range", "leader": "m-1"}
     values |= {"current_state_timestamp": 5, **fields}
-    members = [MemberMetadata(**member | item) for item in values.pop("members", [{}])]
+    members = [MemberMetadata(**member | changes) for changes in values.pop("members", [{}])]
     return GroupMetadataValue(members=members, **values)
 
 

@@ -30,7 +30,7 @@ def store_of(*commits, pending=()):
     """Returns a store with these commits, as (group, topic, partition, topic id)."""
     store = GroupStore(KINDS)
     for offset, (commit, producer) in enumerate(
-        [(each_commit, None) for each_commit in commits] + [(item, PRODUCER) for item in pending]
+        [(commit, None) for commit in commits] + [(commit, PRODUCER) for commit in pending]
     ):
         group, topic, partition, topic_id = commit
         key = OffsetCommitKey(group=group, topic=topic, partition=partition)

@@ -83,9 +83,9 @@ class Broker:
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
         answer = await answered(offset_fetch, request, self.harness.context, call(request, 9))
         return {
-            (topic.name, each_partition.partition_index): each_partition.committed_offset
+            (topic.name, partition.partition_index): partition.committed_offset
             for topic in answer.groups[0].topics
-            for each_partition in topic.partitions
+            for partition in topic.partitions
         }
 
     async def serve(self, nursery):

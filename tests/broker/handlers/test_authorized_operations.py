@@ -99,9 +99,7 @@ async def test_operations_of_topics_and_cluster(harness, asked_for):
     )
     for version in (8, 10):
         told = await ask(harness, metadata, wanted, version)
-        found = {
-            each_topic.name: each_topic.topic_authorized_operations for each_topic in told.topics
-        }
+        found = {topic.name: topic.topic_authorized_operations for topic in told.topics}
         expected = {name: bits(TOPIC, name) if asked_for else NOT_ASKED for name in "tu"}
         assert found == expected
         cluster = bits(CLUSTER, CLUSTER_NAME) if asked_for else NOT_ASKED
@@ -117,12 +115,7 @@ async def test_operations_of_all_topics_ignore_cached_answers(harness):
     for asked_for in (False, True, False, True):
         wanted = MetadataRequest(topics=None, include_topic_authorized_operations=asked_for)
         answer = await ask(harness, metadata, wanted, 12)
-        told.append(
-            {
-                each_topic.name: each_topic.topic_authorized_operations
-                for each_topic in answer.topics
-            }
-        )
+        told.append({topic.name: topic.topic_authorized_operations for topic in answer.topics})
     without = dict.fromkeys("tu", NOT_ASKED)
     assert told == [without, {name: bits(TOPIC, name) for name in "tu"}] * 2
 
@@ -148,8 +141,8 @@ async def test_missing_internal_topic_is_marked_internal(harness):
         allow_auto_topic_creation=False,
     )
     found = [
-        (each_topic.name, each_topic.is_internal)
-        for each_topic in (await ask(harness, metadata, wanted, 12)).topics
+        (topic.name, topic.is_internal)
+        for topic in (await ask(harness, metadata, wanted, 12)).topics
     ]
     assert found == [("__consumer_offsets", True), ("v", False)]
 
@@ -157,7 +150,7 @@ async def test_missing_internal_topic_is_marked_internal(harness):
 async def test_operations_of_each_topic_in_page(harness):
     wanted = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in "tu"])
     told = await ask(harness, describe_topic_partitions, wanted, 0)
-    found = {each_topic.name: each_topic.topic_authorized_operations for each_topic in told.topics}
+    found = {topic.name: topic.topic_authorized_operations for topic in told.topics}
     assert found == {name: bits(TOPIC, name) for name in "tu"}
 
 

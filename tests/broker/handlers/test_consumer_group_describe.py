@@ -72,7 +72,7 @@ async def test_other_ways_to_ask(tmp_path, autojump_clock):
             request = ListGroupsRequest(states_filter=["stable"], types_filter=types)
             listed = (await rig.call(list_groups, request, 5)).groups
             assert [(group.group_id) for group in listed] == found
-            assert all(item.group_type == "consumer" for item in listed)
+            assert all(group.group_type == "consumer" for group in listed)
         (code,) = await deleted(rig)
         assert code == E.NON_EMPTY_GROUP
         left = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1)

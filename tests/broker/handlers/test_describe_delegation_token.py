@@ -26,7 +26,7 @@ async def test_tokens_are_listed_by_owner(tmp_path):
         token = await token_of(one)
         for request, found in ((ALL, [token.hmac]), (of("alice"), [token.hmac]), (of("bob"), [])):
             answer = await one.call(request)
-            assert (answer.error_code, [each_token.hmac for each_token in answer.tokens]) == (
+            assert (answer.error_code, [token.hmac for token in answer.tokens]) == (
                 0,
                 found,
             )

@@ -33,9 +33,9 @@ async def described(harness, *topics, version=4):
 
 def sizes(result):
     return {
-        (found.name, each_partition.partition_index): each_partition.partition_size
+        (found.name, partition.partition_index): partition.partition_size
         for found in result.topics
-        for each_partition in found.partitions
+        for partition in found.partitions
     }
 
 
@@ -105,7 +105,9 @@ async def test_copy_is_listed_while_target_is_online(tmp_path):
     setup.request(0, setup.b)
     source = setup.harness.partitions.find(TopicPartition("t", 0)).log
     told = {result.log_dir: result for result in (await described(setup.harness)).results}
-    (of_a,), (of_b,) = (told[str(item.path)].topics[0].partitions for item in (setup.a, setup.b))
+    (of_a,), (of_b,) = (
+        told[str(directory.path)].topics[0].partitions for directory in (setup.a, setup.b)
+    )
     assert (of_a.partition_size, of_a.offset_lag, of_a.is_future_key) == (
         source.size_bytes,
         0,

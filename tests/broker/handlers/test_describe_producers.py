@@ -66,7 +66,7 @@ async def test_many_producers_are_described_in_steps(harness, monkeypatch):
         write(harness, producer_id)
     shown = Work(monkeypatch, describe, "_shown")
     found = (await producers(harness)).active_producers
-    assert [item.producer_id for item in found] == list(range(23))
+    assert [producer.producer_id for producer in found] == list(range(23))
     assert shown.in_longest_step <= 5
 
 

@@ -64,11 +64,7 @@ async def ask(harness, *names, limit=2000, cursor=None, on=None):
 
 
 def shown(answer):
-    return [
-        (each_topic.name, p.partition_index)
-        for each_topic in answer.topics
-        for p in each_topic.partitions
-    ]
+    return [(topic.name, p.partition_index) for topic in answer.topics for p in topic.partitions]
 
 
 async def test_eligible_leaders_and_offline_replicas(harness):
@@ -92,14 +88,12 @@ async def test_replica_without_the_listener_is_offline(harness):
 async def test_all_topics_are_sorted_with_internal_flags(harness):
     answer = await ask(harness)
     assert shown(answer) == sorted([*ALL, ("moved", 0)])
-    assert [each_topic.name for each_topic in answer.topics if each_topic.is_internal] == [
-        "__consumer_offsets"
-    ]
+    assert [topic.name for topic in answer.topics if topic.is_internal] == ["__consumer_offsets"]
 
 
 async def test_missing_topic_is_reported_once_in_place(harness):
     answer = await ask(harness, "c", "nowhere", "bad name", "c")
-    assert [(each_topic.name, each_topic.error_code) for each_topic in answer.topics] == [
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("c", ErrorCode.NONE),
         ("nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -109,9 +103,7 @@ async def test_missing_topic_is_reported_once_in_place(harness):
 @pytest.mark.parametrize("cursor", [("b", -1), ("c", 0)])
 async def test_cursor_must_name_a_requested_topics_partition(harness, cursor):
     answer = await ask(harness, "a", "b", cursor=cursor)
-    assert [each_topic.error_code for each_topic in answer.topics] == [
-        ErrorCode.INVALID_REQUEST
-    ] * 2
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_REQUEST] * 2
 
 
 async def test_cursor_may_name_deleted_topic(harness):
@@ -137,7 +129,11 @@ async def test_page_size_is_limited_by_config(tmp_path):
     names=st.lists(st.sampled_from([*SIZES, "nowhere"]), unique=True),
 )
 async def test_pages_are_the_whole(harness, limit, names):
-    wanted = [item for item in ALL if item[0] in names] if names else sorted([*ALL, ("moved", 0)])
+    wanted = (
+        [partition for partition in ALL if partition[0] in names]
+        if names
+        else sorted([*ALL, ("moved", 0)])
+    )
     found, cursor = [], None
     while True:
         answer = await ask(harness, *names, limit=limit, cursor=cursor)
@@ -161,9 +157,9 @@ async def test_unauthorized_topics_are_reported_behind_full_page(harness, monkey
     authorizer.complete_initial_load()
     monkeypatch.setattr(harness, "context", replace(harness.context, authorizer=authorizer))
     answer = await ask(harness, "moved", "c", "b", "a", "none", limit=2)
-    refused = {each_topic.name for each_topic in answer.topics if each_topic.error_code}
-    assert [each_topic.name for each_topic in answer.topics][:1] == ["b"]
+    refused = {topic.name for topic in answer.topics if topic.error_code}
+    assert [topic.name for topic in answer.topics][:1] == ["b"]
     assert refused == {"a", "moved", "none"}
     assert answer.next_cursor == Cursor(topic_name="b", partition_index=2)
     answer = await ask(harness, limit=2)
-    assert [each_topic.name for each_topic in answer.topics] == ["b"]
+    assert [topic.name for topic in answer.topics] == ["b"]

@@ -153,10 +153,7 @@ async def listed(harness, version, *names, create=False, **fields):
     message = through_wire(MetadataRequest(topics=topics, **fields), version)
     answer = await finished(metadata(message, harness.context, call(message, version)))
     answer = through_wire(answer, version)
-    return {
-        each_topic.name or each_topic.topic_id: E.of(each_topic.error_code)
-        for each_topic in answer.topics
-    }
+    return {topic.name or topic.topic_id: E.of(topic.error_code) for topic in answer.topics}
 
 
 @pytest.mark.parametrize("version", [1, 9, 13])
@@ -169,14 +166,11 @@ async def test_metadata_omits_invisible_topics(harness, acls, version):
 
 async def test_metadata_by_id_reveals_no_name(harness, acls):
     acls.allow(1, "t")
-    topics = [MetadataRequestTopic(topic_id=topic_id(item), name=None) for item in ("t", "secret")]
+    topics = [MetadataRequestTopic(topic_id=topic_id(name), name=None) for name in ("t", "secret")]
     message = through_wire(MetadataRequest(topics=topics), 12)
     answer = await finished(metadata(message, harness.context, call(message, 12)))
     answer = through_wire(answer, 12)
-    found = [
-        (each_topic.name, each_topic.topic_id, each_topic.error_code)
-        for each_topic in answer.topics
-    ]
+    found = [(topic.name, topic.topic_id, topic.error_code) for topic in answer.topics]
     assert found == [("t", topic_id("t"), 0), (None, topic_id("secret"), REFUSED)]
 
 

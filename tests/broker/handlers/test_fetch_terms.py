@@ -200,7 +200,7 @@ def test_old_clients_see_failed_disk_as_leader_change():
     topics = [FetchableTopicResponse(topic="t", partitions=partitions[:1])]
     topics.append(FetchableTopicResponse(topic="u", partitions=partitions[1:]))
     _hide_storage_errors(FetchResponse(responses=topics))
-    assert [each_partition.error_code for each_partition in partitions] == [
+    assert [partition.error_code for partition in partitions] == [
         E.NOT_LEADER_OR_FOLLOWER,
         *codes[1:],
     ]

@@ -153,23 +153,23 @@ async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
     unavailable = (*NOWHERE, E.COORDINATOR_NOT_AVAILABLE)
     assert [
         (
-            each_coordinator.key,
-            each_coordinator.node_id,
-            each_coordinator.host,
-            each_coordinator.port,
-            each_coordinator.error_code,
+            coordinator.key,
+            coordinator.node_id,
+            coordinator.host,
+            coordinator.port,
+            coordinator.error_code,
         )
-        for each_coordinator in answer.coordinators
+        for coordinator in answer.coordinators
     ] == [
         (names["here"], 11, "127.0.0.1", 7777, E.NONE),
         *((names[leader], *unavailable) for leader in list(leaders)[1:]),
         ("", *NOWHERE, E.INVALID_REQUEST),
     ]
-    assert all(each_coordinator.error_message for each_coordinator in answer.coordinators[1:])
+    assert all(coordinator.error_message for coordinator in answer.coordinators[1:])
     inside = await finished(
         find_coordinator(message, harness.context, call(message, 6, connection("INSIDE")))
     )
-    assert [each_coordinator.node_id for each_coordinator in inside.coordinators] == [
+    assert [coordinator.node_id for coordinator in inside.coordinators] == [
         -1,
         -1,
         13,

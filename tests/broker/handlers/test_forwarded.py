@@ -88,7 +88,7 @@ def test_bytes_pass_unchanged_both_ways(row: Handled, data: st.DataObject) -> No
     frame = bytes(encode_request(request, version, 7, data.draw(st.none() | st.text()))) + BEHIND
     controller = Controller(bytes(encode_response(response, version, 7)))
     assert answered(frame, controller) == controller.data
-    assert [item.request_data for item in controller.got] == [frame]
+    assert [envelope.request_data for envelope in controller.got] == [frame]
 
 
 def absent(message: Any, version: int) -> set[str]:

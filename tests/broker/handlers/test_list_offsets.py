@@ -309,5 +309,5 @@ def test_repeated_partition_is_refused(harness):
     )
     request = through_wire(message, 4)
     response = started(list_offsets(request, harness.context, call(request, 4)))
-    found = [each_partition.error_code for each_partition in response.topics[0].partitions]
+    found = [partition.error_code for partition in response.topics[0].partitions]
     assert found == [ErrorCode.INVALID_REQUEST] * 2

@@ -110,7 +110,7 @@ def leader(watermark=6, *, knows=True, **fields):
 
 
 def test_log_end_depends_on_reader():
-    assert [item.end_of(leader()) for item in (CONSUMER, COMMITTED, FOLLOWER)] == [6, 4, 9]
+    assert [reader.end_of(leader()) for reader in (CONSUMER, COMMITTED, FOLLOWER)] == [6, 4, 9]
 
 
 def test_offset_at_readers_end_is_not_found():
@@ -294,16 +294,20 @@ async def test_consumers_and_followers_search_to_their_ends(harness, version):
 
     found = [
         (
-            each_partition.error_code,
-            each_partition.timestamp,
-            each_partition.offset,
-            each_partition.leader_epoch,
+            partition.error_code,
+            partition.timestamp,
+            partition.offset,
+            partition.leader_epoch,
         )
-        for each_partition in await search(CONSUMER)
+        for partition in await search(CONSUMER)
     ]
     if version == 0:
         assert found == [(0, -1, -1, -1)] * 3
-        assert [item.old_style_offsets for item in await search(CONSUMER)] == [[3, 0], [0], []]
+        assert [partition.old_style_offsets for partition in await search(CONSUMER)] == [
+            [3, 0],
+            [0],
+            [],
+        ]
         return
     epoch = 3 if version >= 4 else -1
     # The largest timestamp is not committed yet; consumers of version 3 do not see it.

@@ -47,7 +47,7 @@ async def test_brokers_that_are_alive_and_have_the_listener(harness):
 
 async def test_topics_and_their_leaders(harness):
     answer = await ask(harness, everything=True)
-    found = {each_topic.name: each_topic for each_topic in answer.topics}
+    found = {topic.name: topic for topic in answer.topics}
     assert found["t"].topic_id == topic_id("t")
     assert not found["t"].is_internal
     assert [(p.leader_id, p.leader_epoch, p.error_code) for p in found["t"].partitions] == [
@@ -63,7 +63,7 @@ async def test_topics_and_their_leaders(harness):
 
 async def test_unknown_topics_ids_and_bad_names(harness):
     answer = await ask(harness, "nowhere", "bad name", "")
-    assert [each_topic.error_code for each_topic in answer.topics] == [
+    assert [topic.error_code for topic in answer.topics] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -77,7 +77,7 @@ async def test_unknown_topics_ids_and_bad_names(harness):
     request = through_wire(by_id, VERSION)
     found = await finished(metadata(request, harness.context, call(request, VERSION)))
     answer = through_wire(found, VERSION)
-    assert [(each_topic.name, each_topic.error_code) for each_topic in answer.topics] == [
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("t", 0),
         (None, ErrorCode.UNKNOWN_TOPIC_ID),
     ]
@@ -110,12 +110,12 @@ async def test_missing_topics_are_created_if_wanted_and_allowed(tmp_path):
     object.__setattr__(harness.context, "topic_creation", SimpleNamespace(create=create))
     answer = await ask(harness, "new", "other", "bad name")
     assert asked == [["new", "other"]]
-    assert [(each_topic.name, each_topic.error_code) for each_topic in answer.topics] == [
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("other", ErrorCode.INVALID_REPLICATION_FACTOR),
         ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]
-    assert [len(each_topic.partitions) for each_topic in answer.topics] == [0, 0, 0]
+    assert [len(topic.partitions) for topic in answer.topics] == [0, 0, 0]
     (known,) = (await ask(harness, "new")).topics
     assert (known.error_code, len(known.partitions)) == (0, 1)
     await ask(harness, "third", allow_auto_topic_creation=False)

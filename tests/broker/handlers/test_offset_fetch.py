@@ -168,12 +168,12 @@ def group(group_id, *topics):
 def partitions_in(message):
     return [
         (
-            each_group.group_id,
+            group.group_id,
             None
-            if each_group.topics is None
-            else [(topic.name, topic.partition_indexes) for topic in each_group.topics],
+            if group.topics is None
+            else [(topic.name, topic.partition_indexes) for topic in group.topics],
         )
-        for each_group in message.groups
+        for group in message.groups
     ]
 
 

@@ -97,7 +97,7 @@ async def read(harness, version, offset, **fields):
 def stored(harness, index=0):
     log = harness.leader("t", index).log
     data = log.read_bytes(0, 1 << 20, upto_offset=log.log_end_offset)
-    return [record for each_batch in iter_batches(data) for record in decode_records(each_batch)]
+    return [record for batch in iter_batches(data) for record in decode_records(batch)]
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])

@@ -523,7 +523,7 @@ async def test_each_of_many_partitions_is_authorized(harness):
     response = start(harness, message)
     (told,) = response.responses
     assert [partition_response.index for partition_response in told.partition_responses] == [
-        each_partition.index for each_partition in partitions
+        partition.index for partition in partitions
     ]
     codes = {partition_response.error_code for partition_response in told.partition_responses}
     assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}

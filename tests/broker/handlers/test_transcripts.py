@@ -201,11 +201,11 @@ async def test_answers_are_those_of_the_transcript(tmp_path, path):
     with trio.fail_after(300):
         async with open_world(tmp_path) as world:
             transcript = Transcript(world)
-            for item in parse_transcript(path.read_text()):
-                actual = await transcript.step(item.source) or "ok"
-                if not REWRITE and actual != item.expected:
-                    wrong.append(f"{path.name}:{item.line}: {item.source}\n{actual}")
-                written.append(f"{item.source}\n{SEPARATOR}\n{actual}\n")
+            for step in parse_transcript(path.read_text()):
+                actual = await transcript.step(step.source) or "ok"
+                if not REWRITE and actual != step.expected:
+                    wrong.append(f"{path.name}:{step.line}: {step.source}\n{actual}")
+                written.append(f"{step.source}\n{SEPARATOR}\n{actual}\n")
     assert not wrong, "\n".join(wrong)
     assert written
     if REWRITE:

@@ -65,10 +65,10 @@ def markers(producer, *topics, epoch=0):
 
 def codes_of(answer):
     return {
-        (marker.producer_id, found.name, each_partition.partition_index): each_partition.error_code
+        (marker.producer_id, found.name, partition.partition_index): partition.error_code
         for marker in answer.markers
         for found in marker.topics
-        for each_partition in found.partitions
+        for partition in found.partitions
     }
 
 

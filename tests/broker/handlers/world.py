@@ -53,10 +53,7 @@ from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
 
-BY_NAME = {
-    each_request.__name__.removesuffix("Request"): each_request
-    for each_request in REQUESTS.values()
-}
+BY_NAME = {request.__name__.removesuffix("Request"): request for request in REQUESTS.values()}
 REGISTRY = broker_registry()
 LOST_DIRECTORY = bytes(15) + b"\x08"
 NOW_MS = 1_700_000_000_000
@@ -153,7 +150,7 @@ class Controller:
 def _all_done(request: Any) -> dict[str, Any]:
     match type(request).__name__:
         case "CreateTopicsRequest":
-            return {"topics": [{"name": each_topic.name} for each_topic in request.topics]}
+            return {"topics": [{"name": topic.name} for topic in request.topics]}
         case "DeleteTopicsRequest":
             return {"responses": [{"name": topic_name} for topic_name in request.topic_names]}
     return {
@@ -266,7 +263,10 @@ class World:
     def given_fenced(self, *brokers: str) -> None:
         """Fences exactly these brokers."""
         known = self.harness.metadata.image.cluster.brokers
-        changed = {item: replace(known[item], fenced=str(item) in brokers) for item in known}
+        changed = {
+            broker_id: replace(known[broker_id], fenced=str(broker_id) in brokers)
+            for broker_id in known
+        }
         self.set_image(cluster=ClusterImage(brokers=Map(changed)))
 
     def given_zookeeper(self, error: str = "NONE") -> None:

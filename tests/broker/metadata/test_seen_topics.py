@@ -70,7 +70,7 @@ def start(harness, authorizer, name, **fields):
 
 async def names(harness, authorizer, name, **fields):
     answer = await finished(start(harness, authorizer, name, **fields))
-    return sorted(each_topic.name for each_topic in through_wire(answer, VERSION).topics)
+    return sorted(topic.name for topic in through_wire(answer, VERSION).topics)
 
 
 async def test_each_sees_its_own_and_is_judged_once(harness, authorizer):

@@ -92,11 +92,10 @@ async def test_only_the_changed_topic_is_encoded_again(harness, encodings):
     set_topics(harness, LARGE, changed, *SMALL[1:], brokers=None)
     answer = await ask(harness)
     assert encodings.taken() == (1, 1)
-    [found] = [each_topic for each_topic in answer.topics if each_topic.name == "small-0"]
-    assert [
-        (each_partition.leader_id, each_partition.leader_epoch)
-        for each_partition in found.partitions
-    ] == [(12, 4)]
+    [found] = [topic for topic in answer.topics if topic.name == "small-0"]
+    assert [(partition.leader_id, partition.leader_epoch) for partition in found.partitions] == [
+        (12, 4)
+    ]
 
 
 async def test_all_topics_are_encoded_again_without_broker(harness, encodings):
@@ -105,9 +104,9 @@ async def test_all_topics_are_encoded_again_without_broker(harness, encodings):
     set_topics(harness, *SMALL, brokers=(BROKERS[0], registration(12, fenced=True)))
     answer = await ask(harness)
     assert encodings.taken() == (20, 60)
-    assert {
-        tuple(p.offline_replicas) for each_topic in answer.topics for p in each_topic.partitions
-    } == {(12,)}
+    assert {tuple(p.offline_replicas) for topic in answer.topics for p in topic.partitions} == {
+        (12,)
+    }
 
 
 async def test_request_may_pause_after_each_partition(harness, encodings):
@@ -149,7 +148,7 @@ async def test_versions_and_listeners_have_few_cached_views(harness, encodings):
     await ask(harness, 1)
     assert encodings.taken() == (20, 60)
     elsewhere = await ask(harness, 1, "OTHER")
-    assert {p.leader_id for each_topic in elsewhere.topics for p in each_topic.partitions} == {-1}
+    assert {p.leader_id for topic in elsewhere.topics for p in topic.partitions} == {-1}
 
 
 async def test_cached_views_of_deleted_topics_are_removed(harness, encodings):
@@ -163,7 +162,7 @@ async def test_cached_views_of_deleted_topics_are_removed(harness, encodings):
 
 
 def of_topics(answer):
-    return {each_topic.topic_authorized_operations for each_topic in answer.topics}
+    return {topic.topic_authorized_operations for topic in answer.topics}
 
 
 @pytest.mark.parametrize("version", [8, 9, 12, 13])

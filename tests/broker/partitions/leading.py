@@ -35,7 +35,8 @@ def lead(harness, replicas=(11, 12), **fields):
 
 def proposals(harness):
     return [
-        tuple(member for member, _ in item.new_isr) for _, item in harness.isr_changes.submitted
+        tuple(member for member, _ in proposal.new_isr)
+        for _, proposal in harness.isr_changes.submitted
     ]
 
 

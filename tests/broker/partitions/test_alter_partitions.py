@@ -82,8 +82,8 @@ def change(topic_id: bytes = T, index: int = 0, **fields) -> IsrChange:
 def answered(*data: tuple[bytes, AlterPartitionResponsePartitionData]) -> AlterPartitionResponse:
     return AlterPartitionResponse(
         topics=[
-            AlterPartitionResponseTopicData(topic_id=topic, partitions=[item])
-            for topic, item in data
+            AlterPartitionResponseTopicData(topic_id=topic, partitions=[partitions])
+            for topic, partitions in data
         ]
     )
 

@@ -164,11 +164,7 @@ async def test_sound_batches_before_invalid_data_are_taken(tmp_path, what):
 
 
 def warnings(caplog) -> list[str]:
-    return [
-        each_record.getMessage()
-        for each_record in caplog.records
-        if each_record.levelno >= logging.WARNING
-    ]
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize("case", NONSENSE)

@@ -17,7 +17,7 @@ from trimaran.wire.text.events import event_of
 
 
 def names(harness):
-    return [each_partition.name for each_partition in harness.partitions]
+    return [partition.name for partition in harness.partitions]
 
 
 # -- look-ups

@@ -26,7 +26,7 @@ async def test_each_failure_is_reported_once(disks, autojump_clock):
 
     async def watch():
         while True:
-            told.append([item.path.name for item in await failures.wait()])
+            told.append([directory.path.name for directory in await failures.wait()])
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)

@@ -32,17 +32,14 @@ def published(harness, report=lambda: None) -> BrokerPublisher:
 
 
 def here(harness) -> dict:
-    return {
-        (each_partition.topic, each_partition.index): each_partition.state
-        for each_partition in harness.partitions
-    }
+    return {(partition.topic, partition.index): partition.state for partition in harness.partitions}
 
 
 def wanted(image: MetadataImage) -> dict:
     return {
-        (each_topic.name, index): state
-        for each_topic in image.topics.by_name.values()
-        for index, state in each_topic.partitions.items()
+        (topic.name, index): state
+        for topic in image.topics.by_name.values()
+        for index, state in topic.partitions.items()
         if NODE in state.replicas
     }
 
@@ -148,8 +145,7 @@ async def test_only_replicas_after_start_image_are_new(tmp_path, nursery):
     delta = replay([RemoveTopicRecord(topic_id=uid(2)), topic("u", 3), partition(3, 0, [NODE])], image)  # fmt: skip
     publisher.publish(delta, delta.apply(SOMEWHERE), Manifest(SOMEWHERE))
     standings = {
-        (each_partition.topic, each_partition.index): each_partition.standing
-        for each_partition in harness.partitions
+        (partition.topic, partition.index): partition.standing for partition in harness.partitions
     }
     assert len(standings) == count + 2
     new = {key for key, standing in standings.items() if standing is Standing.NEW}

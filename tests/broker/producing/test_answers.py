@@ -125,9 +125,7 @@ async def test_answer_follows_order_of_request(harness, version):
         (shown("nowhere", version), [(5, code, -1)]),
     ]
     messages = {
-        p.error_message
-        for each_response in refused.responses
-        for p in each_response.partition_responses
+        p.error_message for response in refused.responses for p in response.partition_responses
     }
     assert messages == {"acks 7"}
 
@@ -196,7 +194,7 @@ async def test_failed_or_empty_partitions_are_not_appended(harness):
     assert without_leader.response.error_code == E.NOT_LEADER_OR_FOLLOWER
     ends = [harness.leader("t", index).log.log_end_offset for index in (0, 1)]
     assert (ends, sound.response.base_offset) == ([0, 0], 0)
-    assert [item.required_offset for item in (failed, empty)] == [None, None]
+    assert [append.required_offset for append in (failed, empty)] == [None, None]
 
 
 # -- acks=all
@@ -223,7 +221,7 @@ async def test_unreplicated_partitions_time_out(harness):
     assert replicated([failed, first])
     assert not replicated(both)
     await settle([failed, *both])
-    codes = [item.response.error_code for item in (failed, first, second)]
+    codes = [append.response.error_code for append in (failed, first, second)]
     assert codes == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE, E.REQUEST_TIMED_OUT]
     assert [side.response.base_offset for side in both] == [0, -1]
 
@@ -253,7 +251,7 @@ async def test_commit_below_minimum_isr_is_reported(harness):
     refused = validated(harness, ("t", 0, 1))
     append_now(refused, ALL, harness)
     await settle(refused)
-    codes = [item.response.error_code for item in refused]
+    codes = [append.response.error_code for append in refused]
     assert codes == [E.NOT_ENOUGH_REPLICAS] * 2, "nothing was appended"
 
 

@@ -105,7 +105,7 @@ def message_set():
 @pytest.mark.parametrize("version", [0, 2, 3, 4, VERSION])
 def test_batches_are_returned_in_old_versions_too(rules, version):
     data = memoryview(bytearray(bytes(batch(b"v"))))
-    assert [item.count for item in _check(data, rules, now_ms(), version)] == [1]
+    assert [batch.count for batch in _check(data, rules, now_ms(), version)] == [1]
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, VERSION])

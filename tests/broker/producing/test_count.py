@@ -65,7 +65,7 @@ def test_refused_produces_and_rejected_bytes_are_counted():
     assert counted(traffic, "a") == {
         "produces": 3,
         "failed_produces": 3,
-        "bytes_rejected": sum(len(item.records) for item in some[1:]),
+        "bytes_rejected": sum(len(append.records) for append in some[1:]),
     }
 
 

@@ -58,9 +58,7 @@ def keys(harness, index=0):
     if not log.log_end_offset:
         return []
     data = log.read_bytes(0, 1 << 30, upto_offset=log.log_end_offset)
-    return [
-        record.key for each_batch in iter_batches(data) for record in decode_records(each_batch)
-    ]
+    return [record.key for batch in iter_batches(data) for record in decode_records(batch)]
 
 
 def codes_of(response):

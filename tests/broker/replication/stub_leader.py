@@ -64,9 +64,9 @@ class StubLeader:
         """Returns the partition and offset in each request."""
         return [
             [
-                (each_partition.partition, each_partition.fetch_offset)
+                (partition.partition, partition.fetch_offset)
                 for asked in request.topics
-                for each_partition in asked.partitions
+                for partition in asked.partitions
             ]
             for request in self.fetches
         ]

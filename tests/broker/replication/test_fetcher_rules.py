@@ -39,11 +39,7 @@ OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def warnings(caplog) -> list[str]:
-    return [
-        each_record.getMessage()
-        for each_record in caplog.records
-        if each_record.levelno >= logging.WARNING
-    ]
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def once(*answers):
@@ -175,7 +171,7 @@ async def test_follower_above_leaders_end_truncates_and_reports(tmp_path, caplog
         await until(lambda: len(leader.fetches) >= 2)
         assert leader.positions()[:2] == [[(0, 3)], [(0, 2)]]
         assert leader.listed == [(12, 1)], "as a replica, in its epoch"
-    assert [event_of(each_record) for each_record in caplog.records].count(REPLICA_TRUNCATED) == 1
+    assert [event_of(record) for record in caplog.records].count(REPLICA_TRUNCATED) == 1
 
 
 async def test_partition_removed_during_offset_query_is_ignored(tmp_path):
@@ -203,7 +199,7 @@ async def test_out_of_range_at_leaders_end_cuts_nothing(tmp_path, held_back, cap
         follow(harness)
         await until(lambda: held_back)
         assert harness.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 3
-    assert REPLICA_TRUNCATED not in [event_of(each_record) for each_record in caplog.records]
+    assert REPLICA_TRUNCATED not in [event_of(record) for record in caplog.records]
 
 
 @pytest.mark.parametrize(("high_watermark", "lags"), [(1, False), (2, False), (3, True)])
@@ -317,9 +313,9 @@ async def test_session_ended_by_leader_restarts(tmp_path, caplog):
         assert leader.sessions()[:4] == [(0, 0), (7, 1), (0, 0), (0, 0)]
         assert leader.positions()[:4] == [[(0, 1)], [], [(0, 1)], [(0, 1)]]
     told = [
-        each_record.getMessage()
-        for each_record in caplog.records
-        if "the leader ends the session" in each_record.msg % each_record.args
+        record.getMessage()
+        for record in caplog.records
+        if "the leader ends the session" in record.msg % record.args
     ]
     assert len(told) == 1, "once of what goes on happening"
 

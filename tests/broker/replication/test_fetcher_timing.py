@@ -47,11 +47,7 @@ class HeldLeader:
 
     async def call(self, request, **deadline):
         assert deadline == {"timeout": 0.5 + 30}, "the long poll, and for the answer"
-        named = [
-            each_partition.partition
-            for asked in request.topics
-            for each_partition in asked.partitions
-        ]
+        named = [partition.partition for asked in request.topics for partition in asked.partitions]
         self.asked.append((round(trio.current_time(), 6), sorted(named)))
         if self._waiting and self.releases:
             await self._send.send(self.on_release)
@@ -144,7 +140,7 @@ async def test_unopenable_log_is_reported_without_delaying_others(
         add(1)
         await trio.sleep(1)
         assert leader.asked_since(began) == [(0.0, [2])]
-    assert [event_of(each_record) for each_record in caplog.records].count(REPLICA_UNUSABLE) == 1
+    assert [event_of(record) for record in caplog.records].count(REPLICA_UNUSABLE) == 1
 
 
 async def test_received_bytes_count_for_the_throttle(harness, autojump_clock):
@@ -203,13 +199,7 @@ async def test_loop_yields_while_many_logs_open(harness, autojump_clock, monkeyp
 
     async def others():
         opened.append(
-            len(
-                [
-                    each_partition
-                    for each_partition in harness.partitions
-                    if each_partition._follower is not None
-                ]
-            )
+            len([partition for partition in harness.partitions if partition._follower is not None])
         )
         await trio.lowlevel.checkpoint()
 

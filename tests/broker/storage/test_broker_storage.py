@@ -124,7 +124,7 @@ async def test_controllers_directory_learns_epoch_and_stays_open(formatted, epoc
         LogDirectory(formatted / "a")
     shared.close(broker_epoch=-1)
     again = [LogDirectory(formatted / name) for name in "ab"]
-    assert [item.previous_broker_epoch for item in again] == ([7, 7] if epoch else [-1, None])
+    assert [storage.previous_broker_epoch for storage in again] == ([7, 7] if epoch else [-1, None])
     assert again[0].high_watermark(T0) == (3 if epoch else 0)
     for item in again:
         item.close(broker_epoch=None)
@@ -134,7 +134,7 @@ async def test_epoch_is_written_where_broker_ends(formatted):
     storage = open_storage(settings(formatted), None)
     await storage.close(8, {})
     again = [LogDirectory(formatted / name) for name in "ab"]
-    assert [item.previous_broker_epoch for item in again] == [8, 8]
+    assert [storage.previous_broker_epoch for storage in again] == [8, 8]
     for item in again:
         item.close(broker_epoch=None)
 

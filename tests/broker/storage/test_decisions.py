@@ -114,8 +114,8 @@ def decisions(path: Path) -> str:
             case = Case(disks, disks.start(readable), offline)
             title = f"== held by {held or 'none'}, of {readable}"
             told += [title + (f" {offline} offline" if offline else ""), *case.lines(), ""]
-            for item in case.started.all:
-                item.health.offline = None
+            for directory in case.started.all:
+                directory.health.offline = None
         disks.stop(clean=False)
     return "\n".join(told)
 

@@ -138,7 +138,7 @@ async def test_log_opened_during_namesakes_check_awaits_deletion(disks, monkeypa
 
     monkeypatch.setattr(directories_module, "run_blocking", checked)
     await directories.check_log(T0, TOPIC_ID, LogConfig())
-    assert [item.log_end_offset for item in opened] == [0]
+    assert [log.log_end_offset for log in opened] == [0]
     assert names_in(disks, "a") == [DELETE_SUFFIX, "t-0"]
     assert directories.all[0].topic_id(T0) == OTHER_ID
 

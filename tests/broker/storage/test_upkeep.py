@@ -30,7 +30,7 @@ def disks(tmp_path):
 def names_in(disks, name):
     """Returns a directory's entries for `t-0`, by suffix: deleted, put aside, or present."""
     found = (path.name for path in (disks.path / name).iterdir() if path.name.startswith("t-0"))
-    return sorted(item if item == "t-0" else item[item.rindex("-") :] for item in found)
+    return sorted(name if name == "t-0" else name[name.rindex("-") :] for name in found)
 
 
 class Standin:
@@ -140,14 +140,8 @@ async def test_single_directory_keeps_watermarks_of_unopened_replicas(count):
     await directories.save_checkpoints(MARKS)
     directories.close(broker_epoch=3, high_watermarks=MARKS)
     assert asked == [
-        *[
-            (each_directory.path, "write", marks_of(each_directory), True)
-            for each_directory in directories.all
-        ],
-        *[
-            (each_directory.path, "close", 3, marks_of(each_directory))
-            for each_directory in directories.all
-        ],
+        *[(directory.path, "write", marks_of(directory), True) for directory in directories.all],
+        *[(directory.path, "close", 3, marks_of(directory)) for directory in directories.all],
     ]
 
 
@@ -203,7 +197,9 @@ def test_all_directories_close_despite_one_failure(epoch, but, caplog):
     asked = []
     metadata = Standin(asked, "m")
     directories = LogDirectories(three(asked, failing="a"), metadata=metadata)
-    shared = next((item for item in [*directories.all, metadata] if item.path == but), None)
+    shared = next(
+        (directory for directory in [*directories.all, metadata] if directory.path == but), None
+    )
     directories.close(broker_epoch=epoch, high_watermarks=MARKS, but=shared)
     held = {"a": {("t", 0): 5}, "b": {("u", 0): 7}, "c": {}, "m": {}}
     expected = [(name, "close", epoch, marks) for name, marks in held.items() if name != but]

@@ -157,7 +157,7 @@ def test_client_labels_are_bounded_oldest_is_evicted(metrics, monkeypatch):
     on = call()
     on.header.client_id = "c" * 30_000
     told = [metrics.asked(NIL_UUID, on) for _ in range(10)]
-    assert list(metrics._clients) == [item.instance_id for item in told[-3:]]
+    assert list(metrics._clients) == [client.instance_id for client in told[-3:]]
     subscribe(metrics, all={"metrics": "org."})  # each client has the same labels
     for item in told[-3:]:
         check_refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, push, metrics, item, on)

@@ -64,7 +64,7 @@ async def pieces_of(rig, **filters):
 
 
 async def listed(rig, **filters):
-    return [item for piece in await pieces_of(rig, **filters) for item in piece]
+    return [listed for piece in await pieces_of(rig, **filters) for listed in piece]
 
 
 STATES = ([], ["Ongoing"], ["Empty", "PrepareCommit", "Dead"], ["Odd"])

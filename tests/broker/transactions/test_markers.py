@@ -115,7 +115,7 @@ async def test_markers_of_one_turn_are_gathered(nursery):
     for producer_id in range(1, 21):
         nursery.start_soon(writer.finish, epoch, str(producer_id))
     await trio.testing.wait_all_tasks_blocked()
-    assert [len(item) for item in marking.asked] == [1, 19]
+    assert [len(markers) for markers in marking.asked] == [1, 19]
     assert not any(epoch.decided(str(producer_id)) for producer_id in range(1, 21))
 
 

@@ -49,16 +49,16 @@ def answer_to(request, codes):
                 producer_id=marker.producer_id,
                 topics=[
                     WritableTxnMarkerTopicResult(
-                        name=each_topic.name,
+                        name=topic.name,
                         partitions=[
                             WritableTxnMarkerPartitionResult(
                                 partition_index=index,
-                                error_code=codes.get((each_topic.name, index), E.NONE),
+                                error_code=codes.get((topic.name, index), E.NONE),
                             )
-                            for index in each_topic.partition_indexes
+                            for index in topic.partition_indexes
                         ],
                     )
-                    for each_topic in marker.topics
+                    for topic in marker.topics
                 ],
             )
             for marker in request.markers
@@ -68,10 +68,10 @@ def answer_to(request, codes):
 
 def keys_of(request):
     return [
-        (each_topic.name, index)
+        (topic.name, index)
         for marker in request.markers
-        for each_topic in marker.topics
-        for index in each_topic.partition_indexes
+        for topic in marker.topics
+        for index in topic.partition_indexes
     ]
 
 
@@ -134,7 +134,7 @@ class Brokers:
             (
                 when,
                 broker_id,
-                [(each_topic.name, each_topic.partition_indexes) for each_topic in marker.topics],
+                [(topic.name, topic.partition_indexes) for topic in marker.topics],
             )
             for channels in (self.here, self.channels)
             for when, broker_id, request, _ in channels.asked

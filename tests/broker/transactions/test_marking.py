@@ -44,13 +44,13 @@ def marker(producer_id, *topics, commit=True, epoch=0, coordinator_epoch=0, vers
 def codes_of(answer):
     return [
         (
-            each_marker.producer_id,
+            marker.producer_id,
             [
                 (each.name, [(p.partition_index, p.error_code) for p in each.partitions])
-                for each in each_marker.topics
+                for each in marker.topics
             ],
         )
-        for each_marker in answer.markers
+        for marker in answer.markers
     ]
 
 

@@ -47,7 +47,7 @@ def test_long_ids_count_and_new_ones_are_refused():
     driver = Driver()
     known = [init(driver, f"{LONG}{number}") for number in range(5)]
     assert known[4] is ErrorCode.POLICY_VIOLATION
-    assert all(isinstance(item, Producer) for item in known[:4])
+    assert all(isinstance(producer, Producer) for producer in known[:4])
     assert init(driver, f"{LONG}0").epoch == 1
     assert driver.shard.account.bytes == counted(driver.shard)
     driver.append([TransactionRecord(f"{LONG}0", None)])

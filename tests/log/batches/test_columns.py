@@ -113,7 +113,7 @@ def test_columns_equal_the_plain_decoder(walk, made):
         columns = decode_columns(views)
         plain = [r for view in views for r in map(tuple, decode_records(view))]
         assert list(zip(columns.keys(), columns.values(), strict=True)) == [
-            item[2:4] for item in plain
+            row[2:4] for row in plain
         ]
         assert list(rows(columns)) == plain
     assert list(columns.batch) == [i for i, view in enumerate(views) for _ in range(view.count)]

@@ -45,9 +45,9 @@ def test_other_clients_read_our_batches(theirs, codec, new, offset):
     assert batch.validate_crc()
     found = list(batch)
     assert [(r.offset, r.timestamp) for r in found] == [
-        (offset + i, item.timestamp_ms) for i, item in enumerate(new)
+        (offset + i, record.timestamp_ms) for i, record in enumerate(new)
     ]
-    assert [plain(r, r.headers) for r in found] == [plain(item, item.headers) for item in new]
+    assert [plain(r, r.headers) for r in found] == [plain(record, record.headers) for record in new]
 
 
 @OTHERS
@@ -61,6 +61,6 @@ def test_batches_of_other_clients_are_read(theirs, codec, new):
     assert has_valid_crc(batch)
     found = decode_records(batch)
     assert [(r.offset, r.timestamp_ms) for r in found] == [
-        (i, item.timestamp_ms) for i, item in enumerate(new)
+        (i, record.timestamp_ms) for i, record in enumerate(new)
     ]
-    assert [plain(r, r.headers) for r in found] == [plain(item, item.headers) for item in new]
+    assert [plain(r, r.headers) for r in found] == [plain(record, record.headers) for record in new]

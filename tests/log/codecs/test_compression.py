@@ -165,7 +165,9 @@ def test_gzip_members_in_a_row():
 
 
 @pytest.mark.parametrize("size", [0, 100, len(TEXT)])
-@pytest.mark.parametrize("library", [zlib, gzip_codec.inflating], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "library", [zlib, gzip_codec.inflating], ids=lambda module: module.__name__
+)
 def test_gzip_reads_alike_with_zlib_and_its_replacement(monkeypatch, library, size):
     monkeypatch.setattr(gzip_codec, "inflating", library)
     packed = compress(Compression.GZIP, TEXT[:size])

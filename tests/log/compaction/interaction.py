@@ -129,7 +129,7 @@ class Interaction(LogInteraction):
         return (
             f"{' '.join(sources)} from {self.round.first_dirty_offset} to {retention.end_offset}, horizon "
             f"{retention.delete_horizon_ms}, a map of {limits.asked} offsets, "
-            f"aborted {[tuple(item) for item in self.round.aborted]}\n"
+            f"aborted {[tuple(transaction) for transaction in self.round.aborted]}\n"
             f"{[(producer, *last_record) for producer, last_record in retention.last_records.items()]}"
         )
 

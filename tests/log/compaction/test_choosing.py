@@ -38,7 +38,7 @@ def test_group_takes_all_that_fits_but_no_more(made):
     expected, rest = [], list(enumerate(members))
     while rest:
         count = 1
-        while count < len(rest) and fits_together([item for _, item in rest[: count + 1]]):
+        while count < len(rest) and fits_together([member for _, member in rest[: count + 1]]):
             count += 1
         expected.append([index for index, _ in rest[:count]])
         rest = rest[count:]

@@ -41,23 +41,27 @@ def test_cleaned_files_are_durable_before_they_are_renamed(tmp_path):
     done = []
     files.on_operation = done.append
     compact(log)
-    renamed = next(n for n, item in enumerate(done) if isinstance(item, Rename))
-    written = {item.file for item in done[:renamed] if isinstance(item, Write)}
+    renamed = next(n for n, operation in enumerate(done) if isinstance(operation, Rename))
+    written = {operation.file for operation in done[:renamed] if isinstance(operation, Write)}
     assert written
     for node in written:
         last = max(
-            n for n, item in enumerate(done) if isinstance(item, Write) and item.file == node
+            n
+            for n, operation in enumerate(done)
+            if isinstance(operation, Write) and operation.file == node
         )
-        synced = [n for n, item in enumerate(done) if isinstance(item, Sync) and item.file == node]
+        synced = [
+            n
+            for n, operation in enumerate(done)
+            if isinstance(operation, Sync) and operation.file == node
+        ]
         assert any(last < n < renamed for n in synced)
 
 
 def test_emptied_abort_index_replaces_the_old_one(tmp_path):
     """Otherwise the old one would stay, and some day name offsets of another transaction."""
     log = with_an_abort(tmp_path, FaultyFiles())
-    (path,) = [
-        each_path for each_path in log.directory.glob("*.txnindex") if each_path.stat().st_size
-    ]
+    (path,) = [path for path in log.directory.glob("*.txnindex") if path.stat().st_size]
     compact(log)
     assert path.stat().st_size > 0
     compact(log, cleaned_to=0, now_ms=1)

@@ -280,9 +280,7 @@ def test_abort_is_indexed_once_for_many_batches(tmp_path):
     sealed(log)
     aborted = log.aborted_transactions(0, 5)
     compact(log)
-    [path] = [
-        each_path for each_path in log.directory.glob("*.txnindex") if each_path.stat().st_size
-    ]
+    [path] = [path for path in log.directory.glob("*.txnindex") if path.stat().st_size]
     assert path.stat().st_size == ENTRY_BYTES
     assert log.aborted_transactions(0, 5) == aborted
 

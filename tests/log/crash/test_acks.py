@@ -101,9 +101,9 @@ async def test_acks_follow_and_share_the_flush(tmp_path, nursery, by_kernel):
             written[log].append((info.last_offset, data))
 
             def on_flushed(offset, told=told, info=info, log=log):
-                below = [item for last, item in written[log] if last < offset]
+                below = [batch for last, batch in written[log] if last < offset]
                 durable = durable_bytes(files, log)
-                assert all(item in durable for item in below)
+                assert all(batch in durable for batch in below)
                 if offset > info.last_offset:
                     told.set()
 

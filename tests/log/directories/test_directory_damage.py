@@ -172,9 +172,7 @@ def test_log_refused_after_crash_stays_refused_after_stop(path):
 
 
 def segment_files(folder, base):
-    return sorted(
-        each_path for each_path in folder.iterdir() if each_path.name.startswith(f"{base:020d}.")
-    )
+    return sorted(path for path in folder.iterdir() if path.name.startswith(f"{base:020d}."))
 
 
 @pytest.mark.parametrize("stage", range(6))
@@ -182,7 +180,7 @@ def test_either_cleaned_segment_or_its_sources_survive(path, stage):
     """KAFKA-12520: a .cleaned file is ignored; with .swap the new one is complete, whichever old files remain."""
     batches = written(path)
     folder = path / "t-0"
-    first, second = sorted(int(each_path.stem) for each_path in folder.glob("*.log"))[:2]
+    first, second = sorted(int(path.stem) for path in folder.glob("*.log"))[:2]
     old = segment_files(folder, first) + segment_files(folder, second)
     merged = b"".join((folder / f"{base:020d}.log").read_bytes() for base in (first, second))
     suffix = ".cleaned" if stage == 0 else ".swap"

@@ -81,12 +81,12 @@ def test_deletion_of_linked_partition_removes_only_the_link(path):
     moved = elsewhere(path, directory)
     directory = LogDirectory(path)
     assert read_all(directory.open_log(TopicPartition("t", 0), SMALL)) == batches
-    before = {each_path: each_path.read_bytes() for each_path in moved.iterdir()}
+    before = {path: path.read_bytes() for path in moved.iterdir()}
     directory.delete_log(TopicPartition("t", 0))
     directory.purge()
     assert directory.offline is None
     assert not [each_path for each_path in path.iterdir() if each_path.name.startswith("t-0")]
-    assert {each_path: each_path.read_bytes() for each_path in moved.iterdir()} == before
+    assert {path: path.read_bytes() for path in moved.iterdir()} == before
     assert directory.create_log(TopicPartition("t", 0), bytes(range(16)), SMALL).log_end_offset == 0
     directory.close(broker_epoch=2)
 
@@ -135,7 +135,7 @@ def test_deleted_partition_goes_with_foreign_files_in_it(path, monkeypatch):
     directory.purge()
     assert directory.offline is None
     assert sorted(each_path.name for each_path in path.iterdir()) == [".lock", "meta.properties"]
-    assert sorted(each_path.name for each_path in outside.iterdir()) == ["dear", "t-0"]
+    assert sorted(path.name for path in outside.iterdir()) == ["dear", "t-0"]
     directory.close(broker_epoch=1)
 
 

@@ -58,7 +58,7 @@ def with_own_fdatasync(source: str) -> dict[str, bool]:
         if isinstance(node, ast.ClassDef) and any(
             ast.unparse(base) == "Files" for base in node.bases
         ):
-            body = [ast.unparse(item) for item in node.body]
+            body = [ast.unparse(statement) for statement in node.body]
             if any(
                 isinstance(entry, ast.FunctionDef) and entry.name == "fdatasync"
                 for entry in node.body

@@ -26,10 +26,10 @@ def test_file_limit_leaves_room_for_sockets():
 def test_files_in_use_stay_open(tmp_path, count):
     files = Files(OpenFiles(limit=count))
     named = [NamedFile(tmp_path / str(i), files) for i in range(30)]
-    for item in named:
-        item.get(create=True)
+    for file in named:
+        file.get(create=True)
         named[0].get()
-    assert sum(item.is_open for item in named) == count
+    assert sum(file.is_open for file in named) == count
     assert named[0].is_open or count == 1
 
 
@@ -42,7 +42,7 @@ def test_never_more_than_the_limit(tmp_path_factory, uses, limit):
         file = named[use].get(create=True)
         assert file.path == folder / str(use)
         assert named[use].is_open, "the one that was asked for is not closed for itself"
-        assert sum(item.is_open for item in named) <= limit
+        assert sum(file.is_open for file in named) <= limit
 
 
 def test_logs_of_many_partitions_work_with_few_descriptors(tmp_path):

@@ -353,7 +353,7 @@ def test_worker_takes_its_share_of_logs(dirty, busy, taken):
     commit._busy = busy
     share = commit._take_share()
     assert list(share) == [id(log) for log in logs[:taken]]
-    assert [item.log for item in share.values()] == logs[:taken]
+    assert [dirty.log for dirty in share.values()] == logs[:taken]
     assert list(commit._dirty) == [*[id(log) for log in logs[taken:]], id(flushing)]
     assert list(commit._flushing) == [id(flushing), *share]
 
@@ -404,7 +404,10 @@ def test_log_needing_sync_is_dirty_without_waiters(fsync, must_flush):
     told, commit, log = [], GroupCommit(DirectoryHealth(), fsync=fsync), PlainLog([])
     log.must_flush, log.log_end_offset = must_flush, 7
     commit.mark_dirty(log, told.append, 100)
-    dirty = [(item.log, len(item.on_flushed), item.written) for item in commit._dirty.values()]
+    dirty = [
+        (dirty_log.log, len(dirty_log.on_flushed), dirty_log.written)
+        for dirty_log in commit._dirty.values()
+    ]
     assert told == ([] if fsync else [7])
     assert dirty == [(log, int(fsync), 100 * fsync)] * must_flush
     assert commit.unflushed_bytes == 100 * fsync
@@ -459,6 +462,6 @@ async def test_worker_stops_after_failed_flush(autojump_clock):
         commit.mark_dirty(log, told.append)
     with trio.fail_after(5):
         await commit._work()
-    assert (told, [item.log for item in commit._dirty.values()]) == ([], [other])
+    assert (told, [dirty.log for dirty in commit._dirty.values()]) == ([], [other])
     assert commit._directory.offline == "fsync failed: no disk"
     assert (commit._busy, commit._flushing) == (0, {})

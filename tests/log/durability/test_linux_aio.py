@@ -28,11 +28,11 @@ def syncs():
 @pytest.fixture
 def files(tmp_path):
     opened = [os.open(tmp_path / str(i), os.O_CREAT | os.O_RDWR, 0o600) for i in range(3)]
-    for item in opened:
-        os.write(item, b"record")
+    for descriptor in opened:
+        os.write(descriptor, b"record")
     yield opened
-    for item in opened:
-        os.close(item)
+    for descriptor in opened:
+        os.close(descriptor)
 
 
 def completed(syncs, count):

@@ -80,7 +80,7 @@ def test_other_clients_read_our_message_sets(theirs, magic, codec, data):
         batch = theirs.LegacyRecordBatch(built[position : position + outer.size], magic)
         position += outer.size
         assert batch.validate_crc()
-        found += [_plain(item) for item in batch]
+        found += [_plain(record) for record in batch]
     assert found == [(r.offset, r.timestamp_ms if magic else None, r.key, r.value) for r in records]
 
 
@@ -122,7 +122,7 @@ def test_v0_wrapper_offsets_absolute_v1_relative():
         (wrapper,) = iter_messages(built)
         assert (wrapper.offset, wrapper.key, wrapper.timestamp_ms) == (72, None, timestamp)
         inside = decompress(Compression.GZIP, wrapper.value, 1000)
-        assert [each_message.offset for each_message in iter_messages(inside)] == inner_offsets
+        assert [message.offset for message in iter_messages(inside)] == inner_offsets
 
 
 def test_wrapper_append_time_applies_to_inner_messages():

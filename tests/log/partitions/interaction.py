@@ -127,9 +127,7 @@ class Interaction(logging.Handler):
             "is_closed",
         )
         opened = [
-            str(each_segment.base_offset)
-            for each_segment in log._segments.all
-            if each_segment._log_file.is_open
+            str(segment.base_offset) for segment in log._segments.all if segment._log_file.is_open
         ]
         return [
             f"= {self.plain(repr(log))}",
@@ -393,7 +391,9 @@ class Interaction(logging.Handler):
     def do_timestamps(self, wanted: str, headers: str = "") -> str:
         return self.each(
             wanted,
-            lambda one: self.log.offset_for_timestamp(one, int(headers) if headers else None),
+            lambda time_ms: self.log.offset_for_timestamp(
+                time_ms, int(headers) if headers else None
+            ),
         )
 
     def do_max_timestamp(self, headers: str = "") -> str:
@@ -402,7 +402,8 @@ class Interaction(logging.Handler):
     def do_before(self, wanted: str) -> str:
         """Returns offsets before a time; `-1` for any."""
         return self.each(
-            wanted, lambda one: self.all_of(self.log.offsets_before(None if one < 0 else one))
+            wanted,
+            lambda time_ms: self.all_of(self.log.offsets_before(None if time_ms < 0 else time_ms)),
         )
 
     def do_epoch_ends(self, epochs: str) -> str:
@@ -410,7 +411,7 @@ class Interaction(logging.Handler):
 
     def do_aborted(self, start: str, end: str) -> str:
         found = self.log.aborted_transactions(int(start), int(end))
-        return " ".join(":".join(map(str, item)) for item in found) or "none"
+        return " ".join(":".join(map(str, row)) for row in found) or "none"
 
     def do_no_aborts(self, starts: str) -> str:
         return self.each(starts, self.log.has_no_aborts)

@@ -228,14 +228,19 @@ class Interaction:
 
     def do_locate(self, offsets: str, rebuilds: str = "yes") -> str:
         return self.each(
-            offsets, lambda one: self.segment.locate(one, self.interval, rebuilds=rebuilds == "yes")
+            offsets,
+            lambda offset: self.segment.locate(offset, self.interval, rebuilds=rebuilds == "yes"),
         )
 
     def do_boundary(self, limits: str, start: str = "0") -> str:
-        return self.each(limits, lambda one: self.segment.boundary(one, int(start), self.interval))
+        return self.each(
+            limits, lambda limit: self.segment.boundary(limit, int(start), self.interval)
+        )
 
     def do_end_before(self, positions: str) -> str:
-        return self.each(positions, lambda one: self.segment.end_before(one, self.interval))
+        return self.each(
+            positions, lambda position: self.segment.end_before(position, self.interval)
+        )
 
     def do_end_of_batch(self, positions: str) -> str:
         return self.each(positions, self.segment.end_of_batch)
@@ -245,7 +250,7 @@ class Interaction:
 
     def do_age(self, now: str, timestamps: str) -> str:
         self.segment.opened_ms = 30
-        return self.each(timestamps, lambda one: age_ms(self.segment, one, int(now)))
+        return self.each(timestamps, lambda timestamp: age_ms(self.segment, timestamp, int(now)))
 
     def do_full(self, limits: str) -> str:
         return self.each(limits, lambda limit: entries_left(self.segment, limit) < 0)

@@ -81,7 +81,9 @@ def check_equal(index, twin, path):
     for key in {0, 1, *(entry[0] + more for entry in twin.shown[::5] for more in (-1, 0, 1))}:
         below = [entry for entry in twin.shown if entry[0] <= key]
         assert index.floor(key) == (below[-1] if below else None)
-    stored = None if twin.file is None else b"".join(twin.layout.pack(*item) for item in twin.file)
+    stored = (
+        None if twin.file is None else b"".join(twin.layout.pack(*entry) for entry in twin.file)
+    )
     assert (path.read_bytes() if path.exists() else None) == stored
 
 
@@ -181,7 +183,7 @@ def test_foreign_file_as_index_is_damage_kept_beside(tmp_path):
     path.mkdir()
     with pytest.raises(IndexDamaged):
         _ = OffsetIndex(path, Files(), created=False).entries
-    assert [each_path.name for each_path in tmp_path.iterdir()] == ["index.damaged"]
+    assert [path.name for path in tmp_path.iterdir()] == ["index.damaged"]
 
 
 FIRST_CALLS = [
@@ -202,7 +204,7 @@ def test_any_first_query_reads_the_index_file(tmp_path, kind):
 
     def is_so(row):
         ask, expected = row
-        path.write_bytes(b"".join(kind.layout.pack(item, 10 * item) for item in (1, 2, 3)))
+        path.write_bytes(b"".join(kind.layout.pack(number, 10 * number) for number in (1, 2, 3)))
         assert ask(kind(path, Files(), created=False)) == expected
 
     check_each(FIRST_CALLS, is_so)

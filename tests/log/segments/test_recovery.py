@@ -80,7 +80,7 @@ def test_garbage_after_the_end_is_truncated(tmp_path, tail, caplog):
     assert last_file(log.directory).stat().st_size == opened.size_bytes
     told = [message for message in caplog.messages if f"{len(tail)} bytes are cut off" in message]
     assert len(told) == any(tail), "zeros nobody wrote"
-    assert all("; 0 whole batches are among them" in item for item in told)
+    assert all("; 0 whole batches are among them" in line for line in told)
 
 
 def test_repeated_block_is_truncated(tmp_path):
@@ -110,7 +110,7 @@ def test_flipped_bit_above_recovery_point_cuts_there(tmp_path, caplog):
 def test_records_lost_with_flipped_bit_are_counted(tmp_path, caplog):
     """The disk does not show whether they had been fsynced; an operator must learn that they existed."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 10)
-    third = sum(len(item) for item in read_all(log)[:2])
+    third = sum(len(batch) for batch in read_all(log)[:2])
     crash(log)
     data = bytearray(last_file(log.directory).read_bytes())
     data[third + 70] ^= 1

@@ -182,13 +182,13 @@ def test_runs_are_as_long_as_segment_holds(batches):
 
     def fits(run):
         within = run[-1].last_offset - run[0].base_offset <= RELATIVE_OFFSET_MAX
-        return len(run) == 1 or (within and sum(item.size for item in run) <= 100)
+        return len(run) == 1 or (within and sum(view.size for view in run) <= 100)
 
     runs = list(runs_within_segment(views, 100))
-    assert [item for run, _ in runs for item in run] == views
+    assert [view for run, _ in runs for view in run] == views
     for number, (run, size) in enumerate(runs):
         assert fits(run)
-        assert size == sum(item.size for item in run)
+        assert size == sum(view.size for view in run)
         if number:
             before = runs[number - 1][0]
             assert not fits([*before, run[0]])

@@ -149,7 +149,7 @@ def test_least_recently_read_old_segments_are_closed(tmp_path, used_again):
     segments = made(tmp_path, list(range(0, 10 * (OPEN_SEGMENTS_MAX + 3), 10)))
     closed = []
     for segment in segments.all:
-        segment.release = lambda one=segment: closed.append(one.base_offset)
+        segment.release = lambda closed_segment=segment: closed.append(closed_segment.base_offset)
     segments._recently_read.clear()
     first = segments.all[: OPEN_SEGMENTS_MAX + 1]
     for segment in first[:-1]:

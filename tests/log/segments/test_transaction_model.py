@@ -129,7 +129,7 @@ def test_entries_from_a_damaged_one_on_are_dropped(tmp_path, bad, sound):
     index.keep_sound()
     assert index.lacks_entries
     assert index.changed
-    assert [tuple(entry) for entry in index.entries()] == [item[1:] for item in GOOD]
+    assert [tuple(entry) for entry in index.entries()] == [expected[1:] for expected in GOOD]
     assert path.stat().st_size == sound * ENTRY_BYTES
 
 

@@ -72,7 +72,7 @@ def xerial(*blocks):
         + struct.pack("<II", 1 << 31, 0x02CC5D05)
         + bytes(4),
     }.items(),
-    ids=lambda item: item[0],
+    ids=lambda case: case[0],
 )
 @pytest.mark.parametrize("rules", [RULES, ProduceRules.of(LogConfig(compression=Compression.ZSTD))])
 def test_lz4_unreadable_for_java_is_refused_but_decodable(payload, rules):

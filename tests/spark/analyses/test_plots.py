@@ -109,7 +109,7 @@ def test_spans_of_two_ages_keep_axis_short():
     times = [NOON, NOON, later]
     frame = pd.DataFrame({"who": ["a", "b", "c"], "from": times, "to": times, "is": ["ok"] * 3})
     drawn = spans(frame, "who", "from", "to", "is")
-    assert [list(item.y) for item in drawn.data] == [["a", "b"]]
+    assert [list(trace.y) for trace in drawn.data] == [["a", "b"]]
     assert drawn.layout.xaxis.title.text == "UTC; 1 not shown: of a clock years off"
 
 

@@ -99,8 +99,8 @@ def test_segment_row_equals_walk_over_its_batches(node):
         *expected_rows(node / "whole-0", "whole", 0, 0),
     ]
     assert len(found) > 5
-    assert sum(item["is_cleaned"] for item in found) == 2
-    assert sum(item["is_active"] for item in found) == 2
+    assert sum(row["is_cleaned"] for row in found) == 2
+    assert sum(row["is_active"] for row in found) == 2
     for row, twin in zip(found, expected, strict=True):
         first, last = twin.pop("times")
         file = twin.pop("file")

@@ -211,4 +211,4 @@ def test_level_is_planned_and_read_in_own_ranges(node, level):
     assert rows == {"records": 60, "batches": 6, "segments": segments}[level]
     reader._push([EqualTo(("topic",), "u")])
     if level != "segments":
-        assert [each_partition.value for each_partition in reader.partitions()] == [()]
+        assert [partition.value for partition in reader.partitions()] == [()]

@@ -55,7 +55,7 @@ def test_chunk_is_bounded_by_records_and_bytes(monkeypatch, count, size, chunks)
     made = list(_chunks(piece, DEFAULT_READING))
     assert [[batch.count for batch in chunk.batches] for chunk in made] == chunks
     for chunk in made:
-        assert [item.batch.base_offset for item in chunk.located] == [
+        assert [located.batch.base_offset for located in chunk.located] == [
             batch.base_offset for batch in chunk.batches
         ]
         assert [len(body) for body in chunk.bodies] == [body_bytes(b.count) for b in chunk.batches]
@@ -130,7 +130,7 @@ def test_empty_batch_has_neither_rows_nor_chunk():
     located[1].batch.count = 0
     piece.batches = lambda reading: iter(located)
     (chunk,) = _chunks(piece, DEFAULT_READING)
-    assert [item.position for item in chunk.located] == [0, located[2].position]
+    assert [batch.position for batch in chunk.located] == [0, located[2].position]
 
 
 def test_keys_and_values_of_arrow_batch_are_bounded(monkeypatch):

@@ -36,8 +36,8 @@ def replica(*sizes):
 )
 def test_segments_are_grouped_by_about_equal_size(sizes, expected):
     tasks = segment_tasks([replica(*some) for some in sizes], 10)
-    assert [[item.segment.size for item in task] for task in tasks] == expected
-    active = [item.segment.size for task in tasks for item in task if item.is_active]
+    assert [[piece.segment.size for piece in task] for task in tasks] == expected
+    active = [piece.segment.size for task in tasks for piece in task if piece.is_active]
     assert active == [some[-1] for some in sizes if some]
 
 

@@ -47,7 +47,7 @@ NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 def test_leaders_follow_order_of_partitions():
     client = Client(told(T))
     assert leaders_of(client, "t") == [1, -1]
-    assert [each_topic.name for each_topic in client.request.topics] == ["t"]
+    assert [topic.name for topic in client.request.topics] == ["t"]
     assert client.request.allow_auto_topic_creation is False
 
 
@@ -177,13 +177,12 @@ def test_end_offsets_are_requested_once_per_leader():
     assert client.options == [{"timeout": ASIDE_SECONDS}] * 2
     first = client.asked[0][1]
     assert [
-        (each_topic.name, [p.partition_index for p in each_topic.partitions])
-        for each_topic in first.topics
+        (topic.name, [p.partition_index for p in topic.partitions]) for topic in first.topics
     ] == [
         ("s", [0]),
         ("t", [0]),
     ]
-    assert {p.timestamp for each_topic in first.topics for p in each_topic.partitions} == {-2}
+    assert {p.timestamp for topic in first.topics for p in topic.partitions} == {-2}
     for error in (ConnectionLost("gone"), RequestTimedOut("late")):
         client = Client(error, listed(("t", 1, 9, 0)), leaders=leaders)
         assert end_offsets(client, wanted) == {("t", 1): 9}
@@ -235,9 +234,7 @@ def test_topic_is_deleted_once():
     result = delete_topics.DeletableTopicResult(name="t", error_code=0)
     client = Client(delete_topics.DeleteTopicsResponse(responses=[result]))
     delete_topic(client, "t", timeout_ms=7)
-    assert [(each_topic.name, each_topic.topic_id) for each_topic in client.request.topics] == [
-        ("t", bytes(16))
-    ]
+    assert [(topic.name, topic.topic_id) for topic in client.request.topics] == [("t", bytes(16))]
     assert (client.request.timeout_ms, client.options) == (7, [{"retry_unknown": False}])
     gone = result.replace(error_code=NOT_THERE)
     with pytest.raises(UserError, match="there is no topic t"):
@@ -297,9 +294,9 @@ def test_offsets_are_committed_together_refusal_is_reported():
     destination, request = client.asked[0]
     assert (destination, request.group_id) == (CoordinatorNode("g"), "g")
     found = {
-        (each_topic.name, part.partition_index): part.committed_offset
-        for each_topic in request.topics
-        for part in each_topic.partitions
+        (topic.name, part.partition_index): part.committed_offset
+        for topic in request.topics
+        for part in topic.partitions
     }
     assert found == {("t", 0): 5, ("s", 2): 6, ("t", 1): 7}
     assert len(request.topics) == 2

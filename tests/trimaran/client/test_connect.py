@@ -72,7 +72,8 @@ def at(*served):
     """Yields an address for each of `served`: of a server that listens, or one that refuses connections."""
     with contextlib.ExitStack() as stack:
         yield [
-            stack.enter_context(nobody() if item is nobody else listening(item)) for item in served
+            stack.enter_context(nobody() if server is nobody else listening(server))
+            for server in served
         ]
 
 
@@ -134,7 +135,7 @@ def test_right_node_is_asked_once_about_login(of_controllers):
 def test_open_node_is_not_asked_for_mechanisms():
     node = broker(mechanisms=["PLAIN"])
     with at(node) as addresses, connected(text_of(*addresses)):
-        assert [type(item) for item in node.asked] == [MetadataRequest]
+        assert [type(request) for request in node.asked] == [MetadataRequest]
 
 
 @pytest.mark.parametrize("silent", [None, nobody, saying(b"")])

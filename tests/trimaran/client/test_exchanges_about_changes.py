@@ -310,4 +310,4 @@ def _within_log():
     def of(offset):
         return lambda client: changes.within_log(client, TopicPartition("t", 1), offset)
 
-    return exchanges(*(exchange(of(item), listed(3), listed(9)) for item in (2, 3, 5, 9, 10)))
+    return exchanges(*(exchange(of(count), listed(3), listed(9)) for count in (2, 3, 5, 9, 10)))

@@ -213,7 +213,7 @@ def _ensure_partitions_exist():
     def of(*wanted):
         return lambda _: topic_partitions.ensure_partitions_exist("t", wanted, 3)
 
-    return exchanges(*(exchange(of(*item)) for item in ((0, 2), (), (3,), (0, -1))))
+    return exchanges(*(exchange(of(*offsets)) for offsets in ((0, 2), (), (3,), (0, -1))))
 
 
 @case

@@ -192,9 +192,9 @@ def test_percentile_counts_from_smallest_value():
     assert latencies.percentile(50) == 0.0
     for number in range(1, 201):
         latencies.add(number)
-    assert [latencies.percentile(item) for item in (0, 0.5, 50, 50.1, 99, 99.5, 99.9, 100)] == [
-        *(1, 1, 100, 101, 198, 199, 200, 200)
-    ]
+    assert [
+        latencies.percentile(percent) for percent in (0, 0.5, 50, 50.1, 99, 99.5, 99.9, 100)
+    ] == [*(1, 1, 100, 101, 198, 199, 200, 200)]
 
 
 def test_latencies_are_exact_to_the_microsecond():
@@ -243,7 +243,7 @@ def test_run_of_zero_duration_has_figures():
 def test_run_ends_after_all_its_clients():
     release = [threading.Event(), threading.Event()]
     load = Load()
-    load.begin([lambda _, one=item: one.wait(20) for item in release])
+    load.begin([lambda _, one=event: one.wait(20) for event in release])
     assert all(thread.daemon for thread in load._threads)
     release[0].set()
     assert load.wait(0.01) is False

@@ -124,7 +124,9 @@ def answered(partition, batches, aborted):
         partition_index=partition,
         high_watermark=9,
         aborted_transactions=[
-            item for ended, item in aborted if item.first_offset < end and ended > begin
+            transaction
+            for ended, transaction in aborted
+            if transaction.first_offset < end and ended > begin
         ],
         records=b"".join(batch for _, _, batch in batches),
     )

@@ -70,13 +70,11 @@ def test_aborted_records_and_markers_are_skipped(steps):
             batches.append(marker(offset, producer, commit=commit))
             offsets = begun.pop(producer, [])
             if commit:
-                seen += [each_offset + n for each_offset in offsets for n in (0, 1)]
+                seen += [offset + n for offset in offsets for n in (0, 1)]
             elif offsets:
                 aborted.append(SimpleNamespace(first_offset=offsets[0], producer_id=producer))
             offset += 1
-    seen += [
-        each_offset + n for offsets in begun.values() for each_offset in offsets for n in (0, 1)
-    ]
+    seen += [offset + n for offsets in begun.values() for offset in offsets for n in (0, 1)]
     found = SimpleNamespace(aborted_transactions=aborted[::-1], records=b"".join(batches))
     read = fetched_batches(found)
     assert [record.offset for batch in read for record in batch.records()] == sorted(seen)
@@ -135,13 +133,13 @@ def test_each_partition_is_read_from_begin_to_end():
         *((4, 5), (4, 6)),
     ]
     assert len(turns) == 2
-    fetches = [(to, item) for to, item in client.asked if hasattr(item, "max_wait_ms")]
+    fetches = [(to, request) for to, request in client.asked if hasattr(request, "max_wait_ms")]
     assert [to for to, _ in fetches] == [
         LeaderNode(TopicPartition("t", 4)),
         LeaderNode(TopicPartition("t", 7)),
         LeaderNode(TopicPartition("t", 4)),
     ]
-    assert {item.isolation_level for _, item in client.asked} == {1}
+    assert {request.isolation_level for _, request in client.asked} == {1}
     assert {fetch.max_wait_ms for _, fetch in fetches} == {0}
     offsets = [fetch.topics[0].partitions[0].fetch_offset for _, fetch in fetches]
     assert offsets == [3, 3, 5]

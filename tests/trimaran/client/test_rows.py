@@ -44,7 +44,7 @@ NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 def test_partitions_are_rows_in_order_and_those_wanted():
     client = Client(told(T, S))
     topics = topics_of(client, ["t", "s"])
-    assert [each_topic.name for each_topic in client.request.topics] == ["t", "s"]
+    assert [topic.name for topic in client.request.topics] == ["t", "s"]
     rows = partitions_of(client, topics, [])
     assert [(row["topic"], row["partition"]) for row in rows] == [("s", 0), ("t", 0), ("t", 1)]
     assert rows[1] == {
@@ -257,9 +257,7 @@ def test_log_directories_are_rows_with_their_replicas():
     assert (first["total"], first["usable"]) == (100, 40)
     assert (second["error"], second["error_code"]) == ("KAFKA_STORAGE_ERROR", 56)
     assert (client.asked[0][0], client.options) == (2, [{"timeout": 3}])
-    assert [(each_topic.topic, each_topic.partitions) for each_topic in client.request.topics] == [
-        ("t", [1, 0])
-    ]
+    assert [(topic.topic, topic.partitions) for topic in client.request.topics] == [("t", [1, 0])]
 
 
 def test_replica_sizes_omit_unknown_and_future_ones():

@@ -39,7 +39,7 @@ def _asked(client: Client) -> Iterator[str]:
 
 
 def _sorted(value: Any) -> Any:
-    return sorted(int(item) for item in value) if isinstance(value, frozenset) else value
+    return sorted(int(number) for number in value) if isinstance(value, frozenset) else value
 
 
 def shown(value: Any, indent: int = 0) -> str:
@@ -57,7 +57,7 @@ def shown(value: Any, indent: int = 0) -> str:
         return _listed("{", parts, "}", indent)
     if type(value) in (list, tuple):
         begin, end = "[]" if isinstance(value, list) else "()"
-        return _listed(begin, [shown(item, indent + 2) for item in value], end, indent)
+        return _listed(begin, [shown(element, indent + 2) for element in value], end, indent)
     return repr(value)
 
 

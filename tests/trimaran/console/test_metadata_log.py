@@ -163,13 +163,13 @@ def test_configs_have_their_history_the_newest_first(monkeypatch):
     log = read(HISTORY, monkeypatch)
     told = [
         (
-            each_config.offset,
-            each_config.resource,
-            each_config.key,
-            each_config.value,
-            each_config.before,
+            config.offset,
+            config.resource,
+            config.key,
+            config.value,
+            config.before,
         )
-        for each_config in log.configs()
+        for config in log.configs()
     ]
     assert told == [
         (11, "orders", "retention.ms", None, "1"),
@@ -192,7 +192,7 @@ def test_log_from_snapshot_reports_earlier_configs(monkeypatch):
     before = HISTORY[:3]
     replay = Replay()
     replay.apply_all(batches_of(before), sum(map(len, before)))
-    values = [encode_metadata_record(item, 0) for item in image_to_records(replay.state.image)]
+    values = [encode_metadata_record(record, 0) for record in image_to_records(replay.state.image)]
     id_ = OffsetAndEpoch(6, 1)
     data = b"".join(encode_snapshot(id_, values, appended_at_ms=1005, now_ms=2000))
     log = MetadataHistory(lambda: None, "nobody")
@@ -200,8 +200,7 @@ def test_log_from_snapshot_reports_earlier_configs(monkeypatch):
     log._begin(_Began(before, data))
     assert log.snapshot() == ShownSnapshot(6, 1, len(data), 1005)
     told = {
-        (each_config.offset, each_config.timestamp_ms, each_config.key, each_config.value)
-        for each_config in log.configs()
+        (config.offset, config.timestamp_ms, config.key, config.value) for config in log.configs()
     }
     assert told == {(5, -1, "retention.ms", "1"), (5, -1, "cleanup.policy", "compact")}
 

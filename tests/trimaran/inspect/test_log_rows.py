@@ -103,8 +103,8 @@ def test_internal_topics_are_decoded(name, unpacked, capsys):
     paths = sorted(unpacked[name].glob("__*-0"))
     _, rows = lines_of(capsys, *paths, decode=True) if paths else (0, [])
     decoded = [row["decoded"] for row in rows if "control_type" not in row]
-    assert [item for item in decoded if "error" in item] == []
-    kinds = {item["type"] for item in decoded}
+    assert [row for row in decoded if "error" in row] == []
+    kinds = {row["type"] for row in decoded}
     if name == "4.3.0-clean":
         assert {"TopicRecord", "GroupMetadata", "TransactionLog", "RegisterBrokerRecord"} <= kinds
 

@@ -12,7 +12,7 @@ SECONDS = 60.0
 
 def state_of(kafka, node):
     """Returns `active`, `fenced`, …, as `ps` shows it."""
-    return {each_node["id"]: each_node["state"] for each_node in kafka.nodes()}[node]
+    return {node["id"]: node["state"] for node in kafka.nodes()}[node]
 
 
 def test_acknowledged_records_outlive_a_killed_broker():

@@ -60,7 +60,7 @@ def test_secrets_are_hidden_in_every_record():
     resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     shown = as_json(request, 1)["resources"][0]["configs"]
-    assert [item["value"] for item in shown] == [HIDDEN, "1", HIDDEN, None]
+    assert [config["value"] for config in shown] == [HIDDEN, "1", HIDDEN, None]
     told = json.dumps(as_json(SaslAuthenticateRequest(auth_bytes=b"\0alice\0sesame"), 2))
     assert json.loads(told) == {"auth_bytes": HIDDEN}
 

@@ -94,7 +94,7 @@ def test_command_fails_if_one_line_is_bad(tmp_path, capsys):
     file.write_text("\n".join([line(versions_request()), "", line(overlong), "oops"]))
     assert decode_command(file, check=True) == 1
     shown = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
-    assert [item["line"] for item in shown] == [1, 3, 4]
+    assert [row["line"] for row in shown] == [1, 3, 4]
     assert shown[0]["message"] == {"client_software_name": "a", "client_software_version": "1"}
     assert shown[0]["check"] == "same"
     assert shown[1]["check"].startswith("differs at byte")

@@ -238,7 +238,7 @@ class ScriptedRegistry:
             case ["answer", size]:
                 return answer_of(int(size))
             case ["later", name, size, *more]:
-                held = next((int(item) for item in more if item.isdigit()), 0)
+                held = next((int(word) for word in more if word.isdigit()), 0)
                 self.later[name] = Deferred(int(size))
                 return Later(self._say, name, self.later[name], held, "alone" in more, self.turn)
             case ["mute", seconds]:

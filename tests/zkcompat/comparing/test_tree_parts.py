@@ -140,7 +140,9 @@ async def test_unreadable_directory_means_reading_all_its_entities():
 
 
 def test_each_entity_of_slice_gets_own_znodes():
-    (users,) = [item for item in sections_of("c", secrets=True) if item.label == "UserConfigs"]
+    (users,) = [
+        section for section in sections_of("c", secrets=True) if section.label == "UserConfigs"
+    ]
     paths = ["/config/users/a", "/config/users/a/clients/c", "/config/users/b", "/config/users/z"]
     found = {path: FoundZnode(path.encode()) for path in paths}
     piece = TreePart(users, ["a", "b", "c"], found)

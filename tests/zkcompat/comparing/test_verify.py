@@ -73,7 +73,7 @@ def test_difference_reveals_no_secret():
     def told(path, data):
         found = {path: FoundZnode(data)} if data is not None else {}
         said = compare(found, image, build.CLUSTER_ID, sections)
-        return next(item for item in said if item.path == path)
+        return next(difference for difference in said if difference.path == path)
 
     assert told(path, other) == ReportedDifference(
         "different",

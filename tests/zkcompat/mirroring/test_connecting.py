@@ -160,7 +160,7 @@ async def test_client_with_future_zxid_or_long_wait_reconnects(
 ):
     done = await waited(monkeypatch, zxids)
     assert [at for at, what, *_ in done if what == "close"] == closed
-    assert [item[1:] for item in done if item[1] == "connect"] == [("connect", "saved")] * len(
+    assert [call[1:] for call in done if call[1] == "connect"] == [("connect", "saved")] * len(
         closed
     )
 

@@ -137,7 +137,7 @@ async def test_retried_paths_are_settled_with_their_entity(path, action, is_sett
     follower = follower_of()
     follower.quarantine.add(path, action, "NoAuth").retries = True
     follower._settled(piece_of("w", "x"))
-    assert [item.path for item in follower.quarantine] == ([] if is_settled else [path])
+    assert [entry.path for entry in follower.quarantine] == ([] if is_settled else [path])
 
 
 async def test_paths_without_retry_are_not_settled():

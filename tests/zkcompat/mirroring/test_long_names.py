@@ -30,7 +30,7 @@ async def test_long_names_stop_nothing(connect, locked, caplog):
             await in_step(mirror, source)
             assert mirror.status.claims == 1
             left = await differences(other, source)
-            assert len([item for item in left if item.path.count("/") == 3]) == locked * COUNT
+            assert len([entry for entry in left if entry.path.count("/") == 3]) == locked * COUNT
             source.say(build.config(2, "topic-2", "retention.ms", "2"))
             await in_step(mirror, source)
             assert mirror.status.claims == 1

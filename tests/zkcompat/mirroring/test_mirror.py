@@ -251,7 +251,7 @@ async def test_manual_damage_is_repaired_at_next_verify(connect, caplog):
         mended = [
             record.getMessage() for record in caplog.records if "mended" in record.getMessage()
         ]
-        assert any("/config/topics/topic-2" in item for item in mended), mended
+        assert any("/config/topics/topic-2" in path for path in mended), mended
         assert await differences(person, source) == ()
         assert (await person.read("/brokers/ids/2")).owner == mirror.keeper.session_id
 
@@ -355,7 +355,7 @@ async def test_verify_reports_excessive_rights_of_others(connect):
     assert found["/brokers/ids/1"] == ReportedDifference(
         "acl", "/brokers/ids/1", None, "others may write"
     )
-    assert {item.kind for item in found.values()} == {"acl"}
+    assert {difference.kind for difference in found.values()} == {"acl"}
     assert "/consumers" not in found
 
 

@@ -154,7 +154,7 @@ async def test_chain_of_strange_znodes_delays_nothing(connect, monkeypatch):
             await in_step(mirror, source)
             assert max(asked) == len(["brokers", "topics", "strange"]) + LEVELS_MAX - 1
             assert mirror.status.claims == 1
-            assert [(item.action, item.reason) for item in mirror.quarantine] == [
+            assert [(entry.action, entry.reason) for entry in mirror.quarantine] == [
                 ("delete", "NotEmpty")
             ]
 

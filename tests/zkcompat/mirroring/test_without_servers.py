@@ -56,7 +56,7 @@ def _tests_of(module):
     for name, test in vars(module).items():
         if name.startswith("test_") and inspect.iscoroutinefunction(test):
             wanted = inspect.signature(test).parameters
-            if any(item in inspect.getsource(test) for item in NOT_WITH):
+            if any(name in inspect.getsource(test) for name in NOT_WITH):
                 continue
             if "connect" in wanted and not set(NOT_THESE) & set(wanted):
                 yield f"{name}_without_servers", _by_the_clock(test)

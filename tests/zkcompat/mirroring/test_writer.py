@@ -128,7 +128,7 @@ async def test_refusal_by_differing_tree_causes_comparison_first(reason):
     assert (list(writer.quarantine), tenure.status.writes) == ([], 0)
     assert await writer.write(operations, final=True) == 2
     assert paths_of(tenure)[1:] == [["/0", "/1", "/1/below", "/2"], ["/0", "/2"]]
-    assert [item.path for item in writer.quarantine] == ["/1"]
+    assert [entry.path for entry in writer.quarantine] == ["/1"]
     assert writer.steps == 4 + 4 + 2
 
 
@@ -140,7 +140,7 @@ async def test_other_refusals_hold_back_znode_and_dependents(caplog):
     assert await writer.write([created("/a/0"), created("/b/1"), tell, kept]) == 2
     assert paths_of(tenure)[-1] == ["/a/0", "/notes/m"]
     # The right to create it is that of its parent, which everything created below needs as well.
-    assert [(item.path, item.action) for item in writer.quarantine] == [("/b", "children")]
+    assert [(entry.path, entry.action) for entry in writer.quarantine] == [("/b", "children")]
     assert len(caplog.records) == 1
     caplog.clear()
     assert await writer.write([created("/b/2"), created("/a/3")]) == 1
@@ -229,7 +229,7 @@ async def test_unhideable_znode_is_neither_written_nor_noted():
     note = created("/changes/c", sequential=True, about="/config")
     assert await writer.write([secret, note, created("/0")]) == 1
     assert paths_of(tenure) == [["/0"]]
-    assert [(item.path, item.action, item.reason) for item in writer.quarantine] == [
+    assert [(entry.path, entry.action, entry.reason) for entry in writer.quarantine] == [
         ("/config", "set", "NoAuth")
     ]
 

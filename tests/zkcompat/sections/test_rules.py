@@ -313,12 +313,12 @@ ORDERED = [
     ("UserConfigs", [build.quota("producer_byte_rate", 1.0, user=name) for name in NAMES], None),
     (
         "ClientConfigs",
-        [build.quota("producer_byte_rate", 1.0, client=each_name) for each_name in NAMES],
+        [build.quota("producer_byte_rate", 1.0, client=name) for name in NAMES],
         None,
     ),
     (
         "IpConfigs",
-        [build.quota("connection_creation_rate", 1.0, ip=each_name) for each_name in NAMES],
+        [build.quota("connection_creation_rate", 1.0, ip=name) for name in NAMES],
         None,
     ),
     ("DelegationToken", [build.token(name) for name in NAMES], None),
@@ -400,7 +400,9 @@ def test_partitions_are_written_in_numeric_order(seed):
     prng.shuffle(changes)
     delta, after = build.replay(before, *changes)
     states = [
-        item.path.split("/")[5] for item in plan(delta, after) if item.path.endswith("/state")
+        operation.path.split("/")[5]
+        for operation in plan(delta, after)
+        if operation.path.endswith("/state")
     ]
     assert states == [
         *map(str, sorted(numbers[3:])),

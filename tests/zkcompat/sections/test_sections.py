@@ -92,7 +92,7 @@ def test_user_acl_parents_are_created_once_and_stay():
     lines, image = written(image, build.no_acl(2), build.no_acl(3))
     gone = [line for line in lines if line.startswith("delete")]
     assert gone == ["delete /kafka-acl/User/bob", "delete /kafka-acl/User/eve"]
-    repaired = [item.path for item in reconcile(found, image, CLUSTER_ID, 1)]
+    repaired = [operation.path for operation in reconcile(found, image, CLUSTER_ID, 1)]
     assert not {"/kafka-acl/User", "/kafka-acl-extended/prefixed/User"} & set(repaired)
 
 

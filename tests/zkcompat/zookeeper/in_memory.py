@@ -229,7 +229,7 @@ class Transaction:
 
 
 def _tell_of_trees(ensemble: Ensemble, path: str) -> None:
-    for client in [each_client for clients in ensemble.clients.values() for each_client in clients]:
+    for client in [client for clients in ensemble.clients.values() for client in clients]:
         for root, tell in list(client._connection.watched_below.items()):
             if path == root or path.startswith(f"{root}/"):
                 tell(path)
@@ -375,8 +375,8 @@ class Client:
 
     def may(self, znode: Znode, right: int) -> bool:
         return any(
-            item.perms & right and (item.id == Id("world", "anyone") or item.id in self._ids)
-            for item in znode.acl
+            entry.perms & right and (entry.id == Id("world", "anyone") or entry.id in self._ids)
+            for entry in znode.acl
         )
 
     # --- requests

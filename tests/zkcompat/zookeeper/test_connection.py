@@ -110,7 +110,7 @@ async def test_session_dropped_during_its_event_keeps_run_alive():
     keeper = Keeper(KeeperConfig("127.0.0.1:1", SESSION_MS), told.append, current_trio_token())
     keeper._client = client = DroppedMeanwhile()
     keeper._on_state(client, KazooState.CONNECTED)
-    assert [item.session_id for item in told] == [7]
+    assert [session.session_id for session in told] == [7]
 
 
 async def test_failing_callback_ends_connection_but_not_run(caplog):

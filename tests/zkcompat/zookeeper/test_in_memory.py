@@ -100,5 +100,7 @@ def plain(found, sessions):
         is_unwritten = found.created_zxid == found.modified_zxid
         return found.data, owner, found.version, found.refusal, found.children, is_unwritten
     if isinstance(found, list) and found and isinstance(found[0], list):
-        return [[(item.perms, item.id.scheme) for item in acl] for acl in found]  # ids are hidden
+        return [
+            [(entry.perms, entry.id.scheme) for entry in acl] for acl in found
+        ]  # ids are hidden
     return found

@@ -107,7 +107,7 @@ async def test_znodes_of_sasl_user_belong_to_it(secured):
         with pytest.raises(PathRefusedError, match="NoAuth"):
             await stranger.read("/config/users/alice")
         acl, _ = await owner._answer(owner._client.get_acls_async("/config/users/alice"))
-        assert [(item.id.scheme, item.id.id) for item in acl] == [("sasl", "mirror")]
+        assert [(entry.id.scheme, entry.id.id) for entry in acl] == [("sasl", "mirror")]
 
 
 @pytest.mark.zookeeper

@@ -110,14 +110,14 @@ def test_dropped_member_gets_both_answers_in_order(operation):
 def test_discarded_assignment_is_reported_to_waiting_members(operation):
     group = operation.group
     group.storing_generation = 3
-    for each_member in group.members.values():
-        group.set_assignment(each_member, b"old")
+    for member in group.members.values():
+        group.set_assignment(member, b"old")
     rebalance.reset_assignments(operation, E.REBALANCE_IN_PROGRESS)
     assert operation.effects == Effects(
         responses=[(f"sync {name}", refused_sync(E.REBALANCE_IN_PROGRESS)) for name in "ab"]
     )
-    assert [each_member.assignment for each_member in group.members.values()] == [b"", b"", b""]
-    assert [each_member.join for each_member in group.members.values()] == [
+    assert [member.assignment for member in group.members.values()] == [b"", b"", b""]
+    assert [member.join for member in group.members.values()] == [
         "join a",
         "join b",
         None,
@@ -140,7 +140,7 @@ def test_committed_assignment_reaches_members_in_order(operation):
     assert operation.effects == Effects(
         responses=[("sync a", synced(b"")), ("sync b", synced(b"2"))]
     )
-    assert [each_member.assignment for each_member in group.members.values()] == [b"", b"2", b"3"]
+    assert [member.assignment for member in group.members.values()] == [b"", b"2", b"3"]
     assert (group.state, group.state_timestamp_ms) == (S.STABLE, 77)
     assert group.storing_generation is None
     found = deadlines(operation)
@@ -152,9 +152,9 @@ def test_new_generation_answers_members_in_order(operation):
     group = operation.group
     group.state = S.PREPARING_REBALANCE
     group.members["b"].is_abandoned = True
-    for each_member in group.members.values():
-        each_member.sync = None
-        each_member.is_new = True
+    for member in group.members.values():
+        member.sync = None
+        member.is_new = True
     rebalance.complete_join(operation)
     joined = JoinGroupResponse(
         throttle_time_ms=0,
@@ -183,7 +183,7 @@ def test_new_generation_answers_members_in_order(operation):
     )
     assert operation.effects == Effects(responses=[("join a", leader), ("join b", joined)])
     assert group.awaiting_sync == {"a", "b"}
-    assert [each_member.is_new for each_member in group.members.values()] == [False, False]
+    assert [member.is_new for member in group.members.values()] == [False, False]
     assert (group.state, group.generation) == (S.COMPLETING_REBALANCE, 4)
     assert deadlines(operation) == {
         "session a": 15.0,

@@ -73,7 +73,7 @@ class Members:
     def shares(self, *sizes):
         """Whether the members own these numbers of partitions, all different."""
         owned = self.owned().values()
-        together = [item for mine in owned for item in mine]
+        together = [partition for mine in owned for partition in mine]
         return sorted(map(len, owned)) == sorted(sizes) and len(set(together)) == len(together)
 
     def close(self):

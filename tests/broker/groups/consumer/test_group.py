@@ -69,8 +69,12 @@ written = st.one_of(
     st.integers(0, 3).map(lambda epoch: [records.epoch_record("g", epoch, 77)]),
     st.integers(0, 3).map(lambda epoch: [records.assignment_epoch_record("g", epoch, 88)]),
     st.tuples(st.sampled_from(REGEXES[1:]), st.none() | st.sets(st.sampled_from(NAMES))).map(
-        lambda one: [
-            records.regex_record("g", one[0], None if one[1] is None else resolved(one[1]))
+        lambda pattern_and_topics: [
+            records.regex_record(
+                "g",
+                pattern_and_topics[0],
+                None if pattern_and_topics[1] is None else resolved(pattern_and_topics[1]),
+            )
         ]
     ),
 )
@@ -83,7 +87,7 @@ def replayed(log):
     return group
 
 
-@given(st.lists(written, max_size=30).map(lambda runs: [item for run in runs for item in run]))
+@given(st.lists(written, max_size=30).map(lambda runs: [record for run in runs for record in run]))
 def test_group_counts_match_its_members(log):
     group = replayed(log)
     all_members = list(group.members.values())
@@ -108,7 +112,7 @@ def test_group_counts_match_its_members(log):
         assert group.members[member_id].instance_id == instance_id
 
 
-@given(st.lists(written, max_size=30).map(lambda runs: [item for run in runs for item in run]))
+@given(st.lists(written, max_size=30).map(lambda runs: [record for run in runs for record in run]))
 def test_tombstones_leave_nothing_of_group(log):
     group = replayed(log)
     before = copy.copy(group)

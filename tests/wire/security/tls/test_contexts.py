@@ -199,9 +199,9 @@ def shaken(server, client):
     ours = server.wrap_bio(to_server, to_client, server_side=True)
     theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
     for _ in range(4):
-        for item in (theirs, ours):
+        for side in (theirs, ours):
             with contextlib.suppress(ssl.SSLWantReadError):
-                item.do_handshake()
+                side.do_handshake()
     return ours
 
 

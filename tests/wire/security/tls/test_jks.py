@@ -59,7 +59,7 @@ def entry(tag, content):
 
 
 def key_entry(key, chain, version=2):
-    certificates = b"".join(certificate(item, version) for item in chain)
+    certificates = b"".join(certificate(link, version) for link in chain)
     return entry(KEY, u32(key) + len(chain).to_bytes(4, "big") + certificates)
 
 
@@ -94,9 +94,9 @@ def test_store_yields_first_key_chain_and_authorities(version, held, password, o
         else key_entry(protected(sealed(item[0], opens)), item[1], version)
         for item in held
     ]
-    keys = [item for item in held if isinstance(item, tuple)][:1]
+    keys = [entry for entry in held if isinstance(entry, tuple)][:1]
     expected = [text for key, chain in keys for text in (key_pem(key), *map(pem, chain))]
-    trusted = [pem(item) for item in held if isinstance(item, bytes)]
+    trusted = [pem(entry) for entry in held if isinstance(entry, bytes)]
     data = store(entries, password, version)
     assert pem_of_jks(data, password, key_password) == "".join(expected + trusted)
     if key_password is None:

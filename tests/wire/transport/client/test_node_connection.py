@@ -155,7 +155,7 @@ async def test_request_on_lost_connection_is_freed_at_once():
                 (served,) = server.connections.values()
                 served.abort()
             await settled()
-            assert [item() for item in alive] == [None]
+            assert [reference() for reference in alive] == [None]
     finally:
         gc.enable()
 

@@ -339,7 +339,7 @@ def test_files_in_memory_are_sent_by_sendfile(world):
     world.cold.clear()
     world.file_bytes = [MEBIBYTE - 4, 4]
     assert made._send_some(queue) is _Next.TURN
-    assert [item[3] for item in world.sent[2:]] == [MEBIBYTE, MEBIBYTE]
+    assert [sent[3] for sent in world.sent[2:]] == [MEBIBYTE, MEBIBYTE]
     assert not queue
 
 
@@ -374,7 +374,7 @@ def test_tls_reads_files_in_pieces_of_64_kibibytes(world, monkeypatch):
     queue = queue_of(-150_000)
     assert made._send_some(queue) is _Next.TURN
     assert read == [(9, 65_536, 1000), (9, 65_536, 66_536), (9, 18_928, 132_072)]
-    assert [item[1] for item in script.asked[2:]] == [4, 65_536, 65_536, 18_928]
+    assert [call[1] for call in script.asked[2:]] == [4, 65_536, 65_536, 18_928]
     world.cold.append(1)
     assert made._send_some(queue_of(-150_000)) is _Next.WARM
 

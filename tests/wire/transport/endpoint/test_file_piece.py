@@ -119,7 +119,7 @@ def test_small_piece_is_read_whole_or_not(system, monkeypatch):
     assert read_cached(piece) is None
     system.answer = BlockingIOError()
     assert read_cached(piece) is None
-    assert all(len(item) == 2 for item in system.asked)
+    assert all(len(call) == 2 for call in system.asked)
     system.answer = OSError("unknown")
     assert read_cached(piece) == b"x" * 9
     assert system.asked[-1][:3] == ("pread", 100, 9)

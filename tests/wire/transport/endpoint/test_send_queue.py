@@ -90,7 +90,7 @@ def test_pieces_are_joined_except_large_ones(fd, frames, expected):
     if expected is not None:
         assert layout(queue) == expected
     else:  # thirty-three of them exceed a mebibyte less thirty-two bytes
-        assert [item for item in layout(queue) if isinstance(item, int) and item < 0] == [-32_767]
+        assert [size for size in layout(queue) if isinstance(size, int) and size < 0] == [-32_767]
     of_files = sum(piece.size for piece in queue.pieces if isinstance(piece, FilePiece))
     assert (queue.size, queue.of_files) == (len(wire), of_files)
     assert queue.in_memory == len(wire) - of_files
@@ -162,9 +162,7 @@ def test_unsent_rest_follows_whatever_was_sent(fd, seed):
         rest, sent = rest[count:], sent + count
         assert (queue.size, queue.sent) == (len(rest), sent)
         assert bool(queue) == bool(rest)
-        of_files = sum(
-            each_piece.size for each_piece in queue.pieces if isinstance(each_piece, FilePiece)
-        )
+        of_files = sum(piece.size for piece in queue.pieces if isinstance(piece, FilePiece))
         assert (queue.of_files, queue.in_memory) == (of_files, len(rest) - of_files)
         assert contents(queue) == rest
     assert taken(queue) == rest

@@ -52,8 +52,8 @@ async def test_stream_is_sent_bytes_and_file_pieces(monkeypatch):
     queue = frames_of(5, -140_000, 20_000)
     stream.held = queue
     await made.send(queue)
-    assert [len(item) for item in stream.sent] == [9 + 4, 65_536, 65_536, 8_928, 4, 20_000]
-    assert [item[0] for item in stream.sent[1:4]] == [0, 66_536 % 250, 132_072 % 250]
+    assert [len(piece) for piece in stream.sent] == [9 + 4, 65_536, 65_536, 8_928, 4, 20_000]
+    assert [piece[0] for piece in stream.sent[1:4]] == [0, 66_536 % 250, 132_072 % 250]
     assert (queue.size, queue.sent) == (0, 160_017)
     stream.held = queue = frames_of(-160_000)
     queue.sent_bytes(4)

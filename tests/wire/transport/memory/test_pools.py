@@ -34,12 +34,12 @@ class Twin:
             del self.held[name]
             self.let_in()
         else:
-            self.waiting = [item for item in self.waiting if item[0] != name]
+            self.waiting = [waiter for waiter in self.waiting if waiter[0] != name]
 
     def let_in(self):
         while self.waiting and self.used < self.bytes_max:
             oldest = self.waiting[0]
-            chosen = min(self.waiting, key=lambda one: one[1])
+            chosen = min(self.waiting, key=lambda waiter: waiter[1])
             if chosen[1] == oldest[1] or oldest[2] >= self.passed_max:
                 chosen = oldest
             elif chosen is not oldest:

@@ -55,8 +55,8 @@ async def test_held_bytes_match_the_sums_of_the_pools(seed):
             assert each_share.of(memory.responses) == expected["answers"]
             assert each_share.of(memory.large) == 0
         assert memory.frames.used == sum(map(of_frames, held))
-        assert memory.requests.used == sum(item["requests"] for item in held)
-        assert memory.responses.used == sum(item["answers"] for item in held)
+        assert memory.requests.used == sum(share["requests"] for share in held)
+        assert memory.responses.used == sum(share["answers"] for share in held)
 
 
 async def test_frame_is_given_back_before_next_wait():

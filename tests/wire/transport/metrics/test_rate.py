@@ -24,7 +24,7 @@ def twin(events, now, windows, *, simple=False):
     elapsed = now - kept[0][0][0]
     full = int(elapsed // size)
     elapsed = max(elapsed, size) if simple else elapsed + max(windows.number - 1 - full, 0) * size
-    total = sum(amount for item in kept for _, amount in item)
+    total = sum(amount for sample in kept for _, amount in sample)
     return total / max(elapsed / TICKS, 0.001)
 
 

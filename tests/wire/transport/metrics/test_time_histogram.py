@@ -143,7 +143,7 @@ def test_time_is_counted_in_bucket_at_bounds(at_once):
     """Times count in whole microseconds; those out of range count in the first or the last bucket."""
     hour = 3600 * 1_000_000
     for microseconds, counts_as in (
-        *((item, item) for item in (0, 1, 2, 3, 4, 5, 7, 8, 1000, hour - 1, hour)),
+        *((number, number) for number in (0, 1, 2, 3, 4, 5, 7, 8, 1000, hour - 1, hour)),
         *((-1, 0), (-(10**9), 0), (hour + 1, hour), (hour * 9, hour)),
     ):
         histogram = TimeHistogram()
@@ -165,7 +165,7 @@ def test_previous_window_is_kept_until_next_ends(at_once):
             histogram.observe(seconds, now)
 
     end = 7.0 + MINUTE
-    early, late, other = (naive_bucket(item) for item in (100, 200, 400))
+    early, late, other = (naive_bucket(microseconds) for microseconds in (100, 200, 400))
     histogram = TimeHistogram()
     observed(histogram, 0.0001, 7.0)
     observed(histogram, 0.0002, end - 0.5)

@@ -212,7 +212,7 @@ async def test_request_about_one_resource_is_refused_whole():
     assert rules.seen == ["g"]
     for code, missing in zip(
         (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-        sorted(allowed, key=lambda one: one[0]),
+        sorted(allowed, key=lambda entry: entry[0]),
         strict=True,
     ):
         rules = Rules(allowed - {missing})
@@ -239,7 +239,7 @@ def test_unjudged_request_costs_nothing(access):
     rules = Rules()
     for judge in (rules, None):
         routes = Registry((handler,), judge=judge).routes()
-        route = next(each_route for each_route in routes if each_route.request is HeartbeatRequest)
+        route = next(route for route in routes if route.request is HeartbeatRequest)
         assert route.handler is handler
     assert rules.asked == []
 

@@ -94,7 +94,7 @@ def test_message_is_sent_if_all_versions_carry_it(monkeypatch, versions, is_told
 def test_general_answer_is_readable_in_each_version():
     for key, request_class in REQUESTS.items():
         general = general_error(request_class)
-        fields = {each_field.name for each_field in RESPONSES[key].__fields__}
+        fields = {field.name for field in RESPONSES[key].__fields__}
         assert (general is not None) == ("error_code" in fields), request_class
         if general is None:
             continue

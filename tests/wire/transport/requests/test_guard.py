@@ -197,7 +197,7 @@ async def test_allowed_listed_items_keep_their_order(is_generator):
         response = await answer(
             listing(names, is_generator=is_generator), rules, ListGroupsRequest(), 5
         )
-        assert [each_group.group_id for each_group in response.groups] == [
+        assert [group.group_id for group in response.groups] == [
             name for name in names if is_even(name)
         ]
         # A group that is only listed was not requested: a denial is neither a refusal of the request nor a failure in

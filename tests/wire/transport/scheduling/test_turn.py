@@ -276,14 +276,14 @@ async def test_part_of_each_turn_serves_light_users(queue, clock):
 async def test_little_is_below_mean_of_the_line(queue, clock):
     """Eight connections share the loop; one that used less than `SHARE_OF_LITTLE` of their mean goes first."""
     crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
-    for item in crowd:
-        add(item, 2 * SELDOM)
+    for connection in crowd:
+        add(connection, 2 * SELDOM)
     add(less, 2 * SELDOM * SHARE_OF_LITTLE * 0.99)
     add(hardly_less, 2 * SELDOM * SHARE_OF_LITTLE * 1.01)
     await trio.lowlevel.checkpoint()
     async with trio.open_nursery() as nursery:
-        for item in crowd:
-            nursery.start_soon(work, item, clock, SLICE)
+        for connection in crowd:
+            nursery.start_soon(work, connection, clock, SLICE)
         for _ in range(2):  # in the first turn all of them have requested one, before or after this
             await trio.lowlevel.checkpoint()
         assert not lets_begin(queue, hardly_less)

@@ -35,9 +35,7 @@ class Scene:
 
     async def step(self, step):
         for line in (
-            each_line
-            for each_line in step.source.splitlines()
-            if each_line and not each_line.startswith("#")
+            line for line in step.source.splitlines() if line and not line.startswith("#")
         ):
             word, *rest = line.split()
             getattr(self, f"_{word}")(*rest)

@@ -85,7 +85,7 @@ def test_punctual_arrivals_set_the_waiting_rate(bounds, comings):
     quotas = ConnectionQuotas(bounds, WINDOWS, lambda ip: early[ip])
     whole, of_listeners, now = (
         Rate(WINDOWS),
-        {each_listener: Rate(WINDOWS) for each_listener in LISTENERS},
+        {listener: Rate(WINDOWS) for listener in LISTENERS},
         0.0,
     )
     for (listener, address), wait, too_early in comings:
