@@ -1,9 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Java's hash code of a text: in C, if the package was built with a compiler.
+"""Java's hash code of a string, in C if the package was built with a compiler.
 
-Ids of groups and transactions have up to 32,767 bytes, and each request finds by the hash which partition has one: C
-takes 0.03 ms for the longest, Python 2 ms. Cython compiles this very file; the types for callers are in
-`java_hash.pyi`.
+Ids of groups and transactions have up to 32,767 bytes, and each request computes the hash to find the id's partition: C
+takes 0.03 ms for the longest, Python 2 ms. Cython compiles this file; the types for callers are in `java_hash.pyi`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ except ImportError:
 
 
 def java_hash(text: str):
-    """Returns `String.hashCode()`: over UTF-16 code units, in signed 32 bits."""
+    """Returns `String.hashCode()`, computed over UTF-16 code units in signed 32 bits."""
     mask: cython.ulonglong = 0xFFFFFFFF
     value: cython.ulonglong = 0
     point: cython.ulonglong

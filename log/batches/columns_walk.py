@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
-"""The loops of `trimaran.log.batches.columns` over the bytes of records: C where the package was built with a compiler,
-else plain Python.
+"""The loops of `trimaran.log.batches.columns` over the bytes of records: in C if the package was built with a compiler,
+otherwise plain Python.
 
-Cython compiles this very file (its pure-Python mode). Two rules keep both ways the same and hostile bytes harmless:
-every index into a buffer is checked against its bounds (compiled too), and whatever could pass 64 bits is masked or
-compared before it is added. Grammar of a record: see `trimaran.log.batches.batch.BatchView`. Use it through
+Cython compiles this file in its pure-Python mode. Two rules keep both variants equal and hostile bytes harmless: every
+index into a buffer is checked against its bounds (compiled too), and every sum that could exceed 64 bits is masked, or
+compared before the addition. Grammar of a record: see `trimaran.log.batches.batch.BatchView`. Use it through
 `trimaran.log.batches.columns` and `trimaran.log.validation.validate`; the types for callers are in `columns_walk.pyi`.
 """
 
@@ -23,8 +23,8 @@ COMPILED = cython.compiled
 
 
 class Problem(IntEnum):
-    """Why records are refused; the sentences are in `trimaran.log.batches.columns`. Negative, as no position is; -1 is
-    Cython's for an exception.
+    """Why records are refused; the messages are in `trimaran.log.batches.columns`. Values are negative, because
+    positions are not; -1 is Cython's value for an exception.
     """
 
     CUT_SHORT = -2
@@ -52,7 +52,7 @@ _NULL_KEY = cython.declare(cython.int, Problem.NULL_KEY)
 _TIMESTAMP_RANGE = cython.declare(cython.int, Problem.TIMESTAMP_RANGE)
 _TRAILING_BYTES = cython.declare(cython.int, Problem.TRAILING_BYTES)
 
-# Size of a record whose attributes, two deltas and key size are certain to lie before its end, at two bytes each.
+# Size of a record whose attributes, two deltas and key size must be before its end, at two bytes each.
 _PLAIN_BYTES_MIN = cython.declare(cython.int, 8)
 _HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 _CRC_START = 21
@@ -62,30 +62,29 @@ _INT64_MAX = cython.declare(cython.longlong, (1 << 63) - 1)
 _INT64_MIN = cython.declare(cython.longlong, -(1 << 63))
 _MASK_32 = cython.declare(cython.ulonglong, (1 << 32) - 1)
 _MASK_64 = cython.declare(cython.ulonglong, (1 << 64) - 1)
-# Bodies up to this size (~10 µs) are walked with the interpreter's lock held: to get it back from a busy thread can
-# take 5 ms.
+# Bodies up to this size (~10 µs) are walked with the GIL held, because reacquiring it from a busy thread can take 5 ms.
 _LOCK_HELD_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1 << 16)
 
 
 @cython.final
 @cython.cclass
 class Walker:
-    """Goes over the records of bodies that lie in `data`; the fields are those of the record read last."""
+    """Walks the records of bodies in `data`; the fields are those of the latest record."""
 
     data: cython.const[cython.uchar][::1]
     begin: cython.Py_ssize_t  # of the body
     stop: cython.Py_ssize_t  # end of the body
     end: cython.Py_ssize_t  # end of the record
     index: cython.Py_ssize_t  # of the record in its body
-    number: cython.longlong  # the varint read last
-    start: cython.Py_ssize_t  # of the slice read last
-    size: cython.longlong  # of the slice read last, -1 null
+    number: cython.longlong  # the latest varint
+    start: cython.Py_ssize_t  # of the latest slice
+    size: cython.longlong  # of the latest slice, -1 for null
     record_start: cython.Py_ssize_t
     timestamp_delta: cython.longlong
     timestamp: cython.longlong
     offset_at: (
         cython.Py_ssize_t
-    )  # of the offset delta: the bytes before it depend on the base timestamp
+    )  # start of the offset delta: the bytes before it depend on the base timestamp
     offset_delta: cython.longlong
     key_start: cython.Py_ssize_t
     key_size: cython.longlong
@@ -94,8 +93,8 @@ class Walker:
     headers_start: cython.Py_ssize_t
     headers_count: cython.longlong
     max_timestamp: cython.longlong
-    max_delta: cython.longlong  # offset delta of the first record of the largest timestamp
-    row: cython.Py_ssize_t  # of the columns, to be filled next
+    max_delta: cython.longlong  # offset delta of the first record with the largest timestamp
+    row: cython.Py_ssize_t  # the next row of the columns to fill
     batch_column: cython.int[::1]
     offset_column: cython.longlong[::1]
     timestamp_column: cython.longlong[::1]
@@ -243,7 +242,7 @@ class Walker:
     @cython.cfunc
     @cython.exceptval(-1)
     def _has_sound_header(self) -> cython.bint:
-        """The grammar is in `trimaran.log.batches.batch.BatchView`."""
+        """Checks the header; its grammar is in `trimaran.log.batches.batch.BatchView`."""
         data: cython.const[cython.uchar][::1] = self.data
         if (
             self.stop < _HEADER_BYTES
@@ -347,7 +346,7 @@ class Walker:
         self, count: cython.Py_ssize_t, base_timestamp: cython.longlong, shift: cython.longlong
     ) -> cython.int:
         problem: cython.int
-        run: cython.Py_ssize_t = -1  # where kept records begin that are yet to be copied
+        run: cython.Py_ssize_t = -1  # start of kept records that are not yet copied
         at: cython.Py_ssize_t = self.begin
         data: cython.const[cython.uchar][::1] = self.data
         while self.index < count:
@@ -385,7 +384,7 @@ class Walker:
     @cython.nogil
     @cython.exceptval(-1)
     def _put_shifted(self, shift: cython.longlong) -> cython.int:
-        """Writes the record with its timestamp delta less by `shift`."""
+        """Writes the record with its timestamp delta reduced by `shift`."""
         delta: cython.longlong = self.timestamp_delta
         if (delta < 0 and shift > delta - _INT64_MIN) or (
             delta >= 0 and shift < delta - _INT64_MAX
@@ -418,8 +417,8 @@ class Walker:
     def _plain(
         self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """As `_record`, if that is one as nearly all are: every varint of one or two bytes, no headers; else 0. `data`
-        is `self.data`.
+        """Reads a record as `_record` does, if it is of the usual form: every varint has one or two bytes, and it has
+        no headers; otherwise returns 0. `data` is `self.data`.
         """
         end: cython.Py_ssize_t
         short: cython.int
@@ -469,7 +468,7 @@ class Walker:
     @cython.nogil
     @cython.exceptval(-1)
     def _record(self, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Reads the record at `at`; returns the start of the next, or a problem (so do the readers below)."""
+        """Reads the record at `at`; returns the start of the next one, or a problem, as do the readers below."""
         end: cython.Py_ssize_t
         self.record_start = at
         at = self._varint(at, self.stop)
@@ -511,7 +510,7 @@ class Walker:
     def _headers(
         self, at: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong
     ) -> cython.Py_ssize_t:
-        if not 0 <= count <= (end - at) // 2:  # a header takes two bytes at the least
+        if not 0 <= count <= (end - at) // 2:  # a header has at least two bytes
             return _HEADER_COUNT
         while count:
             at = self._slice(at, end)
@@ -530,7 +529,7 @@ class Walker:
     @cython.nogil
     @cython.exceptval(-1)
     def _slice(self, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Reads a size and passes over its bytes."""
+        """Reads a size and skips that many bytes."""
         at = self._varint(at, end)
         if at < 0:
             return at
@@ -545,7 +544,7 @@ class Walker:
     @cython.nogil
     @cython.exceptval(-1)
     def _varint(self, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Reads a zigzag varint of 32 bits that lies before `end`."""
+        """Reads a zigzag varint of 32 bits that must end before `end`."""
         if at < end:
             byte: cython.int = self.data[at]
             if byte < 0x80:
@@ -585,7 +584,7 @@ class Walker:
     @cython.nogil
     @cython.exceptval(-1)
     def _time(self, base: cython.longlong) -> cython.int:
-        """The record's timestamp, and whether it is the largest so far; a problem when it passes 64 bits."""
+        """Computes the record's timestamp, and notes the largest; returns a problem if it exceeds 64 bits."""
         delta: cython.longlong = self.timestamp_delta
         if (delta > 0 and base > _INT64_MAX - delta) or (delta < 0 and base < _INT64_MIN - delta):
             return _TIMESTAMP_OVERFLOW
@@ -603,7 +602,7 @@ class Walker:
 def _number(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, size: cython.int
 ) -> cython.longlong:
-    """The signed number of `size` bytes at `at`."""
+    """Returns the signed number of `size` bytes at `at`."""
     value: cython.longlong = data[at]
     if value > 0x7F:
         value -= 0x100
@@ -618,7 +617,7 @@ def _number(
 @cython.nogil
 @cython.exceptval(-1)
 def _short(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.int:
-    """The varint of one or two bytes at `at`, still zigzag, above two bits with its size; 0 for a longer one."""
+    """Returns the zigzag varint of one or two bytes at `at`, above two bits for its size; 0 for a longer one."""
     byte: cython.int = data[at]
     if byte < 0x80:
         return byte << 2 | 1
@@ -631,7 +630,7 @@ def _short(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cyth
 @cython.nogil
 @cython.exceptval(-1)
 def _short_size(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.int:
-    """As `_short`, 0 for a size below -1 too."""
+    """Does the same as `_short`, but also returns 0 for a size below -1."""
     short: cython.int = _short(data, at)
     return short if _short_value(short) >= -1 else 0
 

@@ -41,7 +41,7 @@ class Walker:
         timestamp_min: int,
         timestamp_max: int,
     ) -> tuple[int, int, int, int]: ...
-    # Of the batch that `data` is, one after the other; `body` is what its records expand to, None where they are not
+    # These two check the batch in `data`, in this order; `body` is its decompressed records, None if they are not
     # compressed.
     def has_sound_header(self, batch: memoryview) -> bool: ...
     def has_sound_records(

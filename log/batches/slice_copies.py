@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
-"""Keys or values of many records as bytes objects of their own: C where the package was built with a compiler.
+"""Copies keys or values of many records to bytes objects, in C if the package was built with a compiler.
 
-Cython compiles this very file; use it through `trimaran.log.batches.columns`. The types for callers are in
+Cython compiles this file; use it through `trimaran.log.batches.columns`. The types for callers are in
 `slice_copies.pyi`.
 """
 
@@ -16,14 +16,14 @@ COMPILED = cython.compiled
 
 
 def copy_slices(data, slice_starts, slice_sizes):
-    """An element each, None where the size is negative.
+    """Returns one element per slice, None for a negative size.
 
     Raises:
         IndexError: a slice is not within the data.
     """
     starts: cython.const[cython.int][::1] = slice_starts
     sizes: cython.const[cython.int][::1] = slice_sizes
-    first: cython.p_const_char = data  # indexed without a check, so the check is here
+    first: cython.p_const_char = data  # indexing is unchecked, so slices are checked here
     end: cython.Py_ssize_t = len(data)
     start: cython.Py_ssize_t
     size: cython.Py_ssize_t

@@ -1,17 +1,17 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
-"""From keys to the offset of their newest record, in a fixed amount of memory: C where the package was built with a
-compiler.
+"""A map from keys to the offsets of their newest records in a fixed amount of memory, in C if the package was built
+with a compiler.
 
-Source: Kafka's `SkimpyOffsetMap`. Keys are not kept but their 128-bit digests; two keys with one digest would lose a
-record, so the digest is SipHash-2-4-128 under a secret key of each map: keys that collide cannot be chosen (Kafka's MD5
-has known collisions).
+Source: Kafka's `SkimpyOffsetMap`. The map stores 128-bit digests in place of keys. Two keys with the same digest would
+lose a record, so the digest is SipHash-2-4-128 with a secret key per map: a client cannot choose colliding keys
+(Kafka's MD5 has known collisions).
 
 ```
 slot = uint64, uint64 digest, int64 offset (-1: the slot is free)         24 bytes, as Kafka's
 ```
 
-A slot is found by open addressing. Cython compiles this very file; sums are masked to 64 bits for the way without it.
-Use it through `trimaran.log.compaction`; the types for callers are in `offset_map.pyi`.
+A slot is found by open addressing. Cython compiles this file; sums are masked to 64 bits for plain Python. Use it
+through `trimaran.log.compaction`; the types for callers are in `offset_map.pyi`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SEED_1 = cython.declare(cython.ulonglong, 0x646F72616E646F6D)
 _SEED_2 = cython.declare(cython.ulonglong, 0x6C7967656E657261)
 _SEED_3 = cython.declare(cython.ulonglong, 0x7465646279746573)
 _MASK = cython.declare(cython.ulonglong, (1 << 64) - 1)
-# Rows up to this number (~50 µs) are walked with the interpreter's lock held: to get it back can take 5 ms.
+# Rows up to this number (~50 µs) are processed with the GIL held, because reacquiring it can take 5 ms.
 _LOCK_HELD_ROWS_MAX = cython.declare(cython.Py_ssize_t, 1 << 10)
 _KEEP_VALUES = cython.declare(cython.int, 1)
 _KEEP_ALL = cython.declare(cython.int, 2)
@@ -40,7 +40,7 @@ _KEEP_ALL = cython.declare(cython.int, 2)
 @cython.final
 @cython.cclass
 class OffsetMap:
-    """At most `entries_max` keys in `slots` slots, which are more than those."""
+    """Up to `entries_max` keys in `slots` slots; `slots` must be larger."""
 
     digest_high: cython.ulonglong[::1]
     digest_low: cython.ulonglong[::1]
@@ -50,7 +50,7 @@ class OffsetMap:
     used_max: cython.Py_ssize_t
     key_0: cython.ulonglong
     key_1: cython.ulonglong
-    high: cython.ulonglong  # the digest computed last
+    high: cython.ulonglong  # the digest of the latest key
     low: cython.ulonglong
     v0: cython.ulonglong  # state of the hash
     v1: cython.ulonglong
@@ -66,7 +66,7 @@ class OffsetMap:
     keep: cython.uchar[::1]
 
     def __init__(self, slots, entries_max, key) -> None:
-        """`key`: 16 secret random bytes. Raises ValueError."""
+        """Creates an empty map; `key` is 16 secret random bytes. Raises ValueError if `slots` is too small."""
         if not 0 < entries_max < slots:
             raise ValueError(f"{entries_max} entries in {slots} slots")
         self.slots = slots
@@ -87,13 +87,13 @@ class OffsetMap:
         return self.low.to_bytes(8, "little") + self.high.to_bytes(8, "little")
 
     def get(self, key):
-        """The offset put last, -1 without one."""
+        """Returns the newest offset of the key, or -1."""
         self.data = key
         return self.offsets[self._find(0, len(key))]
 
     def put_all(self, columns, first_offset):
-        """Notes the records with a key from `first_offset` on; offsets ascend. The row that found the map full, else
-        how many rows there are.
+        """Adds the records with a key from `first_offset` on; offsets ascend. Returns the row for which the map was
+        full, or the number of rows.
         """
         rows: cython.Py_ssize_t = len(columns)
         least: cython.longlong = first_offset
@@ -107,10 +107,10 @@ class OffsetMap:
         return row
 
     def mark(self, columns, fates, latest_offset, keep):
-        """Sets a byte of `keep` a record: 0 goes, 1 a value that stays, 2 a tombstone that stays.
+        """Sets one byte of `keep` per record: 0 is removed, 1 is a retained value, 2 a retained tombstone.
 
-        `fates` by batch: 0 values and tombstones by the map, 1 values by the map and no tombstone, 2 everything stays.
-        Records above `latest_offset` stay, those without a key go.
+        `fates` by batch: 0 retains values and tombstones by the map, 1 retains values by the map and no tombstone, 2
+        retains everything. Records above `latest_offset` are retained, those without a key are removed.
         """
         rows: cython.Py_ssize_t = len(columns)
         latest: cython.longlong = latest_offset
@@ -180,7 +180,7 @@ class OffsetMap:
     @cython.nogil
     @cython.exceptval(-1)
     def _find(self, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot of the key, or the free one where it would go."""
+        """Returns the slot of the key, or the free one in which it would be stored."""
         slot: cython.Py_ssize_t
         self._hash(start, size)
         slot = self.low % self.slots
@@ -196,7 +196,7 @@ class OffsetMap:
     @cython.nogil
     @cython.exceptval(-1)
     def _hash(self, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
-        """SipHash-2-4 with 128 bits of output (Aumasson, Bernstein), into `low` and `high`."""
+        """Computes SipHash-2-4 with 128 bits of output (Aumasson, Bernstein) into `low` and `high`."""
         word: cython.ulonglong
         at: cython.Py_ssize_t = start
         end: cython.Py_ssize_t = start + size

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Decodes messages in C, by a program that says what one version of a message looks like; `trimaran.wire.codec.program`
-writes it.
+"""Decodes messages in C with a program that describes one version of a message; `trimaran.wire.codec.program` writes
+it.
 
 ```
 program = class, op of each field, op of each tagged field, refused tags        of a struct; that of a message is the
@@ -16,11 +16,11 @@ op      = letter, slot and tag of the field, whether it is nullable, and
 ```
 
 It decodes as the generated readers do (`trimaran.wire.codec.reader`), and refuses the same bytes. Refused bytes are
-passed to a generated reader, which names the fault: so the error texts are in one place. If this module was not
-compiled, the generated readers read everything, and its import is an ImportError.
+passed to a generated reader, which names the fault, so that error texts are in one place. If this module was not
+compiled, importing it raises ImportError, and the generated readers read everything.
 
-Only `take` reaches for bytes, and it compares with the buffer's end. All state is in a `Cursor` of the call, because a
-finalizer or another thread may enter the same program. The types for callers are in `native.pyi`.
+Only `take` accesses bytes, and checks the buffer's end. All state is in the call's `Cursor`, because a finalizer or
+another thread may run the same program. The types for callers are in `native.pyi`.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ from cython.cimports.cpython.object import Py_TYPE, descrsetfunc
 from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 
 _STRING_BYTES_MAX = cython.declare(cython.Py_ssize_t, 0x7FFF)
-# Above it the garbage collector waits until the message is made, as it does in any C from Python 3.12 on: there is no
-# garbage in a message, and to look for it among ten thousand partitions took two fifths of the time.
+# Above this size the garbage collector is off until the message is complete, as in all C code from Python 3.12 on: a
+# message contains no garbage, and searching ten thousand partitions for it took two fifths of the time.
 _COLLECTED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2048)
-# After this many items other threads may run, if one has waited long: some 2 ms.
+# After this many items (about 2 ms) other threads may run, if one has waited long.
 _ITEMS_PER_TURN = cython.declare(cython.Py_ssize_t, 4096)
 _unpack_float64 = struct.Struct(">d").unpack
 
 
 class Refused(Exception):
-    """These bytes are no such message, or exceed the budget."""
+    """The bytes are not such a message, or exceed the budget."""
 
 
 @cython.final
 @cython.cclass
 class Op:
-    """The reading of one field, or of each item of an array."""
+    """Reads one field, or each item of an array."""
 
     format_code: cython.Py_UCS4
     slot: object  # the member descriptor of the class
@@ -98,7 +98,7 @@ class Op:
 @cython.final
 @cython.cclass
 class Program:
-    """The reading of a struct: the ops for its slots, in wire order, and the tags that may follow."""
+    """Reads a struct: the ops for its slots, in wire order, and the tags that may follow."""
 
     struct: object
     ops: list
@@ -139,8 +139,8 @@ class Decoder:
             return self.refused(buf, elements_max, tags_max)
 
     def read_all(self, bufs, prefix, elements_max, tags_max):
-        """Returns the messages of these bytes after `prefix`; None if one is refused: reading them one by one finds
-        which.
+        """Returns the messages of these bytes after `prefix`; None if one is refused: the caller reads them one by one
+        to find which.
         """
         cursor: Cursor = Cursor.__new__(Cursor)
         cursor.flexible = self.flexible
@@ -186,10 +186,10 @@ class Decoder:
 @cython.freelist(4)
 @cython.cclass
 class Cursor:
-    """A place in the bytes of one message, and the rest of its budget."""
+    """A position in the bytes of one message, and the rest of its budget."""
 
     source: object
-    view: object  # of all bytes, made for the first record batches
+    view: object  # of all bytes, created for the first record batches
     buffer: Py_buffer
     data: cython.p_uchar
     pos: cython.Py_ssize_t
@@ -326,7 +326,7 @@ class Cursor:
     @cython.inline
     @cython.exceptval(0xFFFFFFFF, check=True)
     def read_uvarint(self) -> cython.uint:
-        """At most 32 bits; higher ones of a fifth byte are dropped."""
+        """Reads at most 32 bits; higher bits of a fifth byte are dropped."""
         value: cython.uint = self.data[self.take(1)]
         byte: cython.uint = value
         shift: cython.int = 7
@@ -343,7 +343,7 @@ class Cursor:
     @cython.inline
     @cython.exceptval(-1)
     def take(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Returns the place of the next `size` bytes, which exist."""
+        """Returns the position of the next `size` bytes, after checking that they exist."""
         at: cython.Py_ssize_t = self.pos
         if size > self.end - at:
             raise Refused

@@ -1,4 +1,4 @@
-"""Slices of many records: compiled and interpreted code agree, and never read beyond the bytes."""
+"""Slices of many records: compiled and interpreted code agree, and refuse slices beyond the data."""
 
 from array import array
 

@@ -147,7 +147,7 @@ async def test_log_does_not_wait_for_anothers_flush(logs):
 
 
 async def test_many_logs_share_the_threads(tmp_path, logs):
-    """Not each of them takes a thread, and all are flushed."""
+    """They share a few threads, and all are flushed."""
     more = [SmallLog(tmp_path / f"more-{number}") for number in range(20)]
     commit = GroupCommit(DirectoryHealth())
     for log in more:
