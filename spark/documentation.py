@@ -21,8 +21,8 @@ from trimaran.spark.sources import PREFIXED
 
 HEAD = """# Tables of the logs
 
-Made from the code by `python -m trimaran.spark.documentation`; a test holds it in step.
-Times are in UTC. A column is null where its text says so, and where the record has no such field.
+Made from the code by `python -m trimaran.spark.documentation`; a test checks that it is up to date.
+Times are in UTC. A column is null if its text says so, or if the record has no such field.
 """
 
 

@@ -104,7 +104,7 @@ BROKER = (
         "max.request.partition.size.limit",
         "int",
         2000,
-        "Most partitions in one response to DescribeTopicPartitions.",
+        "Maximum number of partitions in one response to DescribeTopicPartitions.",
         at_least(1),
     ),
 )
@@ -136,7 +136,7 @@ REPLICATION = (
         "replica.fetch.max.bytes",
         "int",
         1 << 20,
-        "Most bytes of one partition that a follower asks for in a fetch.",
+        "Maximum bytes of one partition that a follower asks for in a fetch.",
         at_least(0),
     ),
     ConfigKey(
@@ -151,7 +151,7 @@ REPLICATION = (
         "replica.fetch.response.max.bytes",
         "int",
         10 << 20,
-        "Most bytes that a follower asks for in a fetch.",
+        "Maximum bytes that a follower asks for in a fetch.",
         at_least(0),
     ),
     ConfigKey(
@@ -265,5 +265,7 @@ GROUPS = (
         3000,
         "Time a new group waits for more members.",
     ),
-    ConfigKey("group.max.size", "int", INT_MAX, "Most members of a group.", at_least(1)),
+    ConfigKey(
+        "group.max.size", "int", INT_MAX, "Maximum number of members of a group.", at_least(1)
+    ),
 )

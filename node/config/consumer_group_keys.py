@@ -53,7 +53,7 @@ _CHECKS: dict[str, Check] = {
 _KEYS = rows(
     """
 group.consumer.assignment.interval.ms | int 0.. | 1000 | medium dynamic
-    Least time between two assignments of a consumer group.
+    Minimum time between two assignments of a consumer group.
 group.consumer.assignors | list | uniform,range | medium
     Assignors of consumer groups; the first is the default.
 group.consumer.heartbeat.interval.ms | int 1.. | 5000 | medium
@@ -65,7 +65,7 @@ group.consumer.max.heartbeat.interval.ms | int 1.. | 15000 | medium
 group.consumer.max.session.timeout.ms | int 1.. | 60000 | medium
     Upper bound of a group's consumer.session.timeout.ms.
 group.consumer.max.size | int 1.. | 2147483647 | medium
-    Most members of a consumer group.
+    Maximum number of members of a consumer group.
 group.consumer.migration.policy | string | bidirectional | medium
     Which way groups may move between the classic and the consumer protocol.
 group.consumer.min.assignment.interval.ms | int 0.. | 0 | medium
@@ -75,7 +75,7 @@ group.consumer.min.heartbeat.interval.ms | int 1.. | 5000 | medium
 group.consumer.min.session.timeout.ms | int 1.. | 45000 | medium
     Lower bound of a group's consumer.session.timeout.ms.
 group.consumer.regex.refresh.interval.ms | int 10000.. | 600000 | internal
-    Time between two looks for topics that match a group's regular expressions.
+    Time between two searches for topics that match a group's regular expressions.
 group.consumer.session.timeout.ms | int 1.. | 45000 | medium
     Time without a heartbeat after which a member leaves its consumer group.
 group.coordinator.rebalance.protocols | list | classic,consumer,streams | medium

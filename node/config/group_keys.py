@@ -56,7 +56,7 @@ def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
             f"{kind}.assignment.interval.ms",
             "int",
             1_000,
-            "Least time between two assignments.",
+            "Minimum time between two assignments.",
             at_least(0),
         ),
     )
@@ -82,7 +82,7 @@ _KEYS = (
         "share.partition.max.record.locks",
         "int",
         2_000,
-        "Most records of a partition that are delivered and not acknowledged.",
+        "Maximum number of records of a partition that are delivered and not acknowledged.",
         at_least(100),
     ),
     ConfigKey(

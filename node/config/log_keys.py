@@ -48,7 +48,7 @@ LOGS = (
         "auto.create.topics.enable",
         "boolean",
         True,
-        "Whether topics are created when clients ask for them.",
+        "Whether topics are created when clients request them.",
         importance="high",
     ),
     ConfigKey(
@@ -168,7 +168,7 @@ LOGS = (
         "log.cleaner.io.max.bytes.per.second",
         "double",
         sys.float_info.max,
-        "Most bytes that compaction reads and writes in a second.",
+        "Maximum bytes that compaction reads and writes in a second.",
         scope="cluster-wide",
     ),
     ConfigKey(
@@ -326,13 +326,17 @@ LOGS = (
         scope="cluster-wide",
     ),
     ConfigKey(
-        "fetch.max.bytes", "int", 55 << 20, "Most bytes of a response to a fetch.", at_least(1024)
+        "fetch.max.bytes",
+        "int",
+        55 << 20,
+        "Maximum bytes of a response to a fetch.",
+        at_least(1024),
     ),
     ConfigKey(
         "max.incremental.fetch.session.cache.slots",
         "int",
         1000,
-        "Most fetch sessions that are kept.",
+        "Maximum number of fetch sessions that are kept.",
         at_least(0),
     ),
     ConfigKey(

@@ -21,7 +21,7 @@ _SERVER = (
         "sasl.oauthbearer.jwks.endpoint.url",
         "string",
         None,
-        "Keys that tokens are checked by: https://… of the identity provider, or file:///….",
+        "Keys that verify tokens: https://… of the identity provider, or file:///….",
     ),
     ConfigKey(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",

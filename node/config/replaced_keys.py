@@ -135,7 +135,7 @@ sasl.jaas.config | password | null | medium
 sasl.kerberos.kinit.cmd | string | /usr/bin/kinit | medium per-broker
     Path of the command kinit.
 sasl.kerberos.min.time.before.relogin | long | 60000 | medium per-broker
-    Least time between two Kerberos logins.
+    Minimum time between two Kerberos logins.
 sasl.kerberos.principal.to.local.rules | list | DEFAULT | medium per-broker
     Rules from Kerberos principals to short names.
 sasl.kerberos.service.name | string | null | medium per-broker
@@ -151,7 +151,7 @@ sasl.login.class | class | null | medium
 sasl.login.refresh.buffer.seconds | short | 300 | medium per-broker
     Time before its end at which a credential is renewed at the latest.
 sasl.login.refresh.min.period.seconds | short | 60 | medium per-broker
-    Least time between two renewals of a credential.
+    Minimum time between two renewals of a credential.
 sasl.login.refresh.window.factor | double | 0.8 | medium per-broker
     Share of a credential's life after which it is renewed.
 sasl.login.refresh.window.jitter | double | 0.05 | medium per-broker

@@ -105,7 +105,7 @@ SERVER_SECURITY = (
         "security.inter.broker.protocol",
         "string",
         "PLAINTEXT",
-        "Protocol, and listener of the same name, that brokers reach each other by.",
+        "Protocol, and listener of the same name, for connections between brokers.",
         one_of(*PROTOCOLS),
     ),
     ConfigKey(
@@ -194,7 +194,7 @@ ACCESS = (
         "authorizer.class.name",
         "string",
         "",
-        "Authorizer class. Without one, everyone may do everything.",
+        "Authorizer class. Without it, every client may do everything.",
         _known_authorizer,
         importance="low",
     ),

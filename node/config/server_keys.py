@@ -59,7 +59,7 @@ OURS = (
         "trimaran.dev.mode",
         "boolean",
         False,
-        "Short timeouts and no fsync, for tests and laptops; what is set by itself stays as it is set.",
+        "Short timeouts and no fsync, for tests and laptops; keys that are set explicitly keep their value.",
     ),
     ConfigKey(
         "trimaran.log.level",
@@ -72,7 +72,7 @@ OURS = (
         "trimaran.log.format",
         "string",
         "auto",
-        "Form of log lines; auto: text on a terminal, JSON else.",
+        "Form of log lines; auto: text on a terminal, otherwise JSON.",
         one_of("auto", "text", "json"),
     ),
     ConfigKey(
@@ -87,7 +87,7 @@ OURS = (
         "trimaran.ssl.reload.interval.ms",
         "int",
         10_000,
-        "Time between two looks whether keystores, truststores and revocation lists have changed; 0 for never.",
+        "Time between two checks whether keystores, truststores and revocation lists have changed; 0 for never.",
         at_least(0),
         importance="low",
     ),
@@ -96,7 +96,7 @@ OURS = (
         "trimaran.offsets.value.version",
         "int",
         4,
-        "Version of offsets in __consumer_offsets. Readers that know no 4 need 3; Kafka before 2.1 wrote 1.",
+        "Version of offsets in __consumer_offsets. Readers without support of 4 need 3; Kafka before 2.1 wrote 1.",
         between(1, 4),
         importance="low",
     ),
@@ -164,14 +164,17 @@ LISTENER_CONFIGS = ConfigDef(
 DYNAMIC_ONLY = ConfigDef(
     ConfigKey(name, "long", LONG_MAX, doc, at_least(0), scope="cluster-wide")
     for name, doc in (
-        ("leader.replication.throttled.rate", "Most bytes a second that throttled leaders send."),
+        (
+            "leader.replication.throttled.rate",
+            "Maximum bytes a second that throttled leaders send.",
+        ),
         (
             "follower.replication.throttled.rate",
-            "Most bytes a second that throttled followers take.",
+            "Maximum bytes a second that throttled followers take.",
         ),
         (
             "replica.alter.log.dirs.io.max.bytes.per.second",
-            "Most bytes a second that are copied between log directories.",
+            "Maximum bytes a second that are copied between log directories.",
         ),
     )
 )

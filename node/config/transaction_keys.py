@@ -10,7 +10,7 @@ from trimaran.node.config.key_rows import rows
 _ACTING = rows(
     """
 add.partitions.to.txn.retry.backoff.max.ms | int 0.. | 100 | high
-    Longest time a broker goes on adding a partition to a transaction that is still ending.
+    Longest time for which a broker retries to add a partition to a transaction that is still ending.
 add.partitions.to.txn.retry.backoff.ms | int 1.. | 20 | high
     Time between two attempts of a broker to add a partition to a transaction.
 transaction.abort.timed.out.transaction.cleanup.interval.ms | int 1.. | 10000 | low

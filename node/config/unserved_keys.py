@@ -12,7 +12,7 @@ from trimaran.node.config.key_rows import rows
 SHARE_GROUPS = rows(
     """
 group.share.assignment.interval.ms | int 0.. | 1000 | medium dynamic
-    Least time between two assignments of a share group.
+    Minimum time between two assignments of a share group.
 group.share.assignors | list | simple | medium
     Assignors of share groups.
 group.share.delivery.count.limit | int 2..10 | 5 | medium
@@ -32,9 +32,9 @@ group.share.max.record.lock.duration.ms | int 30000..3600000 | 60000 | medium
 group.share.max.session.timeout.ms | int 1.. | 60000 | medium
     Upper bound of a group's share.session.timeout.ms.
 group.share.max.share.sessions | int 1.. | 2000 | medium
-    Most share sessions of a broker.
+    Maximum number of share sessions of a broker.
 group.share.max.size | int 1..1000 | 200 | medium
-    Most members of a share group.
+    Maximum number of members of a share group.
 group.share.min.assignment.interval.ms | int 0.. | 0 | medium
     Lower bound of a group's share.assignment.interval.ms.
 group.share.min.delivery.count.limit | int 2..5 | 2 | medium
@@ -48,7 +48,7 @@ group.share.min.record.lock.duration.ms | int 1000..30000 | 15000 | medium
 group.share.min.session.timeout.ms | int 1.. | 45000 | medium
     Lower bound of a group's share.session.timeout.ms.
 group.share.partition.max.record.locks | int 100..10000 | 2000 | medium
-    Most records of a partition that are delivered and not acknowledged.
+    Maximum number of records of a partition that are delivered and not acknowledged.
 group.share.record.lock.duration.ms | int 1000..3600000 | 30000 | medium
     Time a consumer has to acknowledge a record.
 group.share.session.timeout.ms | int 1.. | 45000 | medium
@@ -83,7 +83,7 @@ share.fetch.purgatory.purge.interval.requests | int | 1000 | medium
 STREAMS_GROUPS = rows(
     """
 group.streams.assignment.interval.ms | int 0.. | 1000 | medium dynamic
-    Least time between two assignments of a streams group.
+    Minimum time between two assignments of a streams group.
 group.streams.heartbeat.interval.ms | int 1.. | 5000 | medium
     Time between two heartbeats of a streams group's member.
 group.streams.initial.rebalance.delay.ms | int 0.. | 3000 | medium
@@ -95,7 +95,7 @@ group.streams.max.heartbeat.interval.ms | int 1.. | 15000 | medium
 group.streams.max.session.timeout.ms | int 1.. | 60000 | medium
     Upper bound of a group's streams.session.timeout.ms.
 group.streams.max.size | int 1.. | 2147483647 | medium
-    Most members of a streams group.
+    Maximum number of members of a streams group.
 group.streams.max.standby.replicas | int 0.. | 2 | medium
     Upper bound of a group's streams.num.standby.replicas.
 group.streams.min.assignment.interval.ms | int 0.. | 0 | medium
@@ -159,7 +159,7 @@ remote.log.index.file.cache.total.size.bytes | long 1.. | 1073741824 | low dynam
 remote.log.manager.copier.thread.pool.size | int 1.. | 10 | medium dynamic
     Threads that copy segments to tiered storage.
 remote.log.manager.copy.max.bytes.per.second | long 1.. | 9223372036854775807 | medium dynamic
-    Most bytes a second that are copied to tiered storage.
+    Maximum bytes a second that are copied to tiered storage.
 remote.log.manager.copy.quota.window.num | int 1.. | 11 | medium
     Samples over which this copying is measured.
 remote.log.manager.copy.quota.window.size.seconds | int 1.. | 1 | medium
@@ -167,7 +167,7 @@ remote.log.manager.copy.quota.window.size.seconds | int 1.. | 1 | medium
 remote.log.manager.expiration.thread.pool.size | int 1.. | 10 | medium dynamic
     Threads that delete expired tiered segments.
 remote.log.manager.fetch.max.bytes.per.second | long 1.. | 9223372036854775807 | medium dynamic
-    Most bytes a second that are read from tiered storage.
+    Maximum bytes a second that are read from tiered storage.
 remote.log.manager.fetch.quota.window.num | int 1.. | 11 | medium
     Samples over which this reading is measured.
 remote.log.manager.fetch.quota.window.size.seconds | int 1.. | 1 | medium
@@ -179,7 +179,7 @@ remote.log.manager.task.interval.ms | long 1.. | 30000 | low
 remote.log.manager.thread.pool.size | int 1.. | 2 | medium
     Threads of the older manager of tiered storage.
 remote.log.metadata.custom.metadata.max.bytes | int 0.. | 128 | low
-    Most bytes that a storage plugin may keep about a segment.
+    Maximum bytes that a storage plugin may keep about a segment.
 remote.log.metadata.manager.class.name | string | org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager | medium
     Java class that keeps the metadata of tiered segments.
 remote.log.metadata.manager.class.path | string | null | medium

@@ -147,7 +147,7 @@ ZOOKEEPER = (
         "trimaran.zk.mirror.enable",
         "boolean",
         None,
-        "Whether a controller mirrors metadata into ZooKeeper while it leads; it goes before "
+        "Whether a controller mirrors metadata into ZooKeeper while it leads; it takes precedence over "
         "zookeeper.metadata.migration.enable.",
     ),
     ConfigKey(

@@ -39,21 +39,19 @@ PUSH_METRICS: Table[PushState] = (
     ),
     counter(
         f"{_CLIENTS}_throttle",
-        "Requests that came before their time.",
+        "Requests that arrived before the push interval had passed.",
         lambda s: s.metrics.counts.throttled,
     ),
-    counter(
-        f"{_CLIENTS}_plugin_export", "Pushes that were taken.", lambda s: s.metrics.counts.exported
-    ),
+    counter(f"{_CLIENTS}_plugin_export", "Accepted pushes.", lambda s: s.metrics.counts.exported),
     counter(
         f"{_CLIENTS}_plugin_error",
-        "Pushes that were no metrics.",
+        "Pushes that were not valid metrics.",
         lambda s: s.metrics.counts.refused,
     ),
     gauge(f"{_CLIENTS}_instance_count", "Clients that push here.", lambda s: len(s.metrics)),
     counter(
         "trimaran_client_metrics_dropped",
-        "Numbers of clients that had no room.",
+        "Values of clients that were dropped because the limit was reached.",
         lambda s: s.received.dropped,
     ),
 )

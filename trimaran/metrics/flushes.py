@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FLUSH_METRICS: Table[CumulativeHistogram] = (
     histogram(
         "trimaran_fsync_seconds",
-        "Time in which a share of the dirty logs of a directory was flushed, by the kernel or a thread.",
+        "Time to flush a share of a directory's dirty logs, by the kernel or a thread.",
         lambda flushes: flushes,
     ),
 )

@@ -35,27 +35,27 @@ MIRROR_METRICS: Table[Mirror] = (
     ),
     gauge(
         f"{_ZK}_lag_seconds",
-        "Since when the oldest of them is committed.",
+        "Seconds since the oldest of them was committed.",
         lambda m: m.feed.lag_ms(m.status.published_offset) / 1000,
     ),
     gauge(
         f"{_ZK}_quorum_silent_seconds",
-        "For how long the quorum has said nothing.",
+        "Seconds since the last response of the quorum.",
         lambda m: m.feed.silent_seconds(),
     ),
     gauge(
         f"{_ZK}_quarantined",
-        "Znodes that ZooKeeper refuses, held back.",
+        "Znodes held back because ZooKeeper refused operations on them.",
         lambda m: len(m.quarantine),
     ),
     gauge(
         f"{_ZK}_unknown_records",
-        "Records of a later Kafka in the metadata log: the znodes may be stale by them.",
+        "Records of a later Kafka in the metadata log: znodes may be stale because of them.",
         lambda m: m.feed.image.unknown.count,
     ),
     gauge(
         f"{_ZK}_connected",
-        "1 while there is a session with ZooKeeper, else 0.",
+        "1 while there is a session with ZooKeeper, otherwise 0.",
         lambda m: m.keeper.is_connected,
     ),
     gauge(
@@ -72,7 +72,7 @@ MIRROR_METRICS: Table[Mirror] = (
     ),
     counter(
         f"{_ZK}_repairs",
-        "Times that znodes of others' making or changing were put right.",
+        "Repairs of znodes that other clients created or changed.",
         lambda m: m.status.repairs,
     ),
     gauge(

@@ -50,12 +50,12 @@ LOOP_METRICS: Table[LoopTimes] = (
     ),
     times(
         "trimaran_trio_loop_lag_seconds",
-        "Time of a turn of the event loop: who becomes ready in it waits at most so long.",
+        "Duration of a turn of the event loop; a task that becomes ready during it waits at most this long.",
         lambda loop: loop.turns(),
     ),
     gauge(
         "trimaran_trio_tasks",
-        "Tasks that live.",
+        "Running trio tasks.",
         lambda _: trio.lowlevel.current_statistics().tasks_living,
     ),
 )

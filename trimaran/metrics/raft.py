@@ -46,7 +46,7 @@ RAFT_METRICS: Table[ReplicaMetrics] = (
     ),
     gauge(
         f"{_RAFT}_current_vote",
-        "Whom this node voted for in this epoch, -1 for nobody.",
+        "Node id that this node voted for in this epoch, -1 if none.",
         lambda r: NO_NODE if r.status.voted_id is None else r.status.voted_id,
     ),
     gauge(f"{_RAFT}_current_epoch", "Epoch of the quorum.", lambda r: r.status.epoch),
@@ -139,12 +139,12 @@ BROKER_METADATA_METRICS: Table[AppliedMetadata] = (
     ),
     gauge(
         f"{_BROKER}_last_applied_record_timestamp",
-        "When the leader appended it.",
+        "Time at which the leader appended it.",
         lambda a: a.image.provenance.timestamp_ms,
     ),
     gauge(
         f"{_BROKER}_last_applied_record_lag_ms",
-        "Its age in milliseconds while more is committed, else 0.",
+        "Its age in milliseconds while later records are committed, otherwise 0.",
         lambda a: a.lag_ms(),
     ),
     gauge(
@@ -157,7 +157,7 @@ BROKER_METADATA_METRICS: Table[AppliedMetadata] = (
 ACTIVE_METRICS: Table[bool] = (
     gauge(
         f"{_CONTROLLER}_activecontrollercount",
-        "1 for the active controller, else 0.",
+        "1 for the active controller, otherwise 0.",
         lambda is_active: is_active,
     ),
 )
@@ -171,12 +171,12 @@ CONTROLLER_METADATA_METRICS: Table[AppliedMetadata] = (
     ),
     gauge(
         f"{_CONTROLLER}_lastappliedrecordtimestamp",
-        "When the leader appended it.",
+        "Time at which the leader appended it.",
         lambda a: a.image.provenance.timestamp_ms,
     ),
     gauge(
         f"{_CONTROLLER}_lastappliedrecordlagms",
-        "Its age in milliseconds while more is committed, else 0.",
+        "Its age in milliseconds while later records are committed, otherwise 0.",
         lambda a: a.lag_ms(),
     ),
     gauge(

@@ -68,7 +68,7 @@ REPLICA_METRICS: Table[ReplicaState] = (
     ),
     gauge(
         f"{_MANAGER}_atminisrpartitioncount",
-        "Partitions led here with just min.insync.replicas.",
+        "Partitions led here with exactly min.insync.replicas.",
         lambda s: sum(partition.is_at_min for partition in s.led),
     ),
     gauge(

@@ -84,7 +84,7 @@ CONNECTION_METRICS: Table[list[Server]] = (
     ),
     counter(
         f"{_SOCKETS}_failed_authentication",
-        "Logins that failed, TLS handshakes included.",
+        "Failed logins, including TLS handshakes.",
         lambda servers: sum(
             server.counters.failed_authentications + server.counters.failed_handshakes
             for server in servers
@@ -92,27 +92,27 @@ CONNECTION_METRICS: Table[list[Server]] = (
     ),
     counter(
         f"{_SOCKETS}_expired_connections_killed",
-        "Connections closed because their login was over.",
+        "Connections closed because their login had expired.",
         lambda servers: sum(server.counters.expired_sessions for server in servers),
     ),
     counter(
         "trimaran_connections_refused",
-        "Connections closed at once: too many of them.",
+        "Connections closed immediately because too many were open.",
         lambda servers: sum(server.counters.refused for server in servers),
     ),
     counter(
         "trimaran_connections_delayed",
-        "Connections that came too fast for their listener, and waited.",
+        "Connections delayed because they exceeded the rate of their listener.",
         lambda servers: sum(server.counters.delayed for server in servers),
     ),
     counter(
         "trimaran_connections_excess_closed",
-        "Connections of clients closed because fewer are allowed.",
+        "Client connections closed because they exceeded the limit.",
         lambda servers: sum(server.counters.excess_closed for server in servers),
     ),
     counter(
         "trimaran_bad_frames",
-        "Connections closed because what they sent was no request.",
+        "Connections closed because of an invalid request.",
         lambda servers: sum(
             server.counters.bad_frames + server.counters.bad_requests for server in servers
         ),

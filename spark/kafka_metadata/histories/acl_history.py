@@ -38,7 +38,7 @@ COLUMNS = (
     Column("id", STRING, field("subject.id"),
            "the ACL's id; user and mechanism; a token's first twelve digits of SHA-256, never itself",
            "AccessControlEntryRecord.id"),
-    Column("principal", STRING, field("subject.principal"), "whom it is for",
+    Column("principal", STRING, field("subject.principal"), "its principal",
            "….principal, UserScramCredentialRecord.name"),
     Column("resource_type", STRING, field("subject.resource_type"), "of an ACL: TOPIC, GROUP, CLUSTER …",
            "….resourceType"),
@@ -158,7 +158,7 @@ def token_name(token_id: str) -> str:
 
 TABLE = folded(
     "acl_history",
-    "ACLs, SCRAM credentials and delegation tokens that came and went; no key and no token is in it.",
+    "ACLs, SCRAM credentials and delegation tokens that were added or removed, without keys and tokens.",
     COLUMNS,
     AclHistoryFold,
 )

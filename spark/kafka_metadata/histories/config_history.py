@@ -28,7 +28,7 @@ COLUMNS = (
     Column("topic", STRING, field("topic"), "the topic, where it is one"),
     Column("name", STRING, field("name"), "the config", "ConfigRecord.name, ClientQuotaRecord.key"),
     Column("old_value", STRING, field("old"), "before; null: not set"),
-    Column("new_value", STRING, field("new"), "after; null: taken away", "ConfigRecord.value"),
+    Column("new_value", STRING, field("new"), "after; null: removed", "ConfigRecord.value"),
     Column("event", STRING, field("event"), "set, changed, deleted, topic_deleted, snapshot"),
 )
 # fmt: on
@@ -134,7 +134,7 @@ def _hidden(value: str | None) -> str | None:
 
 TABLE = folded(
     "config_history",
-    "Each config and client quota that was set, changed or taken away; secrets are hidden.",
+    "Each config and client quota that was set, changed or removed; secrets are hidden.",
     COLUMNS,
     ConfigHistoryFold,
     options=("topics",),

@@ -18,7 +18,7 @@ COLUMNS = (
     *moment_columns(),
     Column("name", STRING, field("name"), "the feature", "FeatureLevelRecord.name, KRaftVersionRecord"),
     Column("old_level", INT, field("old"), "the level before; null: none"),
-    Column("new_level", INT, field("new"), "the level after; 0: gone", "FeatureLevelRecord.featureLevel"),
+    Column("new_level", INT, field("new"), "the level after; 0: removed", "FeatureLevelRecord.featureLevel"),
     Column("release", STRING, field("release"), "Kafka's name of a level of metadata.version, such as 4.3-IV0"),
     Column("event", STRING, field("event"), "set, upgraded, downgraded, snapshot"),
 )

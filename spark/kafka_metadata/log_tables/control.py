@@ -48,8 +48,8 @@ COLUMNS = (
     Column("type", STRING, field("kind.name"),
            "LEADER_CHANGE, KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, UNKNOWN"),
     Column("leader_id", INT, field("leader_id"), "the new leader", "LeaderChangeMessage.leaderId"),
-    Column("voters", INTS, field("voters"), "those who may vote", "LeaderChangeMessage.voters, VotersRecord.voters"),
-    Column("granting_voters", INTS, field("granting_voters"), "those who voted for it", "….grantingVoters"),
+    Column("voters", INTS, field("voters"), "the voters", "LeaderChangeMessage.voters, VotersRecord.voters"),
+    Column("granting_voters", INTS, field("granting_voters"), "the voters that elected it", "….grantingVoters"),
     Column("kraft_version", INT, field("kraft_version"), "the quorum's version", "KRaftVersionRecord.kraftVersion"),
     Column("payload", STRING, field("payload"), "the whole record as JSON"),
 )

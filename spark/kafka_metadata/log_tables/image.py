@@ -75,7 +75,7 @@ COLUMNS = (
     Column("resource_type", STRING, field("resource_type"), "of a config or an ACL: TOPIC, BROKER …"),
     Column("resource_name", STRING, field("resource_name"), "of a config or an ACL"),
     Column("value", STRING, field("value"), "of a config, a quota, a feature (its level), the next producer id"),
-    Column("payload", STRING, field("payload"), "all there is to say of it as JSON"),
+    Column("payload", STRING, field("payload"), "the whole entity as JSON"),
 )
 # fmt: on
 
@@ -245,7 +245,7 @@ def _json(payload: Any) -> str | None:
 
 TABLE = Table(
     "image",
-    "All that the metadata log says at one offset or time: topics, partitions, brokers, configs, ACLs and the rest.",
+    "The state of the metadata log at one offset or time: topics, partitions, brokers, configs, ACLs and the rest.",
     COLUMNS,
     read,
     "image",

@@ -41,7 +41,7 @@ class EpochRow(NamedTuple):
 # fmt: off
 COLUMNS = (
     Column("epoch", INT, field("epoch.epoch"), "the quorum's epoch", "batch header"),
-    Column("leader_id", INT, field("epoch.leader_id"), "who led; null: the log begins later",
+    Column("leader_id", INT, field("epoch.leader_id"), "the leader; null: the log begins later",
            "LeaderChangeMessage.leaderId"),
     Column("first_offset", LONG, field("epoch.first_offset"), "its first record"),
     Column("last_offset", LONG, field("epoch.last_offset"), "its last record"),

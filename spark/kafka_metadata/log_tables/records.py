@@ -412,7 +412,7 @@ COLUMNS = (
     Column("topic", STRING, _of_messages(_has_topic, _topics), "the name of that id, or of the config's topic",
            "TopicRecord.name"),
     Column("partition", INT, _attribute("partition_id"), "if it has one", "….partitionId"),
-    Column("broker_id", INT, _of_messages(_is_broker, _broker_ids), "where it is of a broker", "….brokerId"),
+    Column("broker_id", INT, _of_messages(_is_broker, _broker_ids), "if it concerns a broker", "….brokerId"),
     Column("resource_type", STRING, _of_messages(_is_config, _resource_types), "of a config: topic, broker …",
            "ConfigRecord.resourceType"),
     Column("resource_name", STRING, _attribute("resource_name"), "of a config or an ACL", "….resourceName"),

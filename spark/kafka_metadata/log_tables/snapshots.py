@@ -43,8 +43,8 @@ COLUMNS = (
     Column("records", LONG, lambda row: row.seen.total(), "metadata records in it"),
     Column("topics", LONG, lambda row: row.seen[TopicRecord.KEY], "topics in it", "TopicRecord"),
     Column("partitions", LONG, lambda row: row.seen[PartitionRecord.KEY], "partitions in it", "PartitionRecord"),
-    Column("complete", BOOL, field("is_complete"), "it has its foot", "SnapshotFooterRecord"),
-    Column("error", STRING, field("error"), "what is wrong with it; null: nothing"),
+    Column("complete", BOOL, field("is_complete"), "whether it has its footer", "SnapshotFooterRecord"),
+    Column("error", STRING, field("error"), "its fault; null: none"),
 )
 # fmt: on
 

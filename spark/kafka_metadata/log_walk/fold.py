@@ -38,7 +38,7 @@ UNKNOWN = Column(
     "unknown_records",
     LONG,
     lambda _: 0,
-    "left-out records of a later Kafka, from the snapshot up to this row: the row lacks what they change",
+    "omitted records of a later Kafka, from the snapshot up to this row: the row lacks their changes",
 )
 
 

@@ -45,8 +45,8 @@ ISR_COLUMNS = (
     Column("leader", INT, known, "the leader after the change; null: none", shared=field("after.leader")),
     Column("isr_before", INTS, field("before.isr"), "the ISR before"),
     Column("isr", INTS, field("after.isr"), "the ISR after", "PartitionChangeRecord.isr"),
-    Column("added", INTS, lambda isrs: without(isrs[1], isrs[0]), "brokers that came in", shared=ISRS),
-    Column("removed", INTS, lambda isrs: without(*isrs), "brokers that went out", shared=ISRS),
+    Column("added", INTS, lambda isrs: without(isrs[1], isrs[0]), "brokers that joined", shared=ISRS),
+    Column("removed", INTS, lambda isrs: without(*isrs), "brokers that left", shared=ISRS),
     Column("replicas", INTS, field("after.replicas"), "all replicas"),
     Column("cause", STRING, field("cause"),
            "fenced, controlled_shutdown, unregistered: the broker that left; lag: it fell behind; caught_up; reassign; "

@@ -141,7 +141,7 @@ class TopicHistoryFold(EventFold):
 
 TABLE = folded(
     "topic_history",
-    "Births and deaths of topics, added partitions, reassignments.",
+    "Created and deleted topics, added partitions, reassignments.",
     COLUMNS,
     TopicHistoryFold,
     plan="whole",

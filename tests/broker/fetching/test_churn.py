@@ -151,7 +151,7 @@ class _Consumer:
             return
         assert answer.error_code == 0
         self.session_id, self._epoch, self._sent = answer.session_id, next_epoch(self._epoch), wants
-        for data in (partition for found in answer.responses for partition in found.partitions):
+        for data in (fetched for found in answer.responses for fetched in found.partitions):
             if data.error_code:
                 self._take_hint(data, answer)
             else:

@@ -116,9 +116,7 @@ async def test_session_is_bound_to_its_named_epoch(harness, named, code):
     harness.set_image(topic("t", partition(leader_epoch=1, partition_epoch=1)), brokers=BROKERS)
     again = request(wanted(current_leader_epoch=named), session_id=first.session_id, epoch=1)
     for data in (
-        partition
-        for found in (await ask(harness, again)).responses
-        for partition in found.partitions
+        fetched for found in (await ask(harness, again)).responses for fetched in found.partitions
     ):
         assert data.error_code == code
     third = request(session_id=first.session_id, epoch=2)

@@ -95,8 +95,8 @@ def elsewhere(monkeypatch):
 )
 def test_batches_before_the_wanted_time_are_not_read(elsewhere, times, expected):
     made = OffsetFilter()
-    for time in times:
-        made = made.at_least("timestamp", time)
+    for moment in times:
+        made = made.at_least("timestamp", moment)
     assert made.timestamp_ms == expected
     assert made.narrowed(SPANS) == SPANS
     assert made.at_least("produced", NOON + timedelta(hours=1)) == made

@@ -110,8 +110,8 @@ def test_dropped_member_gets_both_answers_in_order(operation):
 def test_discarded_assignment_is_reported_to_waiting_members(operation):
     group = operation.group
     group.storing_generation = 3
-    for member in group.members.values():
-        group.set_assignment(member, b"old")
+    for group_member in group.members.values():
+        group.set_assignment(group_member, b"old")
     rebalance.reset_assignments(operation, E.REBALANCE_IN_PROGRESS)
     assert operation.effects == Effects(
         responses=[(f"sync {name}", refused_sync(E.REBALANCE_IN_PROGRESS)) for name in "ab"]
@@ -152,9 +152,9 @@ def test_new_generation_answers_members_in_order(operation):
     group = operation.group
     group.state = S.PREPARING_REBALANCE
     group.members["b"].is_abandoned = True
-    for member in group.members.values():
-        member.sync = None
-        member.is_new = True
+    for group_member in group.members.values():
+        group_member.sync = None
+        group_member.is_new = True
     rebalance.complete_join(operation)
     joined = JoinGroupResponse(
         throttle_time_ms=0,
