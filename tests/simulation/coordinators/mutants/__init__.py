@@ -59,14 +59,14 @@ ELSEWHERE = {
     "new coordinator aborts decided transactions": f"{_TRANSCRIPTS}::test_transcript[takeover]",
     "late EndTxn ends the next transaction": f"{_TRANSCRIPTS}::test_transcript[version_2]",
     "verification outlives a marker": f"{_STAGES}::test_marker_before_append_voids_verification",
-    "committed records are not loaded": f"{_LOADED}::test_a_marker_completes_the_transaction",
+    "committed records are not loaded": f"{_LOADED}::test_marker_completes_the_transaction",
     "open transactions are not loaded": f"{_LOADED}::test_marker_completes_writes_of_earlier_epoch",
     "old generations commit": f"{_OFFSETS}::test_generations_and_members",
     "syncs of old generations": f"{_SYNCS}::test_refusals",
     "cuts to the watermark": (
         f"{_REGISTRY}::test_leader_change_keeps_records_above_known_watermark"
     ),
-    "duplicates are appended": f"{_PRODUCERS}::test_the_last_five_batches_are_recognised",
+    "duplicates are appended": f"{_PRODUCERS}::test_last_five_batches_are_recognized",
     "out-of-sync replica is elected": f"{_ELECTIONS}::test_out_of_sync_replica_is_not_elected",
     "epochs survive a truncation": f"{_EPOCHS}::test_same_answers",
 }

@@ -212,7 +212,7 @@ ELSEWHERE = {
         f"{_EPOCHS}::test_follower_takes_batch_containing_leaders_start"
     ),
     "fetcher polls without pause": f"{_FETCHER}::test_due_partition_waits_for_anothers_flush",
-    "producers survive a truncation": f"{_PRODUCERS}::test_the_state_is_a_function_of_the_log",
+    "producers survive a truncation": f"{_PRODUCERS}::test_producer_state_is_a_function_of_log",
     "joins with another history": (
         f"{_ISR}::test_follower_of_another_history_joins_after_truncation"
     ),
@@ -221,7 +221,7 @@ ELSEWHERE = {
     ),
     "stale incarnations count": f"{_LEADER}::test_fetch_from_before_restart_proves_nothing",
     "any ISR answer is accepted": f"{_LEADER}::test_answers_to_obsolete_changes_are_ignored",
-    "refused ISR is committed": f"{_LEADER}::test_a_refusal_that_changed_nothing_restores_the_isr",
+    "refused ISR is committed": f"{_LEADER}::test_refusal_without_change_restores_the_isr",
     "keeps the watermark when it cuts": f"{_FOLLOWER}::test_watermark_follows_leader_up_to_own_end",
     "start keeps the watermark": f"{_FOLLOWER}::test_discarded_log_begins_at_leaders_start",
     "answers of ended epochs are accepted": f"{_FETCH_CLIENT}::test_answer_belongs_to_epoch_of_its_request",
