@@ -112,13 +112,16 @@ class Checker:
             replica = self.replicas.get((broker.id, key))
             if replica is None:
                 replica = self.replicas[broker.id, key] = ReplicaLog()
+            leader = partition.leader_or_none
+            if leader is not None and not leader.ended:
+                self._knows_the_isr(broker, leader, key)
             seen = (
                 log,
                 log.log_end_offset,
                 log.truncations,
                 log.log_start_offset,
                 log.flushed_offset,
-                partition.leader_or_none,
+                leader,
                 partition.high_watermark,
             )
             if seen != replica.seen:
@@ -244,6 +247,21 @@ class Checker:
         )
 
     # --- leaders
+
+    def _knows_the_isr(self, broker: SimBroker, leader: PartitionLeader, key: Key) -> None:
+        """Checks P26: the ISR grows only at the leader's request, so it always waits for every member (KIP-497)."""
+        state, isr = self.world.state_of(key), leader.isr
+        if state is None or (state.leader, state.leader_epoch) != (broker.id, leader.epoch):
+            return
+        self.require(
+            isr.maximal.issuperset(state.isr),
+            *("P26", broker.id, "waits for", sorted(isr.maximal), "of the ISR", state.isr),
+        )
+        if isr.partition_epoch == state.partition_epoch:
+            self.require(
+                set(isr.isr) == set(state.isr),
+                *("P26", broker.id, "knows the ISR", isr.isr, "as that of", state.isr),
+            )
 
     def _look_at_leader(
         self, broker: SimBroker, leader: PartitionLeader, replica: ReplicaLog, key: Key

@@ -8,7 +8,7 @@ from tests.simulation.simulation import Simulation
 
 INVARIANTS = (
     *("P1", "P3", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P14", "P15", "P16"),
-    *("P19", "P20", "P22", "P23", "P24", "P25"),
+    *("P19", "P20", "P22", "P23", "P24", "P25", "P26"),
     *("I1", "T3", "T8", "L1"),
 )
 SOMETIMES = (

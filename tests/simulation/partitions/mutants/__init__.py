@@ -37,6 +37,21 @@ EMPHASIS: dict[str, dict[str, Any]] = {
     "emptied disks stay in sync": _WIPES,
     "emptied disks stay eligible": _WIPES,
     "position never goes back": _WIPES,
+    "any ISR answer is accepted": {
+        "crash_every": 0.2,
+        "balance_every": 0.0,
+        "delay_max": 0.4,
+        "min_isr": 1,
+        "brokers": 5,
+        "factor": 5,
+    },
+    "fetcher polls without pause": {
+        "partitions": 4,
+        "slow_flush": 1.0,
+        "reassign_every": 0.2,
+        "balance_every": 0.2,
+        "kernel_takes": 0.0,
+    },
     "old proposals are accepted": {
         "partition_every": 0.3,
         "crash_every": 0.0,

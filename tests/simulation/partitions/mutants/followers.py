@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 from unittest import mock
@@ -134,7 +135,10 @@ def _fetcher_ends_during_log_check() -> Patch:
 
 
 def _deleted_records_block_the_follower() -> Patch:
-    return mock.patch.object(PartitionFollower, "drop_deleted", return_value=())
+    def drop(_self: PartitionFollower, _log_start: int) -> Iterator[int]:
+        yield from ()
+
+    return mock.patch.object(PartitionFollower, "drop_deleted", drop)
 
 
 def _delayed_partitions_are_forgotten() -> Patch:
