@@ -23,7 +23,7 @@ from trimaran.wire.errors import ErrorCode
 
 Patch = AbstractContextManager[Any]
 # The checks that may detect a violation of safety first.
-SAFETY = ("P1", "P5", "P8", "P9", "P7")
+SAFETY = ("P1", "P5", "P8", "P9", "P7", "P26")
 
 
 def _epoch_start_not_recorded() -> Patch:
@@ -101,7 +101,7 @@ def _keeps_the_epoch_of_the_same_leader() -> Patch:
     real = Partition.apply
 
     def apply(self: Partition, state: Any) -> bool:
-        if state.leader == self.state.leader and self._leader is not None:
+        if state.leader == self.state.leader and self.leader_or_none is not None:
             self.state = state
             return False
         return real(self, state)
