@@ -39,18 +39,18 @@ class Pending(RunningRequest):
 class Rig:
     """A writer whose endpoint sends `sends` bytes at once; `notes` has the calls in order."""
 
-    def __init__(self, *owed, unsent=0, sends=1000, owed_bytes=0, answers=0, has_room=True):
+    def __init__(self, *owed, unsent=0, sends=1000, owed_bytes=0, responses=0, has_room=True):
         self.notes = []
         self.sends, self.makes, self.room = sends, 0, has_room
         for response in owed:
             if isinstance(response, Pending):
                 response.notes = self.notes
-        memory = SimpleNamespace(answers=SimpleNamespace(is_full=False))
+        memory = SimpleNamespace(responses=SimpleNamespace(is_full=False))
         self.core = SimpleNamespace(
             unsent=SimpleNamespace(size=unsent),
             owed=deque(owed) if owed else NOTHING,
             owed_bytes=owed_bytes,
-            share=SimpleNamespace(answers=answers),
+            share=SimpleNamespace(responses=responses),
             info=SimpleNamespace(memory=memory),
             count_responses=lambda: self.notes.append("count"),
             proceeded=self._proceeded,
@@ -86,7 +86,7 @@ class Rig:
 
     def answer(self):
         """The first response calls back."""
-        self.writer._answer()
+        self.writer._respond()
         return self.notes
 
 
@@ -100,7 +100,7 @@ class Rig:
         ([], {"unsent": 5}, ["send"]),
         ([], {"unsent": 5, "sends": 4}, ["send", "wanted", "count"]),
         ([], {"owed_bytes": 1}, ["count"]),
-        ([], {"answers": 1}, ["count"]),
+        ([], {"responses": 1}, ["count"]),
         ([Pending()], {}, []),
         ([Pending()], {"unsent": 5}, ["send"]),
         ([Pending()], {"unsent": 5, "sends": 4}, ["send", "wanted", "count"]),
@@ -134,7 +134,7 @@ def test_response_calls_back_at_the_end_of_slice():
     rig = Rig(pending)
     rig.flush()
     pending.call()
-    assert rig.deferred == [rig.writer._answer]
+    assert rig.deferred == [rig.writer._respond]
     assert rig.notes == []
 
 
@@ -163,7 +163,7 @@ def test_following_response_wakes_the_writer():
 
 
 def test_memory_of_sent_response_is_counted():
-    rig = Rig(Pending(), answers=1)
+    rig = Rig(Pending(), responses=1)
     assert rig.answer() == ["proceed", "proceeded", "count", "progress"]
 
 
@@ -185,7 +185,7 @@ def awake(rig):
 
 
 def full(rig):
-    rig.core.info.memory.answers.is_full = True
+    rig.core.info.memory.responses.is_full = True
 
 
 def unsent(rig):
