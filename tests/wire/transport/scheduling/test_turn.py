@@ -348,7 +348,8 @@ async def test_turn_with_a_line_has_no_room(queue):
     async with trio.open_nursery() as nursery:
         for order in range(2):
             nursery.start_soon(queue.enter, order, LITTLE)
-        await trio.lowlevel.checkpoint()
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
         assert not queue.has_room()
         nursery.cancel_scope.cancel()
 
