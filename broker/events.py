@@ -339,6 +339,12 @@ REPLICA_UNUSABLE = Event(
     "%(partition)s cannot be opened: %(error)s",
     "A replica neither leads nor follows here, because its log cannot be opened.",
 )
+SHARE_STATES_WAIT = Event(
+    "share.states_wait",
+    _W,
+    "snapshots or removals of %(states)d states of share groups wait: %(error)s",
+    "They are written later. Until then the log of __share_group_state is longer than necessary.",
+)
 TELEMETRY_COLLECTS_NOTHING = Event(
     "telemetry.collects_nothing",
     _W,

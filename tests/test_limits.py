@@ -355,6 +355,18 @@ TABLE = {
             ERRORS,
         ),
         Limit(
+            "batches of the state of a share partition",
+            "trimaran.broker.share_state.memory:BATCHES_MAX",
+            "POLICY_VIOLATION",
+            ERRORS,
+        ),
+        Limit(
+            "bytes of all states of share partitions of a broker",
+            "trimaran.broker.share_state.memory:STATES_BYTES_MAX",
+            "POLICY_VIOLATION",
+            ERRORS,
+        ),
+        Limit(
             "length of a transaction",
             "transaction.max.timeout.ms",
             "INVALID_TRANSACTION_TIMEOUT",

@@ -1,0 +1,175 @@
+"""The changes of one share partition's state, as functions without side effects.
+
+Source: Kafka's `ShareCoordinatorShard.generateShareStateRecord`, `merge`. Intentional difference: every snapshot begins
+a new count of updates, also one that was not due; Kafka then makes the next one earlier than necessary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trimaran.broker.share_state.combining import combined
+from trimaran.broker.share_state.records import StoredState, UpdateRecord
+from trimaran.broker.share_state.states import ShareSummary, StateBatch
+from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    LeaderEpoch,
+    Offset,
+    SharePartitionKey,
+    StateEpoch,
+)
+
+NO_COUNT = -1
+
+NO_SUMMARY = ShareSummary(StateEpoch(0), LeaderEpoch(0), None, None)
+"""The position of a share partition without a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A state with what follows from its records: the highest epochs (those of a new state may be lower), the updates
+    since the last snapshot, and the offset of that snapshot.
+    """
+
+    state: StoredState
+    leader_epoch: LeaderEpoch
+    state_epoch: StateEpoch
+    updates: int
+    snapshot_offset: Offset
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether the last snapshot was not made by a write."""
+        return self.state.created_ms != self.state.written_ms
+
+
+# -- decisions
+
+
+def initial(
+    before: Entry | None, state_epoch: StateEpoch, start_offset: Offset | None, now_ms: int
+) -> StoredState:
+    """Returns a state without batches. No leader has read it."""
+    return StoredState(
+        snapshot_epoch=0 if before is None else before.state.snapshot_epoch + 1,
+        state_epoch=state_epoch,
+        leader_epoch=LeaderEpoch(0),
+        start_offset=NO_OFFSET if start_offset is None else start_offset,
+        delivery_complete_count=NO_COUNT if start_offset is None else 0,
+        batches=(),
+        created_ms=now_ms,
+        written_ms=now_ms,
+    )
+
+
+def written(
+    key: SharePartitionKey,
+    state: StoredState,
+    summary: ShareSummary,
+    batches: Sequence[StateBatch],
+) -> UpdateRecord:
+    """Returns the update of a write. An earlier start offset than the stored one has no effect, and at the same one the
+    higher count of complete deliveries stays: writes may arrive late.
+    """
+    told = NO_OFFSET if summary.start_offset is None else summary.start_offset
+    count = summary.delivery_complete_count
+    count = NO_COUNT if count is None else count
+    if told == state.start_offset:
+        count = max(count, state.delivery_complete_count)
+    elif told < state.start_offset:
+        count = state.delivery_complete_count
+    start_offset = max(told, state.start_offset)
+    return UpdateRecord(
+        key,
+        state.snapshot_epoch,
+        state.leader_epoch,
+        start_offset,
+        count,
+        combined((), batches, start_offset),
+    )
+
+
+def led_by(key: SharePartitionKey, state: StoredState, leader_epoch: LeaderEpoch) -> UpdateRecord:
+    """Returns the update of a read by a new leader."""
+    return UpdateRecord(
+        key,
+        state.snapshot_epoch,
+        leader_epoch,
+        state.start_offset,
+        state.delivery_complete_count,
+        (),
+    )
+
+
+def snapshot(state: StoredState, update: UpdateRecord, now_ms: int) -> StoredState:
+    """Returns a snapshot of the state with an update."""
+    return updated(state, update)._replace(
+        snapshot_epoch=state.snapshot_epoch + 1, created_ms=now_ms, written_ms=now_ms
+    )
+
+
+def again(state: StoredState, now_ms: int) -> StoredState:
+    """Returns a snapshot of an unchanged state."""
+    return state._replace(snapshot_epoch=state.snapshot_epoch + 1, written_ms=now_ms)
+
+
+# -- replays
+
+
+def updated(state: StoredState, update: UpdateRecord) -> StoredState:
+    """Returns the state after an update."""
+    start_offset = state.start_offset if update.start_offset == NO_OFFSET else update.start_offset
+    leader_epoch = (
+        state.leader_epoch if update.leader_epoch == NO_LEADER_EPOCH else update.leader_epoch
+    )
+    return state._replace(
+        leader_epoch=leader_epoch,
+        start_offset=start_offset,
+        delivery_complete_count=update.delivery_complete_count,
+        batches=combined(state.batches, update.batches, start_offset),
+    )
+
+
+def after_update(before: Entry | None, update: UpdateRecord, offset: Offset) -> Entry:
+    """Returns the entry after an update. An update without a snapshot before it makes a state."""
+    if before is None:
+        none = StoredState(
+            update.snapshot_epoch,
+            StateEpoch(0),
+            update.leader_epoch,
+            NO_OFFSET,
+            NO_COUNT,
+            (),
+            created_ms=0,
+            written_ms=0,
+        )
+        before = Entry(none, none.leader_epoch, none.state_epoch, 0, offset)
+    return Entry(
+        updated(before.state, update),
+        max(before.leader_epoch, update.leader_epoch),
+        before.state_epoch,
+        before.updates + 1,
+        before.snapshot_offset,
+    )
+
+
+def after_snapshot(before: Entry | None, state: StoredState, offset: Offset) -> Entry:
+    """Returns the entry after a snapshot. Another program may have written it, so its batches are put in order."""
+    state = state._replace(batches=combined((), state.batches, NO_OFFSET))
+    leader_epoch, state_epoch = state.leader_epoch, state.state_epoch
+    if before is not None:
+        leader_epoch = max(before.leader_epoch, leader_epoch)
+        state_epoch = max(before.state_epoch, state_epoch)
+    return Entry(state, leader_epoch, state_epoch, 0, offset)
+
+
+def summary_of(state: StoredState) -> ShareSummary:
+    """Returns the position of a state."""
+    return ShareSummary(
+        state.state_epoch,
+        state.leader_epoch,
+        None if state.start_offset == NO_OFFSET else state.start_offset,
+        None if state.delivery_complete_count == NO_COUNT else state.delivery_complete_count,
+    )

@@ -1,0 +1,242 @@
+"""Requests to one shard: states, epochs, refusals and the records that they write."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.share_state.driver import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    KEY,
+    OTHER,
+    TOPIC_ID,
+    WALL_CLOCK_MS,
+    Driver,
+    code,
+)
+from trimaran.broker.share_state.limits import ShareLimits
+from trimaran.broker.share_state.records import SnapshotRecord, StoredState, UpdateRecord
+from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import SharePartitionKey
+
+E = ErrorCode
+NEW = StoredState(0, 1, 0, 100, 0, (), WALL_CLOCK_MS, WALL_CLOCK_MS)
+ACKED = StateBatch(100, 109, ACKNOWLEDGED, 1)
+
+
+@pytest.fixture
+def driver():
+    driver = Driver()
+    driver.initialize()
+    return driver
+
+
+def test_initialize_writes_a_snapshot_without_batches(driver):
+    driver.initialize(OTHER, 2, None)
+    assert driver.records() == [
+        SnapshotRecord(KEY, NEW),
+        SnapshotRecord(
+            OTHER, NEW._replace(state_epoch=2, start_offset=-1, delivery_complete_count=-1)
+        ),
+    ]
+    assert driver.summary(OTHER) == ShareSummary(2, 0, None, None)
+
+
+def test_initialize_again_forgets_the_batches(driver):
+    driver.read()
+    driver.write(ACKED)
+    driver.initialize(KEY, 2, 300)
+    assert driver.records()[-1] == SnapshotRecord(
+        KEY, NEW._replace(snapshot_epoch=1, state_epoch=2, start_offset=300)
+    )
+    assert driver.read() == ShareState(ShareSummary(2, 0, 300, 0), ())
+
+
+def test_read_by_a_new_leader_writes_its_epoch(driver):
+    assert driver.read(5) == ShareState(ShareSummary(1, 0, 100, 0), ())
+    assert driver.read(5) == ShareState(ShareSummary(1, 5, 100, 0), ())
+    assert driver.records()[1:] == [UpdateRecord(KEY, 0, 5, 100, 0, ())]
+
+
+def test_write_adds_batches_to_the_state(driver):
+    driver.read()
+    driver.write(ACKED, count=10)
+    driver.write(StateBatch(110, 119, AVAILABLE, 1), StateBatch(105, 109, ARCHIVED, 2), count=10)
+    assert driver.read() == ShareState(
+        ShareSummary(1, 5, 100, 10),
+        (
+            StateBatch(100, 104, ACKNOWLEDGED, 1),
+            StateBatch(105, 109, ARCHIVED, 2),
+            StateBatch(110, 119, AVAILABLE, 1),
+        ),
+    )
+    assert driver.records()[-1] == UpdateRecord(
+        *(KEY, 0, 5, 100, 10),
+        (StateBatch(105, 109, ARCHIVED, 2), StateBatch(110, 119, AVAILABLE, 1)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "count", "expected"),
+    [
+        (None, 30, (100, 20)),
+        (99, 30, (100, 20)),
+        (100, 19, (100, 20)),
+        (100, 30, (100, 30)),
+        (101, 3, (101, 3)),
+    ],
+)
+def test_an_earlier_position_has_no_effect(driver, start_offset, count, expected):
+    driver.write(count=20)
+    driver.write(start_offset=start_offset, count=count)
+    assert driver.summary()[2:] == expected
+
+
+def test_a_later_start_drops_the_batches_before_it(driver):
+    driver.write(ACKED, start_offset=105, count=5)
+    assert driver.read(0).batches == (StateBatch(105, 109, ACKNOWLEDGED, 1),)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_a_snapshot_follows_after_many_updates(limit):
+    driver = Driver(ShareLimits(updates_per_snapshot=limit))
+    driver.initialize()
+    for number in range(2 * limit + 2):
+        driver.write(StateBatch(100 + number, 100 + number, ACKNOWLEDGED, 1), count=number)
+    kinds = [type(record) for record in driver.records()]
+    assert kinds == [SnapshotRecord, *([UpdateRecord] * limit + [SnapshotRecord]) * 2]
+    assert driver.records()[-1] == SnapshotRecord(
+        KEY,
+        NEW._replace(
+            snapshot_epoch=2,
+            delivery_complete_count=2 * limit + 1,
+            batches=(StateBatch(100, 101 + 2 * limit, ACKNOWLEDGED, 1),),
+        ),
+    )
+
+
+def test_a_snapshot_on_read_has_the_leader_and_batches():
+    driver = Driver(ShareLimits(updates_per_snapshot=1))
+    driver.initialize()
+    driver.write(ACKED, count=10)
+    driver.read(7)
+    assert driver.records()[-1] == SnapshotRecord(
+        KEY,
+        NEW._replace(
+            snapshot_epoch=1, leader_epoch=7, delivery_complete_count=10, batches=(ACKED,)
+        ),
+    )
+
+
+def test_delete_writes_a_tombstone_once(driver):
+    driver.delete()
+    driver.delete()
+    assert driver.records()[1:] == [SnapshotRecord(KEY, None)]
+    assert code(driver.read) is E.INVALID_REQUEST
+    driver.initialize(KEY, 0)
+    assert driver.records()[-1] == SnapshotRecord(KEY, NEW._replace(state_epoch=0))
+
+
+def test_the_summary_of_no_state_has_zero_epochs():
+    assert Driver().summary() == ShareSummary(0, 0, None, None)
+
+
+def test_a_lower_leader_epoch_is_fenced(driver):
+    driver.read(5)
+    assert [code(lambda epoch=epoch: driver.read(epoch)) for epoch in (4, 5)] == [
+        E.FENCED_LEADER_EPOCH,
+        E.NONE,
+    ]
+    codes = [code(lambda epoch=epoch: driver.write(leader_epoch=epoch)) for epoch in (4, 5, 6)]
+    assert codes == [E.FENCED_LEADER_EPOCH, E.NONE, E.NONE]
+
+
+def test_the_highest_leader_stays_after_another_initialize(driver):
+    driver.read(5)
+    driver.initialize(KEY, 2)
+    assert code(lambda: driver.write(state_epoch=2, leader_epoch=4)) is E.FENCED_LEADER_EPOCH
+
+
+def test_a_lower_state_epoch_is_fenced(driver):
+    driver.initialize(KEY, 3)
+    writes = [code(lambda epoch=epoch: driver.write(state_epoch=epoch)) for epoch in (2, 3, 4)]
+    assert writes == [E.FENCED_STATE_EPOCH, E.NONE, E.NONE]
+    again = [code(lambda epoch=epoch: driver.initialize(KEY, epoch)) for epoch in (2, 3)]
+    assert again == [E.FENCED_STATE_EPOCH, E.NONE]
+
+
+def test_an_older_leader_is_refused_before_an_older_state(driver):
+    driver.initialize(KEY, 3)
+    driver.read(5)
+    assert code(lambda: driver.write(state_epoch=2, leader_epoch=4)) is E.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize(
+    "key", [SharePartitionKey("g", TOPIC_ID, 3), SharePartitionKey("g", bytes(16), 0)]
+)
+def test_a_partition_that_does_not_exist_is_refused(driver, key):
+    acts = [
+        lambda: driver.initialize(key),
+        lambda: driver.summary(key),
+        lambda: driver.delete(key),
+        lambda: driver.read(key=key),
+        lambda: driver.write(key=key),
+    ]
+    assert [code(act) for act in acts] == [
+        *[E.UNKNOWN_TOPIC_OR_PARTITION] * 3,
+        *[E.INVALID_REQUEST] * 2,  # no state either
+    ]
+
+
+def test_a_deleted_topic_is_refused_after_the_epochs(driver):
+    driver.read(5)
+    driver.topics.clear()
+    acts = [
+        lambda: driver.read(4),
+        lambda: driver.read(5),
+        lambda: driver.write(leader_epoch=4),
+        driver.write,
+        lambda: driver.initialize(KEY, 0),
+    ]
+    assert [code(act) for act in acts] == [
+        E.FENCED_LEADER_EPOCH,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.FENCED_LEADER_EPOCH,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.FENCED_STATE_EPOCH,
+    ]
+
+
+def test_negative_numbers_are_refused(driver):
+    key = SharePartitionKey("g", TOPIC_ID, -1)
+    acts = [
+        lambda: driver.initialize(key),
+        lambda: driver.initialize(KEY, -1),
+        lambda: driver.read(-1),
+        lambda: driver.read(key=key),
+        lambda: driver.summary(key),
+        lambda: driver.write(key=key),
+        lambda: driver.write(leader_epoch=-1),
+        lambda: driver.write(state_epoch=-1),
+        lambda: driver.delete(key),
+        lambda: driver.write(StateBatch(101, 100, AVAILABLE, 1)),
+    ]
+    assert {code(act) for act in acts} == {E.INVALID_REQUEST}
+    assert len(driver.log) == 1
+
+
+def test_an_update_without_a_snapshot_makes_a_state():
+    driver = Driver()
+    driver.append([UpdateRecord(KEY, 3, 4, 100, 10, (ACKED,))])
+    assert driver.read(4) == ShareState(ShareSummary(0, 4, 100, 10), (ACKED,))
+    driver.append([UpdateRecord(KEY, 3, -1, -1, 11, ())])
+    assert driver.read(4) == ShareState(ShareSummary(0, 4, 100, 11), (ACKED,))
+
+
+def test_batches_of_a_foreign_snapshot_are_put_in_order():
+    driver = Driver()
+    batches = StateBatch(110, 112, AVAILABLE, 1), ACKED, StateBatch(112, 113, AVAILABLE, 1)
+    driver.append([SnapshotRecord(KEY, NEW._replace(batches=batches))])
+    assert driver.read(0).batches == (ACKED, StateBatch(110, 113, AVAILABLE, 1))
