@@ -12,7 +12,11 @@ import trio
 
 from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.broker.channels.forwarding import Forwarder
-from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.broker.metadata.internal_topics import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.node.config.server import ServerConfig
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -96,6 +100,8 @@ class TopicCreation:
             return self._offsets_topic()
         if name == TRANSACTION_STATE:
             return self._transactions_topic()
+        if name == SHARE_GROUP_STATE:
+            return self._share_states_topic()
         return CreatableTopic(
             name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
         )
@@ -125,6 +131,27 @@ class TopicCreation:
                 "compression.type": "uncompressed",
                 "min.insync.replicas": min(config["transaction.state.log.min.isr"], replicas),
                 "unclean.leader.election.enable": "false",
+            },
+        )
+
+    def _share_states_topic(self) -> CreatableTopic:
+        """The topic is not compacted: an update counts as well as the one before it. The share coordinator deletes what
+        is redundant. Limits min.insync.replicas as `_transactions_topic` does.
+        """
+        config = self._config
+        replicas = config["share.coordinator.state.topic.replication.factor"]
+        return _internal(
+            SHARE_GROUP_STATE,
+            config["share.coordinator.state.topic.num.partitions"],
+            replicas,
+            {
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "segment.bytes": config["share.coordinator.state.topic.segment.bytes"],
+                "min.insync.replicas": min(
+                    config["share.coordinator.state.topic.min.isr"], replicas
+                ),
+                "retention.ms": -1,
             },
         )
 

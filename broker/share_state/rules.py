@@ -28,7 +28,7 @@ NO_SUMMARY = ShareSummary(StateEpoch(0), LeaderEpoch(0), None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StateEntry:
     """A state with what follows from its records: the highest epochs (those of a new state may be lower), the updates
     since the last snapshot, and the offset of that snapshot.
     """
@@ -49,7 +49,7 @@ class Entry:
 
 
 def initial(
-    before: Entry | None, state_epoch: StateEpoch, start_offset: Offset | None, now_ms: int
+    before: StateEntry | None, state_epoch: StateEpoch, start_offset: Offset | None, now_ms: int
 ) -> StoredState:
     """Returns a state without batches. No leader has read it."""
     return StoredState(
@@ -132,7 +132,7 @@ def updated(state: StoredState, update: UpdateRecord) -> StoredState:
     )
 
 
-def after_update(before: Entry | None, update: UpdateRecord, offset: Offset) -> Entry:
+def after_update(before: StateEntry | None, update: UpdateRecord, offset: Offset) -> StateEntry:
     """Returns the entry after an update. An update without a snapshot before it makes a state."""
     if before is None:
         none = StoredState(
@@ -145,8 +145,8 @@ def after_update(before: Entry | None, update: UpdateRecord, offset: Offset) -> 
             created_ms=0,
             written_ms=0,
         )
-        before = Entry(none, none.leader_epoch, none.state_epoch, 0, offset)
-    return Entry(
+        before = StateEntry(none, none.leader_epoch, none.state_epoch, 0, offset)
+    return StateEntry(
         updated(before.state, update),
         max(before.leader_epoch, update.leader_epoch),
         before.state_epoch,
@@ -155,14 +155,14 @@ def after_update(before: Entry | None, update: UpdateRecord, offset: Offset) -> 
     )
 
 
-def after_snapshot(before: Entry | None, state: StoredState, offset: Offset) -> Entry:
+def after_snapshot(before: StateEntry | None, state: StoredState, offset: Offset) -> StateEntry:
     """Returns the entry after a snapshot. Another program may have written it, so its batches are put in order."""
     state = state._replace(batches=combined((), state.batches, NO_OFFSET))
     leader_epoch, state_epoch = state.leader_epoch, state.state_epoch
     if before is not None:
         leader_epoch = max(before.leader_epoch, leader_epoch)
         state_epoch = max(before.state_epoch, state_epoch)
-    return Entry(state, leader_epoch, state_epoch, 0, offset)
+    return StateEntry(state, leader_epoch, state_epoch, 0, offset)
 
 
 def summary_of(state: StoredState) -> ShareSummary:

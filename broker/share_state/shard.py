@@ -32,7 +32,7 @@ from trimaran.broker.share_state.records import (
     SnapshotRecord,
     UpdateRecord,
 )
-from trimaran.broker.share_state.rules import Entry
+from trimaran.broker.share_state.rules import StateEntry
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -53,7 +53,7 @@ BYTES_PER_STEP = 500_000
 RETRY_MS = 1_000
 
 
-class _Timer(Enum):
+class _Sweep(Enum):
     PRUNE = "prune"  # looks for redundant records
     COLD = "cold"  # makes snapshots of share partitions that are not written to
     REMOVE = "remove"  # removes the states of deleted topics
@@ -72,7 +72,7 @@ class ShareCoordinatorShard:
         self.account = Account(accounts)
         self._partition_count = partition_count
         # In the order of their last snapshots: the first one needs the oldest record of the log.
-        self._entries: dict[SharePartitionKey, Entry] = {}
+        self._entries: dict[SharePartitionKey, StateEntry] = {}
         self._by_topic: dict[bytes, dict[SharePartitionKey, None]] = {}
         self._last_offset: Offset | None = None
         self._pruned_before = Offset(0)
@@ -81,7 +81,7 @@ class ShareCoordinatorShard:
         self._sweeps_cold = False
         # The keys of deleted topics whose tombstones are still to be written.
         self._gone: deque[SharePartitionKey] = deque()
-        self._timers = Timers[_Timer]()
+        self._timers = Timers[_Sweep]()
         self._effects: Effects[ShareRecord] = Effects()
 
     # -- inputs
@@ -188,7 +188,7 @@ class ShareCoordinatorShard:
         for topic_id in topic_ids:
             self._gone += self._by_topic.get(topic_id, ())
         if self._gone:
-            self._timers.set(_Timer.REMOVE, at.now)
+            self._timers.set(_Sweep.REMOVE, at.now)
 
     def pruned(self, offset: Offset) -> None:
         """Notes that the records before `offset` have been deleted."""
@@ -200,7 +200,9 @@ class ShareCoordinatorShard:
         if key.partition >= self._partition_count(key.topic_id):
             raise KafkaError(E.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def _check_batches(self, key: SharePartitionKey, entry: Entry, update: UpdateRecord) -> None:
+    def _check_batches(
+        self, key: SharePartitionKey, entry: StateEntry, update: UpdateRecord
+    ) -> None:
         """Checks the room for the batches of a write. Combines them only if there might be none."""
         known = len(entry.state.batches)
         # A batch splits at most one of those that it overlaps.
@@ -228,7 +230,7 @@ class ShareCoordinatorShard:
         entry = self._entries.get(key)
         return held_bytes(key, None if entry is None else entry.state)
 
-    def _snapshot_if_due(self, entry: Entry, update: UpdateRecord, at: Instant) -> ShareRecord:
+    def _snapshot_if_due(self, entry: StateEntry, update: UpdateRecord, at: Instant) -> ShareRecord:
         """Returns the update, or after many of them a snapshot with it."""
         if entry.updates < self.limits.updates_per_snapshot:
             return update
@@ -274,10 +276,10 @@ class ShareCoordinatorShard:
                 self._gone += keys
 
     def loaded(self, at: Instant) -> None:
-        self._timers.set(_Timer.PRUNE, at.after_ms(self.limits.prune_interval_ms))
-        self._timers.set(_Timer.COLD, at.after_ms(self.limits.cold_snapshot_interval_ms))
+        self._timers.set(_Sweep.PRUNE, at.after_ms(self.limits.prune_interval_ms))
+        self._timers.set(_Sweep.COLD, at.after_ms(self.limits.cold_snapshot_interval_ms))
         if self._gone:
-            self._timers.set(_Timer.REMOVE, at.now)
+            self._timers.set(_Sweep.REMOVE, at.now)
 
     def deadline(self) -> float | None:
         return self._timers.earliest()
@@ -287,10 +289,10 @@ class ShareCoordinatorShard:
         while (timer := self._timers.pop_due(at.now)) is not None:
             due.append(timer)
         for timer in due:
-            if timer is _Timer.PRUNE:
+            if timer is _Sweep.PRUNE:
                 self._prune()
                 self._timers.set(timer, at.after_ms(self.limits.prune_interval_ms))
-            elif timer is _Timer.COLD:
+            elif timer is _Sweep.COLD:
                 is_left, interval_ms = (
                     self._snapshot_cold(at.now_ms),
                     self.limits.cold_snapshot_interval_ms,
@@ -353,10 +355,10 @@ class ShareCoordinatorShard:
         unremoved = [record.key for record in write.records if _is_tombstone(record)]
         if unremoved:
             self._gone += unremoved
-            self._timers.set(_Timer.REMOVE, at.after_ms(RETRY_MS))
+            self._timers.set(_Sweep.REMOVE, at.after_ms(RETRY_MS))
         else:
             self._sweeps_cold = False
-            self._timers.set(_Timer.COLD, at.after_ms(self.limits.cold_snapshot_interval_ms))
+            self._timers.set(_Sweep.COLD, at.after_ms(self.limits.cold_snapshot_interval_ms))
 
     def close(self, _at: Instant) -> None:
         self.account.close()

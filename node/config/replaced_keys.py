@@ -185,10 +185,6 @@ remote.log.manager.task.retry.backoff.ms | long 1.. | 500 | internal
     First wait of a failed task of tiered storage.
 remote.log.manager.task.retry.jitter | double | 0.2 | internal
     Random part of that wait.
-share.coordinator.cold.partition.snapshot.interval.ms | int 1.. | 300000 | internal
-    Time after which an idle share partition is written as a snapshot.
-share.coordinator.state.topic.prune.interval.ms | int 1.. | 300000 | internal
-    Time between two deletions of old share group state.
 unstable.api.versions.enable | boolean | false | internal
     Whether versions of APIs are offered that may still change.
 unstable.feature.versions.enable | boolean | false | internal

@@ -1,8 +1,7 @@
 """Keys of Apache Kafka 4.3 for features that trimaran does not implement. When a feature is implemented, its keys move
 to a table of keys with an effect.
 
-Source: Kafka's `GroupCoordinatorConfig`, `ShareGroupConfig`, `ShareCoordinatorConfig`,
-`QuotaConfig`, `RemoteLogManagerConfig`.
+Source: Kafka's `GroupCoordinatorConfig`, `ShareGroupConfig`, `QuotaConfig`, `RemoteLogManagerConfig`.
 """
 
 from __future__ import annotations
@@ -53,28 +52,6 @@ group.share.record.lock.duration.ms | int 1000..3600000 | 30000 | medium
     Time a consumer has to acknowledge a record.
 group.share.session.timeout.ms | int 1.. | 45000 | medium
     Time without a heartbeat after which a member leaves its share group.
-share.coordinator.append.linger.ms | int -1.. | -1 | medium
-    Time the share coordinator waits for more records before it writes; -1 adapts to the load.
-share.coordinator.cached.buffer.max.bytes | int 524288.. | 1048588 | medium dynamic
-    Largest write buffer that the share coordinator keeps.
-share.coordinator.load.buffer.size | int 1.. | 5242880 | high
-    Bytes read at a time while a share coordinator loads its partitions.
-share.coordinator.snapshot.update.records.per.snapshot | int 0..500 | 500 | medium
-    Updates that the share coordinator writes between two snapshots.
-share.coordinator.state.topic.compression.codec | int | 0 | high
-    Compression of the topic __share_group_state.
-share.coordinator.state.topic.min.isr | short 1.. | 2 | high
-    min.insync.replicas of the topic __share_group_state.
-share.coordinator.state.topic.num.partitions | int 1.. | 50 | high
-    Partitions of the topic __share_group_state.
-share.coordinator.state.topic.replication.factor | short 1.. | 3 | high
-    Replicas of the topic __share_group_state.
-share.coordinator.state.topic.segment.bytes | int 1.. | 104857600 | high
-    Segment size of the topic __share_group_state.
-share.coordinator.threads | int 1.. | 1 | medium
-    Threads of the share coordinator.
-share.coordinator.write.timeout.ms | int 1.. | 5000 | high
-    Time a write of the share coordinator may take.
 share.fetch.purgatory.purge.interval.requests | int | 1000 | medium
     Finished share fetches between two purges of their purgatory.
 """,

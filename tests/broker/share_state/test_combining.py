@@ -63,7 +63,7 @@ def test_with_equal_counts_the_later_state_wins():
     assert combined(known, [StateBatch(3, 9, AVAILABLE, 1)], 0) == known
 
 
-def test_a_batch_on_both_sides_of_the_start_is_cut():
+def test_batch_across_the_start_is_cut():
     known = (StateBatch(0, 4, AVAILABLE, 1), StateBatch(7, 9, AVAILABLE, 1))
     assert [combined(known, (), start) for start in (4, 5, 8, 9, 10)] == [
         (StateBatch(4, 4, AVAILABLE, 1), StateBatch(7, 9, AVAILABLE, 1)),

@@ -79,7 +79,7 @@ def test_the_batches_of_a_state_are_bounded(monkeypatch, count, expected):
     assert code(lambda: driver.write(*batches(count))) is expected
 
 
-def test_a_write_of_too_many_covered_batches_is_refused(monkeypatch):
+def test_many_covered_batches_are_refused(monkeypatch):
     monkeypatch.setattr(shard, "BATCHES_MAX", 5)
     driver = Driver()
     driver.initialize()

@@ -117,7 +117,7 @@ def test_a_snapshot_follows_after_many_updates(limit):
     )
 
 
-def test_a_snapshot_on_read_has_the_leader_and_batches():
+def test_snapshot_on_read_has_leader_and_batches():
     driver = Driver(ShareLimits(updates_per_snapshot=1))
     driver.initialize()
     driver.write(ACKED, count=10)
@@ -167,7 +167,7 @@ def test_a_lower_state_epoch_is_fenced(driver):
     assert again == [E.FENCED_STATE_EPOCH, E.NONE]
 
 
-def test_an_older_leader_is_refused_before_an_older_state(driver):
+def test_older_leader_is_refused_before_older_state(driver):
     driver.initialize(KEY, 3)
     driver.read(5)
     assert code(lambda: driver.write(state_epoch=2, leader_epoch=4)) is E.FENCED_LEADER_EPOCH
@@ -235,7 +235,7 @@ def test_an_update_without_a_snapshot_makes_a_state():
     assert driver.read(4) == ShareState(ShareSummary(0, 4, 100, 11), (ACKED,))
 
 
-def test_batches_of_a_foreign_snapshot_are_put_in_order():
+def test_batches_of_foreign_snapshot_are_ordered():
     driver = Driver()
     batches = StateBatch(110, 112, AVAILABLE, 1), ACKED, StateBatch(112, 113, AVAILABLE, 1)
     driver.append([SnapshotRecord(KEY, NEW._replace(batches=batches))])

@@ -58,7 +58,7 @@ def test_a_pruned_log_is_not_pruned_again():
     assert driver.follow_ups == []
 
 
-def test_a_log_with_one_snapshot_has_nothing_to_prune():
+def test_log_with_one_snapshot_is_not_pruned():
     driver = Driver(ONLY_PRUNE)
     driver.advance(INTERVAL)
     driver.initialize()
