@@ -1,5 +1,5 @@
 """The versions of each API that a node serves: an added or removed version is a decision, and shows here. Those of
-Apache Kafka 4.3 are included; brokers also serve the requests of older clients, controllers those of older nodes.
+Apache Kafka 4.4 are included; brokers also serve the requests of older clients, controllers those of older nodes.
 """
 
 from tests.test_access import REGISTRIES
@@ -31,7 +31,7 @@ SERVED = {
         AddOffsetsToTxn 0-4
         EndTxn 0-5
         WriteTxnMarkers 0-2
-        TxnOffsetCommit 0-5
+        TxnOffsetCommit 0-6
         DescribeAcls 0-3
         CreateAcls 0-3
         DeleteAcls 0-3
@@ -45,7 +45,7 @@ SERVED = {
         RenewDelegationToken 0-2
         ExpireDelegationToken 0-2
         DescribeDelegationToken 0-3
-        DeleteGroups 0-2
+        DeleteGroups 0-3
         ElectLeaders 0-2
         IncrementalAlterConfigs 0-1
         AlterPartitionReassignments 0-1

@@ -227,11 +227,16 @@ class GroupCoordinator:
         return epoch.decide(lambda shard, at: shard.commit_offsets(request, version, at))
 
     def commit_offsets_in_transaction(
-        self, request: OffsetCommitRequest, producer: Producer, verified_from: Offset | None
+        self,
+        request: OffsetCommitRequest,
+        version: int,
+        producer: Producer,
+        verified_from: Offset | None,
     ) -> PendingResponse[OffsetCommitResponse]:
         """Stores offsets that take effect when the producer's transaction is committed.
 
         Args:
+            version: the version of the TxnOffsetCommit.
             verified_from: the end of the log when the transaction's coordinator verified it; None if no verification
                 was needed.
 
@@ -244,7 +249,7 @@ class GroupCoordinator:
         if verified_from is not None and epoch.producers.ended_since(producer.id, verified_from):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
         return epoch.decide(
-            lambda shard, at: shard.commit_offsets_in_transaction(request, at, producer)
+            lambda shard, at: shard.commit_offsets_in_transaction(request, version, at, producer)
         )
 
     def unverified_from(self, group_id: str, producer: Producer) -> Offset | None:

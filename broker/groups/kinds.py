@@ -155,8 +155,12 @@ class GroupsOfKind(Protocol):
         """Returns the check for each partition. Raises KafkaError if the whole commit is refused (invariant G1)."""
 
     @abstractmethod
-    def check_transactional_commit(self, request: OffsetCommitRequest) -> CheckPartition:
-        """Does the same as `check_commit` for a commit in a producer's transaction (TxnOffsetCommit)."""
+    def check_transactional_commit(
+        self, request: OffsetCommitRequest, version: int
+    ) -> CheckPartition:
+        """Does the same as `check_commit` for a commit in a producer's transaction, by a TxnOffsetCommit of this
+        version.
+        """
 
     @abstractmethod
     def check_fetch(self, request: OffsetFetchRequestGroup) -> None:

@@ -179,10 +179,10 @@ class GroupCoordinatorShard:
         return self._decide_commit(request, at, check)
 
     def commit_offsets_in_transaction(
-        self, request: OffsetCommitRequest, at: Instant, producer: Producer
+        self, request: OffsetCommitRequest, version: int, at: Instant, producer: Producer
     ) -> Result[GroupRecord, OffsetCommitResponse]:
         """Does the same as `commit_offsets` for records that are written in the producer's transaction."""
-        check = self.kind_of(request.group_id).check_transactional_commit(request)
+        check = self.kind_of(request.group_id).check_transactional_commit(request, version)
         return self._decide_commit(request, at, check, producer)
 
     def _decide_commit(

@@ -1,4 +1,8 @@
-"""DeleteGroups (42): deletes empty groups and their offsets (KIP-229); answered when the deletion is stored."""
+"""DeleteGroups (42): deletes empty groups and their offsets (KIP-229); answered when the deletion is stored.
+
+Versions: 3 a message for each group, which only the store of topology descriptions of streams groups sets in Kafka 4.4
+(KIP-1331).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
 
 @handles(
     DeleteGroupsRequest,
-    versions="0-2",
+    versions="0-3",
     access=groups(Operation.DELETE, "groups_names.*", "results"),
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,

@@ -7,15 +7,16 @@ topics by id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trimaran.broker.handlers.batches import in_batches
+from trimaran.broker.handlers.committed_topics import find_topic
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, committed_to_zookeeper
 from trimaran.node.replicated.pending import PendingResponse, settled
-from trimaran.quorum.metadata.image import TopicImage, TopicsImage
+from trimaran.quorum.metadata.image import TopicImage
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -148,7 +149,7 @@ def _admitted(
         )
         room.take(TOPIC_BYTES + len(topic.name))
         responses.append(response)
-        image, refused = _find(topic, topics, version, may_read)
+        image, refused = find_topic(topic, topics, may_read, by_id=version >= TOPIC_ID_VERSION)
         known: list[OffsetCommitRequestPartition] = []
         for partition in topic.partitions:
             index = partition.partition_index
@@ -161,22 +162,3 @@ def _admitted(
             found.append((_Topic(image, response), known))
         yield None
     return found
-
-
-def _find(
-    topic: OffsetCommitRequestTopic,
-    topics: TopicsImage,
-    version: int,
-    may_read: Callable[[str], bool],
-) -> tuple[TopicImage | None, ErrorCode]:
-    """Returns the topic if it exists and may be read, and the code for partitions that cannot be committed."""
-    if version >= TOPIC_ID_VERSION:
-        image = topics.by_id.get(topic.topic_id)
-        if image is None:  # without a known name there is nothing to authorize
-            return None, ErrorCode.UNKNOWN_TOPIC_ID
-    else:
-        image = topics.by_name.get(topic.name)
-    # A client that may not read a topic must not learn whether it exists.
-    if not may_read(topic.name if image is None else image.name):
-        return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return image, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,8 +1,8 @@
 """TxnOffsetCommit (28): stores a group's offsets in a producer's transaction; they take effect when it is committed.
 
 Versions: 2 leader epochs, 3 the member and its generation (KIP-447), 4 TRANSACTION_ABORTABLE, 5 also adds the group to
-the transaction (KIP-890). Source: `KafkaApis.handleTxnOffsetCommitRequest`,
-`GroupCoordinatorService.commitTransactionalOffsets`.
+the transaction (KIP-890), 6 topics by id, and the codes GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319). Source:
+`KafkaApis.handleTxnOffsetCommitRequest`, `GroupCoordinatorService.commitTransactionalOffsets`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trimaran.broker.coordination.writing import response_code
 from trimaran.broker.handlers.batches import in_batches
+from trimaran.broker.handlers.committed_topics import find_topic
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.image import TopicImage
+from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import (
@@ -43,9 +45,11 @@ from trimaran.wire.transport.scheduling.effects import Handling
 LOADING_VERSION = 2
 # From this version on, every transaction has its own producer epoch.
 BUMPING_VERSION = 5
+TOPIC_ID_VERSION = 6
 
 Codes = Mapping[TopicPartition, int]
 _Admitted = tuple[TopicImage, Sequence[OffsetCommitRequestPartition]]
+_Found = tuple[TopicImage | None, ErrorCode]
 
 
 def _fail(
@@ -55,6 +59,7 @@ def _fail(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
                         partition_index=partition.partition_index, error_code=code
@@ -69,11 +74,11 @@ def _fail(
 
 @handles(
     TxnOffsetCommitRequest,
-    versions="0-5",
+    versions="0-6",
     access=(
         transactional_ids(Operation.WRITE, "transactional_id"),
         groups(Operation.READ, "group_id"),
-        topics(Operation.READ, "topics.name", "topics"),
+        topics(Operation.READ, "topics.name").in_handler("topics by id, too"),
     ),
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
@@ -82,21 +87,24 @@ def txn_offset_commit(
     request: TxnOffsetCommitRequest, ctx: GroupContext, call: Call
 ) -> Handling[TxnOffsetCommitResponse]:
     yield from loaded(ctx, (request.group_id,))
-    admitted = []
+    by_id = call.header.api_version >= TOPIC_ID_VERSION
+    may_read, image = may_with_topic(ctx, call, Operation.READ), ctx.metadata.image.topics
+    found: list[_Found] = []
+    admitted: list[_Admitted] = []
     for topic in request.topics:
-        found = ctx.metadata.image.topics.by_name.get(topic.name)
-        known = []
+        found.append(find_topic(topic, image, may_read, by_id=by_id))
+        known, (stored, _) = [], found[-1]
         for partition in topic.partitions:
-            if found is not None and partition.partition_index in found.partitions:
+            if stored is not None and partition.partition_index in stored.partitions:
                 known.append(_commit_of(partition))
             yield None
-        if found is not None:
-            admitted.append((found, known))
+        if stored is not None and known:
+            admitted.append((stored, known))
         yield None
     codes: dict[TopicPartition, int] = {}
     if admitted:
         yield from _committed(request, admitted, ctx, call, codes)
-    return (yield from _responses(request, codes, call))
+    return (yield from _responses(request, found, codes, call))
 
 
 def _commit_of(partition: TxnOffsetCommitRequestPartition) -> OffsetCommitRequestPartition:
@@ -167,7 +175,7 @@ def _decided(
             raise KafkaError(code)
         if version >= BUMPING_VERSION:
             verified_from = None  # as in `trimaran.broker.producing.verify`
-    return ctx.groups.commit_offsets_in_transaction(commit, producer, verified_from)
+    return ctx.groups.commit_offsets_in_transaction(commit, version, producer, verified_from)
 
 
 def _shown(code: ErrorCode, call: Call) -> ErrorCode:
@@ -192,23 +200,29 @@ def _codes(response: OffsetCommitResponse) -> Codes:
 
 
 def _responses(
-    request: TxnOffsetCommitRequest, codes: Codes, call: Call
+    request: TxnOffsetCommitRequest, found: Iterable[_Found], codes: Codes, call: Call
 ) -> Handling[TxnOffsetCommitResponse]:
     responses = []
-    for topic in request.topics:
+    for topic, (stored, refused) in zip(request.topics, found, strict=True):
         partitions = (
-            _response(TopicPartition(topic.name, partition.partition_index), codes)
+            _response(stored, partition.partition_index, codes, refused)
             for partition in topic.partitions
         )
         responses.append(
             TxnOffsetCommitResponseTopic(
-                name=topic.name, partitions=(yield from call.room().encoding(partitions))
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=(yield from call.room().encoding(partitions)),
             )
         )
         yield None
     return TxnOffsetCommitResponse(topics=responses)
 
 
-def _response(key: TopicPartition, codes: Codes) -> TxnOffsetCommitResponsePartition:
-    code = codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return TxnOffsetCommitResponsePartition(partition_index=key.partition, error_code=code)
+def _response(
+    stored: TopicImage | None, index: int, codes: Codes, refused: ErrorCode
+) -> TxnOffsetCommitResponsePartition:
+    code: int = refused
+    if stored is not None:
+        code = codes.get(TopicPartition(stored.name, index), refused)
+    return TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)

@@ -222,9 +222,11 @@ class ClassicGroups(GroupsOfKind):
             self.operation(group, at).expect_heartbeat(group.members[request.member_id])
         return all_may
 
-    def check_transactional_commit(self, request: OffsetCommitRequest) -> CheckPartition:
+    def check_transactional_commit(
+        self, request: OffsetCommitRequest, version: int
+    ) -> CheckPartition:
         group, exists = self.groups.get(request.group_id), self._store.knows(request.group_id)
-        offsets.check_transactional_commit(group, request, exists)
+        offsets.check_transactional_commit(group, request, version, exists)
         return all_may
 
     def check_fetch(self, _request: OffsetFetchRequestGroup) -> None:

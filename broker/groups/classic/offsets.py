@@ -1,6 +1,7 @@
 """Checks commits of offsets in a classic group, or in a group that only has offsets.
 
-Source: `ClassicGroup.validateOffsetCommit` of Kafka 4.3 (KIP-447).
+Source: `ClassicGroup.validateOffsetCommit` and `OffsetMetadataManager.validateTransactionalOffsetCommit` of Kafka 4.4
+(KIP-447, KIP-1319).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ S = GroupState
 
 # From this version on a commit to a missing group has its own error.
 GROUP_ID_NOT_FOUND_VERSION = 9
+# The same for commits in transactions.
+TXN_GROUP_ID_NOT_FOUND_VERSION = 6
 
 
 def check_commit(
@@ -46,20 +49,25 @@ def check_commit(
 
 
 def check_transactional_commit(
-    group: ClassicGroup | None, request: OffsetCommitRequest, exists: bool
+    group: ClassicGroup | None, request: OffsetCommitRequest, version: int, exists: bool
 ) -> None:
     """Does the same as `check_commit` for a producer, which names a member and its generation from version 3 on
     (KIP-447).
 
     Raises:
-        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, GROUP_ID_NOT_FOUND.
     """
     generation = request.generation_id_or_member_epoch
     names_member = generation >= 0 or request.member_id or request.group_instance_id is not None
     if not names_member or (generation < 0 and (group is None or group.state is S.EMPTY)):
         return
+    if group is None and not exists:
+        not_found = version >= TXN_GROUP_ID_NOT_FOUND_VERSION
+        raise KafkaError(
+            ErrorCode.GROUP_ID_NOT_FOUND if not_found else ErrorCode.ILLEGAL_GENERATION
+        )
     if group is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID if exists else ErrorCode.ILLEGAL_GENERATION)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     group.check_member(request.member_id, request.group_instance_id)
     if generation != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)

@@ -282,8 +282,10 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
     ) -> CheckPartition:
         return offsets.check_commit_request(self._groups[request.group_id], request, version)
 
-    def check_transactional_commit(self, request: OffsetCommitRequest) -> CheckPartition:
-        return offsets.check_transactional_commit(self._groups[request.group_id], request)
+    def check_transactional_commit(
+        self, request: OffsetCommitRequest, version: int
+    ) -> CheckPartition:
+        return offsets.check_transactional_commit(self._groups[request.group_id], request, version)
 
     def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
         offsets.check_fetch(self._groups[request.group_id], request)

@@ -1,7 +1,8 @@
 """The checks of members that commit and fetch offsets of a consumer group.
 
-Source: `ConsumerGroup.validateOffsetCommit`, `-Fetch` of Kafka 4.3. KIP-1251: a member that has not received its newest
-epoch yet may still commit for partitions that it already owned in the epoch of its request.
+Source: `ConsumerGroup.validateOffsetCommit`, `-Fetch`, `OffsetMetadataManager.validateTransactionalOffsetCommit` of
+Kafka 4.4 (KIP-1319). KIP-1251: a member that has not received its newest epoch yet may still commit for partitions
+that it already owned in the epoch of its request.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
 # From this version on a request has a member epoch; older clients treat the field as a generation.
 MEMBER_EPOCH_VERSION = 9
+# From this version on a commit in a transaction has an error for an old member epoch.
+TXN_STALE_EPOCH_VERSION = 6
 
 
 def check_commit(
@@ -27,11 +30,12 @@ def check_commit(
     is_transactional: bool = False,
     instance_id: str | None = None,
 ) -> CheckPartition:
-    """Returns the check for each partition of an admitted commit (invariant G1).
+    """Returns the check for each partition of an admitted commit (invariant G1), by an OffsetCommit or a
+    TxnOffsetCommit of this version.
 
     Raises:
-        KafkaError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for members of the classic protocol;
-            UNSUPPORTED_VERSION if the version of the request has no epoch.
+        KafkaError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for members of the classic protocol
+            and in old versions of TxnOffsetCommit; UNSUPPORTED_VERSION if the version of the request has no epoch.
     """
     if epoch < 0 and group.is_empty:
         return all_may
@@ -44,7 +48,8 @@ def check_commit(
             ErrorCode.UNSUPPORTED_VERSION,
             "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
         )
-    stale = ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
+    old = is_transactional and version < TXN_STALE_EPOCH_VERSION
+    stale = ErrorCode.ILLEGAL_GENERATION if classic or old else ErrorCode.STALE_MEMBER_EPOCH
     if epoch == member.epoch:
         return all_may
     if epoch > member.epoch:
@@ -72,14 +77,14 @@ def check_commit_request(
 
 
 def check_transactional_commit(
-    group: ConsumerGroup, request: OffsetCommitRequest
+    group: ConsumerGroup, request: OffsetCommitRequest, version: int
 ) -> CheckPartition:
-    """Returns the check for a TxnOffsetCommit of any version. Raises as `check_commit` does."""
+    """Returns the check for a TxnOffsetCommit. Raises as `check_commit` does."""
     return check_commit(
         group,
         request.member_id,
         GroupEpoch(request.generation_id_or_member_epoch),
-        MEMBER_EPOCH_VERSION,
+        version,
         is_transactional=True,
         instance_id=request.group_instance_id,
     )

@@ -196,7 +196,7 @@ def test_commit_makes_exact_records_and_response():
 # -- in a transaction
 
 
-def transactional(driver, member_id="", generation=-1, instance=None, *, exists=False):
+def transactional(driver, member_id="", generation=-1, instance=None, *, exists=False, version=6):
     """Returns the error code of the refusal, or NONE."""
     request = OffsetCommitRequest(
         group_id="g",
@@ -206,7 +206,7 @@ def transactional(driver, member_id="", generation=-1, instance=None, *, exists=
         topics=[],
     )
     try:
-        check_transactional_commit(driver.groups.get("g"), request, exists)
+        check_transactional_commit(driver.groups.get("g"), request, version, exists)
     except KafkaError as error:
         return error.code
     return E.NONE
@@ -218,8 +218,8 @@ def transactional(driver, member_id="", generation=-1, instance=None, *, exists=
         ("", -1, None, False, E.NONE),
         ("a", -1, None, False, E.NONE),
         ("", -1, "a", True, E.NONE),
-        ("", 0, None, False, E.ILLEGAL_GENERATION),
-        ("a", 1, None, False, E.ILLEGAL_GENERATION),
+        ("", 0, None, False, E.GROUP_ID_NOT_FOUND),
+        ("a", 1, None, False, E.GROUP_ID_NOT_FOUND),
         ("a", 1, None, True, E.UNKNOWN_MEMBER_ID),
     ],
 )
@@ -227,6 +227,11 @@ def test_transactional_commit_without_group_follows_rules(
     member_id, generation, instance, exists, expected
 ):
     assert transactional(Driver(), member_id, generation, instance, exists=exists) is expected
+
+
+def test_version_6_has_own_code_for_missing_groups():
+    assert transactional(Driver(), "a", 1, version=5) is E.ILLEGAL_GENERATION
+    assert transactional(Driver(), "a", 1, version=6) is E.GROUP_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize("generation", [-1, 0, 3])

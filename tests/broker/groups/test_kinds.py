@@ -94,7 +94,7 @@ class ToyGroups(HeartbeatGroups[ToyHeartbeat, str]):
     def check_commit(self, request, version, at) -> CheckPartition:
         raise KafkaError(E.GROUP_ID_NOT_FOUND)
 
-    def check_transactional_commit(self, request) -> CheckPartition:
+    def check_transactional_commit(self, request, version) -> CheckPartition:
         return all_may
 
     def check_fetch(self, request):

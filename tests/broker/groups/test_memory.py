@@ -254,7 +254,7 @@ def test_pending_offsets_count_until_transaction_ends(driver, room):
         )
         topic = OffsetCommitRequestTopic(name="t", partitions=[wanted])
         request = OffsetCommitRequest(group_id=group, topics=[topic])
-        result = driver.shard.commit_offsets_in_transaction(request, driver.at, producer)
+        result = driver.shard.commit_offsets_in_transaction(request, 6, driver.at, producer)
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
         return result.response.topics[0].partitions[0].error_code
@@ -272,7 +272,7 @@ def test_pending_offsets_count_until_transaction_ends(driver, room):
 
 
 def test_overriding_offset_takes_room_of_pending_one(driver, room):
-    result = driver.shard.commit_offsets_in_transaction(commit_of(0), driver.at, Producer(7, 0))
+    result = driver.shard.commit_offsets_in_transaction(commit_of(0), 6, driver.at, Producer(7, 0))
     driver.shard.replay(0, result.records[0], Producer(7, 0))
     assert driver.shard.account.pending_known_bytes
     assert committed(driver, "") is E.NONE
@@ -434,7 +434,7 @@ def test_pending_metadata_counts_until_transactions_end(driver, is_commit):
     producer = Producer(7, 0)
     for _ in range(2):  # the second replaces the first
         result = driver.shard.commit_offsets_in_transaction(
-            commit_of(80), driver.at, Producer(7, 0)
+            commit_of(80), 6, driver.at, Producer(7, 0)
         )
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
@@ -460,7 +460,7 @@ def test_transaction_commits_bounded_offsets_per_group(driver, monkeypatch):
         topic = OffsetCommitRequestTopic(name="t", partitions=wanted)
         request = OffsetCommitRequest(group_id="g", topics=[topic])
         decide = driver.shard.commit_offsets_in_transaction
-        result = decide(request, driver.at, producer)
+        result = decide(request, 6, driver.at, producer)
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
         return [partition.error_code for partition in result.response.topics[0].partitions]

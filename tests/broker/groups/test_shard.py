@@ -199,12 +199,12 @@ def test_offsets_follow_rules_of_group_kind(driver):
     with pytest.raises(KafkaError) as refusal:
         driver.shard.fetch_offsets(asked)
     assert refusal.value.code is E.UNKNOWN_MEMBER_ID
-    for group, code in (("g", E.UNKNOWN_MEMBER_ID), ("other", E.ILLEGAL_GENERATION)):
+    for group, code in (("g", E.UNKNOWN_MEMBER_ID), ("other", E.GROUP_ID_NOT_FOUND)):
         request = OffsetCommitRequest(
             group_id=group, generation_id_or_member_epoch=1, member_id="x", topics=[]
         )
         with pytest.raises(KafkaError) as refusal:
-            driver.shard.commit_offsets_in_transaction(request, driver.at, Producer(7, 0))
+            driver.shard.commit_offsets_in_transaction(request, 6, driver.at, Producer(7, 0))
         assert refusal.value.code is code
 
 

@@ -17,7 +17,7 @@ from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
 E = ErrorCode
 
 
-@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("version", range(4))
 async def test_every_version(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         for index in range(3):
@@ -39,6 +39,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
             missing: E.GROUP_ID_NOT_FOUND,
         }
         assert len(answer.results) == 6
+        assert {r.error_message for r in answer.results} == {None}
         assert [g.group_id for g in [*chain.from_iterable(rig.groups.list_groups((), ()))]] == [
             member
         ]

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import trio
 
-from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
+from tests.broker.groups.rig import TOPIC_ID, open_rig
 from trimaran.broker.handlers.batches import PARTITIONS_PER_BATCH
-from trimaran.broker.handlers.offset_commit import _find, offset_commit
+from trimaran.broker.handlers.offset_commit import offset_commit
 from trimaran.broker.handlers.offset_fetch import offset_fetch
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.offset_commit import (
@@ -158,33 +158,6 @@ async def test_offset_minus_two_resets_group_to_earliest(tmp_path):
             asked = OffsetFetchRequest(group_id="g", topics=[wanted])
             (found,) = (await rig.call(offset_fetch, asked, 1)).topics
             assert [partition.committed_offset for partition in found.partitions] == [offset]
-
-
-@pytest.mark.parametrize("may_read", [True, False])
-def test_unauthorized_name_is_hidden_unknown_id_reported(may_read):
-    """An unknown id has no name that could be authorized."""
-    known = topic_image("t", TOPIC_ID, 2)
-    topics = cluster_image(known).topics
-    judged = []
-
-    def judge(name):
-        judged.append(name)
-        return may_read
-
-    def found(version, *, name="", topic_id=bytes(16)):
-        asked = OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=[])
-        return _find(asked, topics, version, judge)
-
-    denied = (None, E.TOPIC_AUTHORIZATION_FAILED)
-    here = (known, E.UNKNOWN_TOPIC_OR_PARTITION) if may_read else denied
-    assert found(9, name="t") == here
-    assert found(10, topic_id=TOPIC_ID) == here
-    assert judged == ["t", "t"]
-    assert found(10, topic_id=b"u" * 16) == (None, E.UNKNOWN_TOPIC_ID)
-    assert judged == ["t", "t"]
-    missing = (None, E.UNKNOWN_TOPIC_OR_PARTITION)
-    assert found(9, name="nowhere") == (missing if may_read else denied)
-    assert judged[2:] == ["nowhere"]
 
 
 async def test_more_partitions_than_a_batch_are_committed(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.world import open_world
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, offset_of
+from tests.cluster.data_side import topic_id
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
@@ -98,7 +99,7 @@ async def test_topic_deletion_drops_pending_offsets(tmp_path):
         assert await offset_of(one) == (-1, E.NONE)
 
 
-@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("version", range(7))
 async def test_loading_group_error_depends_on_version(tmp_path, monkeypatch, version):
     """Clients before version 2 treat COORDINATOR_LOAD_IN_PROGRESS as fatal."""
 
@@ -109,9 +110,11 @@ async def test_loading_group_error_depends_on_version(tmp_path, monkeypatch, ver
         "transactional_id": "x",
         "producer_id": 1,
         "group_id": "h",
-        "topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
     }
+    partitions = [{"partition_index": 0, "committed_offset": 1}]
     async with open_world(tmp_path) as world:
+        named = {"topic_id": topic_id("t")} if version >= 6 else {"name": "t"}
+        values["topics"] = [{**named, "partitions": partitions}]
         monkeypatch.setattr(type(world.context.groups), "unverified_from", refuse)
         answer = await world.ask("TxnOffsetCommit", version, values)
     [one] = answer.topics[0].partitions

@@ -139,13 +139,14 @@ def add_partitions_to_txn(w, version):
     }
 
 
-def txn_offset_commit(w, _version):
+def txn_offset_commit(w, version):
     partition = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
+    topics = [{**w.named(t, version >= 6), "partitions": [partition]} for t in w.topics()]
     return {
         "transactional_id": w.one(TRANSACTIONS),
         "group_id": w.one(GROUPS),
         "producer_id": PRODUCER,
-        "topics": _partitions(w.topics(), **partition),
+        "topics": topics,
     }
 
 

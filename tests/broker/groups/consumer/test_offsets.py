@@ -91,6 +91,16 @@ def test_epochless_versions_commit_only_for_classic_members():
 
 
 @pytest.mark.parametrize(
+    ("version", "stale"), [(5, E.ILLEGAL_GENERATION), (6, E.STALE_MEMBER_EPOCH)]
+)
+def test_transactional_version_6_has_stale_code(version, stale):
+    """It is returned for a newer epoch, and for a partition that was assigned after an older epoch."""
+    for epoch, partition in ((6, (T, 0)), (1, (T, 0))):
+        arguments = (group(A), "a", epoch, version)
+        assert outcome(*arguments, partition=partition, is_transactional=True) is stale
+
+
+@pytest.mark.parametrize(
     ("member_id", "epoch", "instance", "expected"),
     [
         ("", -1, None, E.NONE),  # a producer without a member id
@@ -111,7 +121,7 @@ def test_transactional_commit_needs_membership(member_id, epoch, instance, expec
         topics=[],
     )
     try:
-        found = check_transactional_commit(group(A), request)(TopicIdPartition(T, 9))
+        found = check_transactional_commit(group(A), request, 6)(TopicIdPartition(T, 9))
     except KafkaError as error:
         found = error.code
     assert found is expected

@@ -53,7 +53,7 @@ def _old_epochs_commit_in_transactions() -> Patch:
     return mock.patch.object(
         consumer_offsets,
         "check_transactional_commit",
-        lambda group, request: _lenient(real, group, request),
+        lambda group, request, version: _lenient(real, group, request, version),
     )
 
 
