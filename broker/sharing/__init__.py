@@ -1,0 +1,1 @@
+"""Serves the records of led partitions to share groups: acquisition, locks, acknowledgement (KIP-932)."""

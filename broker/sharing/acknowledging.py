@@ -1,0 +1,267 @@
+"""Changes of acquired records: acknowledged, released, renewed, or free again because their lock has ended.
+
+A change is decided at once, and takes effect when it is stored; it is undone if that fails. Meanwhile its records can
+be neither acquired nor acknowledged. Only the end of a lock takes effect without being stored: another leader, which
+does not know the locks, would deliver these records again in any case. Source: `SharePartition` of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from trimaran.broker.share_state.states import DeliveryState, StateBatch
+from trimaran.broker.sharing.in_flight import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    ARCHIVED,
+    ARCHIVING,
+    AVAILABLE,
+    NO_MEMBER,
+    Batch,
+    InFlight,
+    RecordRun,
+)
+from trimaran.broker.sharing.rules import AcknowledgeType, SharingRules
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
+
+_STATES = {
+    AcknowledgeType.GAP: ARCHIVED,
+    AcknowledgeType.ACCEPT: ACKNOWLEDGED,
+    AcknowledgeType.RELEASE: AVAILABLE,
+    AcknowledgeType.REJECT: ARCHIVED,
+}
+
+
+class Acknowledgement(NamedTuple):
+    """The member's decision about the records from `first` to `last`, both included: one type for all records, or a
+    type for each.
+    """
+
+    first: Offset
+    last: Offset
+    types: Sequence[int]
+
+
+class Cause(Enum):
+    """The reason why records go to a dead-letter queue."""
+
+    REJECTED = "the member has rejected the record"
+    DELIVERED_TOO_OFTEN = "the record has been delivered too often"
+
+
+class DeadLetters(NamedTuple):
+    """Records that are in ARCHIVING until they are in the dead-letter queue."""
+
+    batch: StateBatch
+    cause: Cause
+
+
+class DeliveryChange:
+    """A change that is being stored: `batches` in the order of the decisions, neighbours joined.
+
+    `limit` is the number of deliveries after which a record is archived when the change is undone.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.batches: list[StateBatch] = []
+        self.dead_letters: list[DeadLetters] = []
+
+    def add(self, run: RecordRun, cause: Cause) -> None:
+        new = run.as_state()
+        if run.state is ARCHIVING:
+            self.dead_letters.append(DeadLetters(new, cause))
+        if self.batches:
+            before = self.batches[-1]
+            if before.last_offset + 1 == new.first_offset and before[2:] == new[2:]:
+                self.batches[-1] = before._replace(last_offset=new.last_offset)
+                return
+        self.batches.append(new)
+
+
+class Decisions:
+    """The decisions of one request, or of one moment, about the records of `flight`."""
+
+    def __init__(self, flight: InFlight, rules: SharingRules, now: float) -> None:
+        self._flight = flight
+        self._rules = rules
+        self._now = now
+        self.change = DeliveryChange(rules.deliveries_max)
+
+    # -- acknowledgements
+
+    def acknowledge(self, member: str, acknowledgement: Acknowledgement) -> None:
+        """Decides as the member says; raises KafkaError INVALID_REQUEST or INVALID_RECORD_STATE. The caller then undoes
+        the change.
+        """
+        _check_form(acknowledgement)
+        first, last = acknowledgement[:2]
+        flight = self._flight
+        if last < flight.start:
+            return  # the log, or an earlier acknowledgement, has moved the start since
+        for batch in self._named(first, last):
+            if batch.last >= flight.start:
+                self._acknowledge_batch(member, acknowledgement, batch)
+
+    def _named(self, first: Offset, last: Offset) -> Sequence[Batch]:
+        """Returns the batches that an acknowledgement names; the first may begin before it."""
+        flight = self._flight
+        floor = flight.floor(first)
+        if floor is None and flight.is_cut_by_start(first, last):
+            floor = flight.floor(flight.start)
+        if floor is None:
+            raise _invalid_state("no batch in flight has the first offset")
+        named = flight.beginning_in(floor.first, last)
+        if named[-1].last < first:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the first offset is past acquired records")
+        if named[-1].last < last:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the last offset is past acquired records")
+        return named
+
+    def _acknowledge_batch(
+        self, member: str, acknowledgement: Acknowledgement, batch: Batch
+    ) -> None:
+        first, last, types = acknowledgement
+        flight = self._flight
+        if not batch.is_split:
+            _check_held(batch.runs[0], member)
+            is_whole = batch.is_within(first, last) and len(types) == 1
+            batch.is_split = not is_whole or flight.is_cut_by_start(batch.first, batch.last)
+        for run in list(flight.runs_between(batch, max(first, flight.start), last)):
+            _check_held(run, member)
+            if len(types) == 1:
+                self._decide(run, AcknowledgeType(types[0]))
+                continue
+            for part in self._parts(batch, run, acknowledgement):
+                self._decide(part, AcknowledgeType(types[part.first - first]))
+
+    def _parts(
+        self, batch: Batch, run: RecordRun, acknowledgement: Acknowledgement
+    ) -> Sequence[RecordRun]:
+        """Returns the run, cut where the type changes."""
+        first, _, types = acknowledgement
+        parts: list[RecordRun] = []
+        run_last = run.last
+        begin = run.first
+        while begin <= run_last:
+            end, given = begin, types[begin - first]
+            while end < run_last and types[end + 1 - first] == given:
+                end += 1
+            parts += self._flight.runs_between(batch, begin, end)
+            begin = end + 1
+        return parts
+
+    def _decide(self, run: RecordRun, given: AcknowledgeType) -> None:
+        if given is AcknowledgeType.RENEW:
+            if not self._rules.renews:
+                raise _invalid_state("renewing acquisition locks is not enabled for the group")
+            self._flight.lock(run, self._now + self._rules.lock_seconds)
+            return
+        if given is AcknowledgeType.REJECT and self._rules.dead_letters:
+            self._begin(run, ARCHIVING, Cause.REJECTED)
+        else:
+            self._begin(run, _STATES[given])
+
+    # -- the end of a session, and of a lock
+
+    def release(self, member: str) -> None:
+        """Releases all records that the member has acquired."""
+        for batch in self._flight.batches:
+            for run in self._cut_at_start(batch):
+                if run.state is ACQUIRED and run.member == member:
+                    self._begin(run, self._released(run))
+
+    def end_locks(self) -> None:
+        """Makes records free whose lock has ended; takes effect at once."""
+        flight = self._flight
+        while (due := flight.locks.pop_due(self._now)) is not None:
+            if due.state is not ACQUIRED:
+                continue  # a change is in progress: if its write fails, the deadline counts then
+            batch = flight.floor(due.first)
+            assert batch is not None, "the batches of locked records are kept"
+            for run in list(self._cut_at_start(batch)):
+                if run.state is not ACQUIRED or run.deadline is None or run.deadline > self._now:
+                    continue
+                run.state, run.member = self._resolved(run, self._released(run)), NO_MEMBER
+                flight.unlock(run)
+                if run.state is AVAILABLE:
+                    flight.may_have_free = True
+                self.change.add(run, Cause.DELIVERED_TOO_OFTEN)
+            batch.merge()
+
+    def _cut_at_start(self, batch: Batch) -> Sequence[RecordRun]:
+        start = self._flight.start
+        if batch.first < start <= batch.last and batch.run_at(start).state is ACQUIRED:
+            self._flight.runs_between(batch, start, batch.last)
+        return batch.runs
+
+    def _released(self, run: RecordRun) -> DeliveryState:
+        return ARCHIVED if run.last < self._flight.start else AVAILABLE
+
+    # -- changes
+
+    def _resolved(self, run: RecordRun, state: DeliveryState) -> DeliveryState:
+        """Returns the state that a run gets: a record that was delivered as often as allowed is not free again."""
+        if state is AVAILABLE and run.count >= self._rules.deliveries_max:
+            return ARCHIVING if self._rules.dead_letters else ARCHIVED
+        return state
+
+    def _begin(
+        self, run: RecordRun, state: DeliveryState, cause: Cause = Cause.DELIVERED_TOO_OFTEN
+    ) -> None:
+        run.before, run.change = (run.state, run.member), self.change
+        run.state, run.member = self._resolved(run, state), NO_MEMBER
+        self.change.add(run, cause)
+
+
+def _check_form(acknowledgement: Acknowledgement) -> None:
+    first, last, types = acknowledgement
+    if any(not AcknowledgeType.GAP <= given <= AcknowledgeType.RENEW for given in types):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "an acknowledge type does not exist")
+    if last < first or len(types) not in (1, last - first + 1):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "offsets and acknowledge types do not match")
+
+
+def _check_held(run: RecordRun, member: str) -> None:
+    if run.state is not ACQUIRED:
+        raise _invalid_state("the records are not acquired")
+    if run.member != member:
+        raise _invalid_state("the member does not hold the records")
+
+
+def _invalid_state(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD_STATE, message)
+
+
+def finish(flight: InFlight, change: DeliveryChange, *, is_stored: bool, now: float) -> None:
+    """Ends a change: its records have their new state if it is stored, else their old one."""
+    for stored in change.batches:
+        floor = flight.floor(stored.first_offset)
+        first = stored.first_offset if floor is None else floor.first
+        for batch in flight.beginning_in(first, stored.last_offset):
+            for run in batch.runs:
+                if run.change is change:
+                    _finish_run(flight, run, change, is_stored=is_stored, now=now)
+            batch.merge()
+        if stored.first_offset < flight.start:
+            # The log start has passed records that are free again: they cannot be read any more.
+            flight.archive(stored.first_offset, flight.start - 1, AVAILABLE)
+
+
+def _finish_run(
+    flight: InFlight, run: RecordRun, change: DeliveryChange, *, is_stored: bool, now: float
+) -> None:
+    before, run.before, run.change = run.before, None, None
+    if is_stored or before is None:
+        flight.unlock(run)
+    elif run.deadline is not None and run.deadline <= now:
+        # The lock has ended during the write.
+        run.state = ARCHIVED if run.count >= change.limit else AVAILABLE
+        flight.unlock(run)
+    else:
+        run.state, run.member = before
+    if run.state is AVAILABLE:
+        flight.may_have_free = True

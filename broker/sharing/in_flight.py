@@ -1,0 +1,340 @@
+"""The records of one partition that are in flight for a share group: their states, and the offsets around them.
+
+Kafka keeps one state for a whole batch, or one for each offset once a part of the batch changes. Here a batch always is
+a list of runs: neighbours with the same state. A batch that is `split` behaves as Kafka's with a state for each offset,
+but a million records that were delivered together are one run. Source: `InFlightBatch`, `InFlightState` and
+`SharePartition` of Kafka.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from trimaran.broker.coordination.timers import Timers
+from trimaran.broker.share_state.states import DeliveryState, StateBatch
+from trimaran.wire.identity import Offset
+
+AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
+ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
+ARCHIVING = DeliveryState.ARCHIVING
+NO_MEMBER = ""  # the member of records that are not acquired
+
+
+class RecordRun:
+    """Neighbouring records of one batch with the same state, from `first` to `last`, both included.
+
+    While a change is being written, `change` is that change, and `before` the state and member to return to if the
+    write fails; `before` is None if the records were archived meanwhile. `deadline` is when the lock ends.
+    """
+
+    __slots__ = ("before", "change", "count", "deadline", "first", "last", "member", "state")
+
+    def __init__(
+        self,
+        first: Offset,
+        last: Offset,
+        state: DeliveryState,
+        count: int,
+        member: str = NO_MEMBER,
+        deadline: float | None = None,
+    ) -> None:
+        self.first, self.last = first, last
+        self.state, self.count, self.member = state, count, member
+        self.deadline = deadline
+        self.change: object | None = None
+        self.before: tuple[DeliveryState, str] | None = None
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the records can be acquired."""
+        return self.state is AVAILABLE and self.change is None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the records will never be delivered again."""
+        return self.change is None and (self.state is ACKNOWLEDGED or self.state is ARCHIVED)
+
+    def is_like(self, other: RecordRun) -> bool:
+        """Whether the two can become one run: locks and changes keep runs apart."""
+        return (
+            self.state is other.state
+            and self.count == other.count
+            and self.member == other.member
+            and self.deadline is None
+            and other.deadline is None
+            and self.change is None
+            and other.change is None
+        )
+
+    def as_state(self) -> StateBatch:
+        return StateBatch(self.first, self.last, self.state, self.count)
+
+
+class Batch:
+    """Records that were acquired together, in runs that leave no offset out."""
+
+    __slots__ = ("is_split", "runs")
+
+    def __init__(self, runs: list[RecordRun], *, is_split: bool = False) -> None:
+        self.runs = runs
+        self.is_split = is_split
+
+    @property
+    def first(self) -> Offset:
+        return self.runs[0].first
+
+    @property
+    def last(self) -> Offset:
+        return self.runs[-1].last
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    def is_within(self, first: Offset, last: Offset) -> bool:
+        return self.first >= first and self.last <= last
+
+    def run_at(self, offset: Offset) -> RecordRun:
+        """Returns the run that has `offset`, or the last run if the batch ends before it."""
+        return self.runs[self.index_of(offset)]
+
+    def index_of(self, offset: Offset) -> int:
+        """Returns the index of `run_at`."""
+        return max(0, bisect_right(self.runs, offset, key=_first_of) - 1)
+
+    def merge(self) -> None:
+        """Joins neighbours that have become alike."""
+        merged = self.runs[:1]
+        for run in self.runs[1:]:
+            if merged[-1].is_like(run):
+                merged[-1].last = run.last
+            else:
+                merged.append(run)
+        self.runs = merged
+
+
+class GapWindow(NamedTuple):
+    """The offsets that the stored state did not mention: `start` is the first that was not looked at yet, `end` the
+    last offset of the stored state. Records in between that have no state were never delivered.
+    """
+
+    start: Offset
+    end: Offset
+
+
+def _first_of(item: RecordRun | Batch) -> Offset:
+    return item.first
+
+
+class InFlight:
+    """The batches in order of offsets, and the offsets around them.
+
+    `start` is the first offset that may still be delivered (Kafka's SPSO), `end` the last offset that was acquired, or
+    `start` if no record is in flight. A consumer of this class changes runs; `advance` then moves `start`.
+    """
+
+    def __init__(self, start: Offset) -> None:
+        self.start = start
+        self.end = start
+        self.batches: list[Batch] = []
+        self.locks: Timers[RecordRun] = Timers()
+        self.window: GapWindow | None = None
+        # Whether records before `end` may have become free.
+        self.may_have_free = False
+
+    # -- lookups
+
+    @property
+    def size(self) -> int:
+        """The number of offsets that count against the limit of record locks."""
+        return self.end - self.start + 1 if self.batches else 0
+
+    @property
+    def done_count(self) -> int:
+        """The number of records from `start` on that are acknowledged or archived, or are about to be."""
+        return sum(
+            run.last - max(run.first, self.start) + 1
+            for batch in self.batches
+            for run in batch.runs
+            if run.last >= self.start and (run.state is ACKNOWLEDGED or run.state is ARCHIVED)
+        )
+
+    @property
+    def has_window(self) -> bool:
+        return self.window is not None and self.window.end == self.end
+
+    def floor(self, offset: Offset) -> Batch | None:
+        """Returns the last batch that begins at or before `offset`, or None."""
+        index = bisect_right(self.batches, offset, key=_first_of)
+        return self.batches[index - 1] if index else None
+
+    def beginning_in(self, first: Offset, last: Offset) -> list[Batch]:
+        """Returns the batches whose first offset is from `first` to `last`, both included."""
+        low = bisect_left(self.batches, first, key=_first_of)
+        return self.batches[low : bisect_right(self.batches, last, key=_first_of)]
+
+    def is_cut_by_start(self, first: Offset, last: Offset) -> bool:
+        return first < self.start <= last
+
+    def next_fetch_offset(self) -> Offset:
+        """Returns the offset to fetch from: of the first free record, or behind all records in flight."""
+        beyond = self.end + 1
+        if not self.batches or self.start > self.batches[-1].last:
+            self.may_have_free = False
+            return self.end
+        if not self.may_have_free:
+            return beyond
+        gap = self.window.start if self.window is not None and self.has_window else None
+        for batch in self.batches:
+            if gap is not None:
+                if batch.first > gap:
+                    return gap
+                gap = max(batch.last + 1, gap)
+            for run in batch.runs:
+                if run.is_free:
+                    return run.first
+        self.may_have_free = False
+        return beyond
+
+    # -- changes of batches
+
+    def add(self, batch: Batch) -> None:
+        index = bisect_right(self.batches, batch.first, key=_first_of)
+        self.batches.insert(index, batch)
+
+    def runs_between(self, batch: Batch, first: Offset, last: Offset) -> Sequence[RecordRun]:
+        """Returns the runs of these offsets, cut so that they hold no other offset."""
+        first, last = max(first, batch.first), min(last, batch.last)
+        if first > last:
+            return ()
+        self._cut(batch, first)
+        self._cut(batch, last + 1)
+        low = bisect_left(batch.runs, first, key=_first_of)
+        return batch.runs[low : bisect_right(batch.runs, last, key=_first_of)]
+
+    def split_run(self, batch: Batch, run: RecordRun, size: int) -> RecordRun:
+        """Cuts `run` so that it has at most `size` records, and returns it."""
+        self._cut(batch, run.first + size)
+        return run
+
+    def _cut(self, batch: Batch, offset: Offset) -> None:
+        """Makes a run begin at `offset`, if that is within the batch."""
+        if not batch.first < offset <= batch.last:
+            return
+        index = batch.index_of(offset)
+        run = batch.runs[index]
+        if run.first == offset:
+            return
+        rest = RecordRun(offset, run.last, run.state, run.count, run.member, run.deadline)
+        rest.change, rest.before = run.change, run.before
+        run.last = offset - 1
+        batch.runs.insert(index + 1, rest)
+        batch.is_split = True
+        if run in self.locks and run.deadline is not None:
+            self.locks.set(rest, run.deadline)
+
+    # -- changes of runs
+
+    def lock(self, run: RecordRun, deadline: float) -> None:
+        run.deadline = deadline
+        self.locks.set(run, deadline)
+
+    def unlock(self, run: RecordRun) -> None:
+        run.deadline = None
+        self.locks.cancel(run)
+
+    def archive(self, first: Offset, last: Offset, state: DeliveryState) -> bool:
+        """Archives the records of these offsets that are in `state`, without a write; returns whether there are any.
+
+        A record that is being released at this moment is archived whatever becomes of the release.
+        """
+        any_archived = False
+        floor = self.floor(first)
+        for batch in self.beginning_in(first if floor is None else floor.first, last):
+            if not batch.is_split and batch.runs[0].state is not state:
+                continue
+            for run in self.runs_between(batch, first, last):
+                if run.state is state:
+                    self.archive_run(run)
+                    any_archived = True
+            batch.merge()
+        return any_archived
+
+    def archive_run(self, run: RecordRun) -> None:
+        run.state, run.member, run.before = ARCHIVED, NO_MEMBER, None
+        self.unlock(run)
+
+    def forget_window_before(self, offset: Offset) -> None:
+        """Moves the gap window to `offset`, the first offset that was not looked at."""
+        if self.window is not None:
+            is_inside = self.has_window and offset <= self.window.end
+            self.window = GapWindow(offset, self.window.end) if is_inside else None
+
+    # -- progress
+
+    def advance(self) -> bool:
+        """Moves `start` over records that are done, and forgets batches before it; returns whether there were any."""
+        if not self._start_is_done():
+            return False
+        last = self._last_done()
+        if last is None:
+            return False
+        if last == self.batches[-1].last:
+            # The log may begin beyond all records in flight.
+            self.start = self.end = max(self.start, last + 1)
+            self.batches.clear()
+            return True
+        batch = self.floor(last)
+        assert batch is not None
+        kept = bisect_left(self.batches, batch.first, key=_first_of)
+        if last == batch.last:
+            kept += 1
+            self.start = max(self.start, self.batches[kept].first)
+            if self.window is not None and self.has_window:
+                self.start = min(self.window.start, self.start)
+        else:
+            self.start = max(self.start, last + 1)
+        del self.batches[:kept]
+        return True
+
+    def _start_is_done(self) -> bool:
+        batch = self.floor(self.start)
+        return batch is not None and batch.run_at(self.start).is_done
+
+    def _last_done(self) -> Offset | None:
+        """Returns the last offset of the done records at the beginning, or None."""
+        last = None
+        for batch in self.batches:
+            if self.window is not None and self.has_window and batch.last >= self.window.start:
+                return last
+            for run in batch.runs:
+                if not run.is_done:
+                    return last
+                last = run.last
+        return last
+
+    def begin_at(self, log_start: Offset) -> None:
+        """Moves `start` to where the log begins now; free records before it are archived, acquired ones remain until
+        their members are done.
+        """
+        if log_start <= self.start:
+            return
+        if self.batches:
+            if self.archive(self.start, log_start - 1, AVAILABLE):
+                self.may_have_free = True
+            self.end = max(self.end, log_start)
+        else:
+            self.end = log_start
+        self.start = log_start
+
+    def runs(self) -> Iterator[tuple[Batch, RecordRun]]:
+        """Yields each run with its batch; the runs must not be cut meanwhile."""
+        for batch in self.batches:
+            for run in batch.runs:
+                yield batch, run

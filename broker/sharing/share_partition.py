@@ -1,0 +1,196 @@
+"""One partition for one share group, on its leader: acquisition, acknowledgement, locks, and what is to be stored.
+
+This is a state machine without I/O. `acquire` and the end of locks take effect at once. `acknowledge` and `release`
+return a `DeliveryChange`, which the caller stores and then finishes. Source: `SharePartition` of Kafka, KIP-932.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
+from trimaran.broker.sharing.acknowledging import (
+    Acknowledgement,
+    Cause,
+    DeadLetters,
+    Decisions,
+    DeliveryChange,
+    finish,
+)
+from trimaran.broker.sharing.acquiring import Acquired, Acquisition, BatchBounds, Demand
+from trimaran.broker.sharing.in_flight import (
+    ACQUIRED,
+    ARCHIVED,
+    ARCHIVING,
+    Batch,
+    GapWindow,
+    InFlight,
+    RecordRun,
+)
+from trimaran.broker.sharing.rules import SharingRules
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import LeaderEpoch, Offset, StateEpoch
+
+
+class SharePartition:
+    """The records in flight of one share group in one partition, for one leader epoch.
+
+    `now` is monotonic seconds. `rules` are read at each call, because the group's configs change.
+    """
+
+    def __init__(self, state: ShareState, start: Offset, leader_epoch: LeaderEpoch) -> None:
+        """Begins with a stored state; `start` is its start offset, or where the group begins to read. Raises KafkaError
+        UNKNOWN_SERVER_ERROR if the state contradicts itself.
+        """
+        self.state_epoch: StateEpoch = state.summary.state_epoch
+        self.leader_epoch = leader_epoch
+        self._flight = InFlight(start)
+        self.resumed: list[DeadLetters] = []
+        if state.batches:
+            self._load(state.batches)
+
+    def _load(self, batches: Sequence[StateBatch]) -> None:
+        flight = self._flight
+        following, gap = flight.start, None
+        for batch in batches:
+            first, last, state, count = batch
+            if first < following or last < first:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"invalid stored state: {batch}")
+            if gap is None and first > following:
+                gap = following
+            following = last + 1
+            flight.add(Batch([RecordRun(first, last, state, count)]))
+            if state is ARCHIVING:
+                self.resumed.append(DeadLetters(batch, Cause.DELIVERED_TOO_OFTEN))
+        flight.end = batches[-1].last_offset
+        flight.may_have_free = True
+        if gap is not None:
+            flight.window = GapWindow(gap, flight.end)
+        flight.advance()
+
+    # -- what is known
+
+    @property
+    def start(self) -> Offset:
+        """The first offset that may still be delivered."""
+        return self._flight.start
+
+    @property
+    def end(self) -> Offset:
+        """The last offset that was acquired, or `start` if no record is in flight."""
+        return self._flight.end
+
+    @property
+    def size(self) -> int:
+        """The number of offsets in flight."""
+        return self._flight.size
+
+    @property
+    def next_deadline(self) -> float | None:
+        """The time at which the next lock ends, or None."""
+        return self._flight.locks.earliest()
+
+    def summary(self) -> ShareSummary:
+        """Returns the position to be stored with the next change."""
+        flight = self._flight
+        return ShareSummary(self.state_epoch, self.leader_epoch, flight.start, flight.done_count)
+
+    def next_fetch_offset(self) -> Offset:
+        """Returns the offset to read from for the next acquisition."""
+        return self._flight.next_fetch_offset()
+
+    def can_acquire(self, rules: SharingRules) -> bool:
+        """Whether there may be a record to acquire: a free one in flight, or a new one if the limit allows it."""
+        flight = self._flight
+        return flight.next_fetch_offset() != flight.end + 1 or flight.size < rules.record_locks_max
+
+    def states(self) -> list[StateBatch]:
+        """Returns all runs in flight."""
+        return [run.as_state() for _, run in self._flight.runs()]
+
+    # -- decisions
+
+    def acquire(
+        self,
+        fetched: Sequence[BatchBounds],
+        fetch_offset: Offset,
+        demand: Demand,
+        rules: SharingRules,
+        now: float,
+        aborted: Sequence[BatchBounds] = (),
+    ) -> list[Acquired]:
+        """Acquires records that were read at `fetch_offset`; those of `aborted` batches are archived instead."""
+        flight = self._flight
+        acquired = Acquisition(flight, fetched, demand, rules, now).acquire(fetch_offset)
+        if acquired:
+            for batch in aborted:
+                flight.archive(batch.base_offset, batch.last_offset, ACQUIRED)
+                acquired = _without(acquired, batch)
+        # Records that are archived without a write do not wait for an acknowledgement to make room.
+        flight.advance()
+        return acquired
+
+    def acknowledge(
+        self,
+        member: str,
+        acknowledgements: Sequence[Acknowledgement],
+        rules: SharingRules,
+        now: float,
+    ) -> DeliveryChange:
+        """Decides all acknowledgements, or none.
+
+        Raises:
+            KafkaError: INVALID_REQUEST: a type does not exist, or an offset was never acquired. INVALID_RECORD_STATE: a
+                record is not acquired, or not by this member.
+        """
+        decisions = Decisions(self._flight, rules, now)
+        try:
+            for acknowledgement in acknowledgements:
+                decisions.acknowledge(member, acknowledgement)
+        except KafkaError:
+            finish(self._flight, decisions.change, is_stored=False, now=now)
+            raise
+        return decisions.change
+
+    def release(self, member: str, rules: SharingRules, now: float) -> DeliveryChange:
+        """Releases all records that the member holds: its session has ended."""
+        decisions = Decisions(self._flight, rules, now)
+        decisions.release(member)
+        return decisions.change
+
+    def end_locks(self, rules: SharingRules, now: float) -> DeliveryChange:
+        """Makes the records free whose lock has ended. This has happened: the change is stored, but never undone."""
+        decisions = Decisions(self._flight, rules, now)
+        decisions.end_locks()
+        return decisions.change
+
+    def finish(self, change: DeliveryChange, now: float, *, is_stored: bool) -> None:
+        """Ends a change: its records keep their new state if it is stored, else they get their old one."""
+        finish(self._flight, change, is_stored=is_stored, now=now)
+        self._flight.advance()
+
+    def archived(self, letters: DeadLetters) -> StateBatch:
+        """Archives records that are in the dead-letter queue, or cannot get there; returns the state to be stored."""
+        first, last, _, count = letters.batch
+        self._flight.archive(first, last, ARCHIVING)
+        self._flight.advance()
+        return StateBatch(first, last, ARCHIVED, count)
+
+    def begin_at(self, log_start: Offset) -> None:
+        """Moves the start to where the log begins now."""
+        self._flight.begin_at(log_start)
+        self._flight.advance()
+
+
+def _without(acquired: Sequence[Acquired], batch: BatchBounds) -> list[Acquired]:
+    """Returns the acquired records without those of a batch."""
+    kept = []
+    for part in acquired:
+        if part.last < batch.base_offset or part.first > batch.last_offset:
+            kept.append(part)
+            continue
+        if part.first < batch.base_offset:
+            kept.append(part._replace(last=batch.base_offset - 1))
+        if part.last > batch.last_offset:
+            kept.append(part._replace(first=batch.last_offset + 1))
+    return kept

@@ -1,0 +1,73 @@
+"""A share partition for tests, with a clock and short calls."""
+
+from __future__ import annotations
+
+from trimaran.broker.share_state.states import DeliveryState, ShareState, ShareSummary, StateBatch
+from trimaran.broker.sharing.acknowledging import Acknowledgement
+from trimaran.broker.sharing.acquiring import BatchBounds, Demand
+from trimaran.broker.sharing.rules import AcquireMode, SharingRules
+from trimaran.broker.sharing.share_partition import SharePartition
+
+LOCK_SECONDS = 30.0
+STATE_EPOCH, LEADER_EPOCH = 4, 7
+
+
+def states(*batches):
+    """Returns state batches from (first, last, state, deliveries)."""
+    return [StateBatch(first, last, DeliveryState[state], n) for first, last, state, n in batches]
+
+
+def fetched(*bounds):
+    """Returns fetched batches from (base offset, last offset)."""
+    return [BatchBounds(*bound) for bound in bounds]
+
+
+class Driver:
+    """Drives one share partition; `now` is moved by the test."""
+
+    def __init__(self, start=0, batches=(), **rules):
+        state = ShareState(ShareSummary(STATE_EPOCH, LEADER_EPOCH, start, None), tuple(batches))
+        self.partition = SharePartition(state, start, LEADER_EPOCH)
+        self.rules = SharingRules(lock_seconds=LOCK_SECONDS, **rules)
+        self.now = 0.0
+
+    def acquire(self, *bounds, member="m", at=None, most=500, size=500, exact=False, aborted=()):
+        """Returns what is acquired of fetched batches, as (first, last, deliveries)."""
+        at = bounds[0][0] if at is None else at
+        mode = AcquireMode.RECORD_LIMIT if exact else AcquireMode.BATCH_OPTIMIZED
+        demand = Demand(member, mode, size, most)
+        found = self.partition.acquire(
+            fetched(*bounds), at, demand, self.rules, self.now, fetched(*aborted)
+        )
+        return [tuple(part) for part in found]
+
+    def decide(self, *acknowledgements, member="m"):
+        """Returns the change, which is not finished, of (first, last, types)."""
+        return self.partition.acknowledge(
+            member, [Acknowledgement(*each) for each in acknowledgements], self.rules, self.now
+        )
+
+    def acknowledge(self, *acknowledgements, member="m", is_stored=True):
+        """Finishes the change, and returns what was to be stored."""
+        return self.finish(self.decide(*acknowledgements, member=member), is_stored=is_stored)
+
+    def release(self, member="m", is_stored=True):
+        return self.finish(
+            self.partition.release(member, self.rules, self.now), is_stored=is_stored
+        )
+
+    def finish(self, change, *, is_stored=True):
+        self.partition.finish(change, self.now, is_stored=is_stored)
+        return change.batches
+
+    def pass_time(self, seconds):
+        """Moves the clock, and returns what is stored because locks have ended."""
+        self.now += seconds
+        return self.finish(self.partition.end_locks(self.rules, self.now))
+
+    def shown(self):
+        """Returns the runs in flight as (first, last, state, deliveries)."""
+        return [
+            (b.first_offset, b.last_offset, b.state.name, b.delivery_count)
+            for b in self.partition.states()
+        ]

@@ -1,0 +1,197 @@
+"""Acquisition: new records and free ones, by either mode, within the limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.sharing.driver import LOCK_SECONDS, Driver, states
+
+
+def test_new_records_are_acquired_by_batches():
+    share = Driver()
+    assert share.acquire((0, 9), (10, 19), (20, 29), most=11) == [(0, 19, 1)]
+    assert share.shown() == [(0, 19, "ACQUIRED", 1)]
+    assert (share.partition.start, share.partition.end, share.partition.size) == (0, 19, 20)
+    assert share.partition.next_fetch_offset() == 20
+
+
+@pytest.mark.parametrize(("most", "last"), [(9, 9), (10, 9), (11, 19), (20, 19)])
+def test_whole_batches_hold_the_last_record_wanted(most, last):
+    assert Driver().acquire((0, 9), (10, 19), most=most) == [(0, last, 1)]
+
+
+@pytest.mark.parametrize(("most", "last"), [(1, 0), (9, 8), (10, 9), (11, 10), (30, 19)])
+def test_record_limit_is_exact(most, last):
+    share = Driver()
+    assert share.acquire((0, 9), (10, 19), most=most, exact=True) == [(0, last, 1)]
+    if last < 19:
+        assert share.acquire((0, 9), (10, 19), at=last + 1, member="n", most=1, exact=True) == [
+            (last + 1, last + 1, 1)
+        ]
+
+
+def test_rest_of_a_limited_batch_counts_from_one():
+    share = Driver()
+    share.acquire((0, 9), most=4, exact=True)
+    assert share.shown() == [(0, 3, "ACQUIRED", 1), (4, 9, "AVAILABLE", 0)]
+    assert share.partition.next_fetch_offset() == 4
+    assert share.acquire((0, 9), at=4, member="n") == [(4, 9, 1)]
+
+
+def test_new_records_are_divided_at_batches():
+    share = Driver()
+    bounds = [(0, 9), (10, 19), (20, 29), (30, 34)]
+    assert share.acquire(*bounds, size=20) == [(0, 19, 1), (20, 34, 1)]
+    assert Driver().acquire(*bounds, size=21) == [(0, 29, 1), (30, 34, 1)]
+    assert Driver().acquire(*bounds, size=35) == [(0, 34, 1)]
+    assert Driver().acquire(*bounds, size=20, exact=True) == [(0, 34, 1)]
+
+
+def test_nothing_is_acquired_without_records_or_demand():
+    share = Driver(start=5)
+    assert share.acquire((0, 9), most=0) == []
+    assert share.acquire((0, 4)) == []
+    assert share.acquire((0, 9)) == [(5, 9, 1)]
+
+
+def test_start_moves_to_the_first_record():
+    share = Driver(start=5)
+    assert share.acquire((8, 9)) == [(8, 9, 1)]
+    assert (share.partition.start, share.partition.end) == (8, 9)
+
+
+@pytest.mark.parametrize(("locks", "can"), [(9, False), (10, False), (11, True)])
+def test_record_locks_limit_new_records(locks, can):
+    share = Driver(record_locks_max=locks)
+    share.acquire((0, 9))
+    assert share.partition.can_acquire(share.rules) is can
+    assert share.acquire((10, 19), member="n") == ([(10, 19, 1)] if can else [])
+
+
+def test_free_records_are_acquired_at_the_limit():
+    share = Driver(record_locks_max=10)
+    share.acquire((0, 9))
+    share.acknowledge((2, 4, [2]))
+    assert share.partition.can_acquire(share.rules)
+    assert share.acquire((0, 9), (10, 19), at=2, member="n") == [(2, 4, 2)]
+    assert not share.partition.can_acquire(share.rules)
+
+
+def test_held_records_are_skipped():
+    share = Driver()
+    share.acquire((0, 9))
+    share.acquire((10, 19), member="n")
+    share.release("m")
+    assert share.partition.next_fetch_offset() == 0
+    assert share.acquire((0, 9), (10, 19), (20, 24), member="o") == [(0, 9, 2), (20, 24, 1)]
+
+
+def test_first_record_read_may_be_within_a_batch():
+    share = Driver()
+    share.acquire((0, 29))
+    share.release()
+    assert share.acquire((10, 19), at=10) == [(10, 19, 2)]
+    assert share.shown() == [
+        (0, 9, "AVAILABLE", 1), (10, 19, "ACQUIRED", 2), (20, 29, "AVAILABLE", 1)
+    ]  # fmt: skip
+    assert share.partition.next_fetch_offset() == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "taken"),
+    [(5, 1, 16), (5, 2, 16), (5, 3, 8), (5, 4, 1), (10, 5, 8), (10, 6, 4), (10, 8, 1), (2, 1, 16)],
+)
+def test_records_delivered_often_come_with_few(limit, count, taken):
+    share = Driver(batches=states((0, 15, "AVAILABLE", count)), deliveries_max=limit)
+    assert share.acquire((0, 15), (16, 30)) == (
+        [(0, taken - 1, count + 1)] if taken < 16 else [(0, 15, count + 1), (16, 30, 1)]
+    )
+
+
+def test_record_delivered_often_waits_for_others():
+    share = Driver(batches=states((0, 3, "AVAILABLE", 1), (4, 7, "AVAILABLE", 4)))
+    assert share.acquire((0, 7), (8, 9)) == [(0, 3, 2)]
+    assert share.acquire((0, 7), (8, 9), at=4) == [(4, 4, 5)]
+    assert share.acquire((0, 7), (8, 9), at=5) == [(5, 5, 5)]
+
+
+def test_last_delivery_waits_for_others_of_its_batch():
+    share = Driver(deliveries_max=4)
+    share.acquire((0, 5))
+    for _ in range(2):
+        share.acknowledge((2, 5, [2]))
+        share.acquire((0, 5), at=2)
+    share.acknowledge((0, 1, [2]), *[(2, 3, [2])])
+    assert share.acquire((0, 5)) == [(0, 1, 2)]
+    assert share.acquire((0, 5), at=2) == [(2, 2, 4)]
+
+
+def test_stored_gaps_are_delivered_as_new():
+    share = Driver(
+        start=10,
+        batches=states((15, 19, "ACKNOWLEDGED", 1), (25, 29, "AVAILABLE", 2)),
+    )
+    assert share.partition.next_fetch_offset() == 10
+    assert share.acquire((0, 39), at=10) == [
+        (10, 14, 1), (20, 24, 1), (25, 29, 3), (30, 39, 1)
+    ]  # fmt: skip
+    assert share.acquire((40, 49), at=40) == [(40, 49, 1)]
+
+
+def test_stored_gap_is_delivered_in_pieces():
+    share = Driver(start=0, batches=states((20, 29, "ACKNOWLEDGED", 1)))
+    assert share.acquire((0, 9), (10, 29), most=5) == [(0, 9, 1)]
+    assert share.partition.next_fetch_offset() == 10
+    assert share.acquire((10, 29), most=50) == [(10, 19, 1)]
+    assert share.partition.next_fetch_offset() == 30
+
+
+def test_compacted_records_are_archived():
+    share = Driver()
+    share.acquire((0, 9))
+    share.acquire((10, 19), member="n")
+    share.release("m")
+    assert share.acquire((5, 9), at=0) == [(5, 9, 2)]
+    assert share.partition.start == 5
+
+
+def test_aborted_records_are_archived():
+    share = Driver()
+    assert share.acquire((0, 9), (10, 19), (20, 29), aborted=[(10, 19)]) == [
+        (0, 9, 1), (20, 29, 1)
+    ]  # fmt: skip
+    assert share.shown() == [
+        (0, 9, "ACQUIRED", 1), (10, 19, "ARCHIVED", 1), (20, 29, "ACQUIRED", 1)
+    ]  # fmt: skip
+
+
+def test_only_aborted_records_make_room():
+    share = Driver(record_locks_max=10)
+    assert share.acquire((0, 9), aborted=[(0, 9)]) == []
+    assert (share.partition.start, share.partition.size) == (10, 0)
+    assert share.acquire((10, 19), at=10) == [(10, 19, 1)]
+
+
+def test_log_start_passes_records():
+    share = Driver()
+    share.acquire((0, 9))
+    share.release()
+    share.acquire((10, 19), at=10, member="n")
+    share.partition.begin_at(15)
+    assert (share.partition.start, share.partition.end) == (15, 19)
+    assert share.shown() == [(0, 9, "ARCHIVED", 1), (10, 19, "ACQUIRED", 1)]
+    assert share.acknowledge((10, 19, [1]), member="n") == states((15, 19, "ACKNOWLEDGED", 1))
+    assert share.pass_time(LOCK_SECONDS) == states((10, 14, "ARCHIVED", 1))
+    assert (share.partition.start, share.partition.end, share.shown()) == (20, 20, [])
+
+
+def test_log_start_passes_everything():
+    share = Driver()
+    share.partition.begin_at(7)
+    assert (share.partition.start, share.partition.end) == (7, 7)
+    share.acquire((7, 9))
+    share.partition.begin_at(30)
+    share.partition.begin_at(20)
+    assert (share.partition.start, share.partition.end) == (30, 30)
+    assert share.partition.next_fetch_offset() == 30
+    assert share.acquire((30, 39)) == [(30, 39, 1)]
