@@ -1,6 +1,6 @@
 """The configuration of a partition's log: sizes, times and limits.
 
-Source: Kafka's topic configs (`TopicConfig`); the names are theirs with underscores, the defaults Kafka 4.3's.
+Source: Kafka's topic configs (`TopicConfig`); the names are theirs with underscores, the defaults Kafka 4.4's.
 `trimaran.node.config` parses and validates user input; this is the typed result that `log` needs.
 """
 
@@ -32,6 +32,7 @@ class LogConfig:
     deletes: bool = True  # cleanup.policy has `delete`
     compacts: bool = False  # cleanup.policy has `compact`
     max_message_bytes: int = 1048588
+    max_decompressed_message_bytes: int = (1 << 31) - 9  # that of the largest array in Java
     compression: Compression | None = None  # the stored codec; None: the producer's
     compression_level: int | None = None  # the level of that codec; None: its default
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME

@@ -35,6 +35,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression, OutputTooLarge
 from trimaran.log.old_formats.message_sets import (
     MESSAGES_MAX,
+    PREFIX_BYTES,
     LegacyRecord,
     inner_messages,
     iter_messages,
@@ -122,6 +123,8 @@ def _known_compression(message: LegacyRecord) -> Compression:
 def _checked_inner(wrapper: LegacyRecord, rules: ProduceRules) -> Iterator[LegacyRecord]:
     try:
         for message in inner_messages(wrapper, rules.decompressed_bytes_max):
+            if message.size - PREFIX_BYTES > rules.record_bytes_max:
+                raise _invalid(f"{message} of more than {rules.record_bytes_max} bytes")
             if message.magic != wrapper.magic:
                 raise _invalid(f"{message} in {wrapper}")
             if not message.has_valid_crc():

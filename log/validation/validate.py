@@ -47,6 +47,7 @@ from trimaran.log.batches.records import rebuilt
 from trimaran.log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from trimaran.log.codecs.lz4_java import check_java_reads
 from trimaran.log.config import LogConfig
+from trimaran.log.validation.record_sizes import check_record_sizes
 from trimaran.log.validation.rejected_records import find_rejected
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
@@ -68,8 +69,8 @@ INT64_END = 1 << 63
 # The most decompressed bytes of records that one request checks at once: up to 20 ms for the smallest records, 2 ms for
 # common ones. Interpreted code takes two hundred times as long.
 BYTES_CHECKED_AT_ONCE_MAX = 2 << 20 if COMPILED else 64 << 10
-# The most decompressed bytes of one batch. Kafka has no limit; producers count bytes before compression (batch.size,
-# max.request.size), so their batches rarely exceed the largest accepted frame (100 MiB).
+# The most decompressed bytes of one batch. Kafka limits only each record; producers count bytes before compression
+# (batch.size, max.request.size), so their batches rarely exceed the largest accepted frame (100 MiB).
 DECOMPRESSED_BYTES_MAX = 128 << 20
 
 
@@ -85,6 +86,7 @@ class ProduceRules:
     compression: Compression | None = None  # None: the producer's
     compression_level: int | None = None
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+    record_bytes_max: int = DECOMPRESSED_BYTES_MAX  # of a record in a compressed batch
 
     @classmethod
     def of(cls, config: LogConfig) -> ProduceRules:
@@ -96,6 +98,7 @@ class ProduceRules:
             requires_keys=config.compacts,
             compression=config.compression,
             compression_level=config.compression_level,
+            record_bytes_max=config.max_decompressed_message_bytes,
         )
 
 
@@ -150,6 +153,8 @@ def validate_produced(
         _check_fields(batch)
     is_recompressed = rules.compression is not None and rules.compression is not codec
     body = _body(records, codec, rules, budget)
+    if codec:
+        check_record_sizes(batch, body, rules.record_bytes_max)
     if (
         codec  # otherwise `_is_sound` returned False
         and has_sound_header

@@ -100,7 +100,7 @@ class ConfigKey:
     A key has an effect unless a field says why not. `no_effect`: it changes nothing here. `no_effect_while_running`:
     altering a running broker changes nothing until the broker's file has the same value. `only_default`: no other value
     is accepted, because an operator who sets one relies on it. `type_for_clients` is the type in responses to clients,
-    if Kafka parses the text later. `undeclared`: Apache Kafka 4.3 does not declare it, since only a plug-in reads it
+    if Kafka parses the text later. `undeclared`: Apache Kafka 4.4 does not declare it, since only a plug-in reads it
     there; responses to clients include such a key if a file sets it, without its type and value. `gaps`: elements of a
     list may be empty, and are dropped.
     """

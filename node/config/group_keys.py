@@ -1,13 +1,12 @@
-"""The configs of a group: names, defaults and bounds of Apache Kafka 4.3.
+"""The configs of a group: names, defaults and bounds of Apache Kafka 4.4.
 
-Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`. The bounds that a broker's file can change
-in Kafka (`group.consumer.min.session.timeout.ms`, …) have their default values here.
+Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +32,8 @@ def _offset_reset(value: str) -> str | None:
 
 
 KINDS = ("consumer", "share", "streams")
+_TAGS = "streams.rack.aware.assignment.tags"
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 
 
 def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
@@ -58,6 +59,13 @@ def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
             1_000,
             "Minimum time between two assignments.",
             at_least(0),
+        ),
+        ConfigKey(
+            f"{kind}.assignor.offload.enable",
+            "boolean",
+            True,
+            "Whether assignments are computed in the background.",
+            internal=True,
         ),
     )
 
@@ -119,13 +127,71 @@ _KEYS = (
         "Time a new streams group waits for more members.",
         at_least(0),
     ),
+    ConfigKey(
+        "streams.acceptable.recovery.lag",
+        "long",
+        10_000,
+        "Offsets by which a client may be behind and still get an active task.",
+        at_least(0),
+        internal=True,
+    ),
+    ConfigKey(
+        "streams.assignor.name",
+        "string",
+        None,
+        "Assignor of a streams group; null for the first one of the broker.",
+    ),
+    ConfigKey(
+        "streams.num.warmup.replicas",
+        "int",
+        2,
+        "Warm-up replicas of a streams group.",
+        at_least(0),
+        internal=True,
+    ),
+    ConfigKey(
+        _TAGS,
+        "list",
+        [],
+        "Tags of clients over which standby replicas are distributed.",
+        importance="low",
+    ),
+    ConfigKey(
+        "streams.task.offset.interval.ms",
+        "int",
+        60_000,
+        "Time between two reports of the offsets of warm-up tasks.",
+        at_least(1),
+        internal=True,
+    ),
+    ConfigKey(
+        _DEAD_LETTERS,
+        "string",
+        "",
+        "Topic for records that a share group gives up; empty for none.",
+    ),
+    ConfigKey(
+        "errors.deadletterqueue.copy.record.enable",
+        "boolean",
+        False,
+        "Whether that topic gets a copy of the record, or only the cause.",
+    ),
 )
 
 
 def _with_effect_of_kind(key: ConfigKey) -> ConfigKey:
-    """Returns the config of a group with the reason why the broker's configs of this kind have no effect, if any."""
-    kind = key.name.partition(".")[0]
-    return replace(key, no_effect=SERVER_CONFIGS[f"group.{kind}.session.timeout.ms"].no_effect)
+    """Returns the config of a group with the reason why the broker's config of this name, or those of its kind, have
+    no effect, if any.
+    """
+    server = SERVER_CONFIGS.get(f"group.{key.name}")
+    if server is None:
+        server = SERVER_CONFIGS[f"group.{_kind_of(key.name)}.session.timeout.ms"]
+    return replace(key, no_effect=server.no_effect)
+
+
+def _kind_of(key: str) -> str:
+    kind = key.partition(".")[0]
+    return kind if kind in KINDS else "share"  # dead-letter queues
 
 
 GROUP_CONFIGS = ConfigDef(map(_with_effect_of_kind, _KEYS))
@@ -135,26 +201,38 @@ _WITHOUT_SYNONYM = {
     "share.auto.offset.reset",
     "share.isolation.level",
     "share.renew.acknowledge.enable",
+    _DEAD_LETTERS,
+    "errors.deadletterqueue.copy.record.enable",
 }
+_ASSIGNOR = "streams.assignor.name"
+_ASSIGNORS = "group.streams.assignors"
 
 
 def broker_synonym(key: str) -> str:
     """Returns the broker config with the default of a group config, else the config itself."""
+    if key == _ASSIGNOR:
+        return _ASSIGNORS
     return key if key in _WITHOUT_SYNONYM else f"group.{key}"
 
 
 NOTHING: Mapping[str, Any] = {}
-# Broker configs bound these keys from below and above; streams.num.standby.replicas only from above.
+# Broker configs bound these keys: from below, from above, or both.
 _BOUNDED = (
-    *(
-        f"{kind}.{what}"
-        for kind in KINDS
-        for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
-    ),
+    "consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms",
+    "consumer.assignment.interval.ms",
+    "share.heartbeat.interval.ms",
+    "share.session.timeout.ms",
     "share.record.lock.duration.ms",
     "share.delivery.count.limit",
     "share.partition.max.record.locks",
+    "share.assignment.interval.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.session.timeout.ms",
     "streams.num.standby.replicas",
+    "streams.assignment.interval.ms",
+    "streams.task.offset.interval.ms",
+    "streams.num.warmup.replicas",
 )
 
 
@@ -167,37 +245,57 @@ def check_group_configs(configs: Mapping[str, str], server: Mapping[str, Any] = 
             raise ConfigError(
                 key, text, "unknown config of a group", answer=f"Unknown group config name: {key}"
             )
+    _check_tags(configs.get(_TAGS, ""))
 
     def of_server(name: str) -> Any:
         return server[name] if name in server else SERVER_CONFIGS[name].default
 
-    values = {
-        key.name: of_server(synonym)
-        if (synonym := broker_synonym(key.name)) in SERVER_CONFIGS
-        else key.default
-        for key in GROUP_CONFIGS.values()
-    }
-    values |= {key: GROUP_CONFIGS[key].parse(text) for key, text in configs.items()}
+    values = {key: GROUP_CONFIGS[key].parse(text) for key, text in configs.items()}
     for key in _BOUNDED:
-        low_key, high_key = _bounds_of(key)
-        if low_key in SERVER_CONFIGS and values[key] < of_server(low_key):
-            raise _out_of_bounds(key, values[key], f"must be greater than or equal to {low_key}")
-        if values[key] > of_server(high_key):
-            raise _out_of_bounds(key, values[key], f"must be less than or equal to {high_key}")
+        if key in values:
+            _check_bounds(key, values[key], of_server)
+    if _ASSIGNOR in values and values[_ASSIGNOR] not in (known := of_server(_ASSIGNORS)):
+        name, names = values[_ASSIGNOR], ", ".join(known)
+        why = f"'{name}' is not a registered task assignor. Registered assignors are: [{names}]."
+        raise _refused(_ASSIGNOR, name, why)
     for kind in KINDS:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if values[session] <= values[heartbeat]:
-            raise _out_of_bounds(session, values[session], f"must be greater than {heartbeat}")
+        if session in values or heartbeat in values:
+            of_session, of_heartbeat = (
+                values.get(key, of_server(broker_synonym(key))) for key in (session, heartbeat)
+            )
+            if of_session <= of_heartbeat:
+                raise _refused(session, of_session, f"must be greater than {heartbeat}")
+    if (topic := values.get(_DEAD_LETTERS, "")).startswith("__"):
+        why = "DLQ topic name must not start with '__'"
+        raise ConfigError(_DEAD_LETTERS, topic, why, answer=f"{_DEAD_LETTERS}: {why}")
 
 
-def _bounds_of(key: str) -> tuple[str, str]:
-    """Returns the bounds' keys: `group.share.min.delivery.count.limit` and `group.share.max.…` for
-    `share.delivery.count.limit`.
+def _check_tags(text: str) -> None:
+    """Refuses repeated tags, which a list would drop."""
+    tags = [tag.strip() for tag in text.split(",")]
+    if text.strip() and len({*tags}) < len(tags):
+        raise _refused(_TAGS, text, "must not contain duplicate tag keys.")
+
+
+def _check_bounds(key: str, value: int, of_server: Callable[[str], Any]) -> None:
+    """Compares with `group.share.min.delivery.count.limit` and `group.share.max.…` for `share.delivery.count.limit`, as
+    far as the two exist.
     """
     kind, _, rest = key.partition(".")
-    rest = rest.replace("num.standby", "standby")
-    return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    rest = rest.removeprefix("num.")
+    names = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    low, high = (of_server(name) if name in SERVER_CONFIGS else None for name in names)
+    if (low is None or low <= value) and (high is None or value <= high):
+        return
+    if low is None:
+        why = f"must be less than or equal to {high}"
+    elif high is None:
+        why = f"must be greater than or equal to {low}"
+    else:
+        why = f"must be in the range {low} to {high} inclusive."
+    raise _refused(key, value, why)
 
 
-def _out_of_bounds(key: str, value: object, why: str) -> ConfigError:
+def _refused(key: str, value: Any, why: str) -> ConfigError:
     return ConfigError(key, value, why, answer=f"{key} {why}")

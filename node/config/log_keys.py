@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 
 from trimaran.node.config.config_def import (
+    INT_MAX,
     LONG_MAX,
     ConfigKey,
     all_of,
@@ -291,6 +292,14 @@ LOGS = (
         at_least(0),
         scope="cluster-wide",
         importance="high",
+    ),
+    ConfigKey(
+        "max.decompressed.message.bytes",
+        "int",
+        INT_MAX - 8,
+        "Largest record of a compressed batch that is accepted, after decompression.",
+        between(1, INT_MAX - 8),
+        scope="cluster-wide",
     ),
     ConfigKey(
         "compression.type",

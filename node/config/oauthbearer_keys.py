@@ -1,6 +1,6 @@
 """Keys of SASL OAUTHBEARER for listeners, for nodes as clients, and for commands.
 
-Source: Kafka's `SaslConfigs`, KIP-768, KIP-1139.
+Source: Kafka's `SaslConfigs`, KIP-768, KIP-1139; `BrokerJwtValidator` of Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -36,14 +36,26 @@ _SERVER = (
         "string",
         None,
         "Issuer that a token must have.",
-        importance="low",
+        importance="high",
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.allow.unverified.issuer",
+        "boolean",
+        False,
+        "Accepts tokens of any issuer if no expected issuer is set.",
     ),
     ConfigKey(
         "sasl.oauthbearer.expected.audience",
         "list",
         [],
-        "Audiences that a token may be for; none: only tokens that name none are taken.",
-        importance="low",
+        "Audiences that a token may be for.",
+        importance="high",
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.allow.unverified.audience",
+        "boolean",
+        False,
+        "Accepts tokens for any audience if no expected audience is set.",
     ),
     ConfigKey(
         "sasl.oauthbearer.clock.skew.seconds",

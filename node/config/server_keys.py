@@ -1,4 +1,4 @@
-"""The configuration keys of a node: all of Apache Kafka 4.3's, with its defaults, and trimaran's own with the prefix
+"""The configuration keys of a node: all of Apache Kafka 4.4's, with its defaults, and trimaran's own with the prefix
 `trimaran.`.
 
 A key has an effect, or gives the reason why it has none or accepts only its default (`ConfigKey`). Source: Kafka's

@@ -1,4 +1,4 @@
-"""The configs of a topic: names, defaults and bounds of Apache Kafka 4.3, and the server keys with their defaults.
+"""The configs of a topic: names, defaults and bounds of Apache Kafka 4.4, and the server keys with their defaults.
 
 Source: Kafka's `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`. Each key without an effect gives the reason.
 """
@@ -31,6 +31,7 @@ DAY_MS = 24 * 3600 * 1000
 # The format that Kafka's `ThrottledReplicaListValidator` accepts.
 _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 _NOT_TIERED = "tiered storage is not supported"
+_NO_SHARE_GROUPS = "share groups are not served yet"
 
 
 def _throttled_replicas(value: list[str]) -> str | None:
@@ -76,6 +77,13 @@ TOPIC_CONFIGS = ConfigDef(
             DAY_MS,
             "Time for which tombstones of a compacted topic stay.",
             at_least(0),
+        ),
+        ConfigKey(
+            "errors.deadletterqueue.group.enable",
+            "boolean",
+            False,
+            "Whether share groups may write records that they give up to this topic.",
+            no_effect=_NO_SHARE_GROUPS,
         ),
         ConfigKey(
             "file.delete.delay.ms",
@@ -141,6 +149,13 @@ TOPIC_CONFIGS = ConfigDef(
             at_least(1),
         ),
         ConfigKey(
+            "max.decompressed.message.bytes",
+            "int",
+            INT_MAX - 8,
+            "Largest record of a compressed batch that is accepted, after decompression.",
+            between(1, INT_MAX - 8),
+        ),
+        ConfigKey(
             "max.message.bytes",
             "int",
             1048588,
@@ -191,6 +206,22 @@ TOPIC_CONFIGS = ConfigDef(
         ),
         ConfigKey(
             "preallocate", "boolean", False, "Whether the files of segments are preallocated."
+        ),
+        ConfigKey(
+            "remote.copy.lag.bytes",
+            "long",
+            -1,
+            "Bytes behind a segment after which it is copied to tiered storage; -1 is local.retention.bytes.",
+            at_least(-1),
+            no_effect=_NOT_TIERED,
+        ),
+        ConfigKey(
+            "remote.copy.lag.ms",
+            "long",
+            0,
+            "Age at which a segment is copied to tiered storage; -1 is local.retention.ms.",
+            at_least(-1),
+            no_effect=_NOT_TIERED,
         ),
         ConfigKey(
             "remote.log.copy.disable",
@@ -267,6 +298,7 @@ SERVER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "local.retention.bytes": (("log.local.retention.bytes", 1),),
     "local.retention.ms": (("log.local.retention.ms", 1),),
     "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.decompressed.message.bytes": (("max.decompressed.message.bytes", 1),),
     "max.message.bytes": (("message.max.bytes", 1),),
     "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
     "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
@@ -275,6 +307,8 @@ SERVER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
     "min.insync.replicas": (("min.insync.replicas", 1),),
     "preallocate": (("log.preallocate", 1),),
+    "remote.copy.lag.bytes": (("log.remote.copy.lag.bytes", 1),),
+    "remote.copy.lag.ms": (("log.remote.copy.lag.ms", 1),),
     "retention.bytes": (("log.retention.bytes", 1),),
     "retention.ms": (
         ("log.retention.ms", 1),

@@ -1,4 +1,4 @@
-"""Keys of Apache Kafka 4.3 for features that trimaran does not implement. When a feature is implemented, its keys move
+"""Keys of Apache Kafka 4.4 for features that trimaran does not implement. When a feature is implemented, its keys move
 to a table of keys with an effect.
 
 Source: Kafka's `GroupCoordinatorConfig`, `ShareGroupConfig`, `QuotaConfig`, `RemoteLogManagerConfig`.
@@ -10,6 +10,10 @@ from trimaran.node.config.key_rows import rows
 
 SHARE_GROUPS = rows(
     """
+errors.deadletterqueue.auto.create.topics.enable | boolean | false | medium dynamic
+    Whether dead-letter queues of share groups are created when they are needed.
+errors.deadletterqueue.topic.name.prefix | string | dlq. | medium dynamic
+    Prefix that the name of such a topic must have.
 group.share.assignment.interval.ms | int 0.. | 1000 | medium dynamic
     Minimum time between two assignments of a share group.
 group.share.assignors | list | simple | medium
@@ -61,6 +65,10 @@ STREAMS_GROUPS = rows(
     """
 group.streams.assignment.interval.ms | int 0.. | 1000 | medium dynamic
     Minimum time between two assignments of a streams group.
+group.streams.acceptable.recovery.lag | long 0.. | 10000 | internal
+    Offsets by which a client may be behind and still get an active task.
+group.streams.assignors | list | sticky | medium
+    Assignors of streams groups; the first is the default.
 group.streams.heartbeat.interval.ms | int 1.. | 5000 | medium
     Time between two heartbeats of a streams group's member.
 group.streams.initial.rebalance.delay.ms | int 0.. | 3000 | medium
@@ -75,16 +83,26 @@ group.streams.max.size | int 1.. | 2147483647 | medium
     Maximum number of members of a streams group.
 group.streams.max.standby.replicas | int 0.. | 2 | medium
     Upper bound of a group's streams.num.standby.replicas.
+group.streams.max.warmup.replicas | int 0.. | 20 | internal
+    Upper bound of a group's streams.num.warmup.replicas.
 group.streams.min.assignment.interval.ms | int 0.. | 0 | medium
     Lower bound of a group's streams.assignment.interval.ms.
 group.streams.min.heartbeat.interval.ms | int 1.. | 5000 | medium
     Lower bound of a group's streams.heartbeat.interval.ms.
 group.streams.min.session.timeout.ms | int 1.. | 45000 | medium
     Lower bound of a group's streams.session.timeout.ms.
+group.streams.min.task.offset.interval.ms | int 1.. | 15000 | internal
+    Lower bound of a group's streams.task.offset.interval.ms.
 group.streams.num.standby.replicas | int 0.. | 0 | medium
     Standby replicas of each task of a streams group.
+group.streams.num.warmup.replicas | int 0.. | 2 | internal
+    Warm-up replicas of a streams group.
+group.streams.rack.aware.assignment.tags | list | | low
+    Tags of clients over which standby replicas are distributed.
 group.streams.session.timeout.ms | int 1.. | 45000 | medium
     Time without a heartbeat after which a member leaves its streams group.
+group.streams.task.offset.interval.ms | int 1.. | 60000 | internal
+    Time between two reports of the offsets of warm-up tasks.
 """,
     no_effect="streams groups are not served yet",
 )
@@ -112,6 +130,26 @@ replication.quota.window.size.seconds | int 1.. | 1 | low
     Length of each of these samples.
 """
 )
+ASSIGNOR_OFFLOAD = rows(
+    """
+group.consumer.assignor.offload.enable | boolean | true | internal dynamic
+    Whether assignments of consumer groups are computed in the background.
+group.share.assignor.offload.enable | boolean | true | internal dynamic
+    Whether assignments of share groups are computed in the background.
+group.streams.assignor.offload.enable | boolean | true | internal dynamic
+    Whether assignments of streams groups are computed in the background.
+""",
+    no_effect="Kafka 4.4 does not read it either, and assignments of large groups are computed in pieces",
+)
+PLUGINS_OF_GROUPS = rows(
+    """
+group.share.dlq.manager.class.name | string | org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager | internal
+    Java class that writes to dead-letter queues.
+group.streams.topology.description.plugin.class | class | null | medium
+    Java class that keeps descriptions of topologies.
+""",
+    no_effect="Java classes are not loaded",
+)
 QUOTA_CALLBACK = rows(
     """
 client.quota.callback.class | class | null | low
@@ -127,6 +165,10 @@ log.local.retention.bytes | long -2.. | -2 | medium dynamic
     Default of a topic's local.retention.bytes; -2 is retention.bytes.
 log.local.retention.ms | long -2.. | -2 | medium dynamic
     Default of a topic's local.retention.ms; -2 is retention.ms.
+log.remote.copy.lag.bytes | long -1.. | -1 | medium dynamic
+    Default of a topic's remote.copy.lag.bytes.
+log.remote.copy.lag.ms | long -1.. | 0 | medium dynamic
+    Default of a topic's remote.copy.lag.ms.
 remote.fetch.max.wait.ms | int 1.. | 500 | medium dynamic
     Longest time a fetch waits for tiered data.
 remote.list.offsets.request.timeout.ms | long 1.. | 30000 | medium dynamic
@@ -183,6 +225,8 @@ remote.log.storage.system.enable | boolean | false | medium
 UNSERVED = (
     *SHARE_GROUPS,
     *STREAMS_GROUPS,
+    *ASSIGNOR_OFFLOAD,
+    *PLUGINS_OF_GROUPS,
     *CLIENT_QUOTAS,
     *REPLICATION_QUOTAS,
     *QUOTA_CALLBACK,

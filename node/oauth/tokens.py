@@ -33,8 +33,8 @@ _LIFETIME_MS_MAX = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class BearerTokenRules:
-    """The rules of `sasl.oauthbearer.…`. Any issuer is accepted if `issuer` is None; without `audience`, tokens that
-    name an audience are refused.
+    """The rules of `sasl.oauthbearer.…`. Any issuer is accepted if `issuer` is None, and any audience if `audience` is
+    empty; then the node's file has allowed that.
     """
 
     issuer: str | None = None
@@ -65,7 +65,7 @@ class SignedTokens:
                 audience=list(rules.audience) or None,
                 issuer=rules.issuer,
                 leeway=rules.skew_seconds,
-                options={"require": required},
+                options={"require": required, "verify_aud": bool(rules.audience)},
             )
             return _token(claims, rules, now_ms())
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:

@@ -32,6 +32,10 @@ _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 _CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
 _CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 _UNSECURED = "trimaran.oauthbearer.unsecured.allowed"
+_ISSUER = "sasl.oauthbearer.expected.issuer"
+_AUDIENCE = "sasl.oauthbearer.expected.audience"
+_ANY_ISSUER = "sasl.oauthbearer.allow.unverified.issuer"
+_ANY_AUDIENCE = "sasl.oauthbearer.allow.unverified.audience"
 _SUBJECT = "unsecuredLoginStringClaim_sub"
 
 OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -78,8 +82,8 @@ def _validation(get: Get, logins: Logins, web: Web) -> Validate:
     tokens.
     """
     rules = BearerTokenRules(
-        issuer=get("sasl.oauthbearer.expected.issuer"),
-        audience=tuple(get("sasl.oauthbearer.expected.audience")),
+        issuer=get(_ISSUER) or None,
+        audience=tuple(get(_AUDIENCE)),
         skew_seconds=get("sasl.oauthbearer.clock.skew.seconds"),
         subject_claim=get("sasl.oauthbearer.sub.claim.name"),
     )
@@ -89,6 +93,7 @@ def _validation(get: Get, logins: Logins, web: Web) -> Validate:
         raise MechanismError(_KEYS_URL, why, "set it to where the identity provider tells its keys")
     if not url:
         return UnsecuredTokens(rules).validate
+    _require_checks(get, rules)
     if find_spec("jwt") is None:
         raise MechanismError(
             _KEYS_URL, "checking tokens needs the package PyJWT", "pip install 'trimaran[oauth]'"
@@ -99,6 +104,22 @@ def _validation(get: Get, logins: Logins, web: Web) -> Validate:
         raise MechanismError(_KEYS_URL, str(error), "correct the URL") from None
     refresh = get("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000
     return SignedTokens(logins.key_set(url, web, refresh), rules).validate
+
+
+def _require_checks(get: Get, rules: BearerTokenRules) -> None:
+    """Raises MechanismError if tokens of any issuer or for any audience would be accepted without permission."""
+    if not rules.audience and not get(_ANY_AUDIENCE):
+        raise MechanismError(
+            _AUDIENCE,
+            "is not set, and tokens are issued for an audience",
+            f"set it to the audience of this cluster, or {_ANY_AUDIENCE}=true to accept tokens for others",
+        )
+    if rules.issuer is None and not get(_ANY_ISSUER):
+        raise MechanismError(
+            _ISSUER,
+            "is not set, and the keys may sign tokens of several issuers",
+            f"set it to the issuer of the tokens, or {_ANY_ISSUER}=true to accept tokens of any issuer",
+        )
 
 
 OAUTHBEARER = Mechanism(

@@ -91,9 +91,15 @@ class ConfigDescription:
         return ConfigSynonym(key.name, key.text_of(key.default), ConfigSource.DEFAULT)
 
     def group(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
-        """Returns all configs of a group, even if the group does not exist."""
+        """Returns all configs of a group, even if the group does not exist; internal ones only if they are set for the
+        group or on this node.
+        """
         own = self._configs.of(GROUP_RESOURCE, name)
-        return [self._group_config(key, own) for key in _chosen(GROUP_CONFIGS, wanted)]
+        return [
+            self._group_config(key, own)
+            for key in _chosen(GROUP_CONFIGS, wanted)
+            if not key.internal or key.name in own or broker_synonym(key.name) in self._node.texts
+        ]
 
     def _group_config(
         self, key: ConfigKey, own: Mapping[str, str]

@@ -142,6 +142,7 @@ ACTS = {
     "max.connections.per.ip.overrides": Acts(
         "10.0.0.7:5", lambda node: node.bounds.per_ip, {"10.0.0.7": 5}
     ),
+    "max.decompressed.message.bytes": of_log("9000", "max_decompressed_message_bytes", 9000),
     "message.max.bytes": of_log("9000", "max_message_bytes", 9000),
     "producer.id.expiration.ms": of_log("9", "producer_id_expiration_ms", 9),
     "replica.alter.log.dirs.io.max.bytes.per.second": Acts(

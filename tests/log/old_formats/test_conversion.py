@@ -177,6 +177,17 @@ def test_decompressed_bytes_are_bounded():
     assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+def test_inner_message_has_its_own_limit():
+    """`max.decompressed.message.bytes` includes the message's own header."""
+    inner = message(0, 1, 0, None, bytes(500), NOW_MS)
+    size = len(inner) - 12
+    assert up(gzipped(inner), with_rules(record_bytes_max=size)) is not None
+    assert up(inner, with_rules(record_bytes_max=1)) is not None
+    with pytest.raises(KafkaError) as caught:
+        up(gzipped(inner), with_rules(record_bytes_max=size - 1))
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
 # -- from v2
 
 

@@ -2,6 +2,7 @@
 
 import struct
 from functools import partial
+from unittest import mock
 
 import crc32c
 import pytest
@@ -15,6 +16,7 @@ from trimaran.log.batches.batch import HEADER, HEADER_BYTES, TimestampType
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.config import LogConfig
+from trimaran.log.validation import record_sizes
 from trimaran.log.validation.validate import OverBudget, ProduceRules, validate_produced
 from trimaran.wire.errors import ErrorCode, KafkaError
 
@@ -327,6 +329,52 @@ def test_bombs_stop_at_the_limit():
         decompressed_bytes_max=1 << 20,
     )
     assert_refused(bomb, ErrorCode.INVALID_RECORD, small)
+
+
+def limited(limit):
+    return ProduceRules.of(
+        LogConfig(max_message_bytes=10_000, max_decompressed_message_bytes=limit)
+    )
+
+
+COMPRESSED = [kind for kind in Compression if kind is not Compression.NONE]
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+@pytest.mark.parametrize("budget", [None, 1 << 20])
+def test_decompressed_record_has_its_own_limit(kind, budget):
+    """The length field of a record does not count: here it has two bytes."""
+    values = [b"", bytes(300), b"x"]
+    data = build_batch([NewRecord(b"k", value, NOW) for value in values], compression=kind)
+    size = 300 + len(b"k") + 7  # attributes, two deltas, the sizes of key, value and headers
+    for limit in (size, size + 1, 1000):
+        assert produce(data, limited(limit), budget=budget)[0].count == 3
+    for limit in (1, 10, size - 1):
+        assert_refused(data, ErrorCode.INVALID_RECORD, limited(limit), budget=budget)
+
+
+def test_uncompressed_records_have_no_limit_of_their_own():
+    data = build_batch([NewRecord(b"k", bytes(300), NOW)])
+    assert produce(data, limited(10))[0].count == 1
+
+
+def test_record_size_precedes_its_timestamp():
+    late = NewRecord(b"k", bytes(300), NOW + 4_000_000)
+    data = build_batch([late], compression=Compression.GZIP)
+    assert_refused(data, ErrorCode.INVALID_TIMESTAMP)
+    assert_refused(data, ErrorCode.INVALID_RECORD, limited(100))
+
+
+@given(st.lists(st.integers(0, 90), min_size=1, max_size=8), st.integers(1, 110), st.integers(1, 3))
+def test_largest_record_decides(sizes, limit, at_once):
+    data = build_batch(
+        [NewRecord(None, bytes(size), NOW) for size in sizes], compression=Compression.GZIP
+    )
+    with mock.patch.object(record_sizes, "_RECORDS_AT_ONCE", at_once):
+        if max(sizes) + 7 + (max(sizes) > 63) <= limit:
+            assert produce(data, limited(limit))[0].count == len(sizes)
+        else:
+            assert_refused(data, ErrorCode.INVALID_RECORD, limited(limit))
 
 
 @given(st.binary(max_size=150))

@@ -1,4 +1,4 @@
-"""The description by Apache Kafka 4.3 of every config that it declares, from `testdata/kafka_configs.txt`.
+"""The description by Apache Kafka 4.4 of every config that it declares, from `testdata/kafka_configs.txt`.
 
 A row has the kind of resource, name, type, whether a broker can be given another value, the default, and the synonyms
 of the default. `tests/interop/test_described_configs.py` compares the table with Apache Kafka's response, and rewrites

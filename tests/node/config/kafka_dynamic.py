@@ -1,4 +1,4 @@
-"""Configs that Apache Kafka 4.3 can alter while a broker runs (`DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS`)."""
+"""Configs that Apache Kafka 4.4 can alter while a broker runs (`DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS`)."""
 
 # These apply to single brokers only (`PER_BROKER_CONFIGS`).
 PER_BROKER = (
@@ -48,12 +48,17 @@ CLUSTER_WIDE = (
     "compression.type",
     "compression.zstd.level",
     "config.providers",
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.topic.name.prefix",
     "follower.fetch.last.tiered.offset.enable",
     "follower.replication.throttled.rate",
     "group.consumer.assignment.interval.ms",
+    "group.consumer.assignor.offload.enable",
     "group.coordinator.cached.buffer.max.bytes",
     "group.share.assignment.interval.ms",
+    "group.share.assignor.offload.enable",
     "group.streams.assignment.interval.ms",
+    "group.streams.assignor.offload.enable",
     "leader.replication.throttled.rate",
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
@@ -76,6 +81,8 @@ CLUSTER_WIDE = (
     "log.message.timestamp.before.max.ms",
     "log.message.timestamp.type",
     "log.preallocate",
+    "log.remote.copy.lag.bytes",
+    "log.remote.copy.lag.ms",
     "log.retention.bytes",
     "log.retention.ms",
     "log.roll.jitter.ms",
@@ -86,6 +93,7 @@ CLUSTER_WIDE = (
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
+    "max.decompressed.message.bytes",
     "message.max.bytes",
     "metric.reporters",
     "min.insync.replicas",

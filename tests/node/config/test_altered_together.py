@@ -1,4 +1,4 @@
-"""Constraints between broker configs, checked as in Apache Kafka 4.3."""
+"""Constraints between broker configs, checked as in Apache Kafka 4.4."""
 
 import pytest
 

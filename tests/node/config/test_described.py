@@ -1,4 +1,4 @@
-"""Every config of every kind of resource is described as in Apache Kafka 4.3, except for documented differences."""
+"""Every config of every kind of resource is described as in Apache Kafka 4.4, except for documented differences."""
 
 import pytest
 

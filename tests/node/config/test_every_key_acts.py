@@ -18,8 +18,8 @@ KEYS = [key for table in TABLES for key in table.values()]
 OF_TOPICS = {name for synonyms in SERVER_SYNONYMS.values() for name, _ in synonyms}
 # These are also names of a `--command-config` key, which is in another table, and of a command and its column.
 NAMES_OF_MORE = {"sasl.jaas.config", "metrics"}
-# The number of broker configs that Apache Kafka 4.3 describes, without the three that can only be set at run time.
-KEYS_OF_KAFKA = 340
+# The number of broker configs that Apache Kafka 4.4 describes, without the three that can only be set at run time.
+KEYS_OF_KAFKA = 350
 
 
 def acts(key):

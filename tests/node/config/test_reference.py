@@ -81,7 +81,7 @@ def section(title, text, keys, *, scope=True):
 
 
 ALTERED = """
-All keys that can be altered in Apache Kafka 4.3.
+All keys that can be altered in Apache Kafka 4.4.
 Keys without effect are accepted, since Kafka's tools and clients set some; DescribeConfigs shows the reason, too.
 An unknown name is stored, as in Kafka, for plug-ins. The log warns about it, and its value is never shown.
 *of listeners*: also for one listener, as `listener.name.LISTENER.KEY`. Keystores, truststores and the rest of TLS

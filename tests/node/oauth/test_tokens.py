@@ -130,11 +130,13 @@ def test_subjects_that_are_no_text_are_refused(validator):
     assert validator(rules=rules).validate(token(number="seven")).subject == "seven"
 
 
-def test_unset_audience_accepts_only_tokens_without_one(validator):
+def test_unset_audience_and_issuer_accept_any(validator):
     anyone = validator(rules=BearerTokenRules())
-    with pytest.raises(TokenRefused):
-        anyone.validate(token())
-    assert anyone.validate(token(aud=None, iss=None)).subject == "alice"
+    for claims_of in ({}, {"aud": None, "iss": None}, {"aud": ["x", "y"], "iss": "https://z/"}):
+        assert anyone.validate(token(**claims_of)).subject == "alice"
+    for rules in (BearerTokenRules(issuer="other"), BearerTokenRules(audience=("other",))):
+        with pytest.raises(TokenRefused):
+            validator(rules=rules).validate(token())
 
 
 def test_key_verifies_only_its_own_algorithm(validator):

@@ -24,6 +24,9 @@ OWN = f'{SCRAM_MODULE} required username="me" password="mine";'
 USERS = f'{PLAIN_MODULE} required user_me="mine";'
 KEYS = "sasl.oauthbearer.jwks.endpoint.url"
 UNSECURED = "trimaran.oauthbearer.unsecured.allowed"
+AUDIENCE = "sasl.oauthbearer.expected.audience"
+CHECKED = {AUDIENCE: "a", "sasl.oauthbearer.expected.issuer": "i"}
+OF_A = "listener.name.a."
 
 
 def config(more=None, **changes):
@@ -90,7 +93,11 @@ HANDLER = "listener.name.a.oauthbearer.sasl.server.callback.handler.class"
             "listener.name.a.scram-sha-256.sasl.jaas.config",
         ),
         ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, f"listener.name.a.{KEYS}"),
-        ({"sasl.enabled.mechanisms": "OAUTHBEARER", KEYS: "http://idp.example.org/"}, KEYS),
+        (
+            {"sasl.enabled.mechanisms": "OAUTHBEARER", KEYS: "http://idp.example.org/", **CHECKED},
+            KEYS,
+        ),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER", KEYS: "https://h/"}, OF_A + AUDIENCE),
         (
             {"sasl.enabled.mechanisms": "OAUTHBEARER", KEYS: "https://h/", UNSECURED: "true"},
             KEYS,

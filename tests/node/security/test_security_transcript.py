@@ -307,6 +307,8 @@ def test_missing_token_package_prevents_start(monkeypatch):
     changes = {
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": "https://h/",
+        "sasl.oauthbearer.expected.audience": "a",
+        "sasl.oauthbearer.expected.issuer": "i",
     }
     told = outcome(lambda: listener_security(config_of(**BASE | changes), "A"))
     assert "why: checking tokens needs the package PyJWT" in told

@@ -251,7 +251,9 @@ async def test_all_present_configs_are_described_without_names():
         key.name for key in TOPIC_CONFIGS.values()
     ]
     assert nothing.configs == []
-    assert [config.name for config in group.configs] == [key.name for key in GROUP_CONFIGS.values()]
+    assert [config.name for config in group.configs] == [
+        key.name for key in GROUP_CONFIGS.values() if not key.internal
+    ]
     names = [config.name for config in default.configs]
     assert names == ["log.cleaner.threads", "log.retention.ms", "message.max.bytes"]
     (broker,) = await described((BROKER, NODE_ID))
@@ -429,6 +431,18 @@ def test_internal_configs_appear_as_set_without_default():
         NodeConfigLayers(config(num_io_threads="007"), ConfigsImage()).value("num.io.threads")
         == "7"
     )
+
+
+@pytest.mark.parametrize("of_node", [True, False])
+def test_internal_group_configs_appear_if_set(of_node):
+    key = "consumer.assignor.offload.enable"
+    file = {"group_consumer_assignor_offload_enable": "false"} if of_node else {}
+    groups = ConfigsImage(Map({(GROUP, "g"): Map({key: "true"})}))
+    description = ConfigDescription(config(**file), groups, synonyms=False, documentation=False)
+    found = {name: {c.name: c.value for c in description.group(name, None)} for name in "gh"}
+    assert found["g"][key] == "true"
+    assert found["h"].get(key) == ("false" if of_node else None)
+    assert "streams.num.warmup.replicas" not in found["g"]
 
 
 class Judging(Authorizer):
