@@ -21,6 +21,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from operator import attrgetter
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -78,7 +79,7 @@ Measured = dict[str, tuple[Row, Counts]]
 
 def chosen(repetitions: list[Counts], kib: float, *, fsync: bool = False) -> tuple[Row, Counts]:
     """Returns the fewest of each number, since timers run during some repetitions; with `fsync` the median of each.
-    Also returns the repetition with the fewest calls until its response, or the median one.
+    Also returns the repetition with the fewest functions, or the median one.
     """
     place = len(repetitions) // 2 if fsync else 0
     marked, calls, functions, files = (
@@ -91,10 +92,8 @@ def chosen(repetitions: list[Counts], kib: float, *, fsync: bool = False) -> tup
             strict=True,
         )
     )
-    # Fewer calls after the response mean that fewer timers ran meanwhile.
-    counts = sorted(repetitions, key=lambda repetition: (repetition.marked, repetition.calls))[
-        place
-    ]
+    # A timer that ran meanwhile adds functions, even after the response.
+    counts = sorted(repetitions, key=attrgetter("functions", "marked", "calls"))[place]
     return Row(marked, calls, functions, files, round(kib, 1)), counts
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, MutableSequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from random import Random
 from textwrap import shorten
 from types import CodeType
+from typing import Any
 from unittest.mock import patch
 
 import trio
@@ -95,11 +97,19 @@ def stories() -> dict[str, list[Row]]:
     }
 
 
+class _OldestFirst(Random):
+    """trio's random numbers, without the shuffle of the tasks of a turn, which it has sorted by age."""
+
+    def shuffle(self, tasks: MutableSequence[Any]) -> None:
+        tasks.reverse()  # the last one runs first
+
+
 @contextmanager
 def in_order() -> Iterator[None]:
     """Runs the tasks of a turn in the order of their creation, and counts work after a response as part of it."""
     with (
         patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
+        patch.object(scheduler, "_r", new=_OldestFirst()),
         patch.object(calls_of_requests, "REST_SECONDS", REST_SECONDS),
     ):
         yield
@@ -139,7 +149,9 @@ def _says(place: str, name: str) -> str:
 
 
 async def _fail_over(root: Path) -> Entered:
-    """Stops the broker that leads a partition of two replicas, and returns the calls until the other one leads."""
+    """Stops the broker that leads a partition of two replicas, and returns the calls until the other one leads and
+    knows that the first one is fenced, which is a decision of its own.
+    """
     calls = Calls()
     settings = {"broker_session_timeout_ms": SESSION_MS, "broker_heartbeat_interval_ms": 100}
     settings |= {"metadata_max_idle_interval_ms": 0, "controlled_shutdown_enable": "false"}
@@ -158,9 +170,12 @@ async def _fail_over(root: Path) -> Entered:
         idle = calls.take().entered
         with calls.counting():
             await found.stop(leader)
-            await found.seen(_is_led_by(other), other)
+            await found.seen(_has_failed_over(leader, other), other)
         return {code: caller for code, caller in calls.take().entered.items() if code not in idle}
 
 
-def _is_led_by(broker: int) -> Callable[..., bool]:
-    return lambda image: image.topics.by_name["t"].partitions[0].leader == broker
+def _has_failed_over(stopped: int, broker: int) -> Callable[..., bool]:
+    return lambda image: (
+        image.topics.by_name["t"].partitions[0].leader == broker
+        and image.cluster.brokers[stopped].fenced
+    )

@@ -12,8 +12,6 @@ from trimaran.log.durability.syncing import Fdatasyncs
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "stories.md"
 # Functions of timers, which sometimes run during a request.
 UNTOLD_MAX = 2
-# Tasks that run concurrently, such as a decision and the write of the previous one, overtake each other at these rows.
-OVERTAKEN_MAX = 4
 HEAD = """# Stories of requests
 
 Each story is one request on nodes in one process. A row is a public function at its first call from another folder.
@@ -61,9 +59,7 @@ def test_requests_enter_functions_in_order_of_page():
     assert told.keys() == seen.keys()
     for title, rows in told.items():
         order = [row for row in seen[title] if row in rows]
-        assert set(order) == set(rows), title
-        overtaken = [row for row in rows if abs(order.index(row) - rows.index(row)) > OVERTAKEN_MAX]
-        assert overtaken == [], title
+        assert order == rows, title
         untold = [row for row in seen[title] if row not in rows]
         assert len(untold) <= UNTOLD_MAX, (title, untold)
         assert 9 <= len(rows) <= ROWS_MAX, title
