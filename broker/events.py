@@ -345,6 +345,18 @@ SHARE_STATES_WAIT = Event(
     "snapshots or removals of %(states)d states of share groups wait: %(error)s",
     "They are written later. Until then the log of __share_group_state is longer than necessary.",
 )
+SHARE_GROUP_MEMBER_JOINED = Event(
+    "share_group.member_joined",
+    _I,
+    "%(group)s: member %(member)s joins the share group",
+    "By the protocol of KIP-932.",
+)
+SHARE_STATES_NOT_STORED = Event(
+    "share_states.not_stored",
+    _W,
+    "%(group)s: the states of %(count)d share partitions could not be changed: %(error)s",
+    "A share coordinator could not be reached, or refused. Members get these partitions later.",
+)
 TELEMETRY_COLLECTS_NOTHING = Event(
     "telemetry.collects_nothing",
     _W,

@@ -2,7 +2,7 @@
 
 Handlers call it with decoded requests; it finds the shard of a group, or raises NOT_COORDINATOR if another broker
 leads, or COORDINATOR_LOAD_IN_PROGRESS until the log has been read. Source: Kafka's `GroupCoordinatorService`. Not
-implemented: share groups and streams groups, authorization.
+implemented: streams groups, authorization.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.groups.classic import kind as classic
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.kinds import (
+    FollowUpParts,
     G,
     GroupDependencies,
     GroupKind,
@@ -38,6 +39,7 @@ from trimaran.broker.groups.registry import KINDS, serde_of
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.groups.topics import newest_topics
 from trimaran.broker.metadata.topic_patterns import TopicPatterns
+from trimaran.broker.share_state.states import ShareStates
 from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.pending import PendingResponse
@@ -84,13 +86,18 @@ class GroupCoordinator:
         metadata: Metadata,
         settings: Mapping[str, Settings] = NO_SETTINGS,
         kinds: Sequence[GroupKind[Any]] = KINDS,
+        share_states: ShareStates | None = None,
     ) -> None:
-        """`settings` returns the settings of a group by its id, for each name of a kind; a kind has defaults."""
+        """`settings` returns the settings of a group by its id, for each name of a kind; a kind has defaults.
+        `share_states` stores the states of share groups.
+        """
         self.limits = limits
         self._metadata = metadata
         self._dependencies = GroupDependencies(settings, newest_topics(lambda: metadata.image))
         self._kinds = kinds
         self.patterns = TopicPatterns()
+        self.share_states = share_states
+        self._follow_up_parts = FollowUpParts(metadata, self.patterns, share_states)
         self.accounts = WeakSet[GroupAccount]()
         serde = serde_of(kinds, limits.offset_value_version)
         self.runtime = CoordinatorRuntime(
@@ -209,7 +216,7 @@ class GroupCoordinator:
         """Does the work for a group that its shard has named."""
         for kind in self._kinds:
             if kind.follow_up is not None:
-                await kind.follow_up(self._metadata, self.patterns, epoch, group_id)
+                await kind.follow_up(self._follow_up_parts, epoch, group_id)
 
     def leave(self, request: LeaveGroupRequest, version: int) -> list[MemberResponse]:
         """Returns one response per leaving member."""

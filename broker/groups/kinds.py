@@ -1,6 +1,6 @@
 """The interface of a kind of group: its declaration, and the methods that the shard calls for its groups.
 
-A new kind, such as share groups, is a folder next to `classic/` and `consumer/` whose `kind.py` has a `GroupKind`, and
+A new kind is a folder next to `classic/` and `consumer/` whose `kind.py` has a `GroupKind`, and
 a line in `registry.py`. The shard determines the kind of a group once, and calls it. Requests that only one kind
 supports go to it directly. Source: Kafka's `Group`, and the branches by group type of its `GroupMetadataManager`.
 """
@@ -27,6 +27,7 @@ from trimaran.broker.groups.store import GroupStore, StoredKind
 from trimaran.broker.groups.topics import Topics
 from trimaran.broker.groups.walks import Walk
 from trimaran.broker.metadata.topic_patterns import TopicPatterns
+from trimaran.broker.share_state.states import ShareStates
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
@@ -100,7 +101,18 @@ class ShardParts:
         return groups
 
 
-FollowUp = Callable[[Metadata, TopicPatterns, ShardEpoch[Any, GroupRecord], str], Awaitable[None]]
+@dataclass(frozen=True, slots=True)
+class FollowUpParts:
+    """The parts of a broker that follow-ups use. `share_states` is None if this broker stores no states of share
+    partitions.
+    """
+
+    metadata: Metadata
+    patterns: TopicPatterns
+    share_states: ShareStates | None = None
+
+
+FollowUp = Callable[[FollowUpParts, ShardEpoch[Any, GroupRecord], str], Awaitable[None]]
 """Works for the group of an id in an epoch of its shard. Raises nothing when the epoch ends."""
 
 
@@ -209,6 +221,10 @@ class GroupsOfKind(Protocol):
         """Yields the tombstones of the group's own records, until it gets a member; none if this kind has no records of
         it.
         """
+
+    def of_gone_topics(self) -> Walk:
+        """Yields records without what the groups hold of deleted topics, beside offsets."""
+        return iter(())
 
     def unwritten(self) -> Collection[str]:
         """Returns the ids of groups that are in memory, though there may be no record of them."""

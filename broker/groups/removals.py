@@ -74,13 +74,19 @@ class Removals:
         found, knows = self._with_gone_topics, self._knows_topic
         self._walks.add(of_gone_topics(self._store, found, knows))
         self._walks.add(pending_of_gone_topics(self._store, knows))
+        self._add_kinds()
 
     def topics_deleted(self, topic_ids: Mapping[str, bytes]) -> None:
         """Begins to remove the offsets of deleted topics, given by name and deleted id."""
         if not self._deleted:
             self._walks.add(self._of_deleted_topics())
+            self._add_kinds()
         for name, topic_id in topic_ids.items():
             self._deleted.setdefault(name, set()).add(topic_id)
+
+    def _add_kinds(self) -> None:
+        for kind in self._kinds:
+            self._walks.add(kind.of_gone_topics())
 
     def _of_deleted_topics(self) -> Walk:
         """Yields tombstones for all topics that were deleted before the walk begins."""

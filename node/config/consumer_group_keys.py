@@ -90,13 +90,13 @@ CONSUMER_GROUPS: tuple[ConfigKey, ...] = tuple(
 BOUNDED = ("session.timeout", "heartbeat.interval", "assignment.interval")
 
 
-def check_consumer_groups(config: Mapping[str, Any], origins: Mapping[str, str]) -> None:
-    """Raises ConfigError if a value is outside the bounds of other keys, or a session is not longer than a
-    heartbeat.
+def check_groups(kind: str, config: Mapping[str, Any], origins: Mapping[str, str]) -> None:
+    """Checks the keys of a kind of group, such as "consumer". Raises ConfigError if a value is outside the bounds of
+    other keys, or a session is not longer than a heartbeat.
     """
     for what in BOUNDED:
-        key = f"group.consumer.{what}.ms"
-        low, high = f"group.consumer.min.{what}.ms", f"group.consumer.max.{what}.ms"
+        key = f"group.{kind}.{what}.ms"
+        low, high = f"group.{kind}.min.{what}.ms", f"group.{kind}.max.{what}.ms"
         if not config[low] <= config[key] <= config[high]:
             raise ConfigError(
                 key,
@@ -105,7 +105,7 @@ def check_consumer_groups(config: Mapping[str, Any], origins: Mapping[str, str])
                 origin=origins.get(key, ""),
                 fix="correct one of the three",
             )
-    session, beat = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
+    session, beat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
     if config[session] <= config[beat]:
         raise ConfigError(
             session,

@@ -179,13 +179,21 @@ _KEYS = (
 )
 
 
-def _with_effect_of_kind(key: ConfigKey) -> ConfigKey:
+# The broker config that has an effect as soon as the configs of a kind of group do that exist only for groups.
+_LIKE = {
+    "consumer": "group.consumer.session.timeout.ms",
+    "share": "group.share.record.lock.duration.ms",
+    "streams": "group.streams.session.timeout.ms",
+}
+
+
+def _with_effect_of_broker(key: ConfigKey) -> ConfigKey:
     """Returns the config of a group with the reason why the broker's config of this name, or those of its kind, have
     no effect, if any.
     """
     server = SERVER_CONFIGS.get(f"group.{key.name}")
     if server is None:
-        server = SERVER_CONFIGS[f"group.{_kind_of(key.name)}.session.timeout.ms"]
+        server = SERVER_CONFIGS[_LIKE[_kind_of(key.name)]]
     return replace(key, no_effect=server.no_effect)
 
 
@@ -194,7 +202,7 @@ def _kind_of(key: str) -> str:
     return kind if kind in KINDS else "share"  # dead-letter queues
 
 
-GROUP_CONFIGS = ConfigDef(map(_with_effect_of_kind, _KEYS))
+GROUP_CONFIGS = ConfigDef(map(_with_effect_of_broker, _KEYS))
 
 # These keys exist only for groups; all others have a default in a broker's file, with the prefix `group.`.
 _WITHOUT_SYNONYM = {

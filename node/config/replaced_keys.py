@@ -165,8 +165,6 @@ controller.performance.always.log.threshold.ms | long 0.. | 2000 | internal
     Duration from which on a controller's event is logged.
 controller.performance.sample.period.ms | long 100.. | 60000 | internal
     Time between two logs of a controller's durations.
-group.share.initialize.retry.interval.ms | int 1.. | 30000 | internal
-    Time between two attempts to set a share partition up.
 group.share.persister.class.name | string | org.apache.kafka.server.share.persister.DefaultStatePersister | internal
     Java class that keeps the state of share groups.
 internal.metadata.delete.delay.millis | long | 60000 | internal

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from trimaran.node.config.altered_together import check_per_ip
 from trimaran.node.config.config_def import ConfigError, ConfigKey
-from trimaran.node.config.consumer_group_keys import check_consumer_groups
+from trimaran.node.config.consumer_group_keys import check_groups
 from trimaran.node.config.key_warnings import base_key, warning_of
 from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
 from trimaran.wire.identity import Address, BrokerId, NodeId
@@ -261,7 +261,8 @@ class ServerConfig(Mapping[str, Any]):
         if self.is_broker:
             origin = self.origins.get("cordoned.log.dirs", "")
             self.check_cordoned(self["cordoned.log.dirs"], origin=origin)
-            check_consumer_groups(self, self.origins)
+            check_groups("consumer", self, self.origins)
+            check_groups("share", self, self.origins)
         check_per_ip(self.__getitem__, self.origins)
 
     def _check_voters(self) -> None:

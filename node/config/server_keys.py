@@ -30,6 +30,7 @@ from trimaran.node.config.security_keys import (
     SERVER_SECURITY,
 )
 from trimaran.node.config.share_coordinator_keys import SHARE_COORDINATOR
+from trimaran.node.config.share_group_keys import SHARE_GROUPS
 from trimaran.node.config.transaction_keys import TRANSACTIONS
 from trimaran.node.config.unserved_keys import UNSERVED
 from trimaran.node.config.zookeeper_keys import ZOOKEEPER
@@ -141,6 +142,7 @@ SERVER_CONFIGS = ConfigDef(
         *LOGS,
         *GROUPS,
         *CONSUMER_GROUPS,
+        *SHARE_GROUPS,
         *TRANSACTIONS,
         *SHARE_COORDINATOR,
         *UNSERVED,

@@ -14,48 +14,26 @@ errors.deadletterqueue.auto.create.topics.enable | boolean | false | medium dyna
     Whether dead-letter queues of share groups are created when they are needed.
 errors.deadletterqueue.topic.name.prefix | string | dlq. | medium dynamic
     Prefix that the name of such a topic must have.
-group.share.assignment.interval.ms | int 0.. | 1000 | medium dynamic
-    Minimum time between two assignments of a share group.
-group.share.assignors | list | simple | medium
-    Assignors of share groups.
 group.share.delivery.count.limit | int 2..10 | 5 | medium
     Deliveries of a record before it is given up.
-group.share.heartbeat.interval.ms | int 1.. | 5000 | medium
-    Time between two heartbeats of a share group's member.
-group.share.max.assignment.interval.ms | int 0.. | 15000 | medium
-    Upper bound of a group's share.assignment.interval.ms.
 group.share.max.delivery.count.limit | int 5..25 | 10 | medium
     Upper bound of a group's share.delivery.count.limit.
-group.share.max.heartbeat.interval.ms | int 1.. | 15000 | medium
-    Upper bound of a group's share.heartbeat.interval.ms.
 group.share.max.partition.max.record.locks | int 2000..10000 | 4000 | medium
     Upper bound of a group's share.partition.max.record.locks.
 group.share.max.record.lock.duration.ms | int 30000..3600000 | 60000 | medium
     Upper bound of a group's share.record.lock.duration.ms.
-group.share.max.session.timeout.ms | int 1.. | 60000 | medium
-    Upper bound of a group's share.session.timeout.ms.
 group.share.max.share.sessions | int 1.. | 2000 | medium
     Maximum number of share sessions of a broker.
-group.share.max.size | int 1..1000 | 200 | medium
-    Maximum number of members of a share group.
-group.share.min.assignment.interval.ms | int 0.. | 0 | medium
-    Lower bound of a group's share.assignment.interval.ms.
 group.share.min.delivery.count.limit | int 2..5 | 2 | medium
     Lower bound of a group's share.delivery.count.limit.
-group.share.min.heartbeat.interval.ms | int 1.. | 5000 | medium
-    Lower bound of a group's share.heartbeat.interval.ms.
 group.share.min.partition.max.record.locks | int 100..2000 | 100 | medium
     Lower bound of a group's share.partition.max.record.locks.
 group.share.min.record.lock.duration.ms | int 1000..30000 | 15000 | medium
     Lower bound of a group's share.record.lock.duration.ms.
-group.share.min.session.timeout.ms | int 1.. | 45000 | medium
-    Lower bound of a group's share.session.timeout.ms.
 group.share.partition.max.record.locks | int 100..10000 | 2000 | medium
     Maximum number of records of a partition that are delivered and not acknowledged.
 group.share.record.lock.duration.ms | int 1000..3600000 | 30000 | medium
     Time a consumer has to acknowledge a record.
-group.share.session.timeout.ms | int 1.. | 45000 | medium
-    Time without a heartbeat after which a member leaves its share group.
 share.fetch.purgatory.purge.interval.requests | int | 1000 | medium
     Finished share fetches between two purges of their purgatory.
 """,

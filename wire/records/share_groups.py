@@ -119,3 +119,34 @@ class ShareGroupStatePartitionMetadataValue(Message):
     initializing_topics: list[TopicPartitionsInfo]
     initialized_topics: list[TopicPartitionsInfo]
     deleting_topics: list[TopicInfo]
+
+
+ShareGroupKey = (
+    ShareGroupPartitionMetadataKey
+    | ShareGroupMemberMetadataKey
+    | ShareGroupMetadataKey
+    | ShareGroupTargetAssignmentMetadataKey
+    | ShareGroupTargetAssignmentMemberKey
+    | ShareGroupCurrentMemberAssignmentKey
+    | ShareGroupStatePartitionMetadataKey
+)
+ShareGroupValue = (
+    ShareGroupPartitionMetadataValue
+    | ShareGroupMemberMetadataValue
+    | ShareGroupMetadataValue
+    | ShareGroupTargetAssignmentMetadataValue
+    | ShareGroupTargetAssignmentMemberValue
+    | ShareGroupCurrentMemberAssignmentValue
+    | ShareGroupStatePartitionMetadataValue
+)
+
+SHARE_GROUP_RECORDS: dict[int, tuple[type[ShareGroupKey], type[ShareGroupValue]]] = {
+    9: (ShareGroupPartitionMetadataKey, ShareGroupPartitionMetadataValue),
+    10: (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
+    11: (ShareGroupMetadataKey, ShareGroupMetadataValue),
+    12: (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
+    13: (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
+    14: (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
+    15: (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
+}
+"""By the type of the key: the classes of key and value."""

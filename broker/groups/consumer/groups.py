@@ -107,6 +107,10 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         self._outputs = parts.outputs
         self._classic = classic
         self._works: dict[str, GroupWork] = {}
+        # Returns whether the group is of a kind that has no members in common with consumer groups.
+        self._is_other: Callable[[str], bool] = lambda group_id: any(
+            groups not in (self, classic) and groups.has(group_id) for groups in parts.made.values()
+        )
 
     def has(self, group_id: str) -> bool:
         """Returns whether the group is a consumer group, and no classic group has replaced it while it was empty."""
@@ -210,13 +214,10 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         group = self._groups.get(request.group_id)
         if group is not None and classic is None:
             return self.operation(group, at, settings=settings)
-        if request.member_epoch != JOINING_EPOCH:
-            raise KafkaError(
-                ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Group {request.group_id} not found."
-                if classic is None
-                else f"Group {request.group_id} is not a consumer group.",
-            )
+        is_other = classic is not None or self._is_other(request.group_id)
+        if request.member_epoch != JOINING_EPOCH or (is_other and classic is None):
+            why = "is not a consumer group" if is_other else "not found"
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {why}.")
         operation = self.operation(ConsumerGroup(request.group_id), at, GroupWork(), settings)
         if classic is not None:
             records = migration.upgrade(classic, operation.settings, operation.topics, at.now_ms)

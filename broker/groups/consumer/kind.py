@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
-from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.shard_epoch import ShardEpoch
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.classic import kind as classic
@@ -15,7 +14,7 @@ from trimaran.broker.groups.consumer.describe import CONSUMER
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.groups import ConsumerGroups
 from trimaran.broker.groups.consumer.settings import ConfiguredGroups, ConsumerGroupSettings
-from trimaran.broker.groups.kinds import GroupKind, Settings, ShardParts
+from trimaran.broker.groups.kinds import FollowUpParts, GroupKind, Settings, ShardParts
 from trimaran.broker.groups.memory import ByGroup
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.store import GroupStore
@@ -72,17 +71,14 @@ def _has_members(group: ConsumerGroup) -> bool:
 
 
 async def _resolve_patterns(
-    metadata: Metadata,
-    patterns: TopicPatterns,
-    epoch: ShardEpoch[Any, GroupRecord],
-    group_id: str,
+    parts: FollowUpParts, epoch: ShardEpoch[Any, GroupRecord], group_id: str
 ) -> None:
     """Resolves the patterns that members of a group subscribe to, one after the other."""
     with suppress(KafkaError):  # the epoch has ended
         while (asked := epoch.active().of(KIND).next_regex(group_id)) is not None:
             regex, may_see = asked
-            image = metadata.image
-            found = await _resolved(patterns, regex, image.topics.by_name, may_see)
+            image = parts.metadata.image
+            found = await _resolved(parts.patterns, regex, image.topics.by_name, may_see)
             offset = image.provenance.offset
             epoch.step(partial(_take_over, group_id, regex, found, offset))
 

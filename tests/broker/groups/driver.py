@@ -136,8 +136,7 @@ class Driver:
         self._serial = len(self.log) * 1000
         self.settings = settings or ConsumerGroupSettings(assignment_interval_ms=0)
         self.topics = FakeTopics() if topics is None else topics
-        settings = {"consumer": lambda _group_id: self.settings}
-        dependencies = GroupDependencies(settings, lambda: self.topics)
+        dependencies = GroupDependencies(self.settings_of_kinds(), lambda: self.topics)
         accounts = WeakSet[GroupAccount]() if accounts is None else accounts
         self.kinds = kinds
         self.shard = GroupCoordinatorShard(
@@ -154,6 +153,9 @@ class Driver:
         self.answers: dict[str, object] = {}
         # Generations whose records are in the log but were not committed in time.
         self.in_doubt: set[int] = set()
+
+    def settings_of_kinds(self) -> dict[str, Callable[[str], Any]]:
+        return {"consumer": lambda _group_id: self.settings}
 
     @property
     def classic(self) -> ClassicGroups:
@@ -495,7 +497,7 @@ class Driver:
         assert account.known_bytes == self.known_bytes()
         members = {
             (group.id, member_id)
-            for groups in (self.groups, store.of("consumer"))
+            for groups in (self.groups, store.of("consumer"), store.of("share"))
             for group in groups.values()
             for member_id in [*group.members, *getattr(group, "pending", ())]
         }

@@ -18,6 +18,7 @@ from trimaran.broker.groups.kinds import GroupKind
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.records import OFFSETS_TOPIC
 from trimaran.broker.groups.registry import KINDS
+from trimaran.broker.share_state.states import ShareStates
 from trimaran.quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
@@ -65,7 +66,11 @@ class Rig:
     """Topic `t` has 4 partitions; `__consumer_offsets` has as many as the limits require."""
 
     def __init__(
-        self, directory: Path, limits: GroupLimits, kinds: Sequence[GroupKind] = KINDS
+        self,
+        directory: Path,
+        limits: GroupLimits,
+        kinds: Sequence[GroupKind] = KINDS,
+        share_states: ShareStates | None = None,
     ) -> None:
         self.directory = directory
         self.limits = limits
@@ -75,7 +80,9 @@ class Rig:
                 topic_image(OFFSETS_TOPIC, b"o" * 16, limits.partition_count),
             )
         )
-        self.groups = GroupCoordinator(limits, self.metadata, kinds=kinds)
+        self.groups = GroupCoordinator(
+            limits, self.metadata, kinds=kinds, share_states=share_states
+        )
         self.leaders: dict[int, Leader] = {}
         self.context = SimpleNamespace(
             groups=self.groups,
@@ -135,9 +142,12 @@ class Rig:
 
 @asynccontextmanager
 async def open_rig(
-    directory: Path, limits: GroupLimits | None = None, kinds: Sequence[GroupKind] = KINDS
+    directory: Path,
+    limits: GroupLimits | None = None,
+    kinds: Sequence[GroupKind] = KINDS,
+    share_states: ShareStates | None = None,
 ):
-    rig = Rig(directory, limits or GroupLimits(partition_count=4), kinds)
+    rig = Rig(directory, limits or GroupLimits(partition_count=4), kinds, share_states)
     async with trio.open_nursery() as nursery:
         await nursery.start(rig.groups.runtime.run)
         try:

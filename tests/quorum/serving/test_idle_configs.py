@@ -38,7 +38,7 @@ def test_unknown_names_are_reported_up_to_bound(warned):
     assert warned(config("one.more", "5", BROKER)) == []
 
 
-TIERED, SHARE = "local.retention.ms", "share.session.timeout.ms"
+TIERED, STREAMS = "local.retention.ms", "streams.session.timeout.ms"
 TOPIC, GROUP, METRICS = 2, 32, 16
 
 
@@ -46,15 +46,15 @@ def test_each_resource_kind_reports_idle_configs_once(warned):
     lines = warned(
         config(TIERED, "5", (TOPIC, "t")),
         config("retention.ms", "5", (TOPIC, "t")),
-        config(SHARE, "50000", (GROUP, "g")),
+        config(STREAMS, "50000", (GROUP, "g")),
         config("interval.ms", "60000", (METRICS, "m")),
         config("log.local.retention.ms", "5", BROKER),
         config("log.retention.ms", "5", BROKER),
     )
-    tiered, share = "tiered storage is not supported", "share groups are not served yet"
+    tiered, streams = "tiered storage is not supported", "streams groups are not served yet"
     assert list(map(first_sentence, lines)) == [
         f"{TIERED} was altered for t and changes nothing: {tiered}",
-        f"{SHARE} was altered for g and changes nothing: {share}",
+        f"{STREAMS} was altered for g and changes nothing: {streams}",
         f"log.{TIERED} was altered for 1 and changes nothing: {tiered}",
     ]
     assert warned(config(TIERED, "6", (TOPIC, "t"))) == []
@@ -82,5 +82,5 @@ def test_file_only_configs_are_reported_too(warned):
 def test_foreign_kinds_and_names_are_skipped(warned):
     assert warned(config("anything", "5", (8, "1"))) == []
     assert warned(config("no.such.config", "5", (TOPIC, "t"))) == []
-    assert warned(config(SHARE, "5", (TOPIC, "t"))) == []
-    assert len(warned(config(SHARE, "5", (GROUP, "t")))) == 1
+    assert warned(config(STREAMS, "5", (TOPIC, "t"))) == []
+    assert len(warned(config(STREAMS, "5", (GROUP, "t")))) == 1

@@ -74,11 +74,11 @@ def test_unused_pattern_leaves_nothing_in_log(driver):
 def test_answer_without_failure_variant_is_always_given(driver):
     """A timer's write may have a waiter that gets the same answer in any case."""
     response = ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=5)
-    driver.shard.outputs.answer(
+    driver.shard.outputs.respond_to(
         ConsumerGroupWrite(group_id="g", token="token", response=response), ErrorCode.NONE
     )
     write = ConsumerGroupWrite(group_id="g", token="late", response=response)
-    driver.shard.outputs.answer(write, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    driver.shard.outputs.respond_to(write, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     driver.settle()
     assert driver.answers["token"] is response
     assert driver.answers["late"] is response

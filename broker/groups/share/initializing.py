@@ -1,0 +1,88 @@
+"""Initializes the state of share partitions: decides on partitions of subscribed topics that have none yet, and takes
+the outcome.
+
+A partition that is added to a known topic begins at its start, so that no record is left out; the partitions of a new
+topic begin as `share.auto.offset.reset` says. Source: `subscribedTopicsChangeMap`,
+`maybeCreateInitializeShareGroupStateRequest`, `initializeShareGroupState`, `uninitializeShareGroupState` of Kafka 4.4's
+`GroupMetadataManager`. Intentional differences: an initialization that is repeated keeps its start offset (Kafka then
+begins at the start), and each topic has its own outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from trimaran.broker.groups.share.operation import Initialization, ShareOperation
+from trimaran.broker.groups.share.records import states_record
+from trimaran.broker.groups.share.state_partitions import ByTopic, StatePartitions, TopicState
+from trimaran.wire.identity import Offset, StateEpoch, TopicIdPartition
+
+
+def initialize_new(operation: ShareOperation) -> None:
+    """Begins the initialization of partitions that have no state, or wait too long for it."""
+    states = operation.group.known_states
+    topics: dict[bytes, TopicState] = {}
+    offsets: dict[TopicIdPartition, Offset | None] = {}
+    _note_times(operation, states)
+    for name in operation.group.name_counts:
+        topic = operation.topics.find(name)
+        if topic is None:
+            continue
+        initialized = _of(states.initialized, topic.id)
+        begun = _of(states.initializing, topic.id)
+        known = initialized if _takes_too_long(operation, topic.id) else initialized | begun
+        if len(known) >= topic.partition_count:
+            continue
+        lacking = frozenset(range(topic.partition_count)) - known
+        topics[topic.id] = TopicState(name, lacking)
+        for partition in sorted(lacking):
+            is_added = bool(initialized) or (bool(begun) and partition not in begun)
+            offsets[TopicIdPartition(topic.id, partition)] = Offset(0) if is_added else None
+    if topics:
+        begin(operation, topics, offsets)
+
+
+def begin(
+    operation: ShareOperation,
+    topics: dict[bytes, TopicState],
+    offsets: dict[TopicIdPartition, Offset | None],
+) -> None:
+    """Writes that the initialization of partitions begins. The states get the epoch of the group."""
+    group, work = operation.group, operation.work
+    operation.write([states_record(group.id, group.known_states.beginning(topics))])
+    work.initializing_since.update(dict.fromkeys(topics, operation.at.now_ms))
+    operation.begun = Initialization(StateEpoch(group.epoch), offsets)
+
+
+def finish(
+    operation: ShareOperation,
+    done: Collection[TopicIdPartition],
+    failed: Collection[TopicIdPartition],
+) -> None:
+    """Writes the outcome of an initialization; nothing if the partitions are not initializing any more. If a partition
+    has failed, its whole topic is initialized again: otherwise it would look like one that was added later.
+    """
+    states, topics = operation.group.states, {partition.topic_id for partition in failed}
+    again = [partition for partition in done if partition.topic_id in topics]
+    kept = [partition for partition in done if partition.topic_id not in topics]
+    if states is not None and (found := states.finished(kept, [*failed, *again])) != states:
+        operation.write([states_record(operation.group.id, found)])
+
+
+def _of(topics: ByTopic, topic_id: bytes) -> frozenset[int]:
+    return topics[topic_id].partitions if topic_id in topics else frozenset()
+
+
+def _takes_too_long(operation: ShareOperation, topic_id: bytes) -> bool:
+    since = operation.work.initializing_since.get(topic_id, operation.at.now_ms)
+    return operation.at.now_ms - since >= operation.settings.initialize_retry_ms
+
+
+def _note_times(operation: ShareOperation, states: StatePartitions) -> None:
+    """Begins to count for topics that an earlier coordinator was initializing, and forgets those that are done."""
+    since = operation.work.initializing_since
+    if since.keys() != states.initializing.keys():
+        for topic_id in since.keys() - states.initializing.keys():
+            del since[topic_id]
+        for topic_id in states.initializing:
+            since.setdefault(topic_id, operation.at.now_ms)

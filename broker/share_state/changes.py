@@ -1,0 +1,79 @@
+"""Requests to share coordinators for many share partitions of one group.
+
+Source: `persisterInitialize` and `deleteShareGroup` of Kafka 4.4's `GroupCoordinatorService`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import islice
+
+import trio
+
+from trimaran.broker import events
+from trimaran.broker.share_state.states import ShareStates
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import Offset, SharePartitionKey, StateEpoch, TopicIdPartition
+
+# The share partitions of one group for which requests are under way at a time.
+STATES_AT_A_TIME = 100
+
+Outcomes = dict[TopicIdPartition, KafkaError | None]
+"""The error for each partition, or None."""
+
+log = logging.getLogger(__name__)
+
+
+async def initialize_all(
+    states: ShareStates,
+    group_id: str,
+    state_epoch: StateEpoch,
+    offsets: Mapping[TopicIdPartition, Offset | None],
+) -> Outcomes:
+    """Stores the initial states of share partitions with their start offsets, as `ShareStates.initialize`."""
+
+    async def store(partition: TopicIdPartition) -> None:
+        key = SharePartitionKey(group_id, *partition)
+        await states.initialize(key, state_epoch, offsets[partition])
+
+    return await _each(group_id, offsets, store)
+
+
+async def delete_all(
+    states: ShareStates, group_id: str, partitions: Iterable[TopicIdPartition]
+) -> Outcomes:
+    """Deletes the states of share partitions."""
+
+    async def forget(partition: TopicIdPartition) -> None:
+        await states.delete(SharePartitionKey(group_id, *partition))
+
+    return await _each(group_id, partitions, forget)
+
+
+async def _each(
+    group_id: str,
+    partitions: Iterable[TopicIdPartition],
+    act: Callable[[TopicIdPartition], Awaitable[None]],
+) -> Outcomes:
+    found: Outcomes = {}
+
+    async def attempt(partition: TopicIdPartition) -> None:
+        try:
+            await act(partition)
+        except KafkaError as error:
+            found[partition] = error
+        else:
+            found[partition] = None
+
+    left = iter(partitions)
+    while some := list(islice(left, STATES_AT_A_TIME)):
+        async with trio.open_nursery() as nursery:
+            for partition in some:
+                nursery.start_soon(attempt, partition)
+    failed = [error for error in found.values() if error is not None]
+    if failed:
+        events.SHARE_STATES_NOT_STORED.log(
+            log, group=group_id, count=len(failed), error=failed[0].code.name
+        )
+    return found

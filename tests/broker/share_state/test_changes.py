@@ -1,0 +1,51 @@
+"""Requests for many share partitions: many at a time, each with its own error."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.groups.share.states import StatesInMemory
+from trimaran.broker.share_state import changes
+from trimaran.broker.share_state.states import ShareSummary
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import SharePartitionKey, TopicIdPartition
+
+E = ErrorCode
+TOPIC_ID = b"topic-id-of-t---"
+
+
+def partitions(count):
+    return [TopicIdPartition(TOPIC_ID, partition) for partition in range(count)]
+
+
+@pytest.fixture
+def states():
+    return StatesInMemory()
+
+
+async def test_states_are_stored_many_at_a_time(states):
+    count = changes.STATES_AT_A_TIME + 1
+    offsets = dict.fromkeys(partitions(count), 5)
+    found = await changes.initialize_all(states, "g", 3, offsets)
+    assert found == dict.fromkeys(partitions(count))
+    assert states.stored == {
+        SharePartitionKey("g", *partition): ShareSummary(3, 0, 5, None)
+        for partition in partitions(count)
+    }
+    assert states.most == changes.STATES_AT_A_TIME
+    assert await changes.delete_all(states, "g", partitions(count)) == dict.fromkeys(
+        partitions(count)
+    )
+    assert states.stored == {}
+
+
+async def test_each_state_has_its_own_error(states, caplog):
+    states.failing = {SharePartitionKey("g", TOPIC_ID, 1): E.COORDINATOR_NOT_AVAILABLE}
+    found = await changes.initialize_all(states, "g", 3, dict.fromkeys(partitions(2)))
+    first, second = partitions(2)
+    assert found[first] is None
+    assert found[second].code is E.COORDINATOR_NOT_AVAILABLE
+    [message] = caplog.messages
+    assert "1 share partitions" in message
+    found = await changes.delete_all(states, "g", partitions(2))
+    assert (found[first], found[second].code) == (None, E.COORDINATOR_NOT_AVAILABLE)
