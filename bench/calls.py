@@ -143,7 +143,7 @@ def _produce_handler(harness: Harness) -> Iterator[Callable[[], object]]:
     while True:
         view[:8] = bytes(8)  # the last append wrote its offset into the batch
         steps = produce(request, harness.context, asked)
-        yield lambda steps=steps: any(steps)  # to where it waits
+        yield lambda steps=steps: any(steps)  # up to its first wait
 
 
 def _fetch_handler(harness: Harness) -> Iterator[Callable[[], object]]:
@@ -151,7 +151,7 @@ def _fetch_handler(harness: Harness) -> Iterator[Callable[[], object]]:
     asked = call(request, FetchRequest.VERSIONS.high, connection())
     while True:
         steps = fetch(request, harness.context, asked)
-        yield lambda steps=steps: any(steps)  # to where it waits
+        yield lambda steps=steps: any(steps)  # up to its first wait
 
 
 def _of_handler(handle: Iterator[Callable[[], object]]) -> tuple[Row, Counts]:

@@ -25,8 +25,8 @@ _CHARACTERS_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription. `match` has patterns by parameter, all of which must match; empty, it matches every client; None,
-    no client.
+    """A subscription. `match` has patterns by parameter, all of which must match: an empty one matches every client,
+    and None matches none.
     """
 
     metrics: frozenset[str]

@@ -37,7 +37,7 @@ NOT_WHILE_RUNNING = {
         ("sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol"),
         "mechanisms are made when a node starts",
     ),
-    "sasl.jaas.config": "users stand in listener.name.LISTENER.MECHANISM.sasl.jaas.config",
+    "sasl.jaas.config": "users are set by listener.name.LISTENER.MECHANISM.sasl.jaas.config",
     "principal.builder.class": "Java classes are not loaded",
     **{
         key.name: "altered for one listener, by listener.name.LISTENER.KEY"

@@ -157,7 +157,7 @@ sasl.login.refresh.window.factor | double | 0.8 | medium per-broker
 sasl.login.refresh.window.jitter | double | 0.05 | medium per-broker
     Random part of that share.
 """,
-    no_effect="SASL is not Java's here; logins stand in listener.name.LISTENER.MECHANISM.sasl.jaas.config",
+    no_effect="SASL is not Java's here; logins are set by listener.name.LISTENER.MECHANISM.sasl.jaas.config",
 )
 INTERNAL = rows(
     """

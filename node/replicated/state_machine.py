@@ -12,7 +12,7 @@ The active controller and the coordinators of groups and transactions are built 
    records waits too, because it may depend on state that is not committed yet.
 
 Order: operations in steps go through a queue (`submit`), one after the other. A state machine with decisions that are
-single calls, such as a coordinator, needs no queue (`answer`).
+single calls, such as a coordinator, needs no queue (`respond`).
 
 Failures: an append that raises leaves state and log unchanged, and the operation fails with its error. A replay that
 raises means that log and state have diverged: `parted` is called, which ends the epoch, and the next epoch starts from

@@ -19,7 +19,8 @@ WIDTHS_MS = (
     *(3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_592_000_000, 31_536_000_000),
 )
 KAFKAS = "BETWEEN 946684800000 AND 4102444800000"  # the years 2000 to 2100
-OUTLIER_SPANS = 5  # in spans of the middle 98 %: times further away are outliers
+# Times are outliers if their distance from the middle 98 % is more than this many times the length of that span.
+OUTLIER_SPANS = 5
 
 
 class Window(NamedTuple):

@@ -23,7 +23,7 @@ TOPIC = "orders"
 COMPACTED = "compacted"
 # Permitted growth of a process by one case: kept buffers, caches, the allocator's fragments.
 GROWTH_KIB_MAX = 24 << 10
-# Lines that one case may cause: one of each kind in a while, and what nodes say about themselves.
+# Log lines that one case may cause: one of each rate-limited kind, and those that nodes write without a cause.
 LINES_MAX = 6
 # `controller.quorum.fetch.timeout.ms`, and the election after it, are 2 s each; a loaded machine takes longer.
 ELECTED_SECONDS_MAX = 20.0

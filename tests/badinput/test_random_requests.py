@@ -35,7 +35,7 @@ ANSWER_SECONDS_MAX = 0.3
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """Anything may be asked of it."""
+    """Yields a cluster that may receive any request."""
     with running_cluster(tmp_path_factory.mktemp("random")) as cluster:
         cluster.create(TOPIC, 2)
         cluster.create(FUZZED, 2)

@@ -3,7 +3,7 @@ possible next events.
 
 Messages may be delivered in any order, lost, or delivered again. The asker notices a lost request or answer, and then
 asks again as it sees fit. Only answers to votes take their time: others arrive at once or never. `Bounds` makes the
-space finite; each bound only leaves runs out, it never allows what could not happen.
+space finite; each bound only excludes runs, and never allows impossible ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Bounds(NamedTuple):
     """How far the model goes.
 
     strays: messages in flight at the same time that the sender gave up or that were duplicated.
-    letters: requests and answers in flight, strays among them, at the same time; states with more are not looked at.
+    letters: requests and answers in flight, strays among them, at the same time; states with more are not explored.
     discovery: fetches of a replica that looks for a leader arrive; else they stay on their way for ever.
     """
 
@@ -229,7 +229,7 @@ class World(Watcher):
         return world
 
     def _settle(self) -> None:
-        """Drops answers without a waiting request, the ones still to be given included."""
+        """Drops answers to requests that no longer wait, also those that a replica has not given yet."""
         self.letters = tuple(x for x in self.letters if x.response is None or self._is_awaited(x))
         for node, replica in list(self.replicas.items()):
             for token, _request in replica.askers.values():
@@ -238,7 +238,7 @@ class World(Watcher):
                     replica.release(token)
 
     def _within(self, label: str, bounds: Bounds) -> Iterator[tuple[str, World]]:
-        """Too many strays: some are lost, any of them."""
+        """Yields this state; if it has too many strays, a state for each choice of those that stay."""
         strays = [letter for letter in self.letters if not self._is_awaited(letter)]
         if len(strays) <= bounds.strays:
             yield label, self

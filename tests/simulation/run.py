@@ -55,8 +55,8 @@ QUORUM = Simulation(World, run_seed, INVARIANTS, SOMETIMES)
 
 
 def spare_the_collector() -> None:
-    """Freezes imported modules, which stay alive, and makes collections rare: a world is one reference cycle, of which
-    nothing is garbage before its end.
+    """Freezes imported modules, which stay alive, and makes collections rare: a world is one reference cycle, and no
+    part of it becomes garbage before its end.
     """
     gc.freeze()
     gc.set_threshold(10_000)

@@ -1,4 +1,4 @@
-"""False sizes, counts and tags (reliability: every port survives malformed input)."""
+"""Wrong sizes, counts and tags (reliability: every port survives malformed input)."""
 
 import tracemalloc
 

@@ -222,7 +222,7 @@ def test_dirty_migration_is_marked_and_readable_for_kafka():
 
 
 def test_partitions_are_in_order_of_scalas_hash_map():
-    # A topic of 20 partitions, read from a real cluster; the hash table was doubled on the way.
+    # A topic of 20 partitions, read from a real cluster: the hash table was resized while they were added.
     assert scala_map_order(map(str, range(20))) == [
         *map(str, range(11, 20)), *map(str, range(11)),
     ]  # fmt: skip

@@ -110,7 +110,7 @@ def show_json(value: Any) -> None:
 
 
 def show_json_line(value: Any) -> None:
-    """Prints one of a stream of objects immediately, as a line."""
+    """Prints one object of a stream immediately, on a line of its own."""
     print(json.dumps(value, default=str), flush=True)
 
 

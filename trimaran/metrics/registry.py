@@ -23,20 +23,20 @@ from trimaran.metrics.requests import CONNECTION_METRICS, REQUEST_METRICS
 from trimaran.metrics.topics import TOPIC_METRICS
 
 SUBJECTS: dict[str, tuple[Table[Any], ...]] = {
-    "Of every process": (LOOP_METRICS, DISK_METRICS),
-    "Of every node": (REQUEST_METRICS, CONNECTION_METRICS, RAFT_METRICS, FLUSH_METRICS),
-    "Of a controller": (
+    "Every process": (LOOP_METRICS, DISK_METRICS),
+    "Every node": (REQUEST_METRICS, CONNECTION_METRICS, RAFT_METRICS, FLUSH_METRICS),
+    "Controllers": (
         ACTIVE_METRICS,
         CONTROLLER_METADATA_METRICS,
         CLUSTER_METRICS,
         ELECTION_METRICS,
     ),
-    "Of a broker": (
+    "Brokers": (
         BROKER_METADATA_METRICS,
         TOPIC_METRICS,
         REPLICA_METRICS,
         GROUP_METRICS,
         PUSH_METRICS,
     ),
-    "Of a ZooKeeper mirror": (MIRROR_METRICS,),
+    "ZooKeeper mirrors": (MIRROR_METRICS,),
 }

@@ -43,7 +43,7 @@ SWITCH_SECONDS = 0.00005
 Role = Callable[..., Awaitable[None]]
 
 
-# By `process.roles`. A role is imported when it is run: a controller does not load the broker.
+# The functions by `process.roles`. A role is imported when it is run: a controller does not load the broker.
 ROLES = {
     frozenset({"broker"}): "trimaran.running.broker_role:run_broker_role",
     frozenset({"controller"}): "trimaran.running.controller_role:run_controller_role",

@@ -221,7 +221,7 @@ class LegacyAdmin:
         if tool_write.kind is RequestKind.ACL:
             resource = AclResource.of_path(tool_write.path)
             return _as_list(resource and acls.decide(resource, data, image, self._acls)), False
-        if znode is None:  # Tools leave an empty config, so it is created again.
+        if znode is None:  # tools never delete a config's znode, so the mirror creates it again
             return [], tool_write.kind is RequestKind.CONFIG
         if tool_write.kind is RequestKind.CONFIG:
             is_late = self._predates_tenure(tool_write, znode) and self._before is None

@@ -38,7 +38,7 @@ class PendingToolRequests:
 
     open: dict[ToolWrite, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
-    # Recently written entities with the time; `_spared` are those that a comparison found to differ then.
+    # Recently written entities with the time; those that differed from the image in a comparison are in `_spared`.
     _written: dict[str, float] = field(default_factory=dict)
     _spared: dict[str, None] = field(default_factory=dict)
     # Topics without a request: the mirror may delete their znodes.

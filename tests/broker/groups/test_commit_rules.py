@@ -175,7 +175,7 @@ def test_commit_makes_exact_records_and_response():
             ],
         ),
     )
-    # The refusal takes memory: only an offset that is valid otherwise may reach it.
+    # The last check reserves memory, so only an offset that passes all others may reach it.
     assert asked == [
         TopicIdPartition(b"t" * 16, 0),
         (("t", 0), "t"),

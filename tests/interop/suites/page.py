@@ -16,15 +16,15 @@ NAME_MAX = 60
 NAMED_MAX = 5  # the maximum of listed tests with the same reason
 HEADING = "## Tests of others, and clients\n"
 INTRODUCTION = """
-This section is written from what the runs said (`tests/interop/suites/results/`).
+This section is written from the results of the runs (`tests/interop/suites/results/`).
 `REWRITE_TRANSCRIPTS=1 pytest tests/test_compatibility.py` writes it.
 
 **Suites.** The tests that the authors of clients wrote ran on a cluster of ours and on one of Apache Kafka 4.3,
 with the same properties files: one controller, three brokers, each in a rack, and an authorizer.
-Share groups are not served here. kafka-python's start a node for each file, with TLS and SASL where they want that.
-librdkafka's skip what needs TLS, SASL or topics that are not created by themselves, so it ran in other ways, too.
-franz-go's move 50,000 records instead of 500,000, and those in a run of their own.
-kcl, kafkactl, kcat, Burrow, kafka_exporter and kminion are programs of the PATH. A test is a command of a program, or
+Share groups are not served here. The tests of kafka-python start a node for each file, with TLS and SASL if needed.
+Those of librdkafka skip cases that need TLS, SASL or topics that are not created automatically, so it ran in other
+ways, too. Those of franz-go move 50,000 records instead of 500,000, which have a run of their own.
+kcl, kafkactl, kcat, Burrow, kafka_exporter and kminion are programs on the PATH. A test is a command of a program, or
 its answer by HTTP. It passes here when the answer is Kafka's, except for names of brokers, ids and times.
 `applications` are programs of Apache with exactly-once: MirrorMaker 2 both ways between the kind and Kafka,
 Streams, Connect, and Flink's connector. Nodes and the programs themselves are killed meanwhile. A test is one claim.

@@ -91,8 +91,8 @@ class Route:
     def error_response_to(
         self, request: Message | None, error: KafkaError, version: int
     ) -> Message:
-        """Returns the result of `error_response`, by `on_error` unless the request is None because it is not in memory
-        any more.
+        """Returns the result of `error_response` for a request: the handler's own response, or the general one if the
+        request was dropped from memory (None).
         """
         on_error = self.on_error if request is not None else None
         special = None if on_error is None else partial(on_error, request)

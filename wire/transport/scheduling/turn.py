@@ -27,7 +27,7 @@ TURN_SECONDS = 0.00025
 # The slice of a connection if no other was served for `MEMORY_SECONDS`: shorter slices would help no other, and each
 # costs a turn of the loop and a packet of answers.
 ALONE_SECONDS = 0.001
-# The time in which use decays to a third: some hundred slices.
+# The time in which use decays to about a third (1/e): 400 slices.
 MEMORY_SECONDS = 0.1
 # Use decays in steps of this length, because each request has several steps.
 _FADING_SECONDS = MEMORY_SECONDS / 20
