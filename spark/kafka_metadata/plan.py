@@ -116,12 +116,12 @@ class MetadataTask:
     committed_end: Offset | None
     snapshot: Snapshot | None = None
     node_id: NodeId = NO_NODE
-    tells_snapshot: bool = True
-    """False where another task tells how it came to what the snapshot says."""
+    shows_snapshot: bool = True
+    """False if another task has the rows of the changes that led to the snapshot."""
     names: Mapping[bytes, str] = field(default_factory=dict)
-    """Topics by their ids, where rows need them."""
-    told_from: Offset = Offset(0)
-    """Rows of records before it, and of what had ended by then, are not told; what they say is known."""
+    """The names of topics by their ids, if rows need them."""
+    shown_from: Offset = Offset(0)
+    """Earlier records, and states that had ended by then, are replayed but give no rows."""
 
     def is_committed(self, offset: Offset) -> bool | None:
         return None if self.committed_end is None else offset < self.committed_end
@@ -279,16 +279,16 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
     end = _as_of(log, base, _end(log, committed, options), options)
     begin = base.end_offset if base else log.start_offset
     start, end = span_of(options, log.replica, Bounds(begin, max(begin, end)))
-    told_from = _told_from(options, start)
+    shown_from = _shown_from(options, start)
     if plan == "events":
-        return _telling(_cut(log, base, end, committed, options.split_bytes), told_from)
+        return _showing(_cut(log, base, end, committed, options.split_bytes), shown_from)
     if plan == "image" and options.as_of_timestamp is None:
         base = max(
             (snapshot for snapshot in log.snapshots if snapshot.end_offset <= end),
             key=lambda one: one.end_offset,
             default=base,
         )
-    return [replace(_between(log, base, end, committed), told_from=told_from)]
+    return [replace(_between(log, base, end, committed), shown_from=shown_from)]
 
 
 def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[MetadataTask]:
@@ -306,26 +306,26 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
     bounds = Bounds(log.start_offset, mark if wanted is None else wanted + 1)
     whole = ControllerRange(options.cluster, log.leader_id, bounds.start, bounds.end)
     start, end = span(options, bounds, _times_in(whole, bounds))
-    told_from = _told_from(options, start)
-    if plan == "node" and not _tells_snapshots(options):
+    shown_from = _shown_from(options, start)
+    if plan == "node" and not _shows_snapshots(options):
         snapshot = None
     begin = start if plan == "node" else log.start_offset
     piece = replace(whole, start_offset=begin, end_offset=end)
-    return [MetadataTask((piece,), mark, snapshot, log.leader_id, told_from=told_from)]
+    return [MetadataTask((piece,), mark, snapshot, log.leader_id, shown_from=shown_from)]
 
 
-def _told_from(options: MetadataOptions, start: Offset) -> Offset:
+def _shown_from(options: MetadataOptions, start: Offset) -> Offset:
     """Returns the first wanted offset: 0 for the beginning, since the first rows may be those of a snapshot."""
     return Offset(0) if options.starting.is_earliest else start
 
 
-def _telling(tasks: Sequence[MetadataTask], told_from: Offset) -> list[MetadataTask]:
+def _showing(tasks: Sequence[MetadataTask], shown_from: Offset) -> list[MetadataTask]:
     """Returns the tasks that make rows, at least one."""
-    kept = [t for t in tasks if any(r.end_offset > told_from for r in t.ranges)] or tasks[-1:]
-    return [replace(task, told_from=told_from) for task in kept]
+    kept = [t for t in tasks if any(r.end_offset > shown_from for r in t.ranges)] or tasks[-1:]
+    return [replace(task, shown_from=shown_from) for task in kept]
 
 
-def _tells_snapshots(options: MetadataOptions) -> bool:
+def _shows_snapshots(options: MetadataOptions) -> bool:
     """True if a snapshot at the beginning of a log makes rows, too."""
     wanted = options.include_snapshots
     return wanted == "true" or (wanted == "needed" and options.starting.is_earliest)
@@ -440,7 +440,7 @@ def _cut(
             tasks.append(_between(log, start, snapshot.end_offset, committed))
             start, begun = snapshot, at
     tasks.append(_between(log, start, end, committed))
-    return [tasks[0], *(replace(task, tells_snapshot=False) for task in tasks[1:])]
+    return [tasks[0], *(replace(task, shows_snapshot=False) for task in tasks[1:])]
 
 
 def _bytes_before(log: StoredMetadataLog, path: str, position: int) -> int:
@@ -479,7 +479,7 @@ def _tasks(
     log: StoredMetadataLog, committed: Offset | None, options: MetadataOptions
 ) -> list[MetadataTask]:
     node = log.found.node_id
-    if not _tells_snapshots(options):
+    if not _shows_snapshots(options):
         snapshots = log.snapshots[:0]
     elif options.include_snapshots == "true":
         snapshots = log.snapshots
@@ -488,7 +488,7 @@ def _tasks(
         snapshots = log.snapshots[:0] if base is None else (base,)
     bounds = Bounds(log.start_offset, max(log.start_offset, _end(log, committed, options)))
     start, end = span_of(options, log.replica, bounds)
-    ranges = split(log.replica, _told_from(options, start), end, options.split_bytes)
+    ranges = split(log.replica, _shown_from(options, start), end, options.split_bytes)
     return [
         *(MetadataTask((), committed, snapshot, node) for snapshot in snapshots),
         *(

@@ -105,7 +105,7 @@ class AclHistoryFold(EventFold):
         new = part.changed.get(key)
         if new is None:
             part.changed.pop(key, None)  # the map keeps only existing entries
-        if (old is None and new is None) or (step.from_snapshot and not self.tells_snapshot):
+        if (old is None and new is None) or (step.from_snapshot and not self.shows_snapshot):
             return
         event = "removed" if new is None else "added" if old is None else "changed"
         if step.from_snapshot:

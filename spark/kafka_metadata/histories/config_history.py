@@ -119,7 +119,7 @@ class ConfigHistoryFold(EventFold):
         event: str = "",
         topic: str | None = None,
     ) -> None:
-        if step.from_snapshot and not self.tells_snapshot:
+        if step.from_snapshot and not self.shows_snapshot:
             return
         if step.from_snapshot:
             event = "snapshot"

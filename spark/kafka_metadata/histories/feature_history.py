@@ -59,7 +59,7 @@ class FeatureHistoryFold(EventFold):
     def _set(self, step: WalkStep, name: str, level: int) -> None:
         old = self._levels.get(name)
         self._levels[name] = level
-        if level == old or (step.from_snapshot and not self.tells_snapshot):
+        if level == old or (step.from_snapshot and not self.shows_snapshot):
             return
         event = "set" if old is None else "upgraded" if level > old else "downgraded"
         if step.from_snapshot:

@@ -94,7 +94,7 @@ class VoterHistoryFold(EventFold):
 
     def _change(self, step: WalkStep, voters: dict[NodeId, VoterState]) -> None:
         old, self._voters = self._voters, voters
-        if step.from_snapshot and not self.tells_snapshot:
+        if step.from_snapshot and not self.shows_snapshot:
             return
         for voter_id in sorted(voters.keys() | (old or {}).keys()):
             before, after = (old or {}).get(voter_id), voters.get(voter_id)

@@ -68,7 +68,7 @@ def read(
         rows = [
             EpochRow(epoch, silences.longest.get(epoch.epoch, NO_SILENCE))
             for epoch in epochs_of(silences.watched(_batches(task, options.as_of_timestamp)))
-            if epoch.last_offset >= task.told_from
+            if epoch.last_offset >= task.shown_from
         ]
     except RemoteProtocolError as error:
         raise DataUnreadable(f"the metadata log of node {task.node_id}: {error}") from None

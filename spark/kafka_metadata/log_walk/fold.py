@@ -66,7 +66,7 @@ class Fold:
     """Makes rows from records. A fold is used for one pass.
 
     RECORDS: the types of records that it takes; RAW: those of them that it takes as bytes; CONTROL: whether it takes
-    control records, too. `rows` are the finished rows, as the columns of the table take them. `tells_snapshot`: a
+    control records, too. `rows` are the finished rows, as the columns of the table take them. `shows_snapshot`: a
     snapshot makes rows, too (false if the rows of another task lead up to it).
     """
 
@@ -76,7 +76,7 @@ class Fold:
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
-        self.tells_snapshot = True
+        self.shows_snapshot = True
 
     def replay(self, step: WalkStep) -> None:
         """Replays a record. Raises RemoteProtocolError if it changes something that does not exist."""
@@ -145,7 +145,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
         unknown: list[UnknownRecord] = []  # those read so far
 
         def made(rows: list[Any]) -> pa.RecordBatch:
-            if start := task.told_from:
+            if start := task.shown_from:
                 rows = [row for row in rows if overlaps(since_of(row), end_of(row), start)]
             if options.topics and topic_of is not None:
                 rows = [row for row in rows if topic_of(row) in options.topics]
@@ -154,7 +154,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
             return rows_to_arrow(rows, (*columns, counted if unknown else UNKNOWN), wanted)
 
         fold = make()
-        fold.tells_snapshot = task.tells_snapshot
+        fold.shows_snapshot = task.shows_snapshot
         with without_collector():
             for _ in _replayed(fold, task, options, unknown):
                 rows, fold.rows = fold.rows, []

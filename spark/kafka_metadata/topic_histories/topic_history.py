@@ -98,7 +98,7 @@ class TopicHistoryFold(EventFold):
         for topic_id, (step, before) in self._new.items():
             if step.from_snapshot:
                 event = "snapshot"
-                if not self.tells_snapshot:
+                if not self.shows_snapshot:
                     continue
             else:
                 event = "created" if before is None else "partitions_added"
