@@ -136,7 +136,7 @@ class Segments:
             segment.release()
 
     def has_no_aborts(self, start: Offset) -> bool:
-        """Whether certainly nothing was aborted from `start` on."""
+        """Whether it is certain that no transaction was aborted from `start` on."""
         return all(segment.transaction_index.is_empty for segment in self.since(start))
 
     def aborted_transactions(self, start: Offset, end: Offset) -> Steps[list[AbortedTransaction]]:

@@ -275,7 +275,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_me11_a_server_that_answers_rubbish(answer):
-    """Our clients close, ask again in a while, and give up in time."""
+    """Our clients close the connection, retry after a pause, and give up in time."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=_answer_all, args=(listener, answer))
         server.start()

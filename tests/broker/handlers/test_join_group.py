@@ -158,7 +158,7 @@ async def test_metadata_of_all_members_is_bounded(tmp_path, autojump_clock, monk
         answer = await rig.call(join_group, saying(1), 3)
         assert answer.error_code == E.GROUP_MAX_SIZE_REACHED
         again = await rig.call(join_group, saying(8, first.member_id), 3)
-        assert again.error_code == E.NONE, "what it said before does not count"
+        assert again.error_code == E.NONE, "its earlier metadata does not count"
         answer = await rig.call(join_group, saying(9, first.member_id), 3)
         assert answer.error_code == E.GROUP_MAX_SIZE_REACHED
         assert (await rig.call(join_group, saying(8), 3)).error_code == E.NONE, "there is room"

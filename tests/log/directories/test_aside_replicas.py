@@ -22,7 +22,7 @@ from trimaran.wire.identity import TopicIdPartition, TopicPartition
 OURS, OTHER = b"o" * 16, b"p" * 16
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 LONG = TopicPartition("x" * 249, 0)
-# A damaged id of a log with records: it may be anyone's.
+# A damaged id: the log may belong to any topic.
 DAMAGED = b"version: 0\ntopic_id: ???????????????????????\ncrc32c: 00000000\n"
 
 
