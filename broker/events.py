@@ -339,6 +339,12 @@ REPLICA_UNUSABLE = Event(
     "%(partition)s cannot be opened: %(error)s",
     "A replica neither leads nor follows here, because its log cannot be opened.",
 )
+SHARE_LOG_NOT_PRUNED = Event(
+    "share.log_not_pruned",
+    _W,
+    "%(shard)r: redundant records before offset %(offset)d stay: %(error)s",
+    "The log of __share_group_state is longer than necessary. Check the topic's cleanup.policy.",
+)
 SHARE_STATES_WAIT = Event(
     "share.states_wait",
     _W,

@@ -70,6 +70,11 @@ SERVED = {
         DescribeTopicPartitions 0-0
         AddRaftVoter 0-1
         RemoveRaftVoter 0-0
+        InitializeShareGroupState 0-0
+        ReadShareGroupState 0-0
+        WriteShareGroupState 0-1
+        DeleteShareGroupState 0-0
+        ReadShareGroupStateSummary 0-1
     """,
     "Controllers": """
         Fetch 12-18

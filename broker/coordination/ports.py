@@ -12,7 +12,7 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.partitions.partition_log import AppendInfo, PartitionLog
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.wire.identity import LeaderEpoch
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 class CoordinatorPartition(Protocol):
@@ -41,6 +41,13 @@ class CoordinatorPartition(Protocol):
 
     def expedite(self) -> None:
         """Notes that a request now waits for the commit of all appended records."""
+
+    def delete_records_before(self, offset: Offset) -> Offset:
+        """Advances the log start to `offset`; returns the new start.
+
+        Raises:
+            KafkaError: nothing was deleted.
+        """
 
 
 class Metadata(Protocol):

@@ -164,6 +164,12 @@ class ShardEpoch(Generic[S, R]):
         """Returns the shard, for reading and for decisions passed to `submit`. Raises KafkaError as `serving` does."""
         return self.serving().shard
 
+    def delete_records_before(self, offset: Offset) -> None:
+        """Deletes records that the state does not need; they must be committed. Raises KafkaError if none were
+        deleted.
+        """
+        self._leader.delete_records_before(offset)
+
     @property
     def is_committed(self) -> bool:
         """Whether the whole state of the shard is committed."""

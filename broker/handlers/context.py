@@ -15,6 +15,7 @@ context of every family.
   makes missing topics (also internal ones).
 - `ctx.groups` coordinates groups and `ctx.transactions` coordinates transactions whose partition this broker leads;
   `ctx.verifier` reaches the coordinator of any transaction.
+- `ctx.shares` coordinates the states of share partitions likewise; `ctx.share_states` reaches the coordinator of any.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from trimaran.broker.metadata.topic_creation import TopicCreation
     from trimaran.broker.partitions.registry import Partitions
     from trimaran.broker.producing.producer_ids import ProducerIdManager
+    from trimaran.broker.share_state.coordinator import ShareCoordinator
+    from trimaran.broker.share_state.states import ShareStates
     from trimaran.broker.storage.directories import LogDirectories
     from trimaran.broker.telemetry.clients import ClientMetrics
     from trimaran.broker.transactions.coordinator import TransactionCoordinator
@@ -91,6 +94,8 @@ class GroupContext:
     transactions: TransactionCoordinator
     verifier: TransactionVerifier
     topic_creation: TopicCreation
+    shares: ShareCoordinator
+    share_states: ShareStates
     zookeeper_offsets: ZooKeeperOffsets | None = None
     authorizer: Authorizer | None = None
 
@@ -106,6 +111,20 @@ class TransactionContext:
     producer_ids: ProducerIdManager
     topic_creation: TopicCreation
     now_ms: Callable[[], int]
+    authorizer: Authorizer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareContext:
+    """The context of requests about the states of share partitions, and of their consumers.
+
+    `shares` has the states whose partition of `__share_group_state` this broker leads; `share_states` reaches all.
+    """
+
+    metadata: BrokerMetadata
+    partitions: Partitions
+    shares: ShareCoordinator
+    share_states: ShareStates
     authorizer: Authorizer | None = None
 
 
@@ -151,7 +170,9 @@ class AdminContext:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context(DataContext, GroupContext, TransactionContext, DirectoryContext, AdminContext):
+class Context(
+    DataContext, GroupContext, TransactionContext, ShareContext, DirectoryContext, AdminContext
+):
     """The context of all families. The registry passes it to every handler, which sees only the family that it
     declares.
     """

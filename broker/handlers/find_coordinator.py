@@ -1,8 +1,8 @@
-"""FindCoordinator (10): finds the broker that coordinates a group or a transaction; the first request creates the
-internal topic.
+"""FindCoordinator (10): finds the broker that coordinates a group, a transaction or a share partition; the first
+request creates the internal topic.
 
-Versions: 1 the type of the key, 4 many keys (KIP-699), 6 share groups. The response waits until the topic exists; Kafka
-makes the client retry. Not implemented: share groups (INVALID_REQUEST, as in Kafka).
+Versions: 1 the type of the key, 4 many keys (KIP-699), 6 share partitions (KIP-932). The response waits until the topic
+exists; Kafka makes the client retry.
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from typing import NamedTuple
 
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.metadata.endpoints import endpoint_of
-from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from trimaran.quorum.serving.authorization import may_with
+from trimaran.broker.metadata.internal_topics import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
+from trimaran.broker.share_state.keys import key_from_text
+from trimaran.quorum.serving.authorization import check_cluster, may_with
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages.find_coordinator import (
@@ -23,7 +28,7 @@ from trimaran.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.requests.access import groups, transactional_ids
+from trimaran.wire.transport.requests.access import cluster, groups, transactional_ids
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.guard import CODES
@@ -33,8 +38,10 @@ from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 GROUP = 0
 TRANSACTION = 1
+SHARE_PARTITION = 2
 
 MANY_KEYS_VERSION = 4
+SHARE_VERSION = 6
 
 
 def _fail(
@@ -54,6 +61,7 @@ def _fail(
         transactional_ids(Operation.DESCRIBE, "coordinator_keys.*").in_handler(
             "keys of transactions"
         ),
+        cluster(Operation.CLUSTER_ACTION).in_handler("keys of share partitions"),
     ),
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
@@ -66,12 +74,19 @@ def find_coordinator(
     keys = request.coordinator_keys if version >= MANY_KEYS_VERSION else [request.key]
     kind = _KINDS.get(request.key_type)
     found: list[Coordinator] = []
-    if kind is None:
+    is_share = request.key_type == SHARE_PARTITION
+    if kind is None or (is_share and version < SHARE_VERSION):
         for key in keys:
             found.append(_nowhere(key, ErrorCode.INVALID_REQUEST))
             yield None
         return _respond(found, version)
-    may_see = may_with(ctx, call, Operation.DESCRIBE, kind.resource_type)
+    may_see: Callable[[str], bool]
+    if is_share:
+        if keys:
+            check_cluster(ctx, call, Operation.CLUSTER_ACTION)
+        may_see = _is_share_partition
+    else:
+        may_see = may_with(ctx, call, Operation.DESCRIBE, kind.resource_type)
     seen: list[bool] = []
     for key in keys:
         seen.append(may_see(key))
@@ -83,7 +98,7 @@ def find_coordinator(
         elif is_seen:
             found.append(_locate(key, kind, ctx, call.connection.listener))
         else:
-            found.append(_nowhere(key, CODES[kind.resource_type]))
+            found.append(_nowhere(key, kind.refusal))
         yield None
     return _respond(found, version)
 
@@ -96,22 +111,43 @@ def _created(topic: str, ctx: GroupContext) -> Handling[str]:
     return "" if code is ErrorCode.NONE else f"{topic} could not be created: {code.name}"
 
 
+def _is_share_partition(key: str) -> bool:
+    try:
+        key_from_text(key)
+    except ValueError:
+        return False
+    return True
+
+
 class _Kind(NamedTuple):
-    """A kind of coordinator: its topic, its resource type, and a function from a key to its partition."""
+    """A kind of coordinator: its topic, the resource type of its keys, the code of keys that are refused, and a
+    function from a key to its partition.
+    """
 
     topic: str
     resource_type: ResourceType
+    refusal: ErrorCode
     partition_of: Callable[[GroupContext, str], int]
 
 
 _KINDS = {
     GROUP: _Kind(
-        CONSUMER_OFFSETS, ResourceType.GROUP, lambda ctx, key: ctx.groups.partition_of(key)
+        CONSUMER_OFFSETS,
+        ResourceType.GROUP,
+        CODES[ResourceType.GROUP],
+        lambda ctx, key: ctx.groups.partition_of(key),
     ),
     TRANSACTION: _Kind(
         TRANSACTION_STATE,
         ResourceType.TRANSACTIONAL_ID,
+        CODES[ResourceType.TRANSACTIONAL_ID],
         lambda ctx, key: ctx.transactions.partition_of(key),
+    ),
+    SHARE_PARTITION: _Kind(
+        SHARE_GROUP_STATE,
+        ResourceType.CLUSTER,
+        ErrorCode.INVALID_REQUEST,
+        lambda ctx, key: ctx.shares.partition_of(key_from_text(key)),
     ),
 }
 

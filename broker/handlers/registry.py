@@ -17,12 +17,14 @@ from trimaran.broker.handlers.context import (
     DataContext,
     DirectoryContext,
     GroupContext,
+    ShareContext,
     TransactionContext,
 )
 from trimaran.broker.handlers.create_delegation_token import create_delegation_token
 from trimaran.broker.handlers.create_topics import create_topics
 from trimaran.broker.handlers.delete_groups import delete_groups
 from trimaran.broker.handlers.delete_records import delete_records
+from trimaran.broker.handlers.delete_share_group_state import delete_share_group_state
 from trimaran.broker.handlers.delete_topics import delete_topics
 from trimaran.broker.handlers.describe_client_quotas import describe_client_quotas
 from trimaran.broker.handlers.describe_cluster import describe_cluster
@@ -41,6 +43,7 @@ from trimaran.broker.handlers.get_telemetry_subscriptions import get_telemetry_s
 from trimaran.broker.handlers.heartbeat import heartbeat
 from trimaran.broker.handlers.incremental_alter_configs import incremental_alter_configs
 from trimaran.broker.handlers.init_producer_id import init_producer_id
+from trimaran.broker.handlers.initialize_share_group_state import initialize_share_group_state
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.leave_group import leave_group
 from trimaran.broker.handlers.list_config_resources import list_config_resources
@@ -54,8 +57,11 @@ from trimaran.broker.handlers.offset_fetch import offset_fetch
 from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from trimaran.broker.handlers.produce import produce
 from trimaran.broker.handlers.push_telemetry import push_telemetry
+from trimaran.broker.handlers.read_share_group_state import read_share_group_state
+from trimaran.broker.handlers.read_share_group_state_summary import read_share_group_state_summary
 from trimaran.broker.handlers.sync_group import sync_group
 from trimaran.broker.handlers.txn_offset_commit import txn_offset_commit
+from trimaran.broker.handlers.write_share_group_state import write_share_group_state
 from trimaran.broker.handlers.write_txn_markers import write_txn_markers
 from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from trimaran.quorum.serving.api_versions_features import api_versions_features
@@ -109,6 +115,13 @@ TRANSACTIONS: _Handlers[TransactionContext] = (
     list_transactions,
     write_txn_markers,
 )
+SHARES: _Handlers[ShareContext] = (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
 DIRECTORIES: _Handlers[DirectoryContext] = (
     alter_replica_log_dirs,
     describe_log_dirs,
@@ -135,6 +148,7 @@ OWN_HANDLERS: tuple[Callable[..., Any], ...] = (
     *DATA,
     *GROUPS,
     *TRANSACTIONS,
+    *SHARES,
     *DIRECTORIES,
     *ADMINISTRATION,
 )

@@ -1,4 +1,4 @@
-"""The parts of a broker by family: data, groups, transactions, administration.
+"""The parts of a broker by family: data, groups, transactions, share states, administration.
 
 One function creates all families from the configuration, the metadata and the `Ports`. The broker process, the tests
 and the simulation all create their brokers here. Source: `BrokerServer` of Kafka.
@@ -25,7 +25,11 @@ from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from trimaran.broker.handlers.context import BrokerLimits, Context
 from trimaran.broker.metadata.client_quotas import ClientQuotas
-from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.broker.metadata.internal_topics import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
 from trimaran.broker.metadata.topic_creation import TopicCreation
@@ -37,6 +41,9 @@ from trimaran.broker.process.publisher import BrokerPublisher
 from trimaran.broker.producing.producer_ids import ProducerIdManager
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetchers import Fetchers
+from trimaran.broker.share_state.coordinator import ShareCoordinator
+from trimaran.broker.share_state.limits import ShareLimits
+from trimaran.broker.share_state.persister import StatePersister
 from trimaran.broker.storage.broker_storage import Cordons
 from trimaran.broker.telemetry.clients import ClientMetrics
 from trimaran.broker.transactions.coordinator import TransactionCoordinator
@@ -115,12 +122,29 @@ class Transactions:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareParts:
+    """The parts for share groups; `run` must be running before requests arrive."""
+
+    coordinator: ShareCoordinator
+    states: StatePersister
+    channels: Channels
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.channels.run)
+            await nursery.start(self.states.run)
+            await nursery.start(self.coordinator.runtime.run)
+            task_status.started()
+
+
+@dataclass(frozen=True, slots=True)
 class Families:
     """A broker without its connection to the cluster and its listeners."""
 
     data: Data
     groups: GroupCoordinator
     transactions: Transactions
+    shares: ShareParts
     context: Context
 
 
@@ -139,6 +163,8 @@ def families(
     groups = _groups(cluster, data.partitions)
     producer_ids = ProducerIdManager(ports.controller, config.broker_id, ports.broker_epoch)
     transacting = _transactions(cluster, ports, data.partitions, groups, producer_ids)
+    topic_creation = TopicCreation(ports.controller, metadata, config)
+    shares = _shares(cluster, ports, data.partitions, topic_creation)
     context = Context(
         config=config,
         node_id=config.broker_id,
@@ -148,12 +174,14 @@ def families(
         directories=ports.directories,
         moves=data.moves,
         forwarder=Forwarder(ports.controller, config["request.timeout.ms"] / 1000),
-        topic_creation=TopicCreation(ports.controller, metadata, config),
+        topic_creation=topic_creation,
         fetch_sessions=FetchSessions(config["max.incremental.fetch.session.cache.slots"]),
         producer_ids=producer_ids,
         groups=groups,
         transactions=transacting.coordinator,
         verifier=transacting.verifier,
+        shares=shares.coordinator,
+        share_states=shares.states,
         limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], RESPONSE_BYTES_MAX)),
         now_ms=ports.now_ms,
         kraft_version=ports.kraft_version,
@@ -164,7 +192,7 @@ def families(
         replica_selector=SELECTORS.get(config["replica.selector.class"]),
         client_metrics=client_metrics,
     )
-    return Families(data, groups, transacting, context)
+    return Families(data, groups, transacting, shares, context)
 
 
 def _data(cluster: Cluster, ports: Ports) -> Data:
@@ -229,6 +257,20 @@ def _transactions(
     )
     partitions.listen(TRANSACTION_STATE, coordinator.runtime)
     return Transactions(coordinator, verifier, markers, marker_channels, verifier_channels)
+
+
+def _shares(
+    cluster: Cluster, ports: Ports, partitions: Partitions, topic_creation: TopicCreation
+) -> ShareParts:
+    config, metadata = cluster.config, cluster.metadata
+    channels = ports.open_channels("shares")
+    coordinator = ShareCoordinator(ShareLimits.of(config), metadata)
+    seconds = config["request.timeout.ms"] / 1000
+    states = StatePersister(
+        config.broker_id, coordinator, channels, metadata, topic_creation, seconds
+    )
+    partitions.listen(SHARE_GROUP_STATE, coordinator.runtime)
+    return ShareParts(coordinator, states, channels)
 
 
 def fetchers_of(

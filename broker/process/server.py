@@ -121,6 +121,7 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
             parts.families.data.assignments,
             parts.fetchers,
             parts.families.transactions,
+            parts.families.shares,
             lifecycle,
         ):
             nursery.start_soon(part.run)

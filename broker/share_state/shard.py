@@ -166,6 +166,8 @@ class ShareCoordinatorShard:
         if entry.state_epoch > summary.state_epoch:
             raise KafkaError(E.FENCED_STATE_EPOCH)
         self._check_exists(key)
+        if len(batches) > BATCHES_MAX:
+            raise _too_many_batches()
         if any(batch.first_offset > batch.last_offset for batch in batches):
             raise KafkaError(E.INVALID_REQUEST, "a batch ends before its first record")
         update = rules.written(key, entry.state, summary, batches)
@@ -212,11 +214,8 @@ class ShareCoordinatorShard:
         ):
             return
         after = rules.updated(entry.state, update)
-        if max(len(after.batches), len(update.batches)) > BATCHES_MAX:
-            raise KafkaError(
-                E.POLICY_VIOLATION,
-                f"the share partition would have more than {BATCHES_MAX} batches of records with the same state",
-            )
+        if len(after.batches) > BATCHES_MAX:
+            raise _too_many_batches()
         self._check_room(held_bytes(key, after) - held_bytes(key, entry.state))
 
     def _check_room(self, more: int) -> None:
@@ -380,6 +379,13 @@ def _check_not_negative(
     ):
         if number is not None and number < 0:
             raise KafkaError(E.INVALID_REQUEST, f"the {name} is negative")
+
+
+def _too_many_batches() -> KafkaError:
+    return KafkaError(
+        E.POLICY_VIOLATION,
+        f"the share partition would have more than {BATCHES_MAX} batches of records with the same state",
+    )
 
 
 def _is_tombstone(record: ShareRecord) -> bool:

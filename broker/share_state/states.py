@@ -62,8 +62,10 @@ class ShareStates(Protocol):
     committed.
 
     All raise KafkaError: FENCED_STATE_EPOCH if the group has been initialized again since; FENCED_LEADER_EPOCH if
-    another leader has read the state; COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS after
-    retries; UNKNOWN_TOPIC_OR_PARTITION if the partition does not exist.
+    another leader has read the state; INVALID_REQUEST if a read or a write finds no state, or numbers are negative;
+    POLICY_VIOLATION if the coordinator has no room; COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR or
+    COORDINATOR_LOAD_IN_PROGRESS after retries (12 s); UNKNOWN_TOPIC_OR_PARTITION if the partition does not exist, also
+    after retries.
     """
 
     async def initialize(
@@ -72,7 +74,9 @@ class ShareStates(Protocol):
         """Stores a state without batches."""
 
     async def read(self, key: SharePartitionKey, leader_epoch: LeaderEpoch) -> ShareState:
-        """Returns the state; from now on, writes of earlier leaders are refused."""
+        """Returns the state; from now on, writes of earlier leaders are refused. The leader epoch of the result is that
+        of the request; the count of complete deliveries is unknown (None), because the request has no field for it.
+        """
 
     async def summary(self, key: SharePartitionKey, leader_epoch: LeaderEpoch) -> ShareSummary:
         """Returns the position, without fencing a leader."""

@@ -234,6 +234,11 @@ RIGHTS: dict[str, dict[str, list[Case]]] = {
             Case(on(Kind.GROUP, Op.DESCRIBE), build=lambda w, v: {"group_ids": ["readers"]})
         ],
         "ListConfigResources": case(Kind.CLUSTER, Op.DESCRIBE_CONFIGS),
+        "InitializeShareGroupState": CLUSTER_ACTION,
+        "ReadShareGroupState": CLUSTER_ACTION,
+        "WriteShareGroupState": CLUSTER_ACTION,
+        "DeleteShareGroupState": CLUSTER_ACTION,
+        "ReadShareGroupStateSummary": CLUSTER_ACTION,
         "DescribeTopicPartitions": [
             Case(
                 on(Kind.TOPIC, Op.DESCRIBE),

@@ -48,5 +48,11 @@ class Leader:
     def expedite(self) -> None:
         self.left = 0
 
+    def delete_records_before(self, offset: int) -> int:
+        if self.failing is not None:
+            raise KafkaError(self.failing)
+        self.log.delete_records_before(offset)
+        return offset
+
     def commit(self) -> None:
         self.high_watermark.advance(self.log.log_end_offset)

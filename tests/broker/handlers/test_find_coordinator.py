@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.find_coordinator import _fail, find_coordinator
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.text.endpoint import Endpoint
@@ -219,6 +220,96 @@ async def test_finding_coordinator_needs_describe_on_its_resource(tmp_path, kind
     harness.set_image(brokers=(registration(11),))
     assert await codes(ResourceType.TOPIC, Operation.CREATE) == [code[kind]] * 2
     harness.directory.close(broker_epoch=None)
+
+
+SHARE_KEY = "g:AAAAAAAAAAAAAAAAAAAABw:1"  # of partition 1 of 2, see `test_partition_follows_hash_of_the_text`
+
+
+@contextlib.contextmanager
+def share_harness(tmp_path):
+    harness = open_harness(tmp_path)
+    partitions = partition((11,)), partition((12,), leader=12)
+    brokers = registration(11, port=7777), registration(12, port=8888)
+    harness.set_image(topic("__share_group_state", *partitions), brokers=brokers)
+    try:
+        yield harness
+    finally:
+        harness.directory.close(broker_epoch=None)
+
+
+async def test_share_partition_key_finds_its_partitions_leader(tmp_path):
+    keys = [SHARE_KEY, SHARE_KEY[:-1] + "2", SHARE_KEY[:-1] + "02", "g", ""]
+    message = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=keys)
+    with share_harness(tmp_path) as harness:
+        answer = await finished(find_coordinator(message, harness.context, call(message, 6)))
+    assert [(c.key, c.node_id, c.port, c.error_code) for c in answer.coordinators] == [
+        (keys[0], 12, 8888, E.NONE),
+        (keys[1], 11, 7777, E.NONE),
+        (keys[2], 11, 7777, E.NONE),
+        ("g", -1, -1, E.INVALID_REQUEST),
+        ("", -1, -1, E.INVALID_REQUEST),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "version", "code"),
+    [
+        (Operation.CLUSTER_ACTION, 6, E.NONE),
+        (Operation.DESCRIBE, 6, E.CLUSTER_AUTHORIZATION_FAILED),
+        (Operation.DESCRIBE, 5, E.INVALID_REQUEST),
+        (Operation.CLUSTER_ACTION, 5, E.INVALID_REQUEST),
+    ],
+)
+async def test_share_partition_needs_cluster_action(tmp_path, operation, version, code):
+    """Version 5 has no such keys, whatever the client may do."""
+    authorizer = Authorizer()
+    authorizer.complete_initial_load()
+    authorizer._index.add(
+        Acl(
+            *(ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL, "User:ANONYMOUS", "*"),
+            *(operation, Permission.ALLOW),
+        )
+    )
+    message = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[SHARE_KEY, "g"])
+    with share_harness(tmp_path) as harness:
+        context = replace(harness.context, authorizer=authorizer)
+        handling = find_coordinator(message, context, call(message, version))
+        try:
+            codes = [one.error_code for one in (await finished(handling)).coordinators]
+        except KafkaError as error:
+            codes = [error.code] * 2
+    assert codes == [code, code or E.INVALID_REQUEST]
+
+
+async def test_a_share_partition_without_keys_needs_nothing(tmp_path):
+    authorizer = Authorizer()
+    authorizer.complete_initial_load()
+    message = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[])
+    with share_harness(tmp_path) as harness:
+        context = replace(harness.context, authorizer=authorizer)
+        answer = await finished(find_coordinator(message, context, call(message, 6)))
+    assert answer.coordinators == []
+
+
+async def test_share_coordinator_topic_is_created_as_configured(tmp_path):
+    settings = {
+        "share_coordinator_state_topic_num_partitions": "3",
+        "share_coordinator_state_topic_replication_factor": "1",
+        "share_coordinator_state_topic_segment_bytes": "2000000",
+    }
+    async with broker_client(tmp_path, **settings) as one:
+        answer = await one.call(
+            FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[SHARE_KEY]), 6
+        )
+        assert coordinator_in(answer, 6)[::3] == (one.broker.node_id, E.NONE)
+        assert len(one.image.topics.by_name["__share_group_state"].partitions) == 3
+        assert dict(one.image.configs.by_resource[2, "__share_group_state"]) == {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": "1",  # the topic has one replica
+            "retention.ms": "-1",
+            "segment.bytes": "2000000",
+        }
 
 
 def test_failure_is_reported_for_each_key():

@@ -119,6 +119,12 @@ def offset_fetch(w, version):
     return {"groups": groups}
 
 
+def share_states(**of_partition):
+    """Returns a request about the state of a share partition whose topic does not exist."""
+    topics = [{"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, **of_partition}]}]
+    return plain(group_id="ghosts", topics=topics)
+
+
 def find_coordinator(w, version):
     kind = w.one((0, 1)) if version >= 1 else 0
     pool = TRANSACTIONS if kind else GROUPS
@@ -369,6 +375,11 @@ BROKERS = {
     "DescribeTransactions": lambda w, v: {"transactional_ids": w.transactions()},
     "ListTransactions": plain(),
     "ConsumerGroupHeartbeat": consumer_group_heartbeat,
+    "InitializeShareGroupState": share_states(),
+    "ReadShareGroupState": share_states(leader_epoch=1),
+    "WriteShareGroupState": share_states(leader_epoch=1),
+    "DeleteShareGroupState": share_states(),
+    "ReadShareGroupStateSummary": share_states(),
     "ConsumerGroupDescribe": lambda w, v: {
         "group_ids": [*w.groups(), "modern"],
         "include_authorized_operations": w.flag(),

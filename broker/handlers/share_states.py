@@ -1,0 +1,129 @@
+"""The common part of the five APIs of the share coordinator: a request names share partitions of one group by topic.
+
+Each is decided alone, and has its own error. A request without a group, or with a topic without partitions, gets a
+response without results. A share partition that is named twice is decided twice, and has the last result. Source:
+Kafka's `ShareCoordinatorService`. Until `share.version` is finalized these requests are answered, too, as by Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from trimaran.node.replicated.pending import PendingResponse, settled
+from trimaran.wire.codec.declarations import Struct
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import NO_OFFSET, Offset, SharePartitionKey
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.scheduling.effects import Handling
+
+T = TypeVar("T")
+
+NO_COUNT = -1  # the absent number of complete deliveries
+
+
+class RefusedState(NamedTuple):
+    """The error of a share partition. An exception would keep the frames that it has passed, with the request."""
+
+    code: ErrorCode
+    message: str
+
+
+Outcomes = dict[bytes, dict[int, T | RefusedState]]
+"""The response or the error of each share partition, by topic id and partition."""
+
+
+def decided(
+    request: Any, decide: Callable[[SharePartitionKey, Any], PendingResponse[T]]
+) -> Handling[Outcomes[T]]:
+    """Decides on each share partition first, so that their records are committed together; returns when all are
+    committed. `decide` also gets the partition's item of the request; it may raise KafkaError.
+    """
+    if not request.group_id or not all(topic.partitions for topic in request.topics):
+        return {}
+    pending: dict[bytes, dict[int, PendingResponse[T] | RefusedState]] = {}
+    for topic in request.topics:
+        of_topic = pending.setdefault(topic.topic_id, {})
+        for item in topic.partitions:
+            key = SharePartitionKey(request.group_id, topic.topic_id, item.partition)
+            try:
+                of_topic[item.partition] = decide(key, item)
+            except KafkaError as error:
+                of_topic[item.partition] = RefusedState(error.code, error.message)
+            yield None
+    found: Outcomes[T] = {}
+    for topic_id, each in pending.items():
+        outcomes = found[topic_id] = {}
+        for partition, one in each.items():
+            outcomes[partition] = yield from _settled(one)
+            yield None
+    return found
+
+
+def _settled(pending: PendingResponse[T] | RefusedState) -> Handling[T | RefusedState]:
+    if isinstance(pending, RefusedState):
+        return pending
+    try:
+        return (yield from settled(pending))
+    except KafkaError as error:
+        return RefusedState(error.code, error.message)
+
+
+def known(offset: Offset) -> Offset | None:
+    """Returns None for the absent offset of a request."""
+    return None if offset == NO_OFFSET else offset
+
+
+def no_fields(_response: object) -> dict[str, Any]:
+    """Returns the fields of a result without any."""
+    return {}
+
+
+class Answer(NamedTuple):
+    """The types of a response: the whole, the result of a topic, and that of a partition, with the values of its other
+    fields after an error.
+    """
+
+    whole: Callable[..., Message]
+    of_topic: Callable[..., Struct]
+    of_partition: Callable[..., Struct]
+    absent: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+    def to(self, outcomes: Outcomes[T], fields: Callable[[T], dict[str, Any]]) -> Any:
+        """Returns the response; `fields` returns the fields of a partition's result."""
+        return self.whole(
+            results=[
+                self.of_topic(
+                    topic_id=topic_id,
+                    partitions=[
+                        self.refused(partition, outcome)
+                        if isinstance(outcome, RefusedState)
+                        else self.of_partition(partition=partition, **fields(outcome))
+                        for partition, outcome in each.items()
+                    ],
+                )
+                for topic_id, each in outcomes.items()
+            ]
+        )
+
+    def refused(self, partition: int, error: RefusedState) -> Struct:
+        """Returns the result of a partition with an error."""
+        return self.of_partition(
+            partition=partition,
+            error_code=error.code,
+            error_message=error.message,
+            **self.absent,
+        )
+
+    def fail(self, request: Any, code: ErrorCode, message: str) -> Any:
+        """Returns the response with the same error for each partition (the `on_error` of a handler)."""
+        error = RefusedState(code, message)
+        return self.whole(
+            results=[
+                self.of_topic(
+                    topic_id=topic.topic_id,
+                    partitions=[self.refused(item.partition, error) for item in topic.partitions],
+                )
+                for topic in request.topics
+            ]
+        )

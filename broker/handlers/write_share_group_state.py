@@ -1,0 +1,78 @@
+"""WriteShareGroupState (85): a partition leader stores changes of the states of share partitions (KIP-932).
+
+Versions: 1 how many deliveries are complete (KIP-1226); before, the number is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trimaran.broker.handlers.context import ShareContext
+from trimaran.broker.handlers.share_states import NO_COUNT, Answer, decided, known, no_fields
+from trimaran.broker.share_state.states import DeliveryState, ShareSummary, StateBatch
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import SharePartitionKey
+from trimaran.wire.messages import write_share_group_state as wire
+from trimaran.wire.messages.write_share_group_state import (
+    PartitionData,
+    PartitionResult,
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+    WriteStateResult,
+)
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
+
+_ANSWER = Answer(WriteShareGroupStateResponse, WriteStateResult, PartitionResult)
+_STATES = {int(state): state for state in DeliveryState}
+
+
+@handles(
+    WriteShareGroupStateRequest,
+    versions="0-1",
+    access=cluster(Operation.CLUSTER_ACTION),
+    on_error=_ANSWER.fail,
+    elements_max=PARTITIONS_ELEMENTS_MAX,
+)
+def write_share_group_state(
+    request: WriteShareGroupStateRequest, ctx: ShareContext, _call: Call
+) -> Handling[WriteShareGroupStateResponse]:
+    outcomes = yield from decided(request, lambda key, item: _written(key, item, ctx))
+    response: WriteShareGroupStateResponse = _ANSWER.to(outcomes, no_fields)
+    return response
+
+
+def _written(
+    key: SharePartitionKey, item: PartitionData, ctx: ShareContext
+) -> PendingResponse[None]:
+    count = item.delivery_complete_count
+    summary = ShareSummary(
+        item.state_epoch,
+        item.leader_epoch,
+        known(item.start_offset),
+        None if count == NO_COUNT else count,
+    )
+    return ctx.shares.write(key, summary, _batches(item.state_batches))
+
+
+def _batches(batches: Iterable[wire.StateBatch]) -> list[StateBatch]:
+    """Returns the batches of a request. Raises KafkaError: INVALID_REQUEST for an unknown state."""
+    try:
+        return [
+            StateBatch(
+                batch.first_offset,
+                batch.last_offset,
+                _STATES[batch.delivery_state],
+                batch.delivery_count,
+            )
+            for batch in batches
+        ]
+    except KeyError as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"a batch has the unknown state {error}"
+        ) from None
