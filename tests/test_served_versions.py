@@ -68,6 +68,8 @@ SERVED = {
         PushTelemetry 0-0
         ListConfigResources 0-1
         DescribeTopicPartitions 0-0
+        ShareGroupHeartbeat 1-1
+        ShareGroupDescribe 1-1
         AddRaftVoter 0-1
         RemoveRaftVoter 0-0
         InitializeShareGroupState 0-0

@@ -6,17 +6,17 @@ change while it is described.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from trimaran.broker.groups.consumer import describe
 from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.handlers.consumer_group_heartbeat import check_served
 from trimaran.broker.handlers.context import GroupContext
-from trimaran.broker.handlers.described_groups import described_groups
+from trimaran.broker.handlers.described_groups import described_groups, visible_members
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.quorum.serving.authorization import may_with_topic
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -75,20 +75,7 @@ def _described(
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
     groups_of_kind = ctx.groups.groups_of(consumer.KIND, group_id)
     group, members = groups_of_kind.described_with_members(group_id)
-    return group, _seen(members, may_see)
-
-
-def _seen(members: Iterable[Member], may_see: Callable[[str], bool]) -> Iterator[Member]:
-    """Yields the members. Raises KafkaError TOPIC_AUTHORIZATION_FAILED at the first one with a topic that the client
-    may not see.
-    """
-    for member in members:
-        if not all(map(may_see, _topics_of(member))):
-            raise KafkaError(
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                "The group has described topic(s) that the client is not authorized to describe.",
-            )
-        yield member
+    return group, visible_members(members, may_see, _topics_of)
 
 
 def _topics_of(member: Member) -> set[str]:

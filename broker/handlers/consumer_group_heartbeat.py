@@ -13,6 +13,7 @@ from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.broker.handlers.subscriptions import check_subscription
 from trimaran.node.replicated.pending import settled
 from trimaran.quorum.metadata.features import GROUP_VERSION
 from trimaran.quorum.serving.authorization import may_with_topic
@@ -60,11 +61,7 @@ def consumer_group_heartbeat(
         yield from loaded(ctx, (request.group_id,))
     check_served(ctx)
     if request.subscribed_topic_names and ctx.authorizer is not None:
-        may_name = may_with_topic(ctx, call, Operation.DESCRIBE)
-        for name in request.subscribed_topic_names:
-            if not may_name(name):
-                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            yield None
+        yield from check_subscription(request.subscribed_topic_names, ctx, call)
     refused = None
     if request.subscribed_topic_regex:
         refused = yield from _refusal(request.subscribed_topic_regex, ctx)

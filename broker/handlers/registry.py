@@ -59,6 +59,8 @@ from trimaran.broker.handlers.produce import produce
 from trimaran.broker.handlers.push_telemetry import push_telemetry
 from trimaran.broker.handlers.read_share_group_state import read_share_group_state
 from trimaran.broker.handlers.read_share_group_state_summary import read_share_group_state_summary
+from trimaran.broker.handlers.share_group_describe import share_group_describe
+from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
 from trimaran.broker.handlers.sync_group import sync_group
 from trimaran.broker.handlers.txn_offset_commit import txn_offset_commit
 from trimaran.broker.handlers.write_share_group_state import write_share_group_state
@@ -93,6 +95,8 @@ DATA: _Handlers[DataContext] = (
 GROUPS: _Handlers[GroupContext] = (
     consumer_group_describe,
     consumer_group_heartbeat,
+    share_group_describe,
+    share_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,

@@ -123,13 +123,13 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
     def member_heartbeat(
         self, given: ShareHeartbeat, at: Instant
     ) -> Result[GroupRecord, ShareGroupHeartbeatResponse]:
-        """Handles a member that joins, stays or leaves. A joining member may create the group.
+        """Handles a member that joins, stays or leaves; a joining member may create the group. The request must have
+        passed `heartbeat.check_request`.
 
         Raises:
             KafkaError: the reason for a refusal.
         """
         request = given.request
-        heartbeat.check_request(request)
         if request.member_epoch == JOINING_EPOCH:
             operation = self.opened(request.group_id, at)
         else:

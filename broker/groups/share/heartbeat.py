@@ -47,10 +47,14 @@ log = logging.getLogger(__name__)
 # -- checks of a request that do not depend on the group
 
 
+def check_member_id(member_id: str) -> None:
+    """Raises KafkaError INVALID_REQUEST unless a member may have this id."""
+    if not 0 < len(member_id) <= MEMBER_ID_CHARACTERS_MAX:
+        raise _invalid("Invalid member id in the request.")
+
+
 def check_request(request: ShareGroupHeartbeatRequest) -> None:
     """Raises KafkaError INVALID_REQUEST for an invalid request."""
-    if not 0 < len(request.member_id) <= MEMBER_ID_CHARACTERS_MAX:
-        raise _invalid("Invalid member id in the request.")
     if not request.member_id.strip():
         raise _invalid("MemberId can't be empty.")
     if not request.group_id.strip():

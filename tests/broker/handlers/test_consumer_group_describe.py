@@ -5,10 +5,11 @@ import pytest
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.handlers.test_consumer_group_heartbeat import joining, leading, served
 from tests.broker.handlers.test_join_group import request as join_request
-from trimaran.broker.handlers.consumer_group_describe import _seen, consumer_group_describe
+from trimaran.broker.handlers.consumer_group_describe import _topics_of, consumer_group_describe
 from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from trimaran.broker.handlers.delete_groups import delete_groups
 from trimaran.broker.handlers.describe_groups import describe_groups
+from trimaran.broker.handlers.described_groups import visible_members
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.list_groups import list_groups
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -113,7 +114,7 @@ def test_member_with_unauthorized_topic_is_refused(where):
     topic = TopicPartitions(topic_id=TOPIC_ID, topic_name="secret", partitions=[0])
     is_name = where == "subscribed_topic_names"
     setattr(member, where, ["secret"] if is_name else Assignment(topic_partitions=[topic]))
-    assert list(_seen([member], lambda name: name == "secret")) == [member]
+    assert list(visible_members([member], lambda name: name == "secret", _topics_of)) == [member]
     with pytest.raises(KafkaError) as refused:
-        list(_seen([member], lambda name: name == "t"))
+        list(visible_members([member], lambda name: name == "t", _topics_of))
     assert refused.value.code is E.TOPIC_AUTHORIZATION_FAILED

@@ -220,6 +220,15 @@ def consumer_group_heartbeat(w, _version):
     }
 
 
+def share_group_heartbeat(w, _version):
+    return {
+        "group_id": w.one(GROUPS),
+        "member_id": "AAAAAAAAAAAAAAAAAAAAAA",
+        "member_epoch": 5,
+        "subscribed_topic_names": w.one((None, w.topics())),
+    }
+
+
 def acl_filter(w):
     return {
         "resource_type_filter": w.one((1, 2, 3)),
@@ -382,6 +391,11 @@ BROKERS = {
     "ReadShareGroupStateSummary": share_states(),
     "ConsumerGroupDescribe": lambda w, v: {
         "group_ids": [*w.groups(), "modern"],
+        "include_authorized_operations": w.flag(),
+    },
+    "ShareGroupHeartbeat": share_group_heartbeat,
+    "ShareGroupDescribe": lambda w, v: {
+        "group_ids": [*w.groups(), "shared"],
         "include_authorized_operations": w.flag(),
     },
     "ListConfigResources": plain(),

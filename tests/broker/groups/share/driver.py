@@ -10,6 +10,7 @@ from trimaran.broker.groups.memory import group_bytes
 from trimaran.broker.groups.share import kind as share
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.groups import ShareGroups, ShareHeartbeat
+from trimaran.broker.groups.share.heartbeat import check_request
 from trimaran.broker.groups.share.member import partitions_bytes
 from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.groups.share.settings import ShareGroupSettings
@@ -71,6 +72,7 @@ class ShareDriver(Driver):
         )
         given = ShareHeartbeat(request, client, "/127.0.0.1", principal)
         try:
+            check_request(request)
             result = self.shares.member_heartbeat(given, self.at)
         except KafkaError as error:
             self.settle()
