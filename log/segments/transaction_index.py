@@ -1,6 +1,6 @@
 """The aborted transactions whose markers lie in one segment, which a read_committed consumer skips.
 
-Source: Kafka's `TransactionIndex` and `AbortedTxn` (KIP-98).
+Source: Kafka's `TransactionIndex`, and the schema `AbortedTxn` of Kafka 4.4 (KIP-98).
 
 ```
 .txnindex = { entry }, ascending by last offset; no file without aborts

@@ -1,7 +1,7 @@
 """Determines the member that a request is from: new, known at its epoch, or static in the place of another.
 
 Source: `getOrMaybeSubscribeDynamicConsumerGroupMember`, `-StaticConsumerGroupMember` and
-`throwIfConsumerGroupMemberEpochIsInvalid` of Kafka 4.3's `GroupMetadataManager`.
+`throwIfConsumerGroupMemberEpochIsInvalid` of Kafka 4.4's `GroupMetadataManager`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def admit(
     reported: Reported,
 ) -> ConsumerMember:
     group, joins = operation.group, request.member_epoch == JOINING_EPOCH
-    check_size(operation, member_id)
+    check_size(operation, member_id, request.instance_id)
     if request.instance_id is not None:
         if joins:
             return admit_static(
@@ -59,11 +59,14 @@ def admit(
     return member
 
 
-def check_size(operation: ConsumerOperation, member_id: str) -> None:
-    """Raises KafkaError GROUP_MAX_SIZE_REACHED if the group is full, in members or in bytes."""
+def check_size(operation: ConsumerOperation, member_id: str, instance_id: str | None) -> None:
+    """Raises KafkaError GROUP_MAX_SIZE_REACHED if the group is full, in members or in bytes, and this would be one
+    more.
+    """
     group = operation.group
     is_full = len(group.members) >= operation.settings.members_max or group.bytes > GROUP_BYTES_MAX
-    if is_full and member_id not in group.members:
+    is_known = member_id in group.members or group.static_member(instance_id) is not None
+    if is_full and not is_known:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {operation.settings.members_max} members, "

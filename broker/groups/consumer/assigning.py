@@ -1,6 +1,6 @@
 """Decides when to recompute a group's target, and writes it: at once for small groups, otherwise in pieces.
 
-Source: `GroupMetadataManager.maybeUpdateTargetAssignment` of Kafka 4.3 (KIP-848; KIP-1263 for the interval).
+Source: `GroupMetadataManager.maybeUpdateTargetAssignment` of Kafka 4.4 (KIP-848; KIP-1263 for the interval).
 Intentional differences: the target is computed when the interval is over (Kafka waits for the next heartbeat of a
 member); and the target of a large group is written in several batches, so that only each member's part has a size
 limit. The batch with the assignment's epoch is the last: a coordinator that takes over in between starts over. No
@@ -13,7 +13,6 @@ pieces (`assignors.model.Work`), so that a group of 10,000 members does not dela
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from itertools import islice
 
 from trimaran.broker import events
@@ -158,8 +157,7 @@ def _finish(operation: ConsumerOperation, epoch: GroupEpoch) -> None:
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:
     """Returns the assignor that most members prefer; in a tie, the first name in alphabetical order."""
-    names = (member.assignor for member in group.members.values())
-    asked = Counter(name for name in names if name is not None and name in ASSIGNORS)
+    asked = {name: count for name, count in group.assignor_counts.items() if name in ASSIGNORS}
     if not asked:
         return default
     most = max(asked.values())

@@ -4,7 +4,7 @@ They approach the target like other members, one step per join: Heartbeat reques
 JoinGroup reconciles with the partitions that they report as owned, SyncGroup returns the partitions that they own
 afterwards. No member leads. Intentional difference from Kafka: they rejoin when a new target exists, not while it is
 being computed, which would need repeated joins. Source: `GroupMetadataManager.classicGroupJoinToConsumerGroup`,
-`-SyncToConsumerGroup`, `-HeartbeatToConsumerGroup`, `-LeaveToConsumerGroup` of Kafka 4.3.
+`-SyncToConsumerGroup`, `-HeartbeatToConsumerGroup`, `-LeaveToConsumerGroup` of Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from trimaran.broker.groups.consumer.operation import (
     ConsumerOperation,
     ConsumerTimer,
 )
+from trimaran.broker.groups.consumer.settings import MigrationPolicy
 from trimaran.broker.groups.limits import MEMBER_NAME_CHARACTERS_MAX
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import (
@@ -55,9 +56,15 @@ def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
         KafkaError: the reason for a refusal.
     """
     request, group = join.request, operation.group
+    if operation.settings.migration is MigrationPolicy.DISABLED:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"Cannot join the consumer group {group.id} with the classic protocol because the group migration is "
+            "disabled.",
+        )
     name = (request.group_instance_id or join.client_id)[:MEMBER_NAME_CHARACTERS_MAX]
     member_id = request.member_id or f"{name}-{join.member_id_suffix}"
-    admission.check_size(operation, member_id)
+    admission.check_size(operation, member_id, request.group_instance_id)
     subscription = _check_protocols(group, join)
     is_dynamic = request.group_instance_id is None
     if not request.member_id and is_dynamic and join.version >= MEMBER_ID_VERSION:

@@ -1,6 +1,6 @@
 """Removes members that leave or time out.
 
-Source: `GroupMetadataManager.consumerGroupFenceMember`, `-FenceMembers` of Kafka 4.3.
+Source: `GroupMetadataManager.consumerGroupFenceMember`, `-FenceMembers` of Kafka 4.4.
 """
 
 from __future__ import annotations

@@ -80,6 +80,8 @@ class ConsumerGroup:
         self.name_counts: Map[str, int] = Map()
         self.regex_counts: Map[str, int] = Map()
         self.classic_count = 0
+        # The numbers of members that prefer an assignor of the server.
+        self.assignor_counts: Map[str, int] = Map()
         self.bytes = self.held_bytes = 0
 
     def draft(self) -> ConsumerGroup:
@@ -221,6 +223,8 @@ class ConsumerGroup:
             self.name_counts = _count(self.name_counts, name, -1)
         if member.regex:
             self.regex_counts = _count(self.regex_counts, member.regex, -1)
+        if member.assignor is not None:
+            self.assignor_counts = _count(self.assignor_counts, member.assignor, -1)
         self.classic_count -= member.uses_classic_protocol
         self.bytes -= member.bytes
         self.held_bytes -= member.held_bytes
@@ -235,6 +239,8 @@ class ConsumerGroup:
             self.name_counts = _count(self.name_counts, name, 1)
         if member.regex:
             self.regex_counts = _count(self.regex_counts, member.regex, 1)
+        if member.assignor is not None:
+            self.assignor_counts = _count(self.assignor_counts, member.assignor, 1)
         self.classic_count += member.uses_classic_protocol
         self.bytes += member.bytes
         self.held_bytes += member.held_bytes

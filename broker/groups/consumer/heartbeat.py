@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat: a member joins, stays or leaves, and approaches its target.
 
-Source: `GroupMetadataManager.consumerGroupHeartbeat`, `-Leave` of Kafka 4.3 (KIP-848, KIP-1082). Intentional
+Source: `GroupMetadataManager.consumerGroupHeartbeat`, `-Leave` of Kafka 4.4 (KIP-848, KIP-1082). Intentional
 difference: while a group reconciles, its members get a shorter interval than the configured one (`next_heartbeat_ms`).
 """
 
@@ -127,11 +127,11 @@ def heartbeat(
     member = admit(operation, request, member_id, reported)
     updated = _updated(member, request, client)
     assigned_before = member.assigned
-    changed = subscribe(operation, member, updated)
+    changed, needs_target = _take_up(operation, member, updated)
     if refused is not None:
         raise refused
     regexes.update(operation, updated, may_see)
-    refresh_epoch(operation, changed and is_resolved(group, member, updated))
+    refresh_epoch(operation, needs_target or (changed and is_resolved(group, member, updated)))
     assigning.assign_if_due(operation)
     updated = move_on(operation, updated.id, reported, changed)
     operation.expect_heartbeat(updated)
@@ -152,6 +152,20 @@ def heartbeat(
     ):
         response.assignment = _assignment_of(updated.assigned)
     return response
+
+
+def _take_up(
+    operation: ConsumerOperation, member: ConsumerMember, updated: ConsumerMember
+) -> tuple[bool, bool]:
+    """Writes the member if it has changed. Returns whether its subscription has changed, and whether most members now
+    prefer another assignor.
+    """
+    if updated is member:
+        return False, False
+    group, default = operation.group, operation.settings.assignors[0]
+    preferred = assigning.preferred_assignor(group, default)
+    changed = subscribe(operation, member, updated)
+    return changed, preferred != assigning.preferred_assignor(group, default)
 
 
 def _updated(

@@ -2,7 +2,7 @@
 the consumer protocol joins, and a classic one again when the last of them leaves.
 
 Source: `GroupMetadataManager.convertToConsumerGroup`, `convertToClassicGroup`, `ConsumerGroup.fromClassicGroup`,
-`ClassicGroup.fromConsumerGroup` of Kafka 4.3. Each conversion is one batch of records. Offsets do not change.
+`ClassicGroup.fromConsumerGroup` of Kafka 4.4. Each conversion is one batch of records. Offsets do not change.
 """
 
 from __future__ import annotations

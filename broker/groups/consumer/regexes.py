@@ -3,7 +3,7 @@
 A pattern is resolved for the whole group, with the rights of the member that sent it, as in Kafka. The heartbeat does
 not wait for this: the shard names a follow-up, the coordinator resolves the patterns outside of the event loop
 (`trimaran.broker.metadata.topic_patterns`), and the group's epoch is incremented with the result. Source:
-`maybeUpdateRegularExpressions`, `asyncResolveRegularExpressions` of Kafka 4.3's `GroupMetadataManager`.
+`maybeUpdateRegularExpressions`, `asyncResolveRegularExpressions` of Kafka 4.4's `GroupMetadataManager`.
 """
 
 from __future__ import annotations

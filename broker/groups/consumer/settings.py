@@ -51,7 +51,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupSettings:
-    """The current settings of one group; the defaults are those of Kafka 4.3."""
+    """The current settings of one group; the defaults are those of Kafka 4.4."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000

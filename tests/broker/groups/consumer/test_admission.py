@@ -34,6 +34,15 @@ def test_full_group_admits_only_its_own_members(driver, instance):
     assert set(group_of(driver).members) == {"a", "b"}
 
 
+def test_full_group_admits_returning_static_member(driver):
+    driver.settings = replace(driver.settings, members_max=2)
+    driver.consumer_heartbeat("a")
+    epoch = driver.consumer_heartbeat("b", instance="i").member_epoch
+    driver.consumer_heartbeat("b", -2, instance="i")
+    assert driver.consumer_heartbeat("d", instance="i").member_epoch == epoch
+    assert set(group_of(driver).members) == {"a", "d"}
+
+
 def test_full_group_admits_no_more_members(driver, monkeypatch):
     driver.consumer_heartbeat("a", topics=["t" * 100])
     monkeypatch.setattr(admission, "GROUP_BYTES_MAX", 100)

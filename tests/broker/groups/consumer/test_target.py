@@ -8,6 +8,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver, FakeTopics
 from trimaran.broker.groups.consumer.assigning import preferred_assignor, size_of
+from trimaran.broker.groups.consumer.records import member_record
 from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.errors import ErrorCode
 
@@ -41,7 +42,9 @@ def test_most_requested_assignor_is_chosen(driver, asked, chosen):
 def test_unsupported_assignor_of_member_is_ignored(driver):
     driver.consumer_heartbeat("a", assignor="range")
     group = group_of(driver)
-    group.members = group.members.set("a", replace(group.members["a"], assignor="best"))
+    assert preferred_assignor(group, "the default") == "range"
+    record = member_record("g", replace(group.members["a"], assignor="best"))
+    group.apply(record.key, record.value)
     assert preferred_assignor(group, "the default") == "the default"
 
 
@@ -50,6 +53,20 @@ def test_assignor_is_chosen_by_members_and_kept(driver):
     epoch = driver.consumer_heartbeat("a", assignor="range").member_epoch
     driver.consumer_heartbeat("a", epoch)
     assert group_of(driver).members["a"].assignor == "range"
+
+
+def test_new_majority_for_assignor_makes_new_target(driver):
+    a = driver.consumer_heartbeat("a").member_epoch
+    b = driver.consumer_heartbeat("b").member_epoch
+    group = group_of(driver)
+    epoch = group.epoch
+    driver.consumer_heartbeat("b", b, assignor="uniform")  # already the default
+    assert group_of(driver).epoch == epoch
+    driver.consumer_heartbeat("a", a, assignor="range")  # a tie, which the first name wins
+    assert group_of(driver).epoch == epoch + 1
+    assert dict(group_of(driver).assignor_counts) == {"range": 1, "uniform": 1}
+    driver.consumer_heartbeat("a", assignor="range")  # it joins again
+    assert group_of(driver).epoch == epoch + 1
 
 
 def test_group_size_counts_members_and_partitions(driver):
