@@ -77,6 +77,7 @@ SERVED = {
         WriteShareGroupState 0-1
         DeleteShareGroupState 0-0
         ReadShareGroupStateSummary 0-1
+        UnregisterController 0-0
     """,
     "Controllers": """
         Fetch 12-18
@@ -118,6 +119,7 @@ SERVED = {
         AddRaftVoter 0-1
         RemoveRaftVoter 0-0
         UpdateRaftVoter 0-0
+        UnregisterController 0-0
     """,
 }
 

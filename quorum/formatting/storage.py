@@ -241,7 +241,7 @@ def _encode_bootstrap(
 
 
 def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
-    """Returns the records for an empty log: those in the directory, or those of Kafka 4.3 if it has none. Blocks.
+    """Returns the records for an empty log: those in the directory, or those of Kafka 4.4 if it has none. Blocks.
 
     Raises:
         SnapshotDamaged: the file is damaged or cannot be read.

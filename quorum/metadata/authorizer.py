@@ -33,7 +33,7 @@ from trimaran.wire.security.acls import (
     ResourceType,
 )
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.text.hosts import is_host
+from trimaran.wire.text.hosts import covers_host
 
 WILDCARD_PRINCIPAL = "User:*"
 
@@ -214,7 +214,7 @@ def _dominated(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
 
 def _concerns(acl: Acl, principal: str, host: str) -> bool:
     return acl.principal in (principal, WILDCARD_PRINCIPAL) and (
-        acl.host == WILDCARD or is_host(acl.host, host)
+        acl.host == WILDCARD or covers_host(acl.host, host)
     )
 
 

@@ -24,6 +24,7 @@ from trimaran.wire.records.brokers import (
     RegisterControllerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 )
 from trimaran.wire.text.endpoint import Endpoint
 
@@ -75,6 +76,9 @@ class ClusterDelta:
             listeners=_endpoints(record.end_points),
             features=_features(record.features),
         )
+
+    def unregister_controller(self, record: UnregisterControllerRecord) -> None:
+        self.changed_controllers[record.controller_id] = None
 
     def fence_broker(self, record: FenceBrokerRecord) -> None:
         broker = self._broker_at(record.id, record.epoch)

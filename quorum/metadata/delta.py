@@ -126,6 +126,7 @@ _REPLAYS: dict[type[Message | UnknownRecord], Callable[[MetadataDelta, Any], obj
     brokers.UnfenceBrokerRecord: lambda d, r: d.cluster.unfence_broker(r),
     brokers.BrokerRegistrationChangeRecord: lambda d, r: d.cluster.change_broker(r),
     brokers.RegisterControllerRecord: lambda d, r: d.cluster.register_controller(r),
+    brokers.UnregisterControllerRecord: lambda d, r: d.cluster.unregister_controller(r),
     topics.TopicRecord: lambda d, r: d.topics.add_topic(r),
     topics.PartitionRecord: lambda d, r: d.topics.add_partition(r),
     topics.PartitionChangeRecord: lambda d, r: d.topics.change_partition(r),

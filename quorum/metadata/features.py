@@ -1,4 +1,4 @@
-"""The features of Kafka 4.3: their levels, the levels that we support, and the levels of a new cluster.
+"""The features of Kafka 4.4: their levels, the levels that we support, and the levels of a new cluster.
 
 Source: Kafka's `MetadataVersion`, `Feature` and related classes, KIP-584, KIP-778, KIP-1022. An unsupported feature
 stays at 0, which is not written; setting it is refused as Kafka refuses an unknown feature.
@@ -29,7 +29,7 @@ STREAMS_VERSION = "streams.version"
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature. `levels` maps each level above 0 in Kafka 4.3 to the metadata.version at which new clusters start with
+    """A feature. `levels` maps each level above 0 in Kafka 4.4 to the metadata.version at which new clusters start with
     it; `served` is our highest level.
 
     `needs`: by level, the levels of other features that it depends on.
@@ -52,7 +52,7 @@ FEATURES = {
             served=1,
             needs={1: {METADATA_VERSION: versions.ELIGIBLE_LEADER_REPLICAS}},
         ),
-        Feature(SHARE_VERSION, {1: 28}),
+        Feature(SHARE_VERSION, {1: 28, 2: 31}),
         Feature(STREAMS_VERSION, {1: 29}),
     )
 }

@@ -1,4 +1,4 @@
-"""Features and their levels: those of `metadata.version` that add records or fields. Source: Kafka 4.3's
+"""Features and their levels: those of `metadata.version` that add records or fields. Source: Kafka 4.4's
 `MetadataVersion`.
 """
 
@@ -16,10 +16,12 @@ CONTROLLER_REGISTRATION = 15  # 3.7-IV0, KIP-919
 DIRECTORY_ASSIGNMENT = 17  # 3.7-IV2, KIP-858
 ELIGIBLE_LEADER_REPLICAS = 23  # 4.0-IV1, KIP-966
 CORDONED_LOG_DIRS = 30  # 4.3-IV0
-LATEST = 30  # 4.3-IV0
+CIDR_ACLS = 32  # 4.4-IV1
+CONTROLLER_UNREGISTRATION = 33  # 4.4-IV2, KIP-1312
+LATEST = 33  # 4.4-IV2
 
 # Levels that changed the content of records: a downgrade below one of them loses metadata.
-CHANGED_METADATA = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
+CHANGED_METADATA = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
 
 
 # The number of levels that each release added, from OLDEST on; the first level of 3.3 here is its IV3.
@@ -34,6 +36,7 @@ _RELEASES = (
     ("4.1", 2),
     ("4.2", 2),
     ("4.3", 1),
+    ("4.4", 3),
 )
 _NAMES = dict(
     enumerate(

@@ -50,6 +50,7 @@ KNOWN = [cls for cls in MESSAGES if cls.__name__ in THEIRS]
 RENAMED = {
     "topic_authorized_operations": "authorized_operations",
     "cluster_authorized_operations": "authorized_operations",
+    "generation_id_or_member_epoch": "generation_id",  # renamed in Kafka 4.4
 }
 
 

@@ -23,6 +23,8 @@ SAMPLES = 3
 RENAMED = {
     "kraft_version": "k_raft_version",
     "kraft_version_feature": "k_raft_version_feature",
+    "generation_id_or_member_epoch": "generation_id",  # renamed in Kafka 4.4
+    "acceptable_recovery_lag_legacy": "acceptable_recovery_lag",  # renamed in Kafka 4.4
 }
 
 

@@ -118,6 +118,11 @@ COMMANDS = (
         "Make a voter an observer.",
     ),
     (
+        ("quorum", "unregister"),
+        "trimaran.cli.quorum_voters:unregister",
+        "Remove the registration of a controller that will not return.",
+    ),
+    (
         ("metadata", "dump"),
         "trimaran.cli.metadata:dump",
         "Print the records of a metadata log or snapshot on disk.",
@@ -432,7 +437,7 @@ NOUNS = {
     "broker": "Run a broker.",
     "server": "Run a node in all its roles.",
     "storage": "Log directories of a node: format, and show ids.",
-    "quorum": "The quorum of controllers: status, history, voters.",
+    "quorum": "The quorum of controllers: status, history, voters, registrations.",
     "quorum voters": "Voters of the quorum: add, remove.",
     "metadata": "The metadata log: its records, and the cluster state at any offset.",
     "wire": "Captured frames of Kafka's protocol.",

@@ -44,7 +44,7 @@ def upgrade(*levels: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -
     """Raises the levels of features.
 
     Args:
-        levels: FEATURE=LEVEL: metadata.version=4.3 or metadata.version=30, kraft.version=1.
+        levels: FEATURE=LEVEL: metadata.version=4.4 or metadata.version=33, kraft.version=1.
     """
     _update(brokers, levels, UPGRADE, dry_run)
 
@@ -80,7 +80,7 @@ def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_ru
         raise UserError(
             "nothing to change",
             "no feature was named",
-            "name one: trimaran features upgrade metadata.version=4.3",
+            "name one: trimaran features upgrade metadata.version=4.4",
             exit_code=Exit.USAGE,
         )
     updates = [

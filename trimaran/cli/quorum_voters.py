@@ -1,5 +1,5 @@
 """`quorum voters add|remove`: adds or removes voters, one at a time (KIP-853), like Kafka's kafka-metadata-quorum with
-controllers.
+controllers. `quorum unregister`: removes the registration of a lost controller (KIP-1312).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trimaran.settings import node_config, properties
 from trimaran.wire.buffers import primitives
 from trimaran.wire.client import destinations
 from trimaran.wire.identity import NodeId
-from trimaran.wire.messages import add_raft_voter, remove_raft_voter
+from trimaran.wire.messages import add_raft_voter, remove_raft_voter, unregister_controller
 
 if TYPE_CHECKING:
     from trimaran.wire.schema import Message
@@ -88,6 +88,22 @@ def remove(
         cluster_id=None, voter_id=node_id, voter_directory_id=directory
     )
     _ask(controllers, request, dry_run, f"remove {_named(node_id, directory)}")
+    return Exit.OK
+
+
+def unregister(
+    node_id: int,
+    *,
+    dry_run: DryRun = False,
+    controllers: Controllers = CONTROLLERS,
+) -> int:
+    """Removes the registration of a controller that will not return. A running controller registers again.
+
+    Args:
+        node_id: The node id of the controller. If it is a voter, remove the voter first.
+    """
+    request = unregister_controller.UnregisterControllerRequest(controller_id=NodeId(node_id))
+    _ask(controllers, request, dry_run, f"unregister controller {node_id}")
     return Exit.OK
 
 

@@ -92,3 +92,8 @@ class RegisterControllerRecord(Message):
     zk_migration_ready: boolean
     end_points: list[ControllerEndpoint]
     features: list[ControllerFeature]
+
+
+@record(key=29, versions="0", flexible="0+")
+class UnregisterControllerRecord(Message):
+    controller_id: int32_node_id

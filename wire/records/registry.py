@@ -74,6 +74,7 @@ METADATA_RECORDS: Mapping[int, type[Message]] = _Table(
         26: "security.RemoveDelegationTokenRecord",
         27: "brokers.RegisterControllerRecord",
         28: "topics.ClearElrRecord",
+        29: "brokers.UnregisterControllerRecord",
     }
 )
 

@@ -38,6 +38,31 @@ def is_host(told: str, host: str) -> bool:
     return mine == theirs or mine == theirs.partition("%")[0]
 
 
+@lru_cache(_KEPT_MAX)
+def network_in(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Returns the network of a CIDR notation such as `10.0.0.0/8`; its host bits may be set. None for other texts."""
+    if len(text) > _ADDRESS_CHARACTERS_MAX:
+        return None
+    address, slash, bits = text.partition("/")
+    if not slash or "%" in address or not (bits.isascii() and bits.isdigit()):
+        return None
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+@lru_cache(_KEPT_MAX)
+def covers_host(pattern: str, host: str) -> bool:
+    """Returns whether `pattern`, an address or a network in CIDR notation, covers the address `host`."""
+    if "/" not in pattern:
+        return is_host(pattern, host)
+    network, address = network_in(pattern), address_in(host)
+    if network is None or address is None:
+        return False
+    return ipaddress.ip_address(address.partition("%")[0]) in network
+
+
 def java_text(host: str) -> str:
     """Returns Java's text of an address; other texts unchanged."""
     if ":" not in host:

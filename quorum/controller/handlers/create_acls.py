@@ -28,4 +28,4 @@ def create_acls(
 ) -> Handling[CreateAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return ctx.controller.submit(lambda active: decide(request, active.image.acls, new_topic_id))
+    return ctx.controller.submit(lambda active: decide(request, active.image, new_topic_id))

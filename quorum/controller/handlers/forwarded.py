@@ -28,6 +28,7 @@ from trimaran.quorum.controller.handlers.list_partition_reassignments import (
 )
 from trimaran.quorum.controller.handlers.renew_delegation_token import renew_delegation_token
 from trimaran.quorum.controller.handlers.unregister_broker import unregister_broker
+from trimaran.quorum.controller.handlers.unregister_controller import unregister_controller
 from trimaran.quorum.controller.handlers.update_features import update_features
 from trimaran.quorum.handlers.add_raft_voter import add_raft_voter
 from trimaran.quorum.handlers.describe_quorum import describe_quorum
@@ -43,6 +44,7 @@ FORWARDED_HANDLERS = (
     list_partition_reassignments,
     elect_leaders,
     unregister_broker,
+    unregister_controller,
     describe_quorum,
     add_raft_voter,
     remove_raft_voter,

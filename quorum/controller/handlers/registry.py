@@ -1,4 +1,4 @@
-"""The APIs of a controller's listener: those of the quorum and those of the controller, as in Kafka 4.3's
+"""The APIs of a controller's listener: those of the quorum and those of the controller, as in Kafka 4.4's
 `ControllerApis`.
 """
 

@@ -1,6 +1,6 @@
-"""Registrations of controllers: the endpoints and features of each (KIP-919).
+"""Registrations of controllers: the endpoints and features of each (KIP-919), and their removal (KIP-1312).
 
-Source: `ClusterControlManager.registerController` of Kafka.
+Source: `registerController` and `unregisterController` of Kafka's `ClusterControlManager`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.records import controller_record
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from trimaran.wire.messages.unregister_controller import UnregisterControllerResponse
 from trimaran.wire.records.brokers import (
     ControllerEndpoint,
     ControllerFeature,
     RegisterControllerRecord,
+    UnregisterControllerRecord,
 )
 from trimaran.wire.schema import Message
 from trimaran.wire.text.endpoint import endpoints_problem
@@ -70,3 +73,26 @@ def register_controller(
     known = image.cluster.controllers.get(request.controller_id)
     is_news = known is None or controller_record(known) != record
     return Result([record] if is_news else [], ControllerRegistrationResponse())
+
+
+def unregister_controller(
+    controller_id: NodeId, image: MetadataImage
+) -> Result[Message, UnregisterControllerResponse]:
+    """Removes the registration of a controller. A running controller registers again at once.
+
+    Raises:
+        KafkaError: UNSUPPORTED_VERSION if the cluster's metadata.version has no such record;
+            CONTROLLER_ID_NOT_REGISTERED.
+    """
+    if image.features.metadata_version < versions.CONTROLLER_UNREGISTRATION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current MetadataVersion is too old to support controller unregistration.",
+        )
+    if controller_id not in image.cluster.controllers:
+        raise KafkaError(
+            ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
+            f"Controller ID {controller_id} is not currently registered.",
+        )
+    record = UnregisterControllerRecord(controller_id=controller_id)
+    return Result([record], UnregisterControllerResponse(error_message=None))

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.partitions.topics import RECORDS_MAX
+from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.acls import Acl, check_filter, known, matches
-from trimaran.quorum.metadata.image import AclsImage
+from trimaran.quorum.metadata.image import AclsImage, MetadataImage
 from trimaran.wire.buffers.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_acls import (
@@ -36,6 +37,7 @@ from trimaran.wire.security.acls import (
     Permission,
     ResourceType,
 )
+from trimaran.wire.text.hosts import network_in
 
 # The number of ACLs that a filter is matched against in one step, about 20 µs.
 MATCHED_PER_STEP = 20
@@ -53,13 +55,14 @@ def fail_delete(request: DeleteAclsRequest, code: ErrorCode, message: str) -> De
 
 
 def create_acls(
-    request: CreateAclsRequest, acls: AclsImage, new_id: Callable[[], bytes]
+    request: CreateAclsRequest, image: MetadataImage, new_id: Callable[[], bytes]
 ) -> Steps[Result[Message, CreateAclsResponse]]:
     """Creates ACLs, with a result for each creation, in order; one step for each ACL. `new_id` returns random ids.
 
     Raises:
         KafkaError: POLICY_VIOLATION if there are too many; none is created.
     """
+    acls, metadata_version = image.acls, image.features.metadata_version
     present = set()
     for record in acls.values():
         present.add(Acl.of(record))
@@ -70,10 +73,10 @@ def create_acls(
     for creation in request.creations:
         yield 1
         acl = _acl(creation)
-        if (why := _why_invalid(acl)) is not None:
-            results.append(
-                AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=why)
-            )
+        try:
+            _check(acl, metadata_version)
+        except KafkaError as error:
+            results.append(AclCreationResult(error_code=error.code, error_message=error.message))
             continue
         results.append(AclCreationResult())
         if acl not in present:
@@ -192,7 +195,25 @@ def _why_invalid(acl: Acl) -> str | None:
             f"Could not parse principal from `{acl.principal}` (no colon is present separating the "
             "principal type from the principal name)"
         )
+    if not acl.host:
+        return "Host pattern cannot be null or empty"
     return None
+
+
+def _check(acl: Acl, metadata_version: int) -> None:
+    """Raises KafkaError INVALID_REQUEST; UNSUPPORTED_VERSION for a network, if older nodes could not judge by it."""
+    if (why := _why_invalid(acl)) is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+    if "/" not in acl.host:
+        return
+    if metadata_version < versions.CIDR_ACLS:
+        name = versions.release_name(versions.CIDR_ACLS)
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"CIDR-based ACL host patterns require metadata version {name} or higher.",
+        )
+    if network_in(acl.host) is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid CIDR notation '{acl.host}'")
 
 
 def _unused(new_id: Callable[[], bytes], taken: set[bytes]) -> bytes:

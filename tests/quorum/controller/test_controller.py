@@ -176,7 +176,7 @@ async def test_empty_log_gets_formatted_metadata(mock_clock):
         (batch,) = controller.node.batches
         assert isinstance(batch[0], BeginTransactionRecord)
         assert config("min.insync.replicas", "2", (4, "")) in batch
-        assert image_of(*batch).features.metadata_version == controller.node.metadata_version == 30
+        assert image_of(*batch).features.metadata_version == controller.node.metadata_version == 33
         nursery.cancel_scope.cancel()
 
 

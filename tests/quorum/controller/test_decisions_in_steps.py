@@ -38,7 +38,7 @@ DECISIONS = {
     AlterPartitionReassignmentsRequest: lambda request: alter_reassignments(request, STATE),
     AlterUserScramCredentialsRequest: lambda request: alter_scram_credentials(request, IMAGE),
     AssignReplicasToDirsRequest: lambda request: assign_replicas(request, STATE),
-    CreateAclsRequest: lambda request: create_acls(request, IMAGE.acls, lambda: uid(1)),
+    CreateAclsRequest: lambda request: create_acls(request, IMAGE, lambda: uid(1)),
     DeleteAclsRequest: lambda request: delete_acls(request, IMAGE.acls),
     DeleteTopicsRequest: lambda request: delete_topics(request, IMAGE, enabled=True, version=6),
     ElectLeadersRequest: lambda request: elect_leaders(request, STATE),

@@ -322,13 +322,13 @@ async def test_a_directory_that_is_not_formatted_is_refused(tmp_path):
 async def test_directory_of_later_level_is_refused_untouched(tmp_path):
     config = config_of(log_dirs=tmp_path)
     format_directories(config, CLUSTER_ID)
-    later = FeatureLevelRecord(name="metadata.version", feature_level=33)
+    later = FeatureLevelRecord(name="metadata.version", feature_level=34)
     encoded = [encode_metadata_record(later, 0)]
     data = encode_snapshot(OffsetAndEpoch(0, 0), encoded, appended_at_ms=1, now_ms=1)
     (tmp_path / BOOTSTRAP).write_bytes(b"".join(data))
     LogDirectory(tmp_path).close(broker_epoch=42)
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    with pytest.raises(MetadataTooNew, match=r"33 at offset 1 .* up to 30 \(4\.3-IV0\)"):
+    with pytest.raises(MetadataTooNew, match=r"34 at offset 1 .* up to 33 \(4\.4-IV2\)"):
         await run_controller(config)
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 

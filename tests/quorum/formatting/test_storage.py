@@ -47,15 +47,15 @@ def test_cluster_may_begin_at_an_older_level(tmp_path):
     format_directories(config_of(log_dirs=tmp_path / "old"), ID, features={"metadata.version": 21})
     level = FeatureLevelRecord(name="metadata.version", feature_level=21)
     assert read_bootstrap(tmp_path / "old") == [level]
-    with pytest.raises(FormatError, match="between 7 and 30"):
+    with pytest.raises(FormatError, match="between 7 and 33"):
         format_directories(
-            config_of(log_dirs=tmp_path / "new"), ID, features={"metadata.version": 31}
+            config_of(log_dirs=tmp_path / "new"), ID, features={"metadata.version": 34}
         )
     assert not (tmp_path / "new").exists()
 
 
 NEWEST = {
-    "metadata.version": 30,
+    "metadata.version": 33,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
     "transaction.version": 2,

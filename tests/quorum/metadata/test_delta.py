@@ -25,6 +25,7 @@ from trimaran.wire.records.brokers import (
     RegisterControllerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 )
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.records.metadata import UnknownRecord
@@ -237,16 +238,29 @@ def test_records_of_another_incarnation_are_refused(record):
         replay([record], image_of(broker(1)))
 
 
-def test_controller_registration_is_applied():
-    record = RegisterControllerRecord(
-        controller_id=3,
-        incarnation_id=uid(3),
+def controller(controller_id):
+    return RegisterControllerRecord(
+        controller_id=controller_id,
+        incarnation_id=uid(controller_id),
         zk_migration_ready=False,
         end_points=[ControllerEndpoint(name="C", host="h", port=1, security_protocol=0)],
         features=[],
     )
-    image = image_of(record)
+
+
+def test_controller_registration_is_applied():
+    image = image_of(controller(3))
     assert image.cluster.controllers[3].listeners[0].host == "h"
+
+
+def test_unregistered_controller_leaves_the_image():
+    image = image_of(*(controller(number) for number in (3, 4)))
+    assert set(image.cluster.controllers) == {3, 4}
+    gone = UnregisterControllerRecord(controller_id=3)
+    assert set(image_of(gone, base=image).cluster.controllers) == {4}
+    assert set(image_of(gone, gone, base=image).cluster.controllers) == {4}
+    again = image_of(gone, controller(3), base=image)
+    assert set(again.cluster.controllers) == {3, 4}
 
 
 # --- the rest

@@ -18,9 +18,9 @@ from trimaran.quorum.raft_log.voter_records import kraft_version_record
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.records.metadata import encode_metadata_record
 
-LATER = 33  # 4.4
+LATER = 34  # 4.5
 NAMES_BOTH = (
-    r"metadata\.version is 33 at offset 1 of .*, .* knows metadata\.version up to 30 \(4\.3-IV0\)"
+    r"metadata\.version is 34 at offset 1 of .*, .* knows metadata\.version up to 33 \(4\.4-IV2\)"
 )
 
 
@@ -48,7 +48,7 @@ def written(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-NOW = level("metadata.version", 30)
+NOW = level("metadata.version", 33)
 LOG = file_name(0, ".log")
 UPGRADED = records(NOW, level("metadata.version", LATER))
 AT_5 = snapshot_name(OffsetAndEpoch(5, 1))
@@ -64,17 +64,17 @@ KRAFT_2 = build_control_batch([kraft_version_record(2)], timestamp_ms=1, leader_
             NAMES_BOTH,
         ),
         ({LOG: UPGRADED + UPGRADED[:70]}, NAMES_BOTH),  # a torn end
-        ({LOG: b"", AT_5: snapshot(5, level("metadata.version", LATER))}, "metadata.version is 33"),
+        ({LOG: b"", AT_5: snapshot(5, level("metadata.version", LATER))}, "metadata.version is 34"),
         (
-            {LOG: records(NOW, level("share.version", 2))},
-            "share.version is 2 .* share.version up to 1",
+            {LOG: records(NOW, level("share.version", 3))},
+            "share.version is 3 .* share.version up to 2",
         ),
         (
             {LOG: records(NOW, level("nova.version", 1))},
             "nova.version is 1 .* nova.version up to 0",
         ),
         ({LOG: KRAFT_2}, "kraft.version is 2 .* kraft.version up to 1"),
-        ({"b.checkpoint": snapshot(0, level("metadata.version", LATER))}, "metadata.version is 33"),
+        ({"b.checkpoint": snapshot(0, level("metadata.version", LATER))}, "metadata.version is 34"),
     ],
     ids=["tail", "compressed", "torn", "snapshot", "other", "unheard", "kraft", "bootstrap"],
 )

@@ -27,7 +27,7 @@ from trimaran.wire.records.metadata import UnknownRecord, encode_metadata_record
 from trimaran.wire.records.topics import TopicRecord
 
 PATIENT = Timeouts(fetch=60.0)
-LATER = 33
+LATER = 34
 UPGRADE = encode_metadata_record(
     FeatureLevelRecord(name="metadata.version", feature_level=LATER), 0
 )
@@ -41,8 +41,8 @@ def frame(kind: int, version: int, body: bytes) -> bytes:
     return bytes(out) + body
 
 
-# UnregisterControllerRecord of 4.4 {controllerId}, and a TopicRecord of a version that does not exist yet.
-UNREGISTER = frame(29, 0, b"\0\0\0\x67\0")
+# A record of type 30, which no Kafka has, and a TopicRecord of a version that does not exist yet.
+OF_LATER_TYPE = frame(30, 0, b"\0\0\0\x67\0")
 TOPIC_OF_LATER = frame(2, 9, b"whatever")
 
 
@@ -73,7 +73,7 @@ async def test_later_level_ends_node_and_refuses_requests(
     with (
         trio.fail_after(20),
         pytest.RaisesGroup(
-            pytest.RaisesExc(MetadataTooNew, match="metadata.version is 33 at offset 1"),
+            pytest.RaisesExc(MetadataTooNew, match="metadata.version is 34 at offset 1"),
             flatten_subgroups=True,
         ),
     ):
@@ -92,13 +92,13 @@ async def test_unknown_record_without_level_ends_node(tmp_path: Path) -> None:
     with (
         trio.fail_after(20),
         pytest.RaisesGroup(
-            pytest.RaisesExc(MetadataTooNew, match="type 29 version 0 at offset 1 .*"),
+            pytest.RaisesExc(MetadataTooNew, match="type 30 version 0 at offset 1 .*"),
             flatten_subgroups=True,
         ),
     ):
         async with quorum_nodes(tmp_path, 1) as cluster:
             await cluster.start(1)
-            await write(await cluster.leader(), UNREGISTER)
+            await write(await cluster.leader(), OF_LATER_TYPE)
             await cluster.start(11)
             await trio.sleep_forever()
 
@@ -108,7 +108,7 @@ async def test_observer_without_log_counts_unknown_records(tmp_path: Path, monke
         async with quorum_nodes(tmp_path, 1) as cluster:
             leader = await cluster.start(1)
             await upgraded(cluster, monkeypatch)
-            end = await write(leader, UNREGISTER, TOPIC_OF_LATER, UNREGISTER, TOPIC)
+            end = await write(leader, OF_LATER_TYPE, TOPIC_OF_LATER, OF_LATER_TYPE, TOPIC)
             loader = MetadataLoader()
             identity = Identity(
                 -1, cluster_id=CLUSTER_ID, bootstrap=(cluster.voters[1]._replace(id=-2),)
@@ -120,4 +120,4 @@ async def test_observer_without_log_counts_unknown_records(tmp_path: Path, monke
     assert image.features.metadata_version == LATER
     assert list(image.topics.by_name) == ["t"]
     assert image.unknown.count == 3
-    assert image.unknown.kinds == (UnknownRecord(29, 0, 2), UnknownRecord(2, 9, 3))
+    assert image.unknown.kinds == (UnknownRecord(30, 0, 2), UnknownRecord(2, 9, 3))

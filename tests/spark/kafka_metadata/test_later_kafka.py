@@ -15,10 +15,10 @@ from trimaran.wire.records.security import AccessControlEntryRecord, RemoveAcces
 from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
 from trimaran.wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
 
-UNREGISTER = b"\x01\x1d\x00\x00\x00\x00\x67\x00"  # UnregisterControllerRecord of 4.4
+OF_LATER_TYPE = b"\x01\x1e\x00\x00\x00\x00\x67\x00"  # type 30, which no Kafka has
 OF_A_LONG_FRAME = b"\x01\xad\x02\x00\x00"  # type 301
 OF_A_LATER_VERSION = b"\x01\x02\x09later"
-LATER = (UNREGISTER, OF_A_LONG_FRAME, OF_A_LATER_VERSION)
+LATER = (OF_LATER_TYPE, OF_A_LONG_FRAME, OF_A_LATER_VERSION)
 # Rows of these do not depend on other records: each comes from one record, one batch, one file or one leader.
 NOT_STALE = {"records", "batches", "control", "snapshots", "quorum_epochs"}
 FIRST = 8  # offset of the first unknown record
@@ -76,14 +76,14 @@ def test_rows_count_unknown_records_up_to_them(tmp_path, table):
 
 @pytest.mark.parametrize("table", HISTORIES)
 def test_fully_known_log_counts_no_unknown_records(tmp_path, table):
-    stored(tmp_path, UNREGISTER)
+    stored(tmp_path, OF_LATER_TYPE)
     whole = rows(tmp_path, table, asOfOffset=str(FIRST - 1))
     assert {row["unknown_records"] for row in whole} == {0}
 
 
 def test_unknown_record_of_aborted_transaction_is_not_counted(tmp_path):
     begin, end = map(encode_newest, (BeginTransactionRecord(), AbortTransactionRecord()))
-    stored(tmp_path, begin, UNREGISTER, end)
+    stored(tmp_path, begin, OF_LATER_TYPE, end)
     assert {row["unknown_records"] for row in rows(tmp_path, "topic_history")} == {0}
 
 
@@ -97,7 +97,7 @@ def test_history_from_snapshot_counts_its_unknown_records(tmp_path):
         file.unlink()
     (directory / f"{begin}.log").write_bytes(b"".join(kept))
     state = map(encode_newest, (TopicRecord(name="orders", topic_id=TOPIC_ID), partition()))
-    snapshot = [NewRecord(None, value, 2000) for value in (UNREGISTER, *state)]
+    snapshot = [NewRecord(None, value, 2000) for value in (OF_LATER_TYPE, *state)]
     name = f"{begin}-{1:010d}.checkpoint"
     (directory / name).write_bytes(build_batch(snapshot, base_offset=0, leader_epoch=1))
     found = rows(tmp_path, "topic_history")
@@ -122,7 +122,7 @@ def test_history_without_rows_gives_a_warning(tmp_path, caplog):
     store(tmp_path, 1, add(Log().lead(1, 1000), *LATER).batches)
     assert rows(tmp_path, "isr_changes") == []
     assert caplog.messages == [
-        "isr_changes may be stale: left out 3 records of a later Kafka (type 29 version 0 at offset 1, "
+        "isr_changes may be stale: left out 3 records of a later Kafka (type 30 version 0 at offset 1, "
         "type 301 version 0 at offset 2, type 2 version 9 at offset 3)"
     ]
 
@@ -131,6 +131,6 @@ def test_image_of_some_topics_reports_unknown_records(tmp_path):
     stored(tmp_path, *LATER)
     found = rows(tmp_path, "image", topics="orders")
     assert [row["value"] for row in found if row["kind"] == "unknown_records"] == [
-        "3 records of a later Kafka (type 29 version 0 at offset 8, type 301 version 0 at offset 9, "
+        "3 records of a later Kafka (type 30 version 0 at offset 8, type 301 version 0 at offset 9, "
         "type 2 version 9 at offset 10)"
     ]

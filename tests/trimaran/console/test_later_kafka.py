@@ -6,7 +6,7 @@ from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import ConsoleCluster
 from trimaran.console.metadata_log import MetadataHistory
 
-UNKNOWN = "1 record of a later Kafka (type 29 version 0 at offset 40)"
+UNKNOWN = "1 record of a later Kafka (type 30 version 0 at offset 40)"
 FORMS = {
     "text/html": lambda answer: f"The metadata log has {UNKNOWN}," in answer.body,
     "application/json": lambda answer: answer.headers["x-unknown-records"] == UNKNOWN,

@@ -1,4 +1,4 @@
-"""Section 4.2, mE11: responses of nodes are as untrusted as requests of peers."""
+"""Section 4.2, mE11: what nodes answer is as suspicious as what peers ask."""
 
 import random
 
@@ -24,11 +24,11 @@ COUNTS = (b"\x7f\xff\xff\xff" * 30, b"\xff" * 120, b"\x80" * 120, b"\x7f" * 120,
 
 
 def asked(key: int, version: int) -> Conversation:
-    """Returns a conversation in which one request of that kind, with correlation id 1, awaits its response."""
+    """A conversation in which one request of that kind waits for its answer, which has correlation id 1."""
     conversation = Conversation("me")
     conversation.hello("hello")
-    frame = encode_response(offered((key, version, version), (18, 0, 4)), 4, 0)
-    assert conversation.negotiate(conversation.receive(memoryview(frame))[1]) is None
+    frame = encode_response(offered((key, version, version), (18, 0, 5)), 4, 0)
+    assert conversation.negotiate(conversation.answer(memoryview(frame))[1]) is None
     for seed in range(50):
         try:
             conversation.request(random_message(REQUESTS[key], version, seed), version, "asked")
@@ -51,7 +51,7 @@ def test_me11_mutated_responses_decode_or_end_connection(key):
         wrong += [mutate(right, rng) for _ in range(MUTANTS)]
         for frame in wrong:
             try:
-                conversation.receive(memoryview(frame))
+                conversation.answer(memoryview(frame))
             except RemoteProtocolError:
                 assert conversation.unanswered() == [
                     "asked"
@@ -89,4 +89,4 @@ async def test_me11_hostile_node_is_replaced_after_pause(frame, autojump_clock):
                 found = await client.call(MetadataRequest(topics=[]), timeout=60)
                 assert found.cluster_id == "toy"
         nursery.cancel_scope.cancel()
-    assert scripts <= 5  # it is not requested repeatedly
+    assert scripts <= 5  # not asked again and again

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.wire.text.hosts import address_in, is_host, java_text
+from trimaran.wire.text.hosts import address_in, covers_host, is_host, java_text
 from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 
@@ -59,6 +59,36 @@ def test_address_forms_are_equivalent(told, host):
 @pytest.mark.parametrize(("told", "host"), OTHERS)
 def test_different_addresses_are_distinguished(told, host):
     assert not is_host(told, host)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "is_covered"),
+    [
+        ("10.0.0.0/8", "10.255.255.255", True),
+        ("10.0.0.0/8", "11.0.0.0", False),
+        ("10.1.2.3/30", "10.1.2.0", True),
+        ("10.1.2.3/30", "10.1.2.4", False),
+        ("10.1.2.3/32", "10.1.2.3", True),
+        ("0.0.0.0/0", "1.2.3.4", True),
+        ("0.0.0.0/0", "::1", False),
+        ("10.0.0.0/8", "::ffff:10.0.0.1", True),
+        ("2001:db8::/32", "2001:db8:0:0:0:0:0:a", True),
+        ("2001:db8::/32", "2001:db9::", False),
+        ("fe80::/10", "fe80::1%eth0", True),
+        ("fe80::%eth0/10", "fe80::1%eth0", False),
+        ("10.0.0.0/255.0.0.0", "10.0.0.1", False),
+        ("10.0.0.0/ 8", "10.0.0.1", False),
+        ("10.0.0.0/٨", "10.0.0.1", False),
+        ("10.0.0.0/33", "10.0.0.1", False),
+        ("10.0.0.0/8", "name", False),
+        ("name/8", "name", False),
+        ("10.0.0.0/" + "0" * 64 + "8", "10.0.0.1", False),
+        ("::1", "0:0:0:0:0:0:0:1", True),
+        ("10.0.0.7", "10.0.0.70", False),
+    ],
+)
+def test_pattern_covers_addresses_of_its_network(pattern, host, is_covered):
+    assert covers_host(pattern, host) == is_covered
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,13 @@ def _controller(
     yield moment.event("broker", subject, "registered", link="/quorum")
 
 
+def _controller_gone(
+    moment: _Moment, record: brokers.UnregisterControllerRecord
+) -> Iterator[MetadataEvent]:
+    subject = f"controller {record.controller_id}"
+    yield moment.event("broker", subject, "was unregistered", level="warn", link="/quorum")
+
+
 def _config(moment: _Moment, record: configs.ConfigRecord) -> Iterator[MetadataEvent]:
     change = _config_change(moment, record)
     subject = f"{change.kind} {change.resource or '(all)'}"
@@ -354,6 +361,7 @@ _TELLERS: dict[type, Callable[[_Moment, Any], Iterator[MetadataEvent]]] = {
     brokers.UnfenceBrokerRecord: _unfenced,
     brokers.BrokerRegistrationChangeRecord: _registration_changed,
     brokers.RegisterControllerRecord: _controller,
+    brokers.UnregisterControllerRecord: _controller_gone,
     configs.ConfigRecord: _config,
     features.FeatureLevelRecord: _feature,
     security.AccessControlEntryRecord: _acl,

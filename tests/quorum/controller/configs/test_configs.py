@@ -626,7 +626,7 @@ def test_empty_log_gets_bootstrap_records_in_one_transaction():
         BeginTransactionRecord,
         EndTransactionRecord,
     ]
-    assert image_of(*records).features.metadata_version == 30
+    assert image_of(*records).features.metadata_version == 33
 
 
 def test_log_with_metadata_gets_no_bootstrap_records():

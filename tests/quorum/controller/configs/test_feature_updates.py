@@ -99,14 +99,14 @@ def test_metadata_version_changes_only_without_loss():
             "Invalid update version 30 for feature metadata.version. Can't downgrade to a newer version.",
         ),
         (
-            31,
+            34,
             UPGRADE,
-            "Invalid update version 31 for feature metadata.version. Local controller 1 only supports versions 7-30",
+            "Invalid update version 34 for feature metadata.version. Local controller 1 only supports versions 7-33",
         ),
         (
             6,
             SAFE_DOWNGRADE,
-            "Invalid update version 6 for feature metadata.version. Local controller 1 only supports versions 7-30",
+            "Invalid update version 6 for feature metadata.version. Local controller 1 only supports versions 7-33",
         ),
         (
             -1,

@@ -23,10 +23,10 @@ async def test_unsupported_feature_levels_are_refused(tmp_path):
                 answer.error_code,
                 *(result.error_code for result in answer.results),
             }
-        assert one.image.features.metadata_version == 30
+        assert one.image.features.metadata_version == 33
 
 
 async def test_unauthorized_client_updates_no_features(tmp_path):
     async with controller_client(tmp_path, **NOBODY) as one:
-        answer = await one.call(update(30))
+        answer = await one.call(update(33))
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.quorum.metadata.build import SOMEWHERE, image_of, replay, uid
+from tests.quorum.metadata.build import SOMEWHERE, features, image_of, replay, uid
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller.security.acls import create_acls, delete_acls
 from trimaran.quorum.metadata.acls import Acl, by_resource, matches, matching
@@ -56,9 +56,7 @@ def record(number, acl=ALICE):
 def create(*creations, image=EMPTY, ids=None):
     numbers = itertools.count(1) if ids is None else iter(ids)
     return at_once(
-        create_acls(
-            CreateAclsRequest(creations=list(creations)), image.acls, lambda: uid(next(numbers))
-        )
+        create_acls(CreateAclsRequest(creations=list(creations)), image, lambda: uid(next(numbers)))
     )
 
 
@@ -89,6 +87,26 @@ def test_an_acl_is_created_once():
 def test_cluster_resource_has_one_name():
     cluster = creation(resource_type=ResourceType.CLUSTER, resource_name="kafka-cluster")
     assert [result.error_code for result in create(cluster).response.results] == [0]
+
+
+@pytest.mark.parametrize(
+    ("host", "level", "code"),
+    [
+        ("10.0.0.0/8", 32, ErrorCode.NONE),
+        ("10.0.0.0/8", 31, ErrorCode.UNSUPPORTED_VERSION),
+        ("2001:db8::/32", 33, ErrorCode.NONE),
+        ("10.0.0.0/33", 32, ErrorCode.INVALID_REQUEST),
+        ("10.0.0/8", 32, ErrorCode.INVALID_REQUEST),
+        ("10.0.0.0/", 32, ErrorCode.INVALID_REQUEST),
+        ("2001:db8::/129", 32, ErrorCode.INVALID_REQUEST),
+        ("", 32, ErrorCode.INVALID_REQUEST),
+        ("a name", 7, ErrorCode.NONE),
+    ],
+)
+def test_networks_are_hosts_from_their_level_on(host, level, code):
+    result = create(creation(host=host), creation(), image=image_of(features(level)))
+    assert [each_result.error_code for each_result in result.response.results] == [code, 0]
+    assert len(result.records) == (1 if code else 2)
 
 
 def test_acl_id_is_never_reused():

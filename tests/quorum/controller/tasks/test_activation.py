@@ -45,9 +45,9 @@ def test_unfinished_bootstrap_is_repeated_by_next_leader(written):
     assert isinstance(again[0], AbortTransactionRecord)
     commit(loader, end, 2, *again)
     assert not loader.in_transaction
-    assert loader.image.features.metadata_version == 30
+    assert loader.image.features.metadata_version == 33
     # A part of it was never published.
-    assert all(version in (0, 30) for version, _ in seen.images)
+    assert all(version in (0, 33) for version, _ in seen.images)
 
 
 def test_later_unfinished_transaction_is_aborted():
@@ -82,7 +82,7 @@ def test_configured_minimum_becomes_cluster_wide_with_elr():
     [
         ("metadata.version", 7, True),
         ("metadata.version", 6, False),
-        ("metadata.version", 31, False),
+        ("metadata.version", 34, False),
         ("group.version", 1, True),
         ("group.version", 2, False),
         ("some.version", 1, False),

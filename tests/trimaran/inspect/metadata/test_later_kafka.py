@@ -27,17 +27,17 @@ from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.records.misc import NoOpRecord
 
 TOPIC = bytes(15) + b"\x08"
-UNREGISTER = b"\x01\x1d\x00\x00\x00\x00\x67\x00"  # UnregisterControllerRecord of 4.4
+OF_LATER_TYPE = b"\x01\x1e\x00\x00\x00\x00\x67\x00"  # type 30, which no Kafka has
 RETENTION = ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="1")
 SAID = (
     "this may be stale: left out 2 records of a later Kafka"
-    " (type 29 version 0 at offset 4, type 2 version 9 at offset 5)"
+    " (type 30 version 0 at offset 4, type 2 version 9 at offset 5)"
 )
 
 
 def later(offset):
     """Returns a record of an unknown type, and one of a known type in an unknown version."""
-    values = [NewRecord(None, value, 3000) for value in (UNREGISTER, b"\x01\x02\x09later")]
+    values = [NewRecord(None, value, 3000) for value in (OF_LATER_TYPE, b"\x01\x02\x09later")]
     return build_batch(values, base_offset=offset, leader_epoch=1)
 
 
@@ -65,7 +65,7 @@ def test_dump_names_unknown_records_by_number(node, capsys):
     assert [
         (row["offset"], row["type"], row["payload"]) for row in rows if row["offset"] in (4, 5)
     ] == [
-        (4, "UNKNOWN_29", {"type": 29, "version": 0}),
+        (4, "UNKNOWN_30", {"type": 30, "version": 0}),
         (5, "UNKNOWN_2", {"type": 2, "version": 9}),
     ]
     assert rows[-1]["offset"] == 6, "it goes on"
@@ -78,7 +78,7 @@ def test_image_reports_unknown_records(node, capsys):
     assert found["configs"][0]["config"] == {"retention.ms": "1"}, "what follows is there"
     assert found["unknown_records"]["count"] == 2
     assert found["unknown_records"]["first_of_each_type"][0] == {
-        "type": 29,
+        "type": 30,
         "version": 0,
         "offset": 4,
     }
@@ -105,7 +105,7 @@ def test_verify_reports_unknown_records_and_continues(node, capsys):
 def test_dump_names_unknown_record_by_number():
     (batch,) = iter_batches(memoryview(later(4)))
     rows = [decode_record("__cluster_metadata", record) for record in decode_records(batch)]
-    assert [row["type"] for row in rows] == ["UNKNOWN_29", "UNKNOWN_2"]
+    assert [row["type"] for row in rows] == ["UNKNOWN_30", "UNKNOWN_2"]
     assert all("error" not in row for row in rows)
 
 
@@ -113,19 +113,19 @@ def test_unknown_record_is_an_event():
     (batch,) = iter_batches(memoryview(later(4)))
     image = Replay().state.image
     first, _ = what_happened(batch, image, image).events
-    assert (first.offset, first.level, first.subject) == (4, "warn", "record type 29")
+    assert (first.offset, first.level, first.subject) == (4, "warn", "record type 30")
 
 
 def test_snapshot_with_unknown_records_restarts_the_count(node):
     replay = Replay()
-    values = [UNREGISTER, *map(encode_newest, created_topic(TOPIC))]
+    values = [OF_LATER_TYPE, *map(encode_newest, created_topic(TOPIC))]
     data = b"".join(encode_snapshot(OffsetAndEpoch(9, 1), values, appended_at_ms=1, now_ms=1))
     for batch in iter_batches(memoryview(later(0))):
         replay.apply(batch)
     assert replay.state.image.unknown.count == 2
     replay.load_snapshot(9, 1, data)
     state = replay.state
-    assert state.image.unknown == UnknownRecords(1, (UnknownRecord(29, 0, 1),))
+    assert state.image.unknown == UnknownRecords(1, (UnknownRecord(30, 0, 1),))
     assert len(state.image.topics.by_name) == 1
 
 
