@@ -156,6 +156,10 @@ class InFlight:
         return self.end - self.start + 1 if self.batches else 0
 
     @property
+    def run_count(self) -> int:
+        return sum(len(batch.runs) for batch in self.batches)
+
+    @property
     def done_count(self) -> int:
         """The number of records from `start` on that are acknowledged or archived, or are about to be."""
         return sum(
@@ -332,6 +336,8 @@ class InFlight:
         else:
             self.end = log_start
         self.start = log_start
+        if self.window is not None and self.window.start < log_start:
+            self.window = GapWindow(log_start, self.window.end)
 
     def runs(self) -> Iterator[tuple[Batch, RecordRun]]:
         """Yields each run with its batch; the runs must not be cut meanwhile."""

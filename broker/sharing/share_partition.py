@@ -90,6 +90,11 @@ class SharePartition:
         """The time at which the next lock ends, or None."""
         return self._flight.locks.earliest()
 
+    @property
+    def run_count(self) -> int:
+        """The number of runs in flight, which is what they take in memory."""
+        return self._flight.run_count
+
     def summary(self) -> ShareSummary:
         """Returns the position to be stored with the next change."""
         flight = self._flight

@@ -1,0 +1,317 @@
+"""One share group in one leader epoch of a partition: loads its state, stores its changes, and wakes its readers.
+
+The state is read once. Changes are stored one write at a time, in order; those that come meanwhile go together into
+the next. When the epoch ends, a write in progress is given up, and its acknowledgements fail: the next leader reads
+whatever was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any, Protocol
+
+import trio
+
+from trimaran.broker.partitions.leader import PartitionLeader
+from trimaran.broker.partitions.watchers import Interest
+from trimaran.broker.share_state.states import ShareStates, StateBatch
+from trimaran.broker.sharing.acknowledging import Acknowledgement, DeadLetters, DeliveryChange
+from trimaran.broker.sharing.acquiring import Acquired, BatchBounds, Demand
+from trimaran.broker.sharing.rules import SharingRules
+from trimaran.broker.sharing.settings import Sharing
+from trimaran.broker.sharing.share_partition import SharePartition
+from trimaran.broker.sharing.starting import offset_to_begin
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset, SharePartitionKey
+
+# The maximum number of batches in one write, unless a single change has more: a record of some 30 KB.
+WRITTEN_BATCHES_MAX = 1_000
+
+# The codes that clients see, as in Kafka; all others become UNKNOWN_SERVER_ERROR.
+_SHOWN = {
+    ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.OFFSET_NOT_AVAILABLE: ErrorCode.OFFSET_NOT_AVAILABLE,
+}
+# After these errors of a write, the state is read anew.
+_FATAL = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+class ShareReader(Protocol):
+    """A fetch that waits for records."""
+
+    def wake(self) -> None:
+        """Makes the fetch look again. Must not block."""
+
+
+class Owner(Protocol):
+    """The share partitions of this broker, which run the tasks of each."""
+
+    states: ShareStates
+
+    def spawn(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Runs a task until the broker stops."""
+
+    def set_timer(self, share: LedShare, deadline: float | None) -> None:
+        """Calls `end_locks` of `share` at that time."""
+
+    def settings_of(self, group_id: str) -> Sharing:
+        """Returns the current settings of the group."""
+
+    def now(self) -> float:
+        """Returns the time in monotonic seconds."""
+
+    def now_ms(self) -> int:
+        """Returns the wall-clock time."""
+
+    def count_runs(self, change: int) -> None:
+        """Adds to the number of runs in flight in all share partitions."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more new records may be acquired by any group."""
+
+    def ended(self, share: LedShare) -> None:
+        """Forgets a share partition: its epoch has ended, or its state must be read anew."""
+
+
+class LedShare(Interest):
+    """A share partition while this broker leads the partition; `core` is None until the state is loaded, `error` is set
+    when it has ended.
+    """
+
+    def __init__(self, key: SharePartitionKey, leader: PartitionLeader, owner: Owner) -> None:
+        super().__init__(self)
+        self.key = key
+        self.leader = leader
+        self.core: SharePartition | None = None
+        self.error: KafkaError | None = None
+        self.is_retiring = False
+        self.readers: dict[ShareReader, None] = {}
+        self._owner = owner
+        self._queue: list[tuple[DeliveryChange, PendingResponse[None]]] = []
+        self._written: list[tuple[DeliveryChange, PendingResponse[None]]] = []
+        self._is_writing = False
+        self._runs = 0
+        self._scope = trio.CancelScope()
+        leader.replica.watchers.add(self, upto_end=False)
+        owner.spawn(self._load)
+
+    @property
+    def settings(self) -> Sharing:
+        return self._owner.settings_of(self.key.group_id)
+
+    # -- the partition
+
+    def data_changed(self, _interest: Any) -> None:
+        if self.leader.ended:
+            self.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        self._wake()
+
+    def watermark_changed(self, _interest: Any) -> None:
+        """Nothing to do: only readers beyond the high watermark are told."""
+
+    def _wake(self) -> None:
+        for reader in list(self.readers):
+            reader.wake()
+
+    # -- loading and the end
+
+    async def _load(self) -> None:
+        with self._scope:
+            try:
+                state = await self._owner.states.read(self.key, self.leader.epoch)
+                start = state.summary.start_offset
+                if start is None:
+                    reset = self.settings.offset_reset
+                    start = await offset_to_begin(self.leader, reset, self._owner.now_ms())
+                self.core = SharePartition(state, start, self.leader.epoch)
+            except KafkaError as error:
+                self.end(_shown(error))
+                return
+            for letters in self.core.resumed:
+                self._archive(letters)
+            self._noted()
+            self._wake()
+        if self.is_retiring:
+            self.retire()
+
+    def retire(self) -> None:
+        """Ends the share partition when all its changes are stored: no member of the group has a session."""
+        self.is_retiring = True
+        if not self._is_writing and self.core is not None:
+            self.end(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE))
+
+    def end(self, error: KafkaError) -> None:
+        """Ends the share partition; acknowledgements that are not stored fail with `error`."""
+        if self.error is not None:
+            return
+        self.error = error
+        self._scope.cancel()
+        self.leader.replica.watchers.discard(self)
+        self._owner.set_timer(self, None)
+        self._owner.ended(self)
+        for _, pending in self._written + self._queue:
+            pending.fail(KafkaError(error.code))
+        self._queue.clear()
+        self._written = []
+        self._owner.count_runs(-self._runs)
+        self._runs = 0
+        self._wake()
+
+    # -- records
+
+    @property
+    def can_acquire(self) -> bool:
+        """Whether there may be a record to acquire."""
+        core = self.core
+        if core is None or self.error is not None or (self._owner.is_full and not core.size):
+            return False
+        return core.can_acquire(self._rules)
+
+    @property
+    def _rules(self) -> SharingRules:
+        rules = self.settings.rules
+        return rules._replace(record_locks_max=0) if self._owner.is_full else rules
+
+    def acquire(
+        self,
+        fetched: list[BatchBounds],
+        fetch_offset: Offset,
+        demand: Demand,
+        aborted: list[BatchBounds],
+    ) -> list[Acquired]:
+        """Acquires fetched records; see `SharePartition.acquire`."""
+        core = self.core
+        assert core is not None, "only a loaded share partition is read"
+        found = core.acquire(fetched, fetch_offset, demand, self._rules, self._owner.now(), aborted)
+        self._noted()
+        return found
+
+    def acknowledge(
+        self, member: str, acknowledgements: list[Acknowledgement]
+    ) -> PendingResponse[None]:
+        """Decides acknowledgements; the response is pending until they are stored.
+
+        Raises:
+            KafkaError: see `SharePartition.acknowledge`; INVALID_RECORD_STATE also before the state is loaded, since no
+                record is acquired then.
+        """
+        if self.core is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE)
+        rules, now = self.settings.rules, self._owner.now()
+        pending = self._store(self.core.acknowledge(member, acknowledgements, rules, now))
+        self._noted()
+        return pending
+
+    def release(self, member: str) -> None:
+        """Releases all records of a member whose session has ended."""
+        if self.core is not None:
+            self._store(self.core.release(member, self.settings.rules, self._owner.now()))
+            self._noted()
+
+    def end_locks(self) -> None:
+        """Makes records free whose lock has ended by now."""
+        if self.core is not None and self.error is None:
+            self._store(self.core.end_locks(self.settings.rules, self._owner.now()))
+            self._noted()
+            self._wake()
+
+    def _noted(self) -> None:
+        """Keeps the timer and the count of runs in step with the records."""
+        if self.core is not None and self.error is None:
+            self._owner.set_timer(self, self.core.next_deadline)
+            runs = self.core.run_count
+            self._owner.count_runs(runs - self._runs)
+            self._runs = runs
+
+    # -- storing
+
+    def _store(self, change: DeliveryChange) -> PendingResponse[None]:
+        pending = PendingResponse[None]()
+        if not change.batches:
+            pending.complete(None)
+            return pending
+        self._queue.append((change, pending))
+        if not self._is_writing:
+            self._is_writing = True
+            self._owner.spawn(self._write_all)
+        return pending
+
+    async def _write_all(self) -> None:
+        while self._queue and self.error is None:
+            self._scope = trio.CancelScope()
+            with self._scope:
+                await self._write()
+        self._is_writing = False
+        if self.is_retiring:
+            self.retire()
+
+    async def _write(self) -> None:
+        core = self.core
+        assert core is not None, "only a loaded share partition changes"
+        batches = self._take()
+        failure = None
+        try:
+            await self._owner.states.write(self.key, core.summary(), batches)
+        except KafkaError as error:
+            failure = _shown(error)
+        written, self._written = self._written, []
+        for change, pending in written:
+            core.finish(change, self._owner.now(), is_stored=failure is None)
+            if failure is not None:
+                pending.fail(KafkaError(failure.code, failure.message))
+                continue
+            pending.complete(None)
+            for letters in change.dead_letters:
+                self._archive(letters)
+        self._noted()
+        if failure is not None and failure.code in _FATAL:
+            self.end(failure)
+        self._wake()
+
+    def _take(self) -> list[StateBatch]:
+        """Moves changes from the queue into the next write, as long as no record has two states in it."""
+        batches: list[StateBatch] = []
+        while self._queue:
+            new = self._queue[0][0].batches
+            if batches and (
+                len(batches) + len(new) > WRITTEN_BATCHES_MAX or _overlap(batches, new)
+            ):
+                break
+            batches += new
+            self._written.append(self._queue.pop(0))
+        return batches
+
+    def _archive(self, letters: DeadLetters) -> None:
+        """Ends the life of records that are rejected, or were delivered too often.
+
+        A dead-letter queue takes them first, once there is one (KIP-1191).
+        """
+        if self.core is not None:
+            change = DeliveryChange(limit=0)
+            change.batches.append(self.core.archived(letters))
+            self._store(change)
+
+
+def _overlap(batches: list[StateBatch], new: list[StateBatch]) -> bool:
+    low = min((batch.first_offset for batch in new), default=inf)
+    high = max((batch.last_offset for batch in new), default=-1)
+    return any(batch.first_offset <= high and batch.last_offset >= low for batch in batches)
+
+
+def _shown(error: KafkaError) -> KafkaError:
+    code = _SHOWN.get(error.code, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return KafkaError(code, error.message if code is error.code else "")

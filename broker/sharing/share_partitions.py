@@ -1,0 +1,142 @@
+"""All share partitions of the partitions that this broker leads: creates them, ends their locks, and runs their tasks.
+
+Source: `SharePartitionManager` and `SharePartitionCache` of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+
+import trio
+
+from trimaran.broker.coordination.timers import Timers
+from trimaran.broker.partitions.leader import PartitionLeader
+from trimaran.broker.share_state.states import ShareStates
+from trimaran.broker.sharing.led_share import LedShare
+from trimaran.broker.sharing.sessions import ShareSession, ShareSessions
+from trimaran.broker.sharing.settings import Sharing, SharingSettings
+from trimaran.wire.identity import SharePartitionKey
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
+
+# The maximum number of runs of records in flight in all share partitions, about 200 bytes each: 200 MB. A group needs
+# one for each batch that it has not acknowledged; single records need one each. At the limit only free records are
+# acquired.
+RUNS_IN_FLIGHT_MAX = 1_000_000
+
+
+class SharePartitions:
+    """The share partitions by group; `run` must be running before requests arrive.
+
+    They are bounded by the partitions of share sessions: the share partitions of a group end with its last session.
+    """
+
+    def __init__(
+        self,
+        states: ShareStates,
+        settings: SharingSettings,
+        sessions: ShareSessions,
+        now: Callable[[], float],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.states = states
+        self.sessions = sessions
+        self._settings = settings
+        self.now = now
+        self.now_ms = now_ms
+        self._groups: dict[str, dict[SharePartitionKey, LedShare]] = {}
+        self._timers: Timers[LedShare] = Timers()
+        self._timer_changed = AutoResetEvent()
+        self._nursery: trio.Nursery | None = None
+        self._runs = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await self._end_locks()
+            finally:
+                self._nursery = None
+
+    async def _end_locks(self) -> None:
+        while True:
+            while (due := self._timers.pop_due(self.now())) is not None:
+                due.end_locks()
+            earliest = self._timers.earliest()
+            delay = inf if earliest is None else max(0.0, earliest - self.now())
+            await self._timer_changed.wait(trio.current_time() + delay)
+
+    # -- share partitions
+
+    def find(self, key: SharePartitionKey) -> LedShare | None:
+        """Returns the share partition if a member has fetched from it."""
+        return self._groups.get(key.group_id, {}).get(key)
+
+    def open(self, key: SharePartitionKey, leader: PartitionLeader) -> LedShare:
+        """Returns the share partition in the epoch of `leader`, and begins to load it if it is new."""
+        share = self.find(key)
+        if share is not None and share.leader is not leader:
+            share.data_changed(share)  # its epoch has ended
+            share = self.find(key)
+        if share is None:
+            share = LedShare(key, leader, self)
+            self._groups.setdefault(key.group_id, {})[key] = share
+        share.is_retiring = False
+        return share
+
+    # -- sessions
+
+    def end_session(self, session: ShareSession) -> None:
+        """Ends a session, and releases the records that its member holds in the session's partitions."""
+        if not self.sessions.close(session):
+            return
+        group_id = session.group_id
+        for topic_id, partition in session.partitions:
+            share = self.find(SharePartitionKey(group_id, topic_id, partition))
+            if share is not None:
+                share.release(session.member_id)
+        if not self.sessions.has_group(group_id):
+            for share in list(self._groups.get(group_id, {}).values()):
+                share.retire()
+
+    # -- for share partitions
+
+    def spawn(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Runs a task until the broker stops; once it stops, the next leader does what is left."""
+        if self._nursery is not None:
+            self._nursery.start_soon(work)
+
+    def set_timer(self, share: LedShare, deadline: float | None) -> None:
+        """Calls `end_locks` of `share` at that time, or no longer."""
+        if deadline is None:
+            self._timers.cancel(share)
+            return
+        before = self._timers.earliest()
+        self._timers.set(share, deadline)
+        if before is None or deadline < before:
+            self._timer_changed.set()
+
+    def settings_of(self, group_id: str) -> Sharing:
+        """Returns the current settings of a group."""
+        return self._settings.of(group_id)
+
+    def count_runs(self, change: int) -> None:
+        """Adds to the number of runs in flight."""
+        self._runs += change
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more new records may be acquired."""
+        return self._runs >= RUNS_IN_FLIGHT_MAX
+
+    def ended(self, share: LedShare) -> None:
+        """Forgets a share partition that has ended."""
+        group = self._groups.get(share.key.group_id)
+        if group is not None and group.get(share.key) is share:
+            del group[share.key]
+            if not group:
+                del self._groups[share.key.group_id]
