@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from trimaran.broker.producing.producer_ids import ProducerIdManager
     from trimaran.broker.share_state.coordinator import ShareCoordinator
     from trimaran.broker.share_state.states import ShareStates
+    from trimaran.broker.sharing.share_partitions import SharePartitions
     from trimaran.broker.storage.directories import LogDirectories
     from trimaran.broker.telemetry.clients import ClientMetrics
     from trimaran.broker.transactions.coordinator import TransactionCoordinator
@@ -79,6 +80,13 @@ class DataContext:
     verifier: TransactionVerifier
     now_ms: Callable[[], int]
     authorizer: Authorizer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharingContext(DataContext):
+    """The context of requests from members of share groups to the leaders of partitions."""
+
+    sharing: SharePartitions
 
 
 @dataclass(frozen=True, kw_only=True)

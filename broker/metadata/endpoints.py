@@ -9,11 +9,22 @@ from typing import TypeVar
 
 from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
 from trimaran.wire.identity import BrokerId
-from trimaran.wire.messages import fetch, produce
+from trimaran.wire.messages import fetch, produce, share_acknowledge, share_fetch
 from trimaran.wire.text.endpoint import Endpoint
 
-Leader = fetch.LeaderIdAndEpoch | produce.LeaderIdAndEpoch
-Node = TypeVar("Node", fetch.NodeEndpoint, produce.NodeEndpoint)
+Leader = (
+    fetch.LeaderIdAndEpoch
+    | produce.LeaderIdAndEpoch
+    | share_acknowledge.LeaderIdAndEpoch
+    | share_fetch.LeaderIdAndEpoch
+)
+Node = TypeVar(
+    "Node",
+    fetch.NodeEndpoint,
+    produce.NodeEndpoint,
+    share_acknowledge.NodeEndpoint,
+    share_fetch.NodeEndpoint,
+)
 
 
 def endpoint_of(broker: BrokerRegistration, listener: str) -> Endpoint | None:

@@ -1,0 +1,126 @@
+"""The acknowledgements in a ShareFetch or ShareAcknowledge: checked, decided, and awaited.
+
+Source: `KafkaApis.handleAcknowledgements` and `validateAcknowledgementBatches` of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from trimaran.broker.handlers.context import SharingContext
+from trimaran.broker.sharing.acknowledging import Acknowledgement
+from trimaran.broker.sharing.rules import AcknowledgeType
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.quorum.metadata.features import SHARE_VERSION
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import SharePartitionKey, TopicIdPartition, TopicPartition
+from trimaran.wire.messages import share_acknowledge, share_fetch
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
+
+AcknowledgementBatch = share_acknowledge.AcknowledgementBatch | share_fetch.AcknowledgementBatch
+AcknowledgedTopic = share_acknowledge.AcknowledgeTopic | share_fetch.FetchTopic
+# By partition, the response's error, or None.
+Outcomes = dict[TopicIdPartition, KafkaError | None]
+
+MEMBER_ID_CHARACTERS_MAX = 36
+VERSION_OF_RENEWALS = 2
+
+
+def check_served(ctx: SharingContext) -> None:
+    """Raises KafkaError UNSUPPORTED_VERSION until `share.version` 1 is finalized."""
+    if ctx.metadata.image.features.levels.get(SHARE_VERSION, 0) < 1:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def identified(group_id: str | None, member_id: str | None) -> tuple[str, str]:
+    """Returns the ids of group and member. Raises KafkaError INVALID_REQUEST if one of them is missing or too long."""
+    if group_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
+    if not member_id or len(member_id) > MEMBER_ID_CHARACTERS_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
+    return group_id, member_id
+
+
+class Acknowledger:
+    """Decides the acknowledgements of one request. `may_read` is the permission for a topic by name."""
+
+    def __init__(
+        self,
+        ctx: SharingContext,
+        group_id: str,
+        member_id: str,
+        may_read: Callable[[str], bool],
+        *,
+        may_renew: bool,
+        is_renewal: bool,
+    ) -> None:
+        self._ctx = ctx
+        self._group_id, self._member_id = group_id, member_id
+        self._may_read = may_read
+        self._types_max = AcknowledgeType.RENEW if may_renew else AcknowledgeType.REJECT
+        self._is_renewal = is_renewal
+        self._outcomes: Outcomes = {}
+        self._pending: dict[TopicIdPartition, PendingResponse[None]] = {}
+
+    def decide(self, topics: Iterable[AcknowledgedTopic]) -> Handling[None]:
+        """Decides all acknowledgements of the request."""
+        for topic in topics:
+            for wanted in topic.partitions:
+                index = wanted.partition_index
+                key = TopicIdPartition(topic.topic_id, index)
+                try:
+                    self._outcomes[key] = None
+                    self._decide(key, wanted.acknowledgement_batches)
+                except KafkaError as error:
+                    self._outcomes[key] = error
+                yield None
+
+    def _decide(self, key: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> None:
+        name = self._ctx.partitions.topic_name(key.topic_id)
+        self._check(batches)
+        if not self._may_read(name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if self._ctx.partitions.state_of(TopicPartition(name, key.partition)) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not batches:
+            return
+        share = self._ctx.sharing.find(SharePartitionKey(self._group_id, *key))
+        if share is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._pending[key] = share.acknowledge(
+            self._member_id,
+            [
+                Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+                for batch in batches
+            ],
+        )
+
+    def _check(self, batches: Iterable[AcknowledgementBatch]) -> None:
+        """Raises KafkaError INVALID_REQUEST for batches that contradict themselves or each other."""
+        before = -1
+        for batch in batches:
+            types, first, last = batch.acknowledge_types, batch.first_offset, batch.last_offset
+            if last < first or first < before:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "batches are not in order")
+            if len(types) not in (1, last - first + 1):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    "a batch needs one acknowledge type, or one for each offset",
+                )
+            if min(types) < AcknowledgeType.GAP or max(types) > self._types_max:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "an acknowledge type does not exist")
+            if not self._is_renewal and max(types) == AcknowledgeType.RENEW:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "renewals need a request that says so")
+            before = last
+
+    def settled(self) -> Handling[Outcomes]:
+        """Returns the outcomes when all changes are stored, or cannot be."""
+        for key, pending in self._pending.items():
+            try:
+                if not pending.ready():
+                    yield Wait(pending.wait, pending.ready, when_ready=pending.when_ready)
+                else:
+                    _ = pending.response
+            except KafkaError as error:
+                self._outcomes[key] = error
+        return self._outcomes

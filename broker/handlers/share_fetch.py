@@ -1,0 +1,311 @@
+"""ShareFetch (78): a member of a share group acquires records, and acknowledges earlier ones (KIP-932).
+
+A fetch that finds enough is answered at once, else it waits. Its session remembers its partitions; a session's last
+request, of epoch -1, only acknowledges. Versions: 2 the acquire mode (KIP-1206) and renewals (KIP-1222). Served from
+`share.version` 1 on. Source: `KafkaApis.handleShareFetchRequest`, `SharePartitionManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from trimaran.broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH
+from trimaran.broker.handlers.context import SharingContext
+from trimaran.broker.handlers.share_acknowledge import ELSEWHERE
+from trimaran.broker.handlers.share_acknowledge import leader_of as acknowledged_leader_of
+from trimaran.broker.handlers.share_acknowledgements import (
+    VERSION_OF_RENEWALS,
+    Acknowledger,
+    Outcomes,
+    check_served,
+    identified,
+)
+from trimaran.broker.metadata.endpoints import leader_endpoints
+from trimaran.broker.partitions.opening import opening
+from trimaran.broker.sharing.rules import AcquireMode
+from trimaran.broker.sharing.sessions import ShareSession
+from trimaran.broker.sharing.share_fetch import FoundRecords, ShareFetch, ShareTerms
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import (
+    NO_BROKER,
+    NO_LEADER_EPOCH,
+    SharePartitionKey,
+    TopicIdPartition,
+    TopicPartition,
+)
+from trimaran.wire.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.requests.access import groups, topics
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
+
+Results = dict[TopicIdPartition, FoundRecords | KafkaError]
+
+# A client may request an unlimited wait; its fetch is answered after this time (Kafka has no bound).
+MAX_WAIT_SECONDS = 300.0
+NO_RECORDS = b""
+
+
+def _fail(_request: ShareFetchRequest, code: ErrorCode, message: str) -> ShareFetchResponse:
+    return ShareFetchResponse(
+        error_code=code, error_message=message or code.sentence, responses=[], node_endpoints=[]
+    )
+
+
+@handles(
+    ShareFetchRequest,
+    versions="1-2",
+    access=(
+        groups(Operation.READ, "group_id"),
+        topics(Operation.READ).in_handler("topics are named by id, also those of the session"),
+    ),
+    on_error=_fail,
+    elements_max=PARTITIONS_ELEMENTS_MAX,
+)
+def share_fetch(
+    request: ShareFetchRequest, ctx: SharingContext, call: Call
+) -> Handling[ShareFetchResponse]:
+    check_served(ctx)
+    group_id, member_id = identified(request.group_id, request.member_id)
+    _check_renewal(request)
+    acknowledges = any(
+        wanted.acknowledgement_batches for topic in request.topics for wanted in topic.partitions
+    )
+    try:
+        session = _session(request, group_id, member_id, acknowledges, ctx, call)
+    except KafkaError as error:
+        if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            # The client repeats the request at once.
+            seconds = min(max(0, request.max_wait_ms) / 1000, MAX_WAIT_SECONDS)
+            yield Wait(partial(trio.sleep, seconds))
+        raise
+    may_read = may_with_topic(ctx, call, Operation.READ)
+    acknowledger = Acknowledger(
+        ctx,
+        group_id,
+        member_id,
+        may_read,
+        may_renew=call.header.api_version >= VERSION_OF_RENEWALS,
+        is_renewal=request.is_renew_ack,
+    )
+    if acknowledges:
+        yield from acknowledger.decide(request.topics)
+    results: Results = {}
+    is_final = request.share_session_epoch == FINAL_EPOCH
+    if is_final:
+        ctx.sharing.end_session(session)
+    elif not request.is_renew_ack:
+        results = yield from _fetched(request, session, may_read, ctx, call)
+    outcomes = yield from acknowledger.settled()
+    answer = _Answer(ctx, call, session, is_full=request.share_session_epoch == INITIAL_EPOCH)
+    return (yield from answer.response(results, outcomes))
+
+
+def _check_renewal(request: ShareFetchRequest) -> None:
+    """Raises KafkaError INVALID_REQUEST if a request that renews also asks for records."""
+    if not request.is_renew_ack:
+        return
+    asked = {
+        "maxBytes": request.max_bytes,
+        "minBytes": request.min_bytes,
+        "maxRecords": request.max_records,
+        "maxWaitMs": request.max_wait_ms,
+    }
+    wrong = [f"{name} must be set to 0" for name, value in asked.items() if value]
+    if wrong:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{', '.join(wrong)}, if isRenewAck is true.")
+
+
+def _session(
+    request: ShareFetchRequest,
+    group_id: str,
+    member_id: str,
+    acknowledges: bool,
+    ctx: SharingContext,
+    call: Call,
+) -> ShareSession:
+    """Returns the session of the request. Raises KafkaError, see `ShareSessions`."""
+    sessions, epoch = ctx.sharing.sessions, request.share_session_epoch
+    wanted = [
+        TopicIdPartition(topic.topic_id, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    if epoch != INITIAL_EPOCH:
+        forgotten = [
+            TopicIdPartition(topic.topic_id, index)
+            for topic in request.forgotten_topics_data
+            for index in topic.partitions
+        ]
+        return sessions.resume(group_id, member_id, epoch, wanted, forgotten)
+    session = sessions.begin(group_id, member_id, wanted, acknowledges=acknowledges)
+    end = partial(ctx.sharing.end_session, session)
+    session.on_close = partial(call.connection.forget_on_close, end)
+    call.connection.on_close(end)
+    return session
+
+
+def _fetched(
+    request: ShareFetchRequest,
+    session: ShareSession,
+    may_read: Callable[[str], bool],
+    ctx: SharingContext,
+    call: Call,
+) -> Handling[Results]:
+    """Acquires records of the session's partitions, waiting for them if necessary."""
+    terms = _terms(request, session, ctx, call)
+    keys = session.rotated(request.share_session_epoch)
+    results = Results()
+    shares = {}
+    for key in keys:
+        yield from opening(ctx.partitions, (key,), for_writing=terms.reads_committed)
+        try:
+            name = ctx.partitions.topic_name(key.topic_id)
+            named = TopicPartition(name, key.partition)
+            if not may_read(name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            if ctx.partitions.state_of(named) is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if terms.max_records > 0 and terms.max_bytes > 0:
+                share_key = SharePartitionKey(session.group_id, *key)
+                shares[key] = ctx.sharing.open(share_key, ctx.partitions.leader_of(named))
+        except KafkaError as error:
+            results[key] = error
+    if shares:
+        fetch = ShareFetch(terms, shares)
+        yield from _wait(fetch, request.max_wait_ms)
+        if not (ctx.quotas.fetch.is_set and ctx.quotas.fetched(call, fetch.size_at_hand)):
+            results |= yield from fetch.acquire()
+    return results
+
+
+def _terms(
+    request: ShareFetchRequest, session: ShareSession, ctx: SharingContext, call: Call
+) -> ShareTerms:
+    most = max(0, min(request.max_bytes, ctx.limits.fetch_bytes_max))
+    if ctx.quotas.fetch.is_set:
+        most = ctx.quotas.fetch_bytes_max(call, most)
+    try:
+        mode = AcquireMode(request.share_acquire_mode)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unknown share acquire mode id: {request.share_acquire_mode}",
+        ) from None
+    return ShareTerms(
+        member=session.member_id,
+        mode=mode,
+        max_records=request.max_records,
+        batch_size=max(1, request.batch_size),
+        min_bytes=min(request.min_bytes, most),
+        max_bytes=most,
+        reads_committed=ctx.sharing.settings_of(session.group_id).reads_committed,
+    )
+
+
+def _wait(fetch: ShareFetch, max_wait_ms: int) -> Handling[None]:
+    """Waits until enough can be acquired, at most for `max_wait_ms`."""
+    if (yield from fetch.has_enough()) or max_wait_ms <= 0:
+        return
+    deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
+    fetch.attach()
+    try:
+        is_up = False
+        while not is_up and not (yield from fetch.has_enough()):
+            is_up = yield Wait(partial(_is_up, fetch, deadline))
+    finally:
+        fetch.detach()
+
+
+async def _is_up(fetch: ShareFetch, deadline: float) -> bool:
+    """Waits for a change. Returns True if the time is up first."""
+    return not await fetch.changed.wait(deadline)
+
+
+class _Answer:
+    """The response of one request, made in steps."""
+
+    def __init__(
+        self, ctx: SharingContext, call: Call, session: ShareSession, *, is_full: bool
+    ) -> None:
+        self._ctx = ctx
+        self._call = call
+        self._session = session
+        self._is_full = is_full
+        self._topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        self._leaders: list[LeaderIdAndEpoch] = []
+
+    def response(self, results: Results, outcomes: Outcomes) -> Handling[ShareFetchResponse]:
+        """Returns the response with records, errors and the outcomes of acknowledgements."""
+        for key, found in results.items():
+            is_error = isinstance(found, KafkaError)
+            has_records = not isinstance(found, KafkaError) and found.size > 0
+            is_news = self._session.responds(
+                key, has_records=has_records, is_error=is_error, is_full=self._is_full
+            )
+            if is_news or key in outcomes:
+                self._add(key, found, outcomes.pop(key, None))
+            yield None
+        for key, error in outcomes.items():
+            self._add(key, None, error)
+            yield None
+        ctx, call = self._ctx, self._call
+        return ShareFetchResponse(
+            throttle_time_ms=call.throttle_ms,
+            acquisition_lock_timeout_ms=ctx.sharing.settings_of(self._session.group_id).lock_ms,
+            responses=list(self._topics.values()),
+            node_endpoints=leader_endpoints(
+                NodeEndpoint, self._leaders, ctx.metadata.image.cluster, call.connection.listener
+            ),
+        )
+
+    def _add(
+        self,
+        key: TopicIdPartition,
+        found: FoundRecords | KafkaError | None,
+        refused: KafkaError | None,
+    ) -> None:
+        data = PartitionData(
+            partition_index=key.partition,
+            current_leader=LeaderIdAndEpoch(leader_id=NO_BROKER, leader_epoch=NO_LEADER_EPOCH),
+            records=None if found is None else NO_RECORDS,
+            acquired_records=[],
+        )
+        if isinstance(found, KafkaError):
+            data.error_code, data.error_message = found.code, found.message
+            if found.code in ELSEWHERE:
+                leader = acknowledged_leader_of(key, self._ctx)
+                data.current_leader = LeaderIdAndEpoch(
+                    leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+                )
+                self._leaders.append(data.current_leader)
+        elif found is not None and found.records is not None:
+            data.records = found.records
+            data.acquired_records = [
+                AcquiredRecords(
+                    first_offset=part.first, last_offset=part.last, delivery_count=part.deliveries
+                )
+                for part in found.acquired
+            ]
+        if refused is not None:
+            data.acknowledge_error_code = refused.code
+            data.acknowledge_error_message = refused.message
+        topic = self._topics.get(key.topic_id)
+        if topic is None:
+            topic = ShareFetchableTopicResponse(topic_id=key.topic_id, partitions=[])
+            self._topics[key.topic_id] = topic
+        topic.partitions.append(data)
