@@ -271,6 +271,40 @@ TABLE = {
             "fetches work without a session",
         ),
     ],
+    "Share groups": [
+        Limit(
+            "share sessions",
+            "group.share.max.share.sessions",
+            "SHARE_SESSION_LIMIT_REACHED",
+            ERRORS,
+        ),
+        Limit(
+            "partitions of all share sessions",
+            "trimaran.broker.sharing.sessions:SHARED_PARTITIONS_MAX",
+            "SHARE_SESSION_LIMIT_REACHED",
+            ERRORS,
+        ),
+        Limit(
+            "records of a share partition in flight, to the end of a batch",
+            "group.share.partition.max.record.locks",
+            "no more records are delivered",
+        ),
+        Limit(
+            "runs of records in flight of all share partitions",
+            "trimaran.broker.sharing.share_partitions:RUNS_IN_FLIGHT_MAX",
+            "no more new records are delivered",
+        ),
+        Limit(
+            "batches that a share fetch acquires in a partition",
+            "trimaran.broker.sharing.share_fetch:LOOKED_AT_MAX",
+            "fewer are returned",
+        ),
+        Limit(
+            "state batches in one write of a share partition",
+            "trimaran.broker.sharing.led_share:WRITTEN_BATCHES_MAX",
+            "the next write",
+        ),
+    ],
     "Groups and transactions": [
         Limit("members of a classic group", "group.max.size", "GROUP_MAX_SIZE_REACHED", ERRORS),
         Limit(

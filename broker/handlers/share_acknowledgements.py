@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from trimaran.broker.groups.share.settings import MEMBER_ID_CHARACTERS_MAX
 from trimaran.broker.handlers.context import SharingContext
 from trimaran.broker.sharing.acknowledging import Acknowledgement
 from trimaran.broker.sharing.rules import AcknowledgeType
@@ -22,7 +23,6 @@ AcknowledgedTopic = share_acknowledge.AcknowledgeTopic | share_fetch.FetchTopic
 # By partition, the response's error, or None.
 Outcomes = dict[TopicIdPartition, KafkaError | None]
 
-MEMBER_ID_CHARACTERS_MAX = 36
 VERSION_OF_RENEWALS = 2
 
 

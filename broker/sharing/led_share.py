@@ -41,7 +41,7 @@ _SHOWN = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.OFFSET_NOT_AVAILABLE: ErrorCode.OFFSET_NOT_AVAILABLE,
 }
-# After these errors of a write, the state is read anew.
+# After these errors of a write, the state is read again.
 _FATAL = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.GROUP_ID_NOT_FOUND,
@@ -84,7 +84,7 @@ class Owner(Protocol):
         """Whether no more new records may be acquired by any group."""
 
     def ended(self, share: LedShare) -> None:
-        """Forgets a share partition: its epoch has ended, or its state must be read anew."""
+        """Forgets a share partition: its epoch has ended, or its state must be read again."""
 
 
 class LedShare(Interest):
@@ -121,7 +121,7 @@ class LedShare(Interest):
         self._wake()
 
     def watermark_changed(self, _interest: Any) -> None:
-        """Nothing to do: only readers beyond the high watermark are told."""
+        """Nothing to do: members read up to the high watermark."""
 
     def _wake(self) -> None:
         for reader in list(self.readers):

@@ -10,12 +10,30 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from trimaran.broker.sharing.rules import SharingRules
-from trimaran.node.config.group_keys import GROUP_CONFIGS, broker_synonym
+from trimaran.node.config.group_keys import GROUP_CONFIGS
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
 
 EARLIEST, LATEST, BY_DURATION = "earliest", "latest", "by_duration:"
 _PART = re.compile(r"([+-]?\d+(?:[.,]\d+)?)([DHMS])", re.IGNORECASE)
+# By a group's config, the broker's configs for its default, minimum and maximum.
+_OF_BROKER = {
+    "share.partition.max.record.locks": (
+        "group.share.partition.max.record.locks",
+        "group.share.min.partition.max.record.locks",
+        "group.share.max.partition.max.record.locks",
+    ),
+    "share.delivery.count.limit": (
+        "group.share.delivery.count.limit",
+        "group.share.min.delivery.count.limit",
+        "group.share.max.delivery.count.limit",
+    ),
+    "share.record.lock.duration.ms": (
+        "group.share.record.lock.duration.ms",
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    ),
+}
 _SECONDS = {"D": 86_400, "H": 3_600, "M": 60, "S": 1}
 
 
@@ -78,12 +96,10 @@ class SharingSettings:
 
     def _bounded(self, key: str, own: Mapping[str, str]) -> int:
         """Returns the group's value within the broker's bounds, or the broker's own value."""
-        config = self._config
+        config, (base, low, high) = self._config, _OF_BROKER[key]
         if key not in own:
-            return int(config[broker_synonym(key)])
-        kind, _, rest = key.partition(".")
-        low, high = config[f"group.{kind}.min.{rest}"], config[f"group.{kind}.max.{rest}"]
-        return int(max(low, min(high, GROUP_CONFIGS[key].parse(own[key]))))
+            return int(config[base])
+        return int(max(config[low], min(config[high], GROUP_CONFIGS[key].parse(own[key]))))
 
 
 def _value(key: str, own: Mapping[str, str]) -> Any:

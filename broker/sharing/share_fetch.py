@@ -23,8 +23,8 @@ from trimaran.wire.identity import Offset, Position, ProducerId, TopicIdPartitio
 from trimaran.wire.transport.scheduling.effects import Handling
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-# The maximum number of batches that one acquisition looks at: some milliseconds. What follows is left to the next
-# fetch, as if fewer bytes had been asked for.
+# The maximum number of batches that one acquisition looks at: some milliseconds. The next fetch gets the
+# batches after them, as if this one had asked for fewer bytes.
 LOOKED_AT_MAX = 1_000
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from math import inf
+from typing import Self
 
 import trio
 
@@ -16,6 +17,8 @@ from trimaran.broker.share_state.states import ShareStates
 from trimaran.broker.sharing.led_share import LedShare
 from trimaran.broker.sharing.sessions import ShareSession, ShareSessions
 from trimaran.broker.sharing.settings import Sharing, SharingSettings
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.identity import SharePartitionKey
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
@@ -49,6 +52,19 @@ class SharePartitions:
         self._timer_changed = AutoResetEvent()
         self._nursery: trio.Nursery | None = None
         self._runs = 0
+
+    @classmethod
+    def of(
+        cls,
+        config: ServerConfig,
+        configs: Callable[[], ConfigsImage],
+        states: ShareStates,
+        now: Callable[[], float],
+        now_ms: Callable[[], int],
+    ) -> Self:
+        """Returns the share partitions of a broker with this configuration."""
+        sessions = ShareSessions(config["group.share.max.share.sessions"])
+        return cls(states, SharingSettings(config, configs), sessions, now, now_ms)
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))

@@ -184,6 +184,7 @@ _LIKE = {
     "consumer": "group.consumer.session.timeout.ms",
     "share": "group.share.record.lock.duration.ms",
     "streams": "group.streams.session.timeout.ms",
+    "errors": "errors.deadletterqueue.auto.create.topics.enable",
 }
 
 
@@ -193,13 +194,8 @@ def _with_effect_of_broker(key: ConfigKey) -> ConfigKey:
     """
     server = SERVER_CONFIGS.get(f"group.{key.name}")
     if server is None:
-        server = SERVER_CONFIGS[_LIKE[_kind_of(key.name)]]
+        server = SERVER_CONFIGS[_LIKE[key.name.partition(".")[0]]]
     return replace(key, no_effect=server.no_effect)
-
-
-def _kind_of(key: str) -> str:
-    kind = key.partition(".")[0]
-    return kind if kind in KINDS else "share"  # dead-letter queues
 
 
 GROUP_CONFIGS = ConfigDef(map(_with_effect_of_broker, _KEYS))

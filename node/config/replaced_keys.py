@@ -67,6 +67,8 @@ fetch.purgatory.purge.interval.requests | int | 1000 | medium
     Finished fetches between two purges of their purgatory.
 producer.purgatory.purge.interval.requests | int | 1000 | medium
     Finished produce requests between two purges of their purgatory.
+share.fetch.purgatory.purge.interval.requests | int | 1000 | medium
+    Finished share fetches between two purges of their purgatory.
 """,
     no_effect="requests that wait are woken by what they wait for, and leave nothing to purge",
 )

@@ -8,36 +8,14 @@ from __future__ import annotations
 
 from trimaran.node.config.key_rows import rows
 
-SHARE_GROUPS = rows(
+DEAD_LETTERS = rows(
     """
 errors.deadletterqueue.auto.create.topics.enable | boolean | false | medium dynamic
     Whether dead-letter queues of share groups are created when they are needed.
 errors.deadletterqueue.topic.name.prefix | string | dlq. | medium dynamic
     Prefix that the name of such a topic must have.
-group.share.delivery.count.limit | int 2..10 | 5 | medium
-    Deliveries of a record before it is given up.
-group.share.max.delivery.count.limit | int 5..25 | 10 | medium
-    Upper bound of a group's share.delivery.count.limit.
-group.share.max.partition.max.record.locks | int 2000..10000 | 4000 | medium
-    Upper bound of a group's share.partition.max.record.locks.
-group.share.max.record.lock.duration.ms | int 30000..3600000 | 60000 | medium
-    Upper bound of a group's share.record.lock.duration.ms.
-group.share.max.share.sessions | int 1.. | 2000 | medium
-    Maximum number of share sessions of a broker.
-group.share.min.delivery.count.limit | int 2..5 | 2 | medium
-    Lower bound of a group's share.delivery.count.limit.
-group.share.min.partition.max.record.locks | int 100..2000 | 100 | medium
-    Lower bound of a group's share.partition.max.record.locks.
-group.share.min.record.lock.duration.ms | int 1000..30000 | 15000 | medium
-    Lower bound of a group's share.record.lock.duration.ms.
-group.share.partition.max.record.locks | int 100..10000 | 2000 | medium
-    Maximum number of records of a partition that are delivered and not acknowledged.
-group.share.record.lock.duration.ms | int 1000..3600000 | 30000 | medium
-    Time a consumer has to acknowledge a record.
-share.fetch.purgatory.purge.interval.requests | int | 1000 | medium
-    Finished share fetches between two purges of their purgatory.
 """,
-    no_effect="share groups are not served yet",
+    no_effect="dead-letter queues of share groups are not served yet",
 )
 STREAMS_GROUPS = rows(
     """
@@ -201,7 +179,7 @@ remote.log.storage.system.enable | boolean | false | medium
     no_effect="tiered storage is not supported",
 )
 UNSERVED = (
-    *SHARE_GROUPS,
+    *DEAD_LETTERS,
     *STREAMS_GROUPS,
     *ASSIGNOR_OFFLOAD,
     *PLUGINS_OF_GROUPS,

@@ -73,7 +73,7 @@ class SharingRig:
         self.set_image()
 
     def produce(self, *batches, index=0, **terms):
-        """Appends batches of so many records each, and flushes."""
+        """Appends batches with these numbers of records, and flushes."""
         for size in batches:
             append(self.harness, *[b"x"] * size, index=index, **terms)
         self.harness.flush()

@@ -15,7 +15,7 @@ T0, T1, T2 = (TopicIdPartition(b"t" * 16, index) for index in range(3))
 
 
 @contextmanager
-def refused(code):
+def check_refused(code):
     with pytest.raises(KafkaError) as error:
         yield
     assert error.value.code is code
@@ -33,9 +33,9 @@ def test_epochs_count_fetches_and_acknowledgements():
     assert sessions.acknowledge("g", "m", 2) is session
     assert session.epoch == 3
     for wrong in (1, 2, 4):
-        with refused(ErrorCode.INVALID_SHARE_SESSION_EPOCH):
+        with check_refused(ErrorCode.INVALID_SHARE_SESSION_EPOCH):
             sessions.resume("g", "m", wrong, (), ())
-        with refused(ErrorCode.INVALID_SHARE_SESSION_EPOCH):
+        with check_refused(ErrorCode.INVALID_SHARE_SESSION_EPOCH):
             sessions.acknowledge("g", "m", wrong)
     assert session.epoch == 3
 
@@ -61,18 +61,18 @@ def test_unknown_sessions_are_refused():
     begun(sessions, T0)
     for epoch in (-1, 1):
         for group, member in (("g", "n"), ("h", "m")):
-            with refused(ErrorCode.SHARE_SESSION_NOT_FOUND):
+            with check_refused(ErrorCode.SHARE_SESSION_NOT_FOUND):
                 sessions.resume(group, member, epoch, (), ())
-            with refused(ErrorCode.SHARE_SESSION_NOT_FOUND):
+            with check_refused(ErrorCode.SHARE_SESSION_NOT_FOUND):
                 sessions.acknowledge(group, member, epoch)
 
 
 def test_acknowledgement_begins_no_session():
     sessions = ShareSessions(10)
     begun(sessions, T0)
-    with refused(ErrorCode.INVALID_SHARE_SESSION_EPOCH):
+    with check_refused(ErrorCode.INVALID_SHARE_SESSION_EPOCH):
         sessions.acknowledge("g", "m", 0)
-    with refused(ErrorCode.INVALID_REQUEST):
+    with check_refused(ErrorCode.INVALID_REQUEST):
         sessions.begin("g", "m", (T0,), acknowledges=True)
     assert len(sessions) == 1
 
@@ -106,7 +106,7 @@ def test_sessions_are_limited():
     sessions = ShareSessions(2)
     begun(sessions, T0)
     begun(sessions, T0, member="n")
-    with refused(ErrorCode.SHARE_SESSION_LIMIT_REACHED):
+    with check_refused(ErrorCode.SHARE_SESSION_LIMIT_REACHED):
         begun(sessions, T0, member="o")
     assert begun(sessions, T1, member="n").epoch == 1
     sessions.close_all()
@@ -117,10 +117,10 @@ def test_sessions_are_limited():
 def test_partitions_of_all_sessions_are_limited():
     sessions = ShareSessions(10, partitions_max=3)
     begun(sessions, T0, T1)
-    with refused(ErrorCode.SHARE_SESSION_LIMIT_REACHED):
+    with check_refused(ErrorCode.SHARE_SESSION_LIMIT_REACHED):
         begun(sessions, T0, T1, member="n")
     begun(sessions, T0, member="n")
-    with refused(ErrorCode.SHARE_SESSION_LIMIT_REACHED):
+    with check_refused(ErrorCode.SHARE_SESSION_LIMIT_REACHED):
         sessions.resume("g", "n", 1, (T1,), ())
     sessions.resume("g", "m", 1, (), (T0,))
     sessions.resume("g", "n", 1, (T1,), ())
