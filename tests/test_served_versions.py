@@ -69,6 +69,8 @@ SERVED = {
         ListConfigResources 0-1
         DescribeTopicPartitions 0-0
         ShareGroupHeartbeat 1-1
+ShareAcknowledge 1-2
+ShareFetch 1-2
         ShareGroupDescribe 1-1
         AddRaftVoter 0-1
         RemoveRaftVoter 0-0

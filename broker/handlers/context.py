@@ -179,7 +179,7 @@ class AdminContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Context(
-    DataContext, GroupContext, TransactionContext, ShareContext, DirectoryContext, AdminContext
+    SharingContext, GroupContext, TransactionContext, ShareContext, DirectoryContext, AdminContext
 ):
     """The context of all families. The registry passes it to every handler, which sees only the family that it
     declares.

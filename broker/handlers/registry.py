@@ -18,6 +18,7 @@ from trimaran.broker.handlers.context import (
     DirectoryContext,
     GroupContext,
     ShareContext,
+    SharingContext,
     TransactionContext,
 )
 from trimaran.broker.handlers.create_delegation_token import create_delegation_token
@@ -59,6 +60,8 @@ from trimaran.broker.handlers.produce import produce
 from trimaran.broker.handlers.push_telemetry import push_telemetry
 from trimaran.broker.handlers.read_share_group_state import read_share_group_state
 from trimaran.broker.handlers.read_share_group_state_summary import read_share_group_state_summary
+from trimaran.broker.handlers.share_acknowledge import share_acknowledge
+from trimaran.broker.handlers.share_fetch import share_fetch
 from trimaran.broker.handlers.share_group_describe import share_group_describe
 from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
 from trimaran.broker.handlers.sync_group import sync_group
@@ -91,6 +94,10 @@ DATA: _Handlers[DataContext] = (
     offset_for_leader_epoch,
     delete_records,
     describe_producers,
+)
+SHARING: _Handlers[SharingContext] = (
+    share_acknowledge,
+    share_fetch,
 )
 GROUPS: _Handlers[GroupContext] = (
     consumer_group_describe,
@@ -150,6 +157,7 @@ ADMINISTRATION: _Handlers[AdminContext] = (
 )
 OWN_HANDLERS: tuple[Callable[..., Any], ...] = (
     *DATA,
+    *SHARING,
     *GROUPS,
     *TRANSACTIONS,
     *SHARES,

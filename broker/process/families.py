@@ -44,6 +44,7 @@ from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.broker.share_state.coordinator import ShareCoordinator
 from trimaran.broker.share_state.limits import ShareLimits
 from trimaran.broker.share_state.persister import StatePersister
+from trimaran.broker.sharing.share_partitions import SharePartitions
 from trimaran.broker.storage.broker_storage import Cordons
 from trimaran.broker.telemetry.clients import ClientMetrics
 from trimaran.broker.transactions.coordinator import TransactionCoordinator
@@ -128,11 +129,13 @@ class ShareParts:
     coordinator: ShareCoordinator
     states: StatePersister
     channels: Channels
+    sharing: SharePartitions
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(self.channels.run)
             await nursery.start(self.states.run)
+            await nursery.start(self.sharing.run)
             await nursery.start(self.coordinator.runtime.run)
             task_status.started()
 
@@ -182,6 +185,7 @@ def families(
         verifier=transacting.verifier,
         shares=shares.coordinator,
         share_states=shares.states,
+        sharing=shares.sharing,
         limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], RESPONSE_BYTES_MAX)),
         now_ms=ports.now_ms,
         kraft_version=ports.kraft_version,
@@ -270,7 +274,10 @@ def _shares(
         config.broker_id, coordinator, channels, metadata, topic_creation, seconds
     )
     partitions.listen(SHARE_GROUP_STATE, coordinator.runtime)
-    return ShareParts(coordinator, states, channels)
+    sharing = SharePartitions.of(
+        config, lambda: metadata.image.configs, states, ports.now, ports.now_ms
+    )
+    return ShareParts(coordinator, states, channels, sharing)
 
 
 def fetchers_of(
