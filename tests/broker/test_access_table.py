@@ -234,6 +234,12 @@ RIGHTS: dict[str, dict[str, list[Case]]] = {
             Case(on(Kind.GROUP, Op.DESCRIBE), build=lambda w, v: {"group_ids": ["readers"]})
         ],
         "ListConfigResources": case(Kind.CLUSTER, Op.DESCRIBE_CONFIGS),
+        "ShareGroupHeartbeat": [Case(sets({READ_GROUP}))],
+        "ShareGroupDescribe": [
+            Case(on(Kind.GROUP, Op.DESCRIBE), build=lambda w, v: {"group_ids": ["readers"]})
+        ],
+        "ShareFetch": [Case(sets({READ_GROUP}))],
+        "ShareAcknowledge": [Case(sets({READ_GROUP}))],
         "InitializeShareGroupState": CLUSTER_ACTION,
         "ReadShareGroupState": CLUSTER_ACTION,
         "WriteShareGroupState": CLUSTER_ACTION,

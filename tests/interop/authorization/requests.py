@@ -229,6 +229,32 @@ def share_group_heartbeat(w, _version):
     }
 
 
+def share_fetch(w, _version):
+    partitions = [{"partition_index": 0, "acknowledgement_batches": []}]
+    return {
+        "group_id": w.one(GROUPS),
+        "member_id": "AAAAAAAAAAAAAAAAAAAAAA",
+        "share_session_epoch": w.one((0, 1, -1)),
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_records": 10,
+        "batch_size": 10,
+        "topics": [{"topic_id": w.id(t), "partitions": partitions} for t in w.topics()],
+        "forgotten_topics_data": [],
+    }
+
+
+def share_acknowledge(w, _version):
+    batch = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
+    partitions = [{"partition_index": 0, "acknowledgement_batches": [batch]}]
+    return {
+        "group_id": w.one(GROUPS),
+        "member_id": "AAAAAAAAAAAAAAAAAAAAAA",
+        "share_session_epoch": w.one((0, 1, -1)),
+        "topics": [{"topic_id": w.id(t), "partitions": partitions} for t in w.topics()],
+    }
+
+
 def acl_filter(w):
     return {
         "resource_type_filter": w.one((1, 2, 3)),
@@ -393,6 +419,8 @@ BROKERS = {
         "group_ids": [*w.groups(), "modern"],
         "include_authorized_operations": w.flag(),
     },
+    "ShareFetch": share_fetch,
+    "ShareAcknowledge": share_acknowledge,
     "ShareGroupHeartbeat": share_group_heartbeat,
     "ShareGroupDescribe": lambda w, v: {
         "group_ids": [*w.groups(), "shared"],
