@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """The error codes of Kafka 4.3; `retriable` means that the same request may succeed later."""
+    """The error codes of Kafka 4.4; `retriable` means that the same request may succeed later."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
