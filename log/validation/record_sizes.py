@@ -6,6 +6,7 @@ batches, and the length field of a record does not count.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain, pairwise
 
 from trimaran.log.batches.batch import BatchView, Buffer
@@ -18,21 +19,20 @@ _RECORDS_AT_ONCE = 16_384
 
 
 def check_record_sizes(batch: BatchView, body: Buffer, limit: int) -> None:
-    """Checks each record of a compressed batch with the decompressed `body`.
+    """Checks each record of a compressed batch with the decompressed `body`, up to the first malformed one: those are
+    refused by `check_records`.
 
     Raises:
-        KafkaError: INVALID_RECORD: a record has more than `limit` bytes, or is malformed.
+        KafkaError: INVALID_RECORD: a record has more than `limit` bytes.
     """
     if len(body) <= limit:
         return
-    try:
+    with suppress(MalformedRecords):
         for columns in decode_some(batch, body, _RECORDS_AT_ONCE):
             end = len(columns.data)  # that of the last record or behind it
             for start, next_start in pairwise(chain(columns.record_start, (end,))):
                 if next_start - start > limit:
                     _check_size(columns.data, start, limit)
-    except MalformedRecords as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
 
 
 def _check_size(data: Buffer, start: int, limit: int) -> None:
