@@ -22,6 +22,8 @@ REFUSED, MEMORY = "trimaran_connections_refused", "trimaran_connection_memory_by
 WAITING, BAD = "trimaran_connection_memory_waiting", "trimaran_bad_frames"
 ERRORS = "kafka_network_requestmetrics_errors"
 NONE = "–"
+STREAMS = "trimaran.broker.groups.streams."
+INVALID = "STREAMS_INVALID_TOPOLOGY"
 PER_IP = "max.connections.per.ip"
 QUORUM_REQUESTS = "trimaran_trio_loop_lag_seconds"
 
@@ -343,6 +345,26 @@ TABLE = {
             "trimaran.broker.groups.consumer.settings:SUBSCRIPTION_BYTES_MAX",
             "refused",
             ERRORS,
+        ),
+        Limit("bytes of a topology", STREAMS + "topology:TOPOLOGY_BYTES_MAX", INVALID, ERRORS),
+        Limit("subtopologies", STREAMS + "topology:SUBTOPOLOGIES_MAX", INVALID, ERRORS),
+        Limit(
+            "topics, configs and indexes of a topology",
+            STREAMS + "topology:TOPOLOGY_ENTRIES_MAX",
+            INVALID,
+            ERRORS,
+        ),
+        Limit("tasks of a topology", STREAMS + "configuring:TASKS_MAX", INVALID, ERRORS),
+        Limit(
+            "bytes of the ids, tags and endpoint of a member of a streams group",
+            STREAMS + "settings:MEMBER_TEXT_BYTES_MAX",
+            "refused",
+            ERRORS,
+        ),
+        Limit(
+            "bytes of the endpoints that a heartbeat of a streams group tells",
+            STREAMS + "endpoints:ENDPOINTS_BYTES_MAX",
+            "the rest is left out",
         ),
         Limit("instructions of a pattern", PATTERNS + "INSTRUCTIONS_MAX", "refused", ERRORS),
         Limit("memory of a pattern", PATTERNS + "MEMORY_BYTES_MAX", "refused", ERRORS),

@@ -12,12 +12,14 @@ from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.groups.kinds import GroupKind
 from trimaran.broker.groups.records import OFFSET_VALUE_VERSION, GroupRecordSerde
 from trimaran.broker.groups.share import kind as share
+from trimaran.broker.groups.streams import kind as streams
 
 # The first kind also has the groups that are unknown, or known only by their offsets. A kind may use those above it.
 KINDS: tuple[GroupKind[Any], ...] = (
     classic.KIND,
     consumer.KIND,
     share.KIND,
+    streams.KIND,
 )
 
 

@@ -1,0 +1,155 @@
+"""Determines the member that a request is from: new, known at its epoch, or static in the place of another.
+
+Source: `getOrMaybeCreateDynamicStreamsGroupMember`, `-StaticStreamsGroupMember`,
+`throwIfStreamsGroupMemberEpochIsInvalid` and `throwIfStreamsGroupIsFull` of Kafka's `GroupMetadataManager`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from trimaran.broker import events
+from trimaran.broker.groups.streams.group import StreamsGroup
+from trimaran.broker.groups.streams.member import (
+    JOINING_EPOCH,
+    LEAVING_STATIC_EPOCH,
+    StreamsMember,
+)
+from trimaran.broker.groups.streams.operation import StreamsOperation
+from trimaran.broker.groups.streams.reconciliation import Reported
+from trimaran.broker.groups.streams.records import member_tombstones, target_record
+from trimaran.broker.groups.streams.tasks import MemberTasks, is_within
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import GroupEpoch
+from trimaran.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+
+log = logging.getLogger(__name__)
+
+
+def admit(
+    operation: StreamsOperation, request: StreamsGroupHeartbeatRequest, reported: Reported
+) -> StreamsMember:
+    """Returns the member.
+
+    Raises:
+        KafkaError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID,
+            FENCED_INSTANCE_ID.
+    """
+    group, joins = operation.group, request.member_epoch == JOINING_EPOCH
+    if joins:
+        _check_size(operation, request)
+    if request.instance_id is not None:
+        if joins:
+            return _admit_static(operation, request.member_id, request.instance_id)
+        member = known_static(group, request.member_id, request.instance_id)
+    elif joins:
+        events.GROUP_MEMBER_JOINED.log(log, group=group.id, member=request.member_id)
+        return group.members.get(request.member_id) or StreamsMember(request.member_id)
+    else:
+        member = known_member(group, request.member_id)
+    _check_epoch(member, request.member_epoch, reported)
+    return member
+
+
+def known_member(group: StreamsGroup, member_id: str) -> StreamsMember:
+    """Returns the member. Raises KafkaError UNKNOWN_MEMBER_ID."""
+    member = group.members.get(member_id)
+    if member is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.id}."
+        )
+    return member
+
+
+def _check_size(operation: StreamsOperation, request: StreamsGroupHeartbeatRequest) -> None:
+    group, most = operation.group, operation.settings.members_max
+    is_known = (
+        group.static_member(request.instance_id) is not None or request.member_id in group.members
+    )
+    if len(group.members) >= most and not is_known:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The streams group has reached its maximum capacity of {most} members.",
+        )
+
+
+def check_memory(operation: StreamsOperation, more: int) -> None:
+    """Raises KafkaError GROUP_MAX_SIZE_REACHED if the broker's limits do not admit a new member, or a larger one."""
+    if not operation.fits(more):
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            "The groups of this broker, or those of this principal, take as much memory as they may: try again when "
+            "members have left.",
+        )
+
+
+def _admit_static(operation: StreamsOperation, member_id: str, instance_id: str) -> StreamsMember:
+    group = operation.group
+    known = group.static_member(instance_id)
+    if known is None:
+        events.GROUP_STATIC_MEMBER_JOINED.log(
+            log, group=group.id, instance=instance_id, member=member_id
+        )
+        return group.members.get(member_id) or StreamsMember(member_id)
+    if known.epoch != LEAVING_STATIC_EPOCH:
+        raise KafkaError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
+            f"id is owned by {known.id} member.",
+        )
+    return _replace_static(operation, known, member_id)
+
+
+def known_static(group: StreamsGroup, member_id: str, instance_id: str) -> StreamsMember:
+    """Returns the static member. Raises KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    known = group.static_member(instance_id)
+    if known is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if known.id != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {known.id}.",
+        )
+    return known
+
+
+def _replace_static(
+    operation: StreamsOperation, known: StreamsMember, member_id: str
+) -> StreamsMember:
+    """Gives the new incarnation the tasks and the target of the previous one."""
+    group = operation.group
+    events.GROUP_STATIC_MEMBER_BACK.log(
+        log, group=group.id, instance=known.instance_id, member=member_id
+    )
+    member = replace(known, id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+    target = group.target.get(known.id, MemberTasks())
+    operation.write(member_tombstones(group.id, known.id))
+    operation.replaced = known.id
+    operation.write_member(member)
+    operation.write([target_record(group.id, member_id, target)])
+    operation.write_current(member)
+    return member
+
+
+def _check_epoch(member: StreamsMember, epoch: GroupEpoch, reported: Reported) -> None:
+    """Checks the member epoch. A member that missed its new epoch may still use the previous one, if it has no task
+    outside of its assignment.
+
+    Raises:
+        KafkaError: FENCED_MEMBER_EPOCH.
+    """
+    if epoch == member.epoch:
+        return
+    heard_less = epoch == member.previous_epoch and _has_no_more(reported, member)
+    if epoch > member.epoch or not heard_less:
+        raise KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The streams group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch "
+            f"({epoch}) than the one known by the group coordinator ({member.epoch}). The member must abandon all "
+            "its partitions and rejoin.",
+        )
+
+
+def _has_no_more(reported: Reported, member: StreamsMember) -> bool:
+    return reported is not None and all(map(is_within, reported, member.assigned))

@@ -1,0 +1,178 @@
+"""Decides when to recompute a group's target, and writes it: at once for small groups, otherwise in pieces.
+
+Source: `GroupMetadataManager.maybeUpdateStreamsTargetAssignment`, `TargetAssignmentBuilder`. As in Kafka, a target
+waits for the initial delay of a new group, and for the interval since the last one; the first heartbeat afterwards
+computes it. Intentional difference: the target of a large group is computed and written in pieces, on a timer; until
+then members hear that the assignment is delayed. The batch with the assignment's epoch is the last: a coordinator that
+takes over in between starts over.
+
+Kafka 4.4 refines a target by warm-up tasks for members that lag behind, but its refiner returns the target as it is. So
+there are no warm-up tasks yet, whatever `streams.num.warmup.replicas` says.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import islice
+
+from trimaran.broker import events
+from trimaran.broker.groups.streams.assignor import (
+    AssignedSubtopology,
+    Assignment,
+    TaskMember,
+    Work,
+    assign,
+    done,
+)
+from trimaran.broker.groups.streams.configuring import ConfiguredTopology, GroupProblem, Status
+from trimaran.broker.groups.streams.group import StreamsGroup
+from trimaran.broker.groups.streams.operation import (
+    ReportedOffsets,
+    StreamsOperation,
+    StreamsTargetWork,
+    StreamsTimer,
+)
+from trimaran.broker.groups.streams.records import assignment_epoch_record, target_record
+from trimaran.broker.groups.streams.tasks import MemberTasks
+from trimaran.wire.identity import GroupEpoch
+
+log = logging.getLogger(__name__)
+
+# The members and tasks of a group whose target is computed within a heartbeat: about 10 ms.
+INLINE_SIZE_MAX = 2_000
+
+# The work of one tick of the timer, about 5 ms each. A record has a few hundred bytes, and 4 for each task.
+PIECES_PER_TICK = 1
+RECORDS_PER_TICK = 200
+TASKS_PER_TICK = 20_000
+
+_FOR_NEW_GROUP = GroupProblem(
+    Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay."
+)
+_FOR_INTERVAL = GroupProblem(
+    Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."
+)
+_FOR_SIZE = GroupProblem(
+    Status.ASSIGNMENT_DELAYED, "Assignment delayed while it is being computed."
+)
+
+
+def assign_if_due(operation: StreamsOperation, topology: ConfiguredTopology) -> GroupProblem | None:
+    """Writes the target for the group's epoch if it is due; returns the reason for a delay, if any."""
+    group = operation.group
+    if operation.has_timer(StreamsTimer.INITIAL):
+        return _FOR_NEW_GROUP
+    if group.epoch <= group.assignment_epoch:
+        return None
+    if operation.work.target is not None:
+        return _FOR_SIZE
+    since = operation.at.now_ms - group.assignment_timestamp_ms
+    if 0 <= since < operation.settings.assignment_interval_ms:
+        return _FOR_INTERVAL
+    if size_of(group, topology) > INLINE_SIZE_MAX:
+        operation.work.target = StreamsTargetWork(group.epoch, _computing(operation, topology))
+        operation.set_timer(StreamsTimer.TARGET, 0)
+        return _FOR_SIZE
+    _write(operation, done(_computing(operation, topology)), list(group.members))
+    _finish(operation, group.epoch)
+    return None
+
+
+def delay_over(operation: StreamsOperation) -> None:
+    """Writes the first target of a new group after its members have had time to join."""
+    topology = operation.work.configured
+    if topology is not None and not operation.group.is_empty:
+        assign_if_due(operation, topology)
+
+
+def work_on_target(operation: StreamsOperation) -> None:
+    """Does the work of one tick of the timer."""
+    target = operation.work.target
+    if target is None:
+        return
+    if target.assignment is None:
+        _compute(target)
+    elif _write_some(operation, target, target.assignment):
+        _finish(operation, target.epoch)
+        operation.work.target = None
+        return
+    operation.set_timer(StreamsTimer.TARGET, 0)
+
+
+def _compute(target: StreamsTargetWork) -> None:
+    try:
+        for _ in range(PIECES_PER_TICK):
+            next(target.computing)
+    except StopIteration as stop:
+        assignment: Assignment = stop.value
+        target.assignment = assignment
+        target.unwritten = iter(assignment)
+
+
+def _write_some(
+    operation: StreamsOperation, target: StreamsTargetWork, assignment: Assignment
+) -> bool:
+    """Writes the next targets. Returns whether all have been written."""
+    assert target.unwritten is not None
+    count, member_ids = 0, []
+    for member_id in islice(target.unwritten, RECORDS_PER_TICK):
+        member_ids.append(member_id)
+        count += sum(sum(map(len, role.values())) for role in assignment[member_id])
+        if count > TASKS_PER_TICK:
+            break
+    _write(operation, assignment, member_ids)
+    return not member_ids
+
+
+def _write(operation: StreamsOperation, assignment: Assignment, member_ids: list[str]) -> None:
+    """Writes the changed targets of the current members; a member without a target always gets a record."""
+    group = operation.group
+    operation.write(
+        [
+            target_record(group.id, member_id, assignment[member_id])
+            for member_id in member_ids
+            if member_id in group.members and group.target.get(member_id) != assignment[member_id]
+        ]
+    )
+
+
+def _finish(operation: StreamsOperation, epoch: GroupEpoch) -> None:
+    group = operation.group
+    events.GROUP_TARGET_ASSIGNED.log(log, group=group.id, epoch=epoch, members=len(group.members))
+    operation.write([assignment_epoch_record(group.id, epoch, operation.at.now_ms)])
+
+
+def _computing(operation: StreamsOperation, topology: ConfiguredTopology) -> Work[Assignment]:
+    standbys = int(operation.group.assignment_configs.get("num.standby.replicas", "0"))
+    return compute_target(operation.group.draft(), topology, standbys, dict(operation.work.offsets))
+
+
+def compute_target(
+    group: StreamsGroup,
+    topology: ConfiguredTopology,
+    standbys: int,
+    offsets: dict[str, ReportedOffsets],
+) -> Work[Assignment]:
+    """Computes the tasks of every member of `group`, which must not change meanwhile (use a draft). Without a topology
+    that can run there are none.
+    """
+    if not topology.is_ready or not topology.subtopologies:
+        return dict.fromkeys(group.members, MemberTasks())
+    members = []
+    for member in group.members.values():
+        mine = member.assigned.without_epochs()
+        reached = offsets.get(member.id, ReportedOffsets()).reached
+        members.append(TaskMember(member.id, member.process_id, mine.active, mine.standby, reached))
+    yield
+    subtopologies = [
+        AssignedSubtopology(one, found.task_count, found.is_stateful)
+        for one, found in topology.subtopologies.items()
+    ]
+    return (yield from assign(members, subtopologies, standbys))
+
+
+def size_of(group: StreamsGroup, topology: ConfiguredTopology) -> int:
+    """Returns the approximate amount of work: members, and tasks with their standbys."""
+    standbys = int(group.assignment_configs.get("num.standby.replicas", "0"))
+    tasks = sum(one.task_count for one in (topology.subtopologies or {}).values())
+    return len(group.members) + tasks * (1 + standbys)

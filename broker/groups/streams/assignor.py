@@ -1,0 +1,276 @@
+"""The sticky assignor: every task active at one member, standbys at members of other processes, few tasks moved.
+
+Source: Kafka's `StickyTaskAssignor`, with exactly its result (`java_order`). In Kafka 4.4 it gives no warm-up tasks,
+and the lag and the racks of members do not change its result; the offsets that members report do: the member that has
+read furthest takes over first.
+
+It is a generator: the caller may pause between pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
+
+from trimaran.broker.groups.streams.java_order import PriorityQueue, computed_hash_order, hash_order
+from trimaran.broker.groups.streams.process import ClientProcess
+from trimaran.broker.groups.streams.tasks import MemberTasks, Task, TaskSet, contains, each
+from trimaran.wire.identity import Offset
+
+R = TypeVar("R")
+Work = Generator[None, None, R]
+Assignment = Mapping[str, MemberTasks]
+"""The target of each member."""
+
+TaskOffsets = Mapping[str, Mapping[int, Offset]]
+"""The sums of the offsets up to which a member has restored its tasks, by subtopology and partition."""
+
+# The number of tasks between two pauses, about 5 ms.
+PIECE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMember:
+    """A member before the assignment, with its current tasks."""
+
+    id: str
+    process_id: str
+    active: TaskSet = field(default_factory=dict)
+    standby: TaskSet = field(default_factory=dict)
+    offsets: TaskOffsets = field(default_factory=dict)
+
+
+class AssignedSubtopology(NamedTuple):
+    """A subtopology; only tasks with state have standbys."""
+
+    id: str
+    task_count: int
+    is_stateful: bool
+
+
+class _TaskPlace(NamedTuple):
+    process: ClientProcess
+    member_id: str
+
+
+class _Quota:
+    """The maximum number of tasks that a member may get, so that all have about as many. Members that have reached it,
+    and their tasks, leave the count.
+    """
+
+    def __init__(self, tasks: int, members: int) -> None:
+        self._tasks = tasks
+        self._members = members
+        self.each = -(-tasks // members)
+
+    def note(self, count: int) -> None:
+        """Notes that a member now has `count` tasks."""
+        if count == self.each:
+            self._members -= 1
+            self._tasks -= count
+            self.each = -(-self._tasks // self._members) if self._members else 0
+
+
+class _Assigning:
+    """The state of one assignment."""
+
+    def __init__(
+        self,
+        members: Sequence[TaskMember],
+        subtopologies: Sequence[AssignedSubtopology],
+        standbys: int,
+    ) -> None:
+        self._standbys = standbys
+        active_count = sum(one.task_count for one in subtopologies)
+        stateful_count = sum(one.task_count for one in subtopologies if one.is_stateful)
+        self._active_quota = _Quota(active_count, len(members))
+        self._quota = _Quota(active_count + stateful_count * standbys, len(members))
+        by_id = {member.id: member for member in members}
+        self._processes: dict[str, ClientProcess] = {}
+        self._was_active: dict[Task, _TaskPlace] = {}
+        # Members that had or can take over a standby: whether it was one, and the offset.
+        candidates: dict[Task, list[tuple[_TaskPlace, bool, int]]] = {}
+        for member_id in hash_order(sorted(by_id)):
+            member = by_id[member_id]
+            process = self._processes.setdefault(member.process_id, ClientProcess())
+            process.add_member(member_id)
+            place = _TaskPlace(process, member_id)
+            self._was_active.update(dict.fromkeys(each(member.active), place))
+            for task, was_standby, offset in _standby_claims(member):
+                candidates.setdefault(task, []).append((place, was_standby, offset))
+        self._was_standby = {
+            task: [place for place, _, _ in sorted(found, key=lambda one: (not one[1], -one[2]))]
+            for task, found in candidates.items()
+        }
+        in_order = computed_hash_order(self._processes, expected=len(members))
+        self._in_order = [self._processes[process_id] for process_id in in_order]
+
+    # -- active tasks
+
+    def assign_active(self, tasks: list[Task]) -> Work[None]:
+        tasks.sort(key=lambda task: (task.partition, task.subtopology))
+        left = yield from self._keep_active(tasks)
+        left = yield from self._promote_standbys(left)
+        left.sort()
+        by_load = PriorityQueue[ClientProcess](attrgetter("load"), self._in_order)
+        for number, task in enumerate(left, 1):
+            process = by_load.take()
+            self._note(process.add_to_least_loaded(task, is_active=True))
+            by_load.add(process)
+            if not number % PIECE:
+                yield
+
+    def _keep_active(self, tasks: Iterable[Task]) -> Work[list[Task]]:
+        left = []
+        for number, task in enumerate(tasks, 1):
+            if not self._take(self._was_active.get(task), task):
+                left.append(task)
+            if not number % PIECE:
+                yield
+        return left
+
+    def _promote_standbys(self, tasks: Iterable[Task]) -> Work[list[Task]]:
+        left = []
+        for number, task in enumerate(tasks, 1):
+            if not self._take(_least_loaded(self._was_standby.get(task, ())), task):
+                left.append(task)
+            if not number % PIECE:
+                yield
+        return left
+
+    def _take(self, place: _TaskPlace | None, task: Task) -> bool:
+        """Gives an active task to a member if its quota admits it; returns whether it does."""
+        if place is None or place.process.counts[place.member_id] >= self._active_quota.each:
+            return False
+        self._note(place.process.add(place.member_id, task, is_active=True))
+        return True
+
+    def _note(self, count: int) -> None:
+        self._active_quota.note(count)
+        self._quota.note(count)
+
+    # -- standby tasks
+
+    def assign_standby(self, tasks: list[Task]) -> Work[None]:
+        tasks.sort(key=lambda task: (task.partition, task.subtopology), reverse=True)
+        left: list[tuple[Task, int]] = []
+        for number, task in enumerate(tasks, 1):
+            if missing := self._standbys - self._kept(task):
+                left.append((task, missing))
+            if not number % PIECE:
+                yield
+        left.sort(reverse=True)
+        by_load = PriorityQueue[ClientProcess](attrgetter("load"), self._in_order)
+        for number, (task, missing) in enumerate(left, 1):
+            for _ in range(missing):
+                if not self._assign_to_least_loaded(by_load, task):
+                    break  # there are not enough processes
+            if not number % PIECE:
+                yield
+
+    def _kept(self, task: Task) -> int:
+        """Gives standbys of a task to members that know it; returns the number of these."""
+        for kept in range(self._standbys):
+            place = self._was_active.get(task)
+            if place is None or task in place.process.tasks or not self._has_room(place):
+                place = _least_loaded(self._was_standby.get(task, ()), without=task)
+                if place is None or not self._has_room(place):
+                    return kept
+            self._quota.note(place.process.add(place.member_id, task, is_active=False))
+        return self._standbys
+
+    def _has_room(self, place: _TaskPlace) -> bool:
+        return place.process.counts[place.member_id] < self._quota.each
+
+    def _assign_to_least_loaded(self, by_load: PriorityQueue[ClientProcess], task: Task) -> bool:
+        """Gives a standby to the least loaded process without the task; returns whether there is one."""
+        seen: list[ClientProcess] = []
+        found = False
+        while by_load and not found:
+            process = by_load.take()
+            seen.append(process)
+            if task not in process.tasks:
+                self._quota.note(process.add_to_least_loaded(task, is_active=False))
+                found = True
+        for process in reversed(seen):
+            by_load.add(process)
+        return found
+
+    def result(self, members: Iterable[TaskMember]) -> dict[str, MemberTasks]:
+        return {
+            member.id: MemberTasks(
+                _by_subtopology(self._processes[member.process_id].active.get(member.id, ())),
+                _by_subtopology(self._processes[member.process_id].standby.get(member.id, ())),
+            )
+            for member in members
+        }
+
+
+def _standby_claims(member: TaskMember) -> Iterable[tuple[Task, bool, int]]:
+    """Yields the tasks that a member has as standbys or has offsets of, whether it is a standby, and the offset."""
+    for task in each(member.standby):
+        yield task, True, member.offsets.get(task.subtopology, {}).get(task.partition, 0)
+    for subtopology, offsets in member.offsets.items():
+        for partition, offset in offsets.items():
+            if not contains(member.standby, subtopology, partition):
+                yield Task(subtopology, partition), False, offset
+
+
+def _least_loaded(places: Iterable[_TaskPlace], without: Task | None = None) -> _TaskPlace | None:
+    """Returns the first place, or a later one whose process and member both have less load than the one before."""
+    best: _TaskPlace | None = None
+    for place in places:
+        process = place.process
+        if without is not None and without in process.tasks:
+            continue
+        if best is None or (
+            process.load < best.process.load
+            and process.counts[place.member_id] < best.process.counts[best.member_id]
+        ):
+            best = place
+    return best
+
+
+def _by_subtopology(tasks: Iterable[Task]) -> TaskSet:
+    found: dict[str, set[int]] = {}
+    for task in tasks:
+        found.setdefault(task.subtopology, set()).add(task.partition)
+    return {subtopology: frozenset(mine) for subtopology, mine in found.items()}
+
+
+def assign(
+    members: Sequence[TaskMember], subtopologies: Sequence[AssignedSubtopology], standbys: int
+) -> Work[Assignment]:
+    """Returns the tasks of each member.
+
+    Args:
+        members: at least one.
+        subtopologies: sorted by id.
+        standbys: the wanted number of standbys of each task with state.
+    """
+    assigning = _Assigning(members, subtopologies, standbys)
+    yield
+    tasks = [Task(one.id, number) for one in subtopologies for number in range(one.task_count)]
+    yield from assigning.assign_active(tasks)
+    if standbys > 0:
+        yield from assigning.assign_standby(
+            [
+                Task(one.id, number)
+                for one in subtopologies
+                if one.is_stateful
+                for number in range(one.task_count)
+            ]
+        )
+    return assigning.result(members)
+
+
+def done(work: Work[R]) -> R:
+    """Returns the result of work that is done without a pause."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            result: R = stop.value
+            return result

@@ -1,0 +1,49 @@
+"""Removes members that leave or time out.
+
+Source: `GroupMetadataManager.streamsGroupFenceMember`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from trimaran.broker import events
+from trimaran.broker.groups.outputs import Timer
+from trimaran.broker.groups.streams.member import StreamsMember, StreamsMemberState
+from trimaran.broker.groups.streams.operation import StreamsOperation, StreamsTimer
+from trimaran.broker.groups.streams.records import assignment_epoch_record, member_tombstones
+
+log = logging.getLogger(__name__)
+
+
+def remove(operation: StreamsOperation, member: StreamsMember) -> None:
+    """Removes a member. The next heartbeat of another one computes the target; a group without members has one at its
+    epoch, which is empty.
+    """
+    group = operation.group
+    operation.cancel_timers(member.id)
+    operation.write(member_tombstones(group.id, member.id))
+    operation.bump_epoch()
+    if group.is_empty:
+        operation.write([assignment_epoch_record(group.id, group.epoch, 0)])
+        operation.work.target = None
+        operation.work.shutdown_by = ""
+
+
+TIMED_OUT: dict[str, str] = {
+    Timer.SESSION: "its session expired",
+    StreamsTimer.REVOCATION: "it did not give up its tasks in time",
+}
+
+
+def timed_out(operation: StreamsOperation, member_id: str, kind: str) -> None:
+    """Removes a member after a timeout."""
+    member = operation.group.members.get(member_id)
+    if member is None:
+        return
+    if kind is StreamsTimer.REVOCATION and member.state is not StreamsMemberState.UNREVOKED_TASKS:
+        return
+    events.GROUP_MEMBER_FENCED.log(
+        log, group=operation.group.id, member=member_id, reason=TIMED_OUT[kind]
+    )
+    remove(operation, member)

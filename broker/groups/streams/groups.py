@@ -1,0 +1,368 @@
+"""The streams groups of one shard: each input becomes an operation on a draft of a group, and its records are written.
+
+The shard's store has the groups themselves, which only change by replay. Source: the parts of Kafka's
+`GroupMetadataManager` for streams groups.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from trimaran.broker import events
+from trimaran.broker.coordination.shard import Write
+from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.groups import ClassicGroups
+from trimaran.broker.groups.classic.joining import Join
+from trimaran.broker.groups.classic.operation import Succession
+from trimaran.broker.groups.classic.records import group_record
+from trimaran.broker.groups.classic.refusing import NoClassicMembers
+from trimaran.broker.groups.kinds import CheckPartition, Due, HeartbeatGroups, ShardParts
+from trimaran.broker.groups.memory import GROUPS_BYTES_MAX, PARTITION_BYTES
+from trimaran.broker.groups.outputs import Outputs, Timer, TimerKey
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.streams import assigning, describe, fencing, heartbeat, offsets
+from trimaran.broker.groups.streams.group import StreamsGroup
+from trimaran.broker.groups.streams.heartbeat import StreamsHeartbeatAnswer
+from trimaran.broker.groups.streams.member import JOINING_EPOCH, StreamsMember, StreamsMemberState
+from trimaran.broker.groups.streams.operation import (
+    StreamsGroupWork,
+    StreamsGroupWrite,
+    StreamsOperation,
+    StreamsTimer,
+)
+from trimaran.broker.groups.streams.records import group_tombstones
+from trimaran.broker.groups.streams.requests import check_request
+from trimaran.broker.groups.streams.settings import StreamsGroupSettings
+from trimaran.node.replicated.state_machine import Result
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.list_groups import ListedGroup
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from trimaran.wire.messages.streams_group_describe import DescribedGroup
+from trimaran.wire.messages.streams_group_describe import Member as DescribedMember
+from trimaran.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from trimaran.wire.records.streams_groups import (
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMetadataKey,
+    StreamsGroupTopologyKey,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsHeartbeat:
+    """One StreamsGroupHeartbeat request; `principal` is charged for the memory of a new member."""
+
+    request: StreamsGroupHeartbeatRequest
+    version: int
+    client_id: str
+    client_host: str
+    principal: str = ""
+
+
+class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
+    """The streams groups. An empty one may be replaced by a classic group (`classic`), and replaces an empty one."""
+
+    def __init__(
+        self,
+        parts: ShardParts,
+        settings: Callable[[str], StreamsGroupSettings],
+        classic: ClassicGroups,
+    ) -> None:
+        self._store = parts.store
+        self._groups: Mapping[str, StreamsGroup] = parts.store.of(describe.STREAMS)
+        self._timers = parts.timers
+        self._settings = settings
+        self._topics = parts.dependencies.topics
+        self._account = parts.account
+        self._outputs = parts.outputs
+        self._classic = classic
+        self._works: dict[str, StreamsGroupWork] = {}
+
+    def has(self, group_id: str) -> bool:
+        """Returns whether the group is a streams group, and no classic group has replaced it while it was empty."""
+        return group_id in self._groups and not self._classic.has(group_id)
+
+    def classic_members(self) -> JoinsEmptyGroups:
+        return JoinsEmptyGroups(self._outputs, self._groups, self._classic)
+
+    def operation(
+        self, group: StreamsGroup, at: Instant, work: StreamsGroupWork | None = None
+    ) -> StreamsOperation:
+        work = work or self._works.get(group.id)
+        if work is None:
+            work = self._works[group.id] = StreamsGroupWork()
+        return StreamsOperation(
+            group=group.draft(),
+            at=at,
+            timers=self._timers,
+            settings=self._settings(group.id),
+            topics=self._topics(),
+            work=work,
+        )
+
+    def expecting(self, at: Instant) -> Iterator[None]:
+        """Sets the missing timers of all loaded groups, one member per step."""
+        for group in list(self._groups.values()):
+            yield None
+            if self._groups.get(group.id) is group:
+                yield from self._expecting(group, at)
+
+    def _expecting(self, group: StreamsGroup, at: Instant) -> Iterator[None]:
+        operation = self.operation(group, at)
+        for member_id in list(group.members):
+            if (member := group.members.get(member_id)) is not None:
+                _expect(operation, member)
+            yield None
+
+    # -- members
+
+    def member_heartbeat(
+        self, given: StreamsHeartbeat, at: Instant
+    ) -> Result[GroupRecord, StreamsHeartbeatAnswer]:
+        """Handles a member that joins, stays or leaves. A joining member may create the group, or replace an empty
+        classic one.
+
+        Raises:
+            KafkaError: the reason for a refusal.
+        """
+        request = given.request
+        if request.group_id not in self._groups:
+            self._store.check_room_for(request.group_id)
+        check_request(request)
+        classic = self._classic.groups.get(request.group_id)
+        operation = self._open(request, classic, at)
+        operation.fits = partial(self._account.member_fits, given.principal)
+        before = _offset_count(operation.work, request.member_id)
+        if request.member_epoch < JOINING_EPOCH:
+            answer = heartbeat.leave(operation, request)
+        else:
+            client = (given.client_id, given.client_host)
+            answer = heartbeat.heartbeat(operation, request, given.version, client)
+            self._charge_offsets(operation, request.member_id, before)
+            if operation.records:
+                self._new_for(operation, request.member_id, given.principal)
+        self._works[request.group_id] = operation.work
+        if classic is not None:
+            self._classic.upgrading(classic, at)
+        return Result(operation.records, answer)
+
+    def _open(
+        self, request: StreamsGroupHeartbeatRequest, classic: ClassicGroup | None, at: Instant
+    ) -> StreamsOperation:
+        group_id, joins = request.group_id, request.member_epoch == JOINING_EPOCH
+        group = self._groups.get(group_id)
+        if group is not None and classic is None:
+            return self.operation(group, at)
+        is_other = classic is not None or self._store.is_of_other(describe.STREAMS, group_id)
+        replaces = classic is not None and classic.state is GroupState.EMPTY
+        if not joins or (is_other and not replaces):
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Group {group_id} is not a streams group."
+                if is_other
+                else f"Streams group {group_id} not found.",
+            )
+        operation = self.operation(StreamsGroup(group_id), at, StreamsGroupWork())
+        if replaces:
+            operation.records.append(group_record(group_id, None))
+        return operation
+
+    def _new_for(self, operation: StreamsOperation, member_id: str, principal: str) -> None:
+        """Charges the principal of the request for a new member that was admitted."""
+        known = self._groups.get(operation.group.id)
+        if known is None or member_id not in known.members:
+            self._account.owned_by((operation.group.id, member_id), principal)
+
+    def _charge_offsets(self, operation: StreamsOperation, member_id: str, before: int) -> None:
+        """Counts the offsets that a member has reported; without room for them they are forgotten."""
+        more = (_offset_count(operation.work, member_id) - before) * PARTITION_BYTES
+        if not self._account.fits(more, GROUPS_BYTES_MAX):
+            del operation.work.offsets[member_id]
+            more = -before * PARTITION_BYTES
+        self._account.bytes += more
+
+    def _forget_offsets(self, group_id: str, member_id: str) -> None:
+        work = self._works.get(group_id)
+        if work is not None and member_id in work.offsets:
+            self._account.bytes -= _offset_count(work, member_id) * PARTITION_BYTES
+            del work.offsets[member_id]
+
+    # -- offsets
+
+    def check_commit(
+        self, request: OffsetCommitRequest, version: int, _at: Instant
+    ) -> CheckPartition:
+        group = self._groups[request.group_id]
+        return offsets.check_commit(group, self._topics().name_of, request, version)
+
+    def check_transactional_commit(
+        self, request: OffsetCommitRequest, _version: int
+    ) -> CheckPartition:
+        return offsets.check_commit(
+            self._groups[request.group_id],
+            self._topics().name_of,
+            request,
+            offsets.MEMBER_EPOCH_VERSION,
+            is_transactional=True,
+        )
+
+    def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
+        offsets.check_fetch(self._groups[request.group_id], request)
+
+    def check_offset_delete(self, _group_id: str) -> None:
+        """Refuses no deletion: offsets of topics that are no sources may be deleted."""
+
+    def is_subscribed_to(self, group_id: str, topic: str) -> bool:
+        return self._groups[group_id].is_subscribed_to(topic)
+
+    # -- descriptions and deletion
+
+    def listed(self, group_id: str) -> ListedGroup:
+        return describe.listed(self._groups[group_id])
+
+    def find(self, group_id: str) -> StreamsGroup:
+        """Returns an immutable copy of the group.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND, also for groups of other kinds.
+        """
+        if not self.has(group_id):
+            is_other = self._classic.has(group_id) or self._store.knows(group_id)
+            why = "is not a streams group" if is_other else "not found"
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
+        return self._groups[group_id].draft()
+
+    def described_with_members(
+        self, group_id: str
+    ) -> tuple[DescribedGroup, Iterator[DescribedMember]]:
+        """Returns a group as StreamsGroupDescribe describes it, without its members, and these.
+
+        Raises:
+            KafkaError: as `find`.
+        """
+        work = self._works.get(group_id) or StreamsGroupWork()
+        return describe.described(self.find(group_id), work.configured, dict(work.offsets))
+
+    def is_empty(self, group_id: str) -> bool:
+        group = self._groups.get(group_id)
+        return group is None or group.is_empty
+
+    def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
+        if (group := self._groups.get(group_id)) is not None:
+            for record in group_tombstones(group):
+                if not self.is_empty(group_id):
+                    return
+                yield record
+
+    # -- timers
+
+    def timer_due(self, key: TimerKey, at: Instant) -> Due:
+        group = self._groups.get(key.group_id)
+        if group is None:  # its first member was never written
+            return Due.ALL
+        operation = self.operation(group, at)
+        if key.kind is StreamsTimer.TARGET:
+            assigning.work_on_target(operation)
+        elif key.kind is StreamsTimer.INITIAL:
+            assigning.delay_over(operation)
+        elif key.kind in fencing.TIMED_OUT:
+            fencing.timed_out(operation, key.member_id, key.kind)
+        if operation.records:
+            self._outputs.effects.writes.append(
+                StreamsGroupWrite(group_id=group.id, records=operation.records)
+            )
+        return Due.NONE if key.kind is StreamsTimer.TARGET else Due.OTHER_GROUPS
+
+    # -- writes
+
+    def replayed(self, record: GroupRecord, at_load: bool) -> None:
+        """Drops what is known beside the records of a member or group that is gone."""
+        key = record.key
+        if at_load or record.value is not None:
+            return
+        if isinstance(key, StreamsGroupMemberMetadataKey):
+            self._forget_offsets(key.group_id, key.member_id)
+        elif isinstance(key, (StreamsGroupMetadataKey, StreamsGroupTopologyKey)):
+            self.forget(key.group_id)
+
+    def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
+        """Restarts the group's timers after a failed write, with a delay: otherwise a write in pieces would fail in a
+        loop.
+        """
+        if code is ErrorCode.NONE or not isinstance(write, StreamsGroupWrite):
+            return
+        events.GROUP_METADATA_WRITE_FAILED.log(log, group=write.group_id, error=code.name)
+        self._restart(write.group_id, at)
+
+    def heartbeat_failed(self, given: StreamsHeartbeat, at: Instant) -> None:
+        """Restores timers after a heartbeat whose records were not written: a leaving member is still there, and is
+        removed when its session ends.
+        """
+        request = given.request
+        self._classic.upgrade_failed(request.group_id, at)
+        group = self._groups.get(request.group_id)
+        if group is None or request.member_id not in group.members:
+            self._account.gone((request.group_id, request.member_id), 0)
+            self._forget_offsets(request.group_id, request.member_id)
+        self._restart(request.group_id, at)
+
+    def _restart(self, group_id: str, at: Instant) -> None:
+        """Drops what was decided but not written. The topics are checked again by the next heartbeat."""
+        group, work = self._groups.get(group_id), self._works.get(group_id)
+        if group is None:
+            self.forget(group_id)
+            return
+        if work is not None:
+            work.target = work.checked_topics = None
+            self._timers.cancel(TimerKey(StreamsTimer.TARGET, group_id))
+        for _ in self._expecting(group, at):
+            pass
+
+    def forget(self, group_id: str) -> None:
+        """Drops all that is known of a group beside its records."""
+        work = self._works.get(group_id)
+        for member_id in list(() if work is None else work.offsets):
+            self._forget_offsets(group_id, member_id)
+        self._works.pop(group_id, None)
+        for kind in (StreamsTimer.TARGET, StreamsTimer.INITIAL):
+            self._timers.cancel(TimerKey(kind, group_id))
+
+
+class JoinsEmptyGroups(NoClassicMembers):
+    """Members of the classic protocol. They may only join if the group has no members: a classic group replaces it."""
+
+    def __init__(
+        self, outputs: Outputs, groups: Mapping[str, StreamsGroup], classic: ClassicGroups
+    ) -> None:
+        super().__init__(outputs)
+        self._groups = groups
+        self._classic = classic
+
+    def join(self, join: Join, at: Instant) -> None:
+        group = self._groups[join.request.group_id]
+        if not group.is_empty:
+            super().join(join, at)
+            return
+        records = list(group_tombstones(group))
+        self._outputs.effects.writes.append(Succession(group.id, records))
+        self._classic.join(join, at)
+
+
+def _expect(operation: StreamsOperation, member: StreamsMember) -> None:
+    """Sets the missing timers of a member."""
+    if not operation.has_timer(Timer.SESSION, member.id):
+        operation.expect_heartbeat(member.id)
+    is_revoking = member.state is StreamsMemberState.UNREVOKED_TASKS
+    if is_revoking and not operation.has_timer(StreamsTimer.REVOCATION, member.id):
+        operation.set_timer(StreamsTimer.REVOCATION, member.rebalance_timeout_ms, member.id)
+
+
+def _offset_count(work: StreamsGroupWork, member_id: str) -> int:
+    found = work.offsets.get(member_id)
+    return 0 if found is None else found.count
