@@ -1,7 +1,6 @@
 """The changes of one share partition's state, as functions without side effects.
 
-Source: Kafka's `ShareCoordinatorShard.generateShareStateRecord`, `merge`. Intentional difference: every snapshot begins
-a new count of updates, also one that was not due; Kafka then makes the next one earlier than necessary.
+Source: Kafka's `ShareCoordinatorShard.generateShareStateRecord`, `merge`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NO_SUMMARY = ShareSummary(StateEpoch(0), LeaderEpoch(0), None, None)
 @dataclass(frozen=True, slots=True)
 class StateEntry:
     """A state with what follows from its records: the highest epochs (those of a new state may be lower), the updates
-    since the last snapshot, and the offset of that snapshot.
+    since the last snapshot that was due, and the offset of the last snapshot.
     """
 
     state: StoredState
@@ -155,14 +154,20 @@ def after_update(before: StateEntry | None, update: UpdateRecord, offset: Offset
     )
 
 
-def after_snapshot(before: StateEntry | None, state: StoredState, offset: Offset) -> StateEntry:
-    """Returns the entry after a snapshot. Another program may have written it, so its batches are put in order."""
+def after_snapshot(
+    before: StateEntry | None, state: StoredState, offset: Offset, updates_max: int
+) -> StateEntry:
+    """Returns the entry after a snapshot. Another program may have written it, so its batches are put in order. As in
+    Kafka, the count of updates begins again only if `updates_max` was reached.
+    """
     state = state._replace(batches=combined((), state.batches, NO_OFFSET))
     leader_epoch, state_epoch = state.leader_epoch, state.state_epoch
+    updates = 0
     if before is not None:
         leader_epoch = max(before.leader_epoch, leader_epoch)
         state_epoch = max(before.state_epoch, state_epoch)
-    return StateEntry(state, leader_epoch, state_epoch, 0, offset)
+        updates = before.updates if before.updates < updates_max else 0
+    return StateEntry(state, leader_epoch, state_epoch, updates, offset)
 
 
 def summary_of(state: StoredState) -> ShareSummary:

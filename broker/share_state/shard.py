@@ -253,7 +253,9 @@ class ShareCoordinatorShard:
             if record.state is None:
                 self._forget(key)
                 return
-            entry = self._entries[key] = rules.after_snapshot(before, record.state, offset)
+            entry = self._entries[key] = rules.after_snapshot(
+                before, record.state, offset, self.limits.updates_per_snapshot
+            )
         self._by_topic.setdefault(key.topic_id, {})[key] = None
         self._cold += entry.is_cold
         self.account.bytes += held_bytes(key, entry.state)

@@ -130,6 +130,18 @@ def test_snapshot_on_read_has_leader_and_batches():
     )
 
 
+def test_a_snapshot_before_its_time_keeps_the_count():
+    driver = Driver(ShareLimits(updates_per_snapshot=2))
+    driver.initialize()
+    driver.write(ACKED)
+    driver.initialize()
+    driver.write(ACKED)
+    driver.write(ACKED)
+    driver.write(ACKED)
+    kinds = [type(record) for record in driver.records()]
+    assert kinds == [SnapshotRecord, UpdateRecord] * 2 + [SnapshotRecord, UpdateRecord]
+
+
 def test_delete_writes_a_tombstone_once(driver):
     driver.delete()
     driver.delete()
