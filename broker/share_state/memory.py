@@ -19,7 +19,7 @@ STATES_BYTES_MAX = 256 << 20
 
 # The costs of a share partition without its group's id, and of a batch.
 STATE_BYTES = 800
-BATCH_BYTES = 240
+BATCH_BYTES = 180
 
 
 # The size of a record without its group's id, and of a batch in it.

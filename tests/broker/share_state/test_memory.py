@@ -46,6 +46,7 @@ def test_bytes_follow_every_change():
     assert held(driver) == STATE_BYTES + 1
     driver.delete()
     assert held(driver) == 0
+    assert driver.shard._by_topic == {}
 
 
 def test_a_new_state_needs_room(monkeypatch):
@@ -77,6 +78,15 @@ def test_the_batches_of_a_state_are_bounded(monkeypatch, count, expected):
     driver.initialize()
     driver.write(*batches(2))
     assert code(lambda: driver.write(*batches(count))) is expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(3, E.NONE), (4, E.POLICY_VIOLATION)])
+def test_batches_of_many_writes_are_bounded(monkeypatch, count, expected):
+    monkeypatch.setattr(shard, "BATCHES_MAX", 5)
+    driver = Driver()
+    driver.initialize()
+    driver.write(*batches(2))
+    assert code(lambda: driver.write(*batches(count, 120))) is expected
 
 
 def test_many_covered_batches_are_refused(monkeypatch):

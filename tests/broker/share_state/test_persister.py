@@ -355,13 +355,25 @@ async def test_the_first_request_creates_the_topic(tmp_path, autojump_clock):
     async with open_states(tmp_path) as (rig, states):
         rig.metadata.set(topic_t())
         rig.creation.codes = [E.UNKNOWN_TOPIC_OR_PARTITION, E.INVALID_REPLICATION_FACTOR]
+        began = trio.current_time()
         await states.initialize(KEY, 1, 100)
         assert rig.creation.asked == 3
+        assert trio.current_time() - began == pytest.approx(0.3)
         await states.initialize(KEY, 1, 100)
         assert rig.creation.asked == 3
 
 
-async def test_a_loading_coordinator_here_is_waited_for(tmp_path, held_load):
+async def test_failed_creation_is_an_error(tmp_path, autojump_clock):
+    async with open_states(tmp_path) as (rig, states):
+        rig.metadata.set(topic_t())
+        rig.creation.codes = [E.INVALID_REPLICATION_FACTOR] * ATTEMPTS_MAX
+        with pytest.raises(KafkaError, match="could not be created: INVALID_REPLICATION_FACTOR"):
+            await states.delete(KEY)
+
+
+async def test_a_loading_coordinator_here_is_waited_for(tmp_path, held_load, monkeypatch):
+    """Without an attempt that fails."""
+    monkeypatch.setattr(persister, "ATTEMPTS_MAX", 1)
     held_load.set()
     async with open_states(tmp_path) as (rig, states):
         rig.resign()

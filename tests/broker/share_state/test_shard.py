@@ -121,13 +121,24 @@ def test_snapshot_on_read_has_leader_and_batches():
     driver = Driver(ShareLimits(updates_per_snapshot=1))
     driver.initialize()
     driver.write(ACKED, count=10)
+    driver.advance(2)
     driver.read(7)
-    assert driver.records()[-1] == SnapshotRecord(
-        KEY,
-        NEW._replace(
-            snapshot_epoch=1, leader_epoch=7, delivery_complete_count=10, batches=(ACKED,)
-        ),
+    state = NEW._replace(
+        snapshot_epoch=1, leader_epoch=7, delivery_complete_count=10, batches=(ACKED,)
     )
+    at_ms = WALL_CLOCK_MS + 2000
+    assert driver.records()[-1] == SnapshotRecord(
+        KEY, state._replace(created_ms=at_ms, written_ms=at_ms)
+    )
+    assert code(lambda: driver.read(6)) is E.FENCED_LEADER_EPOCH
+
+
+def test_the_highest_epochs_of_snapshots_count():
+    driver = Driver()
+    driver.append([SnapshotRecord(KEY, NEW._replace(state_epoch=3, leader_epoch=2))])
+    driver.append([SnapshotRecord(KEY, NEW._replace(state_epoch=2, leader_epoch=1))])
+    assert code(lambda: driver.write(state_epoch=2)) is E.FENCED_STATE_EPOCH
+    assert code(lambda: driver.read(1)) is E.FENCED_LEADER_EPOCH
 
 
 def test_a_snapshot_before_its_time_keeps_the_count():

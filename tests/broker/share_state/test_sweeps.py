@@ -108,6 +108,9 @@ def test_when_all_snapshots_are_cold_nothing_is_written():
     driver.initialize(OTHER)
     driver.advance(3 * INTERVAL)
     assert len(driver.log) == 4
+    driver.reload()
+    driver.advance(2 * INTERVAL)
+    assert len(driver.log) == 4
     driver.initialize(KEY)  # its snapshot was made by a write
     driver.advance(INTERVAL)
     assert [record.key for record in driver.records()[5:]] == [OTHER, KEY]
