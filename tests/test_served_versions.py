@@ -80,6 +80,9 @@ ShareFetch 1-2
         DeleteShareGroupState 0-0
         ReadShareGroupStateSummary 0-1
         UnregisterController 0-0
+        DescribeShareGroupOffsets 0-1
+        AlterShareGroupOffsets 0-0
+        DeleteShareGroupOffsets 0-0
     """,
     "Controllers": """
         Fetch 12-18

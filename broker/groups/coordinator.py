@@ -8,10 +8,10 @@ implemented: streams groups, authorization.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakSet
 
@@ -19,6 +19,7 @@ from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
 from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
+from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.classic import kind as classic
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.kinds import (
@@ -43,7 +44,7 @@ from trimaran.broker.share_state.states import ShareStates
 from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.pending import PendingResponse
-from trimaran.node.replicated.state_machine import Producer
+from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
@@ -69,6 +70,8 @@ GROUPS_PER_STEP = 1_000
 LOADED_SECONDS_MAX = 1.0
 
 NO_SETTINGS: Mapping[str, Settings] = {}
+
+T = TypeVar("T")
 
 _GroupEpoch = ShardEpoch[GroupCoordinatorShard, GroupRecord]
 
@@ -335,6 +338,23 @@ class GroupCoordinator:
     def groups_of(self, kind: GroupKind[G], group_id: str) -> G:
         """Returns the groups of a kind in the shard of `group_id`, to read what only that kind knows."""
         return self._epoch_of(group_id).active().of(kind)
+
+    def has(self, kind: GroupKind[G], group_id: str) -> bool:
+        """Returns whether this broker coordinates the group, and it is of this kind."""
+        try:
+            return self.groups_of(kind, group_id).has(group_id)
+        except KafkaError:
+            return False
+
+    def decide(
+        self,
+        kind: GroupKind[G],
+        group_id: str,
+        act: Callable[[G, Instant], Result[GroupRecord, T]],
+    ) -> PendingResponse[T]:
+        """Writes a decision about a group that only its kind knows."""
+        _check_group_id(group_id)
+        return self._epoch_of(group_id).decide(lambda shard, at: act(shard.of(kind), at))
 
     def list_groups(
         self, states: Collection[str], types: Collection[str]

@@ -33,6 +33,7 @@ from trimaran.wire.identity import BrokerId
 if TYPE_CHECKING:
     from trimaran.broker.background.directory_moves import DirectoryMoves
     from trimaran.broker.channels.forwarding import Forwarder
+    from trimaran.broker.fetching.latest_offsets import LatestOffsets
     from trimaran.broker.fetching.replica_selection import ReplicaSelector
     from trimaran.broker.fetching.sessions import FetchSessions
     from trimaran.broker.groups.coordinator import GroupCoordinator
@@ -93,7 +94,7 @@ class SharingContext(DataContext):
 class GroupContext:
     """The context of requests from group members, requests about groups and their offsets, and FindCoordinator.
 
-    `zookeeper_offsets` is None if no ZooKeeper is configured.
+    `zookeeper_offsets` is None if no ZooKeeper is configured. `latest_offsets` finds the ends of partitions for lags.
     """
 
     config: ServerConfig
@@ -104,6 +105,7 @@ class GroupContext:
     topic_creation: TopicCreation
     shares: ShareCoordinator
     share_states: ShareStates
+    latest_offsets: LatestOffsets
     zookeeper_offsets: ZooKeeperOffsets | None = None
     authorizer: Authorizer | None = None
 

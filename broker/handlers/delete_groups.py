@@ -1,11 +1,16 @@
 """DeleteGroups (42): deletes empty groups and their offsets (KIP-229); answered when the deletion is stored.
 
 Versions: 3 a message for each group, which only the store of topology descriptions of streams groups sets in Kafka 4.4
-(KIP-1331).
+(KIP-1331). The states of a share group are deleted first, by share coordinators.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+
+from trimaran.broker.groups.share import kind as share
+from trimaran.broker.handlers import share_group_states
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.node.replicated.pending import PendingResponse, settled
@@ -21,7 +26,7 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
-from trimaran.wire.transport.scheduling.effects import Handling
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 
 def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> DeleteGroupsResponse:
@@ -42,9 +47,10 @@ def delete_groups(
     request: DeleteGroupsRequest, ctx: GroupContext, call: Call
 ) -> Handling[DeleteGroupsResponse]:
     yield from loaded(ctx, request.groups_names)
-    codes: dict[str, ErrorCode] = {}
+    codes = yield from _release(request.groups_names, ctx)
+    names = [group_id for group_id in request.groups_names if group_id not in codes]
     decided: list[PendingResponse[dict[str, ErrorCode]]] = []
-    for _ in ctx.groups.delete_groups(request.groups_names, codes, decided):
+    for _ in ctx.groups.delete_groups(names, codes, decided):
         yield None
     for pending in decided:
         try:
@@ -53,6 +59,19 @@ def delete_groups(
             codes.update(dict.fromkeys(pending.response, error.code))
     results = (_result(group_id, code) for group_id, code in codes.items())
     return DeleteGroupsResponse(results=(yield from call.room().encoding(results)))
+
+
+def _release(group_ids: Iterable[str], ctx: GroupContext) -> Handling[dict[str, ErrorCode]]:
+    """Deletes the states of share groups; returns the codes of groups that stay because it failed."""
+    codes: dict[str, ErrorCode] = {}
+    for group_id in group_ids:
+        if ctx.groups.has(share.KIND, group_id):
+            try:
+                yield Blocking(partial(share_group_states.release, ctx, group_id))
+            except KafkaError as error:
+                codes[group_id] = error.code
+        yield None
+    return codes
 
 
 def _result(group_id: str, code: ErrorCode) -> DeletableGroupResult:

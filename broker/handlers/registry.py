@@ -9,6 +9,7 @@ from trimaran.broker.handlers.add_offsets_to_txn import add_offsets_to_txn
 from trimaran.broker.handlers.add_partitions_to_txn import add_partitions_to_txn
 from trimaran.broker.handlers.alter_configs import alter_configs
 from trimaran.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
+from trimaran.broker.handlers.alter_share_group_offsets import alter_share_group_offsets
 from trimaran.broker.handlers.consumer_group_describe import consumer_group_describe
 from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from trimaran.broker.handlers.context import (
@@ -25,6 +26,7 @@ from trimaran.broker.handlers.create_delegation_token import create_delegation_t
 from trimaran.broker.handlers.create_topics import create_topics
 from trimaran.broker.handlers.delete_groups import delete_groups
 from trimaran.broker.handlers.delete_records import delete_records
+from trimaran.broker.handlers.delete_share_group_offsets import delete_share_group_offsets
 from trimaran.broker.handlers.delete_share_group_state import delete_share_group_state
 from trimaran.broker.handlers.delete_topics import delete_topics
 from trimaran.broker.handlers.describe_client_quotas import describe_client_quotas
@@ -33,6 +35,7 @@ from trimaran.broker.handlers.describe_delegation_token import describe_delegati
 from trimaran.broker.handlers.describe_groups import describe_groups
 from trimaran.broker.handlers.describe_log_dirs import describe_log_dirs
 from trimaran.broker.handlers.describe_producers import describe_producers
+from trimaran.broker.handlers.describe_share_group_offsets import describe_share_group_offsets
 from trimaran.broker.handlers.describe_topic_partitions import describe_topic_partitions
 from trimaran.broker.handlers.describe_transactions import describe_transactions
 from trimaran.broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
@@ -102,6 +105,9 @@ SHARING: _Handlers[SharingContext] = (
 GROUPS: _Handlers[GroupContext] = (
     consumer_group_describe,
     consumer_group_heartbeat,
+    alter_share_group_offsets,
+    delete_share_group_offsets,
+    describe_share_group_offsets,
     share_group_describe,
     share_group_heartbeat,
     delete_groups,

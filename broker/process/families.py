@@ -17,6 +17,7 @@ from trimaran.broker.background.directory_moves import DirectoryMoves
 from trimaran.broker.channels.broker_channels import Channels
 from trimaran.broker.channels.broker_connector import Connector
 from trimaran.broker.channels.forwarding import Forwarder
+from trimaran.broker.fetching.latest_offsets import LatestOffsets
 from trimaran.broker.fetching.replica_selection import SELECTORS
 from trimaran.broker.fetching.sessions import FetchSessions
 from trimaran.broker.groups.coordinator import GroupCoordinator
@@ -44,6 +45,7 @@ from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.broker.share_state.coordinator import ShareCoordinator
 from trimaran.broker.share_state.limits import ShareLimits
 from trimaran.broker.share_state.persister import StatePersister
+from trimaran.broker.share_state.states import ShareStates
 from trimaran.broker.sharing.share_partitions import SharePartitions
 from trimaran.broker.storage.broker_storage import Cordons
 from trimaran.broker.telemetry.clients import ClientMetrics
@@ -163,11 +165,11 @@ def families(
     """Creates all parts that serve requests, without starting them."""
     config, metadata = cluster.config, cluster.metadata
     data = _data(cluster, ports)
-    groups = _groups(cluster, data.partitions)
-    producer_ids = ProducerIdManager(ports.controller, config.broker_id, ports.broker_epoch)
-    transacting = _transactions(cluster, ports, data.partitions, groups, producer_ids)
     topic_creation = TopicCreation(ports.controller, metadata, config)
     shares = _shares(cluster, ports, data.partitions, topic_creation)
+    groups = _groups(cluster, data.partitions, shares.states)
+    producer_ids = ProducerIdManager(ports.controller, config.broker_id, ports.broker_epoch)
+    transacting = _transactions(cluster, ports, data.partitions, groups, producer_ids)
     context = Context(
         config=config,
         node_id=config.broker_id,
@@ -186,6 +188,13 @@ def families(
         shares=shares.coordinator,
         share_states=shares.states,
         sharing=shares.sharing,
+        latest_offsets=LatestOffsets(
+            config.broker_id,
+            data.partitions,
+            shares.channels,
+            metadata,
+            config["request.timeout.ms"] / 1000,
+        ),
         limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], RESPONSE_BYTES_MAX)),
         now_ms=ports.now_ms,
         kraft_version=ports.kraft_version,
@@ -226,7 +235,9 @@ def _data(cluster: Cluster, ports: Ports) -> Data:
     )
 
 
-def _groups(cluster: Cluster, partitions: Partitions) -> GroupCoordinator:
+def _groups(
+    cluster: Cluster, partitions: Partitions, share_states: ShareStates
+) -> GroupCoordinator:
     config, metadata = cluster.config, cluster.metadata
     groups = GroupCoordinator(
         GroupLimits.of(config),
@@ -236,6 +247,7 @@ def _groups(cluster: Cluster, partitions: Partitions) -> GroupCoordinator:
             for kind in KINDS
             if kind.settings is not None
         },
+        share_states=share_states,
     )
     partitions.listen(CONSUMER_OFFSETS, groups.runtime)
     return groups

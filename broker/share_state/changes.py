@@ -8,13 +8,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
+from typing import TypeVar
 
 import trio
 
 from trimaran.broker import events
-from trimaran.broker.share_state.states import ShareStates
+from trimaran.broker.share_state.states import ShareStates, ShareSummary
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.identity import Offset, SharePartitionKey, StateEpoch, TopicIdPartition
+from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    Offset,
+    SharePartitionKey,
+    StateEpoch,
+    TopicIdPartition,
+)
 
 # The share partitions of one group for which requests are under way at a time.
 STATES_AT_A_TIME = 100
@@ -23,6 +30,8 @@ Outcomes = dict[TopicIdPartition, KafkaError | None]
 """The error for each partition, or None."""
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 async def initialize_all(
@@ -51,29 +60,46 @@ async def delete_all(
     return await _each(group_id, partitions, forget)
 
 
+async def summaries(
+    states: ShareStates, group_id: str, partitions: Iterable[TopicIdPartition]
+) -> dict[TopicIdPartition, ShareSummary | KafkaError]:
+    """Returns the positions of a group in share partitions."""
+
+    async def read(partition: TopicIdPartition) -> ShareSummary:
+        return await states.summary(SharePartitionKey(group_id, *partition), NO_LEADER_EPOCH)
+
+    return await _attempts(partitions, read)
+
+
 async def _each(
     group_id: str,
     partitions: Iterable[TopicIdPartition],
     act: Callable[[TopicIdPartition], Awaitable[None]],
 ) -> Outcomes:
-    found: Outcomes = {}
+    found = await _attempts(partitions, act)
+    failed = [error for error in found.values() if error is not None]
+    if failed:
+        events.SHARE_STATES_NOT_STORED.log(
+            log, group=group_id, count=len(failed), error=failed[0].code.name
+        )
+    return found
+
+
+async def _attempts(
+    partitions: Iterable[TopicIdPartition], act: Callable[[TopicIdPartition], Awaitable[T]]
+) -> dict[TopicIdPartition, T | KafkaError]:
+    """Returns what `act` has returned for each partition, or the error that it has raised."""
+    found: dict[TopicIdPartition, T | KafkaError] = {}
 
     async def attempt(partition: TopicIdPartition) -> None:
         try:
-            await act(partition)
+            found[partition] = await act(partition)
         except KafkaError as error:
             found[partition] = error
-        else:
-            found[partition] = None
 
     left = iter(partitions)
     while some := list(islice(left, STATES_AT_A_TIME)):
         async with trio.open_nursery() as nursery:
             for partition in some:
                 nursery.start_soon(attempt, partition)
-    failed = [error for error in found.values() if error is not None]
-    if failed:
-        events.SHARE_STATES_NOT_STORED.log(
-            log, group=group_id, count=len(failed), error=failed[0].code.name
-        )
     return found

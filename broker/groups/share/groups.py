@@ -17,7 +17,7 @@ from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.kinds import CheckPartition, Due, HeartbeatGroups, ShardParts
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
-from trimaran.broker.groups.share import describe, heartbeat, initializing
+from trimaran.broker.groups.share import describe, heartbeat, initializing, offsets
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.member import JOINING_EPOCH, LEAVING_EPOCH
 from trimaran.broker.groups.share.operation import (
@@ -32,6 +32,10 @@ from trimaran.broker.groups.walks import Walk
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponseTopic,
+)
 from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
@@ -254,6 +258,45 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
 
     # -- the states of share partitions
 
+    def alter_offsets(
+        self, group_id: str, topics: list[AlterShareGroupOffsetsRequestTopic], at: Instant
+    ) -> Result[
+        GroupRecord, tuple[list[AlterShareGroupOffsetsResponseTopic], Initialization | None]
+    ]:
+        """Returns the response, and the initialization that must succeed for it. May create the group.
+
+        Raises:
+            KafkaError: as `opened`; NON_EMPTY_GROUP.
+        """
+        operation = self.opened(group_id, at)
+        responses = offsets.alter(operation, topics)
+        self._works[group_id] = operation.work
+        return Result(operation.records, (responses, operation.begun))
+
+    def delete_offsets(
+        self, group_id: str, topics: list[str], at: Instant
+    ) -> Result[GroupRecord, offsets.Deletion]:
+        """Returns the states to delete. Raises KafkaError as `find`; NON_EMPTY_GROUP."""
+        operation = self.operation(self.find(group_id), at)
+        deletion = offsets.delete(operation, topics)
+        return Result(operation.records, deletion)
+
+    def offsets_deleted(
+        self, group_id: str, topic_ids: Collection[bytes], at: Instant
+    ) -> Result[GroupRecord, None]:
+        """Takes the outcome of a deletion."""
+        operation = self.operation(self._groups.get(group_id) or ShareGroup(group_id), at)
+        offsets.deleted(operation, topic_ids)
+        return Result(operation.records, None)
+
+    def release(self, group_id: str, at: Instant) -> Result[GroupRecord, list[TopicIdPartition]]:
+        """Returns the partitions whose states must be deleted before the group. Raises KafkaError as `find`;
+        NON_EMPTY_GROUP.
+        """
+        operation = self.operation(self.find(group_id), at)
+        partitions = offsets.release(operation)
+        return Result(operation.records, partitions)
+
     def next_initialization(self, group_id: str) -> Initialization | None:
         """Returns an initialization of the group that has not begun, or None if none is left."""
         work = self._works.get(group_id)
@@ -266,11 +309,22 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
         failed: Collection[TopicIdPartition],
         at: Instant,
     ) -> None:
+        """Takes the outcome of an initialization that `next_initialization` has returned."""
+        records = self.finish(group_id, done, failed, at).records
+        if records:
+            self._outputs.effects.writes.append(ShareGroupWrite(group_id=group_id, records=records))
+
+    def finish(
+        self,
+        group_id: str,
+        done: Collection[TopicIdPartition],
+        failed: Collection[TopicIdPartition],
+        at: Instant,
+    ) -> Result[GroupRecord, None]:
         """Takes the outcome of an initialization."""
-        if (group := self._groups.get(group_id)) is not None:
-            operation = self.operation(group, at)
-            initializing.finish(operation, done, failed)
-            self._settle(operation)
+        operation = self.operation(self._groups.get(group_id) or ShareGroup(group_id), at)
+        initializing.finish(operation, done, failed)
+        return Result(operation.records, None)
 
     # -- writes
 

@@ -89,6 +89,7 @@ class Rig:
             metadata=self.metadata,
             authorizer=None,
             zookeeper_offsets=None,
+            share_states=share_states,
             config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
         )
         self.connect_from("10.1.2.3")

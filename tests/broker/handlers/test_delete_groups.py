@@ -4,14 +4,19 @@ from itertools import chain
 
 import pytest
 
-from tests.broker.groups.rig import open_rig
+from tests.broker.groups.rig import TOPIC_ID, open_rig
+from tests.broker.groups.share.states import StatesInMemory
+from tests.broker.handlers.test_alter_share_group_offsets import alter
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_offset_commit import request as commit_request
 from tests.broker.handlers.test_offset_commit import topic
+from tests.broker.handlers.test_share_group_heartbeat import again, joining, leading, served
 from trimaran.broker.handlers.delete_groups import delete_groups
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.offset_commit import offset_commit
+from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import SharePartitionKey
 from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
 
 E = ErrorCode
@@ -54,3 +59,26 @@ async def test_unreplicated_deletion_times_out(tmp_path, autojump_clock):
         leader.holding = True
         answer = await rig.call(delete_groups, DeleteGroupsRequest(groups_names=["g"]), 2)
         assert [r.error_code for r in answer.results] == [E.COORDINATOR_NOT_AVAILABLE]
+
+
+async def delete_group(rig):
+    answer = await rig.call(delete_groups, DeleteGroupsRequest(groups_names=["g"]), 2)
+    return [(result.group_id, E(result.error_code)) for result in answer.results]
+
+
+async def test_states_are_deleted_before_their_group(tmp_path, autojump_clock):
+    states, key = StatesInMemory(), SharePartitionKey("g", TOPIC_ID, 1)
+    async with open_rig(tmp_path, share_states=states) as rig:
+        served(rig)
+        await leading(rig)
+        await alter(rig, t={0: 5, 1: 6})
+        states.failing = {key: E.COORDINATOR_NOT_AVAILABLE}
+        assert await delete_group(rig) == [("g", E.COORDINATOR_NOT_AVAILABLE)]
+        assert states.stored.keys() == {key}
+        states.failing = {}
+        await rig.call(share_group_heartbeat, joining(subscribed_topic_names=["no"]), 1)
+        assert await delete_group(rig) == [("g", E.NON_EMPTY_GROUP)]
+        await rig.call(share_group_heartbeat, again(-1), 1)
+        assert await delete_group(rig) == [("g", E.NONE)]
+        assert states.stored == {}
+        assert await delete_group(rig) == [("g", E.GROUP_ID_NOT_FOUND)]

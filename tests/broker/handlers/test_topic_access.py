@@ -45,18 +45,18 @@ SECRET_ID = b"topic-id-secret-"
 IDS = {"t": TOPIC_ID, "secret": SECRET_ID}
 
 
-def authorizer() -> Authorizer:
-    """Every client may write to, and therefore describe, topic `t` but no other; groups and transactions are
-    unrestricted.
+def authorizer(operation: Operation = Operation.WRITE) -> Authorizer:
+    """Every client may write to, and therefore describe, topic `t` but no other, or has another right to it; groups
+    and transactions are unrestricted.
     """
     made = Authorizer()
-    for kind, name, operation in (
-        (ResourceType.TOPIC, "t", Operation.WRITE),
+    for kind, name, allowed in (
+        (ResourceType.TOPIC, "t", operation),
         (ResourceType.GROUP, "*", Operation.ALL),
         (ResourceType.TRANSACTIONAL_ID, "*", Operation.ALL),
     ):
         made._index.add(
-            Acl(kind, name, PatternType.LITERAL, "User:*", "*", operation, Permission.ALLOW)
+            Acl(kind, name, PatternType.LITERAL, "User:*", "*", allowed, Permission.ALLOW)
         )
     made.complete_initial_load()
     return made

@@ -426,6 +426,26 @@ BROKERS = {
         "group_ids": [*w.groups(), "shared"],
         "include_authorized_operations": w.flag(),
     },
+    "DescribeShareGroupOffsets": lambda w, v: {
+        "groups": [
+            {"group_id": "shared", "topics": None},
+            {
+                "group_id": "mine",
+                "topics": [{"topic_name": name, "partitions": [0]} for name in w.topics()],
+            },
+        ]
+    },
+    "AlterShareGroupOffsets": lambda w, v: {
+        "group_id": "shared",
+        "topics": [
+            {"topic_name": name, "partitions": [{"partition_index": 0, "start_offset": 0}]}
+            for name in w.topics()
+        ],
+    },
+    "DeleteShareGroupOffsets": lambda w, v: {
+        "group_id": "shared",
+        "topics": [{"topic_name": name} for name in w.topics()],
+    },
     "ListConfigResources": plain(),
     "DescribeTopicPartitions": describe_topic_partitions,
     "AddRaftVoter": plain(cluster_id="another", timeout_ms=1000, voter_id=9),

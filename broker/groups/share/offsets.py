@@ -1,0 +1,174 @@
+"""Decisions about the start offsets of a share group, which are in the states of its partitions.
+
+Only the offsets of a group without members change: members would go on at the old ones. Source:
+`alterShareGroupOffsets`, `sharePartitionsEligibleForOffsetDeletion`, `completeDeleteShareGroupOffsets` and
+`shareGroupBuildPartitionDeleteRequest` of Kafka 4.4's `GroupMetadataManager`. Intentional differences: a partition or
+start offset below zero is refused, except the start offset -1, which means that of `share.auto.offset.reset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from trimaran.broker.groups.share import initializing
+from trimaran.broker.groups.share.group import ShareGroup
+from trimaran.broker.groups.share.operation import ShareOperation
+from trimaran.broker.groups.share.records import states_record
+from trimaran.broker.groups.share.state_partitions import TopicState, joined
+from trimaran.broker.groups.topics import Topics
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import NO_OFFSET, Offset, TopicIdPartition
+from trimaran.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from trimaran.wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsResponseTopic,
+)
+
+
+def check_empty(group: ShareGroup) -> None:
+    """Raises KafkaError NON_EMPTY_GROUP if the group has members."""
+    if not group.is_empty:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, ErrorCode.NON_EMPTY_GROUP.sentence)
+
+
+# -- altering
+
+
+def alter(
+    operation: ShareOperation, topics: Iterable[AlterShareGroupOffsetsRequestTopic]
+) -> list[AlterShareGroupOffsetsResponseTopic]:
+    """Begins to initialize partitions at new offsets; returns the response if that succeeds. Raises KafkaError as
+    `check_empty`.
+    """
+    check_empty(operation.group)
+    begun: dict[bytes, TopicState] = {}
+    offsets: dict[TopicIdPartition, Offset | None] = {}
+    responses = []
+    for asked in topics:
+        topic = operation.topics.find(asked.topic_name)
+        response = AlterShareGroupOffsetsResponseTopic(
+            topic_name=asked.topic_name, topic_id=bytes(16) if topic is None else topic.id, partitions=[]
+        )  # fmt: skip
+        responses.append(response)
+        valid = set()
+        for partition in asked.partitions:
+            index, count = partition.partition_index, 0 if topic is None else topic.partition_count
+            code = _refusal(index, count, partition.start_offset)
+            response.partitions.append(altered(index, code))
+            if topic is not None and not code:
+                valid.add(index)
+                start = partition.start_offset
+                key = TopicIdPartition(topic.id, index)
+                offsets[key] = None if start == NO_OFFSET else start
+        if topic is not None and valid:
+            known = begun[topic.id].partitions if topic.id in begun else frozenset()
+            begun[topic.id] = TopicState(topic.name, known | valid)
+    if begun:
+        initializing.begin(operation, begun, offsets)
+    return responses
+
+
+def _refusal(index: int, count: int, start_offset: Offset) -> ErrorCode:
+    if not 0 <= index < count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.INVALID_REQUEST if start_offset < NO_OFFSET else ErrorCode.NONE
+
+
+def altered(index: int, code: ErrorCode) -> AlterShareGroupOffsetsResponsePartition:
+    """Returns the result for a partition."""
+    return AlterShareGroupOffsetsResponsePartition(
+        partition_index=index, error_code=code, error_message=code.sentence if code else None
+    )
+
+
+# -- deleting
+
+
+class Deletion(NamedTuple):
+    """States to delete, by topic, and the response for topics without any."""
+
+    topics: Mapping[bytes, TopicState]
+    refused: list[DeleteShareGroupOffsetsResponseTopic]
+
+    @property
+    def partitions(self) -> list[TopicIdPartition]:
+        return list(_partitions(self.topics))
+
+
+def delete(operation: ShareOperation, names: Iterable[str]) -> Deletion:
+    """Marks initialized topics as deleting. Raises KafkaError as `check_empty`."""
+    group = operation.group
+    check_empty(group)
+    found: dict[bytes, TopicState] = {}
+    refused: list[DeleteShareGroupOffsetsResponseTopic] = []
+    if group.states is None:
+        return Deletion(found, refused)
+    for name in names:
+        topic = operation.topics.find(name)
+        if topic is None:
+            refused.append(_unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.sentence))
+        elif topic.id in group.states.initialized:
+            found[topic.id] = group.states.initialized[topic.id]
+        elif topic.id in group.states.deleting:
+            found[topic.id] = _whole(topic.name, topic.partition_count)
+        else:
+            refused.append(_unknown(name, "There is no offset information to delete."))
+    states = group.states.deleting_topics({key: topic.name for key, topic in found.items()})
+    if states != group.states:
+        operation.write([states_record(group.id, states)])
+    return Deletion(found, refused)
+
+
+def _unknown(name: str, why: str) -> DeleteShareGroupOffsetsResponseTopic:
+    return DeleteShareGroupOffsetsResponseTopic(
+        topic_name=name,
+        topic_id=bytes(16),
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_message=why,
+    )
+
+
+def deleted(operation: ShareOperation, topic_ids: Iterable[bytes]) -> None:
+    """Forgets deleting topics whose states are gone."""
+    states = operation.group.states
+    if states is not None and (left := states.deleted(set(topic_ids))) != states:
+        operation.write([states_record(operation.group.id, left)])
+
+
+def release(operation: ShareOperation) -> list[TopicIdPartition]:
+    """Marks all states as deleting, before the group is deleted; returns the partitions that may have one. Raises
+    KafkaError as `check_empty`.
+    """
+    group = operation.group
+    check_empty(group)
+    if group.states is None:
+        return []
+    topics = joined(group.states.initialized, group.states.initializing)
+    topics = joined(topics, _existing(group.states.deleting, operation.topics))
+    if (states := group.states.deleting_all()) != group.states:
+        operation.write([states_record(group.id, states)])
+    return list(_partitions(topics))
+
+
+def _existing(deleting: Mapping[bytes, str], topics: Topics) -> Mapping[bytes, TopicState]:
+    """Returns all partitions of the topics that still exist: it is unknown which of them have a state."""
+    found = {}
+    for topic_id, name in deleting.items():
+        topic = topics.find(name)
+        if topic is not None and topic.id == topic_id:
+            found[topic_id] = _whole(name, topic.partition_count)
+    return found
+
+
+def _whole(name: str, count: int) -> TopicState:
+    return TopicState(name, frozenset(range(count)))
+
+
+def _partitions(topics: Mapping[bytes, TopicState]) -> Iterator[TopicIdPartition]:
+    for topic_id, topic in topics.items():
+        for partition in sorted(topic.partitions):
+            yield TopicIdPartition(topic_id, partition)

@@ -1,0 +1,232 @@
+"""DescribeShareGroupOffsets (90): the start offsets of share groups in partitions, and their lag (KIP-932).
+
+Versions: 1 the lag (KIP-1226): records from the start offset to the high watermark that are not done yet; -1 if it is
+unknown. The positions are read from share coordinators, and the high watermarks from leaders. As in Kafka, a position
+that cannot be read is missing, without an error. Source: `KafkaApis.handleDescribeShareGroupOffsetsRequest`,
+`GroupCoordinatorService.describeShareGroupOffsets`, `-AllOffsets` of Kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from trimaran.broker.fetching.latest_offsets import Latest
+from trimaran.broker.groups.share import kind as share
+from trimaran.broker.handlers.context import GroupContext
+from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.broker.handlers.share_group_heartbeat import check_served
+from trimaran.broker.share_state.changes import summaries
+from trimaran.broker.share_state.states import ShareSummary
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.codec.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, Offset, TopicIdPartition, TopicPartition
+from trimaran.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.requests.access import groups, topics
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.once import Once
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
+
+UNKNOWN_LAG = -1
+
+_ResponsePartition = DescribeShareGroupOffsetsResponsePartition
+
+
+class _DescribedTopic(NamedTuple):
+    """A topic to describe; `id` is None if it does not exist."""
+
+    name: str
+    id: bytes | None
+    partitions: list[int]
+
+
+def _refused(
+    group_id: str, code: ErrorCode, message: str | None = None
+) -> DescribeShareGroupOffsetsResponseGroup:
+    return DescribeShareGroupOffsetsResponseGroup(
+        group_id=group_id, topics=[], error_code=code, error_message=message
+    )
+
+
+def _fail(
+    request: DescribeShareGroupOffsetsRequest, code: ErrorCode, message: str
+) -> DescribeShareGroupOffsetsResponse:
+    return DescribeShareGroupOffsetsResponse(
+        groups=[_refused(group.group_id, code, message) for group in request.groups]
+    )
+
+
+@handles(
+    DescribeShareGroupOffsetsRequest,
+    versions="0-1",
+    access=(
+        groups(Operation.DESCRIBE, "groups.group_id", "groups"),
+        topics(Operation.DESCRIBE).in_handler("topics of each group"),
+    ),
+    on_error=_fail,
+    elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=Once("groups", key=lambda group: group.group_id),
+)
+def describe_share_group_offsets(
+    request: DescribeShareGroupOffsetsRequest, ctx: GroupContext, call: Call
+) -> Handling[DescribeShareGroupOffsetsResponse]:
+    yield from loaded(ctx, [group.group_id for group in request.groups])
+    check_served(ctx)
+    found = EncodedArray()
+    for group in request.groups:
+        head = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=[])
+        try:
+            described = yield from _described(group, ctx, call)
+        except KafkaError as error:
+            refused = _refused(group.group_id, error.code, error.message or error.code.sentence)
+            found.append(call.room().refusal(refused))
+        else:
+            found.append((yield from call.room().encoding_with(head, "topics", described)))
+        yield None
+    return DescribeShareGroupOffsetsResponse(groups=found)
+
+
+def _described(
+    group: DescribeShareGroupOffsetsRequestGroup, ctx: GroupContext, call: Call
+) -> Handling[list[DescribeShareGroupOffsetsResponseTopic]]:
+    """Returns the topics of one group. Raises KafkaError if the request is for all topics, and this broker does not
+    coordinate the group.
+    """
+    is_asked = group.topics is not None
+    may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=is_asked)
+    hidden: list[DescribeShareGroupOffsetsResponseTopic] = []
+    if group.topics is None:
+        asked = [topic for topic in _initialized(group.group_id, ctx) if may_see(topic.name)]
+    else:
+        asked, hidden = yield from _split(group.topics, ctx, may_see)
+    partitions = [
+        TopicIdPartition(topic.id, index)
+        for topic in asked
+        if topic.id is not None
+        for index in topic.partitions
+    ]
+    positions: Mapping[TopicIdPartition, ShareSummary | KafkaError] = {}
+    if partitions:
+        positions = yield Blocking(partial(summaries, ctx.share_states, group.group_id, partitions))
+    latest = yield from ctx.latest_offsets.asking(list(_with_lag(asked, positions)))
+    return [*(_topic(topic, positions, latest) for topic in _known_first(asked)), *hidden]
+
+
+def _initialized(group_id: str, ctx: GroupContext) -> Iterator[_DescribedTopic]:
+    """Yields the existing topics with initialized partitions; none if there is no such share group."""
+    groups_of_kind = ctx.groups.groups_of(share.KIND, group_id)
+    if groups_of_kind.has(group_id):
+        existing = ctx.metadata.image.topics.by_id
+        for topic_id, topic in groups_of_kind.find(group_id).known_states.initialized.items():
+            if topic_id in existing:
+                yield _DescribedTopic(existing[topic_id].name, topic_id, sorted(topic.partitions))
+
+
+def _split(
+    asked: Iterable[DescribeShareGroupOffsetsRequestTopic],
+    ctx: GroupContext,
+    may_see: Callable[[str], bool],
+) -> Handling[tuple[list[_DescribedTopic], list[DescribeShareGroupOffsetsResponseTopic]]]:
+    """Returns the topics to describe, and the responses for topics that the client may not see."""
+    seen, hidden = [], []
+    existing = ctx.metadata.image.topics.by_name
+    for topic in asked:
+        found = existing.get(topic.topic_name)
+        indexes = list(dict.fromkeys(topic.partitions))
+        if may_see(topic.topic_name):
+            seen.append(
+                _DescribedTopic(topic.topic_name, None if found is None else found.id, indexes)
+            )
+        else:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            partitions = [_failed(index, code) for index in indexes]
+            hidden.append(_response(topic.topic_name, bytes(16), partitions))
+        yield None
+    return seen, hidden
+
+
+def _known_first(topics_: Iterable[_DescribedTopic]) -> list[_DescribedTopic]:
+    return sorted(topics_, key=lambda topic: topic.id is None)
+
+
+def _with_lag(
+    asked: Iterable[_DescribedTopic],
+    positions: Mapping[TopicIdPartition, ShareSummary | KafkaError],
+) -> Iterator[TopicPartition]:
+    """Yields the partitions whose lag depends on their high watermark only."""
+    for topic in asked:
+        for index in topic.partitions:
+            if topic.id is not None and _has_lag(positions[TopicIdPartition(topic.id, index)]):
+                yield TopicPartition(topic.name, index)
+
+
+def _has_lag(position: ShareSummary | KafkaError) -> bool:
+    return (
+        isinstance(position, ShareSummary)
+        and position.start_offset is not None
+        and position.delivery_complete_count is not None
+    )
+
+
+def _topic(
+    topic: _DescribedTopic,
+    positions: Mapping[TopicIdPartition, ShareSummary | KafkaError],
+    latest: Latest,
+) -> DescribeShareGroupOffsetsResponseTopic:
+    if topic.id is None:
+        unknown = [_at(index, NO_OFFSET, LeaderEpoch(0)) for index in topic.partitions]
+        return _response(topic.name, bytes(16), unknown)
+    described = []
+    for index in topic.partitions:
+        position = positions[TopicIdPartition(topic.id, index)]
+        described.append(_partition(TopicPartition(topic.name, index), position, latest))
+    return _response(topic.name, topic.id, described)
+
+
+def _partition(
+    key: TopicPartition, position: ShareSummary | KafkaError, latest: Latest
+) -> _ResponsePartition:
+    if isinstance(position, KafkaError):
+        return _at(key.partition, NO_OFFSET, LeaderEpoch(0))
+    start, done = position.start_offset, position.delivery_complete_count
+    if start is None or done is None:
+        return _at(key.partition, NO_OFFSET if start is None else start, position.leader_epoch)
+    end = latest[key]
+    if isinstance(end, ErrorCode):
+        return _failed(key.partition, end)
+    described = _at(key.partition, start, position.leader_epoch)
+    described.lag = end - start - done
+    return described
+
+
+def _at(index: int, start: Offset, leader_epoch: LeaderEpoch) -> _ResponsePartition:
+    return _ResponsePartition(
+        partition_index=index, start_offset=start, leader_epoch=leader_epoch, lag=UNKNOWN_LAG
+    )
+
+
+def _failed(index: int, code: ErrorCode) -> _ResponsePartition:
+    failed = _at(index, Offset(0), LeaderEpoch(0))
+    failed.error_code, failed.error_message = code, code.sentence
+    return failed
+
+
+def _response(
+    name: str, topic_id: bytes, partitions: list[_ResponsePartition]
+) -> DescribeShareGroupOffsetsResponseTopic:
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=name, topic_id=topic_id, partitions=partitions
+    )

@@ -1,0 +1,52 @@
+"""Changes of the states of share partitions by administrators: the group coordinator decides, share coordinators store.
+
+Source: `persisterInitialize`, `deleteShareGroups`, `deleteShareGroupOffsetsState` of Kafka 4.4's
+`GroupCoordinatorService`.
+"""
+
+from __future__ import annotations
+
+from trimaran.broker.groups.share import kind as share
+from trimaran.broker.groups.share.operation import Initialization
+from trimaran.broker.handlers.context import GroupContext
+from trimaran.broker.share_state.changes import Outcomes, delete_all, initialize_all
+from trimaran.wire.identity import TopicIdPartition
+
+
+async def initialize(ctx: GroupContext, group_id: str, begun: Initialization) -> Outcomes:
+    """Stores initial states, and tells the group. Raises KafkaError if the group cannot store it."""
+    outcomes = await initialize_all(ctx.share_states, group_id, *begun)
+    done = [partition for partition, error in outcomes.items() if error is None]
+    failed = [partition for partition, error in outcomes.items() if error is not None]
+    pending = ctx.groups.decide(
+        share.KIND, group_id, lambda groups, at: groups.finish(group_id, done, failed, at)
+    )
+    await pending.wait()
+    return outcomes
+
+
+async def delete(ctx: GroupContext, group_id: str, partitions: list[TopicIdPartition]) -> Outcomes:
+    """Deletes states, and tells the group about each topic without errors. Raises KafkaError if the group cannot store
+    it.
+    """
+    outcomes = await delete_all(ctx.share_states, group_id, partitions)
+    failed = {partition.topic_id for partition, error in outcomes.items() if error is not None}
+    gone = {partition.topic_id for partition in partitions} - failed
+    if gone:
+        pending = ctx.groups.decide(
+            share.KIND, group_id, lambda groups, at: groups.offsets_deleted(group_id, gone, at)
+        )
+        await pending.wait()
+    return outcomes
+
+
+async def release(ctx: GroupContext, group_id: str) -> None:
+    """Deletes all states of a group that will be deleted. Raises KafkaError: the group stays."""
+    pending = ctx.groups.decide(
+        share.KIND, group_id, lambda groups, at: groups.release(group_id, at)
+    )
+    partitions = await pending.wait()
+    outcomes = await delete_all(ctx.share_states, group_id, partitions)
+    for error in outcomes.values():
+        if error is not None:
+            raise error
