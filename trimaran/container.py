@@ -4,8 +4,8 @@
 - overridden by the environment: `KAFKA_PROCESS_ROLES` is process.roles, `__` means `_`, `___` means `-`;
 - without either, a single node that is a whole cluster.
 
-Unformatted directories are formatted for the cluster `CLUSTER_ID`. `--healthy` asks the running node with the same
-settings whether its event loop runs, and ends with 0 or 1.
+Unformatted directories are formatted for the cluster `CLUSTER_ID`. `--healthy` checks whether the event loop of the
+running node with the same settings runs, and exits with 0 or 1.
 
 Source: KIP-975, Kafka's `KafkaDockerWrapper` and its script `configure`.
 """
@@ -74,7 +74,7 @@ def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
     """Returns the cluster id for formatting: `CLUSTER_ID`, or a new one for a node that is a whole cluster.
 
     Raises:
-        UserError: there is none, and the other nodes would choose different ones.
+        UserError: `CLUSTER_ID` is not set, and other nodes would choose different ids.
     """
     if given := environ.get("CLUSTER_ID"):
         return given

@@ -1,12 +1,12 @@
-"""Fixtures for pytest, found by the entry point `trimaran`. Nothing is started before a test asks for it.
+"""Fixtures for pytest, found by the entry point `trimaran`. A fixture starts its node or cluster at its first use.
 
 - `embedded_kafka`: an `EmbeddedKafka` for the whole run.
-- `kafka_cluster`: a `KafkaCluster` for each module, as tests of it may break it.
-- `kafka_bootstrap`: its address.
+- `kafka_cluster`: a `KafkaCluster` for each module, since tests may break it.
+- `kafka_bootstrap`: the address of the embedded node.
 - `kafka_topic`: a new topic in it for each test, named after it; `kafka_topics` makes more.
 - `kafka_settings`: keys of server.properties for both; override it in your conftest.py.
 
-`kafka_brokers` and `kafka_controllers` of pytest's configuration say how many there are in `kafka_cluster`.
+`kafka_brokers` and `kafka_controllers` of pytest's configuration are the numbers of nodes in `kafka_cluster`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_settings() -> dict[str, str]:
-    """Keys of server.properties, beside those that a test cluster needs."""
+    """Returns keys of server.properties in addition to those that a test cluster needs."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def embedded_kafka(kafka_settings: dict[str, str]) -> Iterator[testing.EmbeddedKafka]:
-    """One node in this process."""
+    """Yields one node in this process."""
     with testing.EmbeddedKafka(kafka_settings) as running:
         yield running
 
@@ -53,7 +53,7 @@ def embedded_kafka(kafka_settings: dict[str, str]) -> Iterator[testing.EmbeddedK
 def kafka_cluster(
     pytestconfig: pytest.Config, kafka_settings: dict[str, str]
 ) -> Iterator[testing.KafkaCluster]:
-    """Controllers and brokers in processes of their own."""
+    """Yields controllers and brokers, each in its own process."""
     brokers, controllers = (
         int(pytestconfig.getini(name)) for name in ("kafka_brokers", "kafka_controllers")
     )
@@ -65,7 +65,7 @@ def kafka_cluster(
 
 @pytest.fixture
 def kafka_bootstrap(embedded_kafka: testing.EmbeddedKafka) -> str:
-    """The addresses for bootstrap.servers of clients."""
+    """Returns the addresses for bootstrap.servers of clients."""
     return embedded_kafka.bootstrap
 
 
@@ -73,7 +73,9 @@ def kafka_bootstrap(embedded_kafka: testing.EmbeddedKafka) -> str:
 def kafka_topics(
     embedded_kafka: testing.EmbeddedKafka, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., str]]:
-    """Makes topics that no other test has; takes what `create_topic` takes, and deletes them after the test."""
+    """Yields a function with the arguments of `create_topic` that creates topics for this test; they are deleted after
+    it.
+    """
     made = []
 
     def make(name: str = "", **options: Any) -> str:
@@ -88,5 +90,5 @@ def kafka_topics(
 
 @pytest.fixture
 def kafka_topic(kafka_topics: Callable[..., str]) -> str:
-    """A topic of one partition that no other test has."""
+    """Returns a topic with one partition that no other test uses."""
     return kafka_topics()

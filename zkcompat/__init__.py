@@ -1,1 +1,1 @@
-"""The ZooKeeper mirror: image and delta to znodes."""
+"""The ZooKeeper mirror: converts images and deltas to znodes."""

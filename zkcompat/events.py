@@ -1,4 +1,4 @@
-"""Named lines of the log: of the ZooKeeper mirror. See `trimaran.wire.text.events`."""
+"""Named log lines of the ZooKeeper mirror. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The mirror inside a controller: the leader of the quorum mirrors, the others stand by.
+"""The mirror inside a controller: the mirror in the quorum's leader leads, the other mirrors are on standby.
 
 It reads the controller's own image and shares its event loop; its failures never end the controller. Since a leader
-knows that it leads, it takes over its predecessor's claim at once.
+knows that it leads, it takes over its predecessor's claim immediately.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ async def mirror_in_controller(
                 await mirror.run()
         except* UnsuitableZooKeeperError as group:
             events.MIRROR_REFUSED.log(log, error=group.exceptions[0])
-        # the controller must survive it
+        # the controller must survive the failure
         except* Exception:  # noqa: BLE001 - it is logged, with its traceback
             events.MIRROR_FAILED.log(log, exc_info=True)
         await trio.sleep(RETRY_SECONDS)

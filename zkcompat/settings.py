@@ -32,7 +32,7 @@ _STORE_TYPES = {".p12": "PKCS12", ".pfx": "PKCS12", ".pem": "PEM"}
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value of the file, with its place for error messages."""
+    """A value of the file, with its position in the file for error messages."""
 
     value: str
     origin: str = ""
@@ -181,8 +181,8 @@ SECRETS = "trimaran.zk.mirror.secrets.enable"
 
 
 def obeyed_kinds(properties: Mapping[str, str], *, inside: bool = False) -> Collection[RequestKind]:
-    """Returns the kinds of requests to obey, none without the option. `inside`: in our controller, which can store
-    credentials.
+    """Returns the kinds of requests to obey, none without the option. `inside` means that the mirror runs in our
+    controller, which can store credentials.
 
     ValueError names key and value.
     """

@@ -21,4 +21,4 @@ def main() -> None:
     try:
         run()
     finally:
-        gc.freeze()  # the memory of a process ends with it: to look for garbage at exit would take 20 ms
+        gc.freeze()  # the memory is freed with the process: a collection at exit would take 20 ms

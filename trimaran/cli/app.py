@@ -35,17 +35,17 @@ EPILOGUE = (
 
 
 def build(called: tuple[str, ...] = (), first: str = "") -> App:
-    """Builds the tree of commands: of all, or of those that begin with the word `first`, if there are any.
+    """Builds the tree of all commands, or only of the commands that begin with the word `first`, if there are any.
 
-    `called` is the command to run: its help is its whole docstring. The help of the others is one line, so that they
-    need not be imported; it is plain text, since the parser of paragraphs would take a third of the start.
+    `called` is the command to run: its help is its whole docstring. The help of each other command is one line, so that
+    its module need not be imported; it is plain text, since the parser of paragraphs would take a third of the start.
     """
     app = App(
         name="trimaran",
         help="A Kafka-compatible broker with a KRaft quorum, a ZooKeeper mirror and Spark sources.",
         help_epilogue=EPILOGUE,
         help_format="markdown" if called else "plaintext",
-        # A switch has one form, and a list has no option for an empty one.
+        # A switch has only a positive form, and a list has no option that sets it to an empty list.
         default_parameter=Parameter(negative=(), show_default=_default_in_words),
         version=_version,
         version_flags=["--version"],

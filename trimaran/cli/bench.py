@@ -47,7 +47,8 @@ def produce(
     """Produces records as fast as the cluster takes them, or at a rate, and shows throughput and latency.
 
     The records stay in the topic, so use a separate one. Each second a line shows the last second. Latency is that of a
-    request: from the time at which it was sent, or with --rate was due, to its response. 1 MB is 10^6 bytes of values.
+    request: from the time at which it was sent, or with --rate from the time at which it was due, to its response. 1 MB
+    is 10^6 bytes of values.
 
     Args:
         topic: The topic to produce to; created if the brokers create topics automatically.

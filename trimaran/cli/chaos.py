@@ -57,7 +57,8 @@ def isolate(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -
 def partition(*sides: str, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
     """Cuts the links between groups of nodes, until chaos heal: trimaran chaos partition 1,11 2,3,12,13.
 
-    Nodes that are not named reach all others. Clients reach every node. A further partition adds to earlier ones.
+    Nodes that are not named still reach all other nodes. Clients reach every node. A further partition adds to earlier
+    ones.
 
     Args:
         sides: Groups of nodes that still reach each other, separated by commas: 1,11.

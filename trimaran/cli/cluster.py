@@ -61,7 +61,7 @@ def up(
     dry_run: DryRun = False,
     output: Format = "table",
 ) -> int:
-    """Starts a local cluster: a new one, or again the one in --data. A running cluster gets the additions that the
+    """Starts a local cluster: a new one, or the existing one in --data. A running cluster gets the additions that the
     options name.
 
     If the start fails, it is undone: nodes are stopped, and new directories are removed; log files stay.
@@ -191,7 +191,7 @@ def _supervise_in_background(plan: layout.ClusterPlan, private_fds: list[int]) -
         raise
     if said == READY:
         return
-    os.waitpid(pid, 0)  # all its nodes have ended by then
+    os.waitpid(pid, 0)  # all nodes of the supervisor have ended by then
     if said == STOPPED:
         raise start_failure.StoppedWhileStarting
     raise _told(said) if said else _died(plan.data)

@@ -24,7 +24,9 @@ DEFERRED = (
 # Modules that declare arguments and show errors.
 IMMEDIATE = ("trimaran.cli.", "trimaran.errors.user_error", "trimaran.node.text.")
 APP = "trimaran.cli.app:run"
-COMPLETE_NAMES = "trimaran.cli.live_names:complete_names"  # this module needs no command
+COMPLETE_NAMES = (
+    "trimaran.cli.live_names:complete_names"  # modules that are needed even without a command
+)
 OWN_VERSION = "trimaran.cli.version:own_version"
 EXPLAIN_MISTAKE = "trimaran.errors.command_line:of_command_line"
 EXPLAIN_FAILURE = "trimaran.errors.node:explain"

@@ -1,4 +1,4 @@
-"""`config check|explain|effective|diff|init`: properties files of nodes, without a node."""
+"""`config check|explain|effective|diff|init`: checks and prints properties files of nodes without starting a node."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ _WHEN = {
 
 
 def check(*, config: ConfigFile, override: Overrides = None, output: Format = "table") -> int:
-    """Checks the properties file of a node: all errors and warnings at once. Exit code 1 if the node would not start.
+    """Checks the properties file of a node: reports all errors and warnings together. Exit code 1 if the node would not
+    start.
 
     Certificates and other security files are read. Directories, addresses and other nodes are not checked.
 
@@ -68,7 +69,7 @@ def check(*, config: ConfigFile, override: Overrides = None, output: Format = "t
 
 
 def _findings(settings: Mapping[str, PropertySetting]) -> Iterator[dict[str, str]]:
-    """Returns warnings, then errors: of each key separately, and of all together only if there are none."""
+    """Returns warnings, then errors: first those of single keys; errors of combinations only if there are no others."""
     for key, setting in settings.items():
         if (warning := key_warnings.warning_of(key)) is not None:
             yield _finding(WARNING, key, setting.origin, warning, "leave it out, or correct it")

@@ -179,7 +179,7 @@ class Brokers(_Target):
 
     def connected(self) -> AbstractContextManager[BlockingClient]:
         """See `connected`."""
-        addresses = self.addresses  # if there are none, no client is loaded
+        addresses = self.addresses  # without addresses, no client is loaded
         return client_connect.connected(
             addresses, settings=self.settings(), timeout=self.timeout, waiting=waiting
         )

@@ -59,9 +59,9 @@ def console(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
 ) -> int:
-    """Serves the web console until Ctrl-C or SIGTERM, for any cluster, ours or Apache Kafka's.
+    """Serves the web console until Ctrl-C or SIGTERM, for any cluster of trimaran or Apache Kafka.
 
-    Without --bootstrap-controller there is no metadata log: no elections, no events, no past states.
+    Without --bootstrap-controller the console has no metadata log, so it shows no elections, events or past states.
 
     Args:
         metrics: HOST:PORT of the metrics of a node, for charts: its trimaran.metrics.listener or JMX exporter. Repeat

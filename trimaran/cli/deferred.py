@@ -1,9 +1,9 @@
 """Imports of the command line that happen at first use, so that help and errors load no client and no server.
 
 A file of commands imports its modules at the top, as every file does: `from trimaran.client import topics`. Inside
-`imports_deferred` such a module is found at once and executed when a name in it is first used. `from … import name`
-uses it at once, so commands import only from light modules that way. Outside the block, as in tests, imports work as
-usual.
+`imports_deferred` such a module is found immediately, and executed when a name in it is first used. `from … import
+name` executes it immediately, so commands import only from light modules that way. Outside the block, as in tests,
+imports work as usual.
 """
 
 from __future__ import annotations

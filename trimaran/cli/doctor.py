@@ -23,7 +23,7 @@ from trimaran.errors.user_error import Exit
 from trimaran.node.runtime import java as runtime_java
 
 Level = Literal["ok", "warn", "fail"]
-# two files and an index for each partition in use, and a socket for each client
+# A node needs two files and an index for each partition in use, and a socket for each client.
 OPEN_FILES_WANTED = 4096
 FSYNC_MS_SLOW = 20.0  # acks=all waits for an fsync on every replica: beyond this each produce request is visibly slow
 FREE_BYTES_WANTED = 1 << 30
@@ -80,7 +80,7 @@ def java() -> Finding:
 
 
 def spark_python() -> Finding:
-    """Checks that Spark's workers run the interpreter of the driver."""
+    """Checks that Spark's workers use the same interpreter as the driver."""
     chosen = os.environ.get("PYSPARK_PYTHON")
     if chosen and Path(shutil.which(chosen) or chosen).resolve() != Path(sys.executable).resolve():
         return Finding(

@@ -173,7 +173,7 @@ def delete(
 
 
 def _tell_deletion(client: BlockingClient, group: str) -> None:
-    """Refuses as the coordinator would: a group that does not exist, or has members."""
+    """Refuses, as the coordinator would, a group that does not exist or has members."""
     found = group_members.group_described(client, group)
     changes.check_idle(
         group, errors.ErrorCode.NON_EMPTY_GROUP if found["members"] else errors.ErrorCode.NONE

@@ -85,7 +85,7 @@ def _judged(
 
 
 def _of_mirror(brokers: Brokers) -> list[client_health.Reason]:
-    """Returns the reasons about the local cluster's mirror, if the command is for the local cluster."""
+    """Returns the problems of the local cluster's mirror, if the command is for the local cluster."""
     path = state_file.nearest(brokers.data)
     if not (path / state_file.FILE_NAME).exists():
         return []

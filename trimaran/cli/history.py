@@ -95,8 +95,9 @@ def configs(
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> None:
-    """Shows which configs were set, when, and their previous values. The value - is a config reset to its default. The
-    log reaches back to the oldest snapshot that is kept; the state in that snapshot has no time. Secrets are hidden.
+    """Shows which configs were set, when, and their previous values. The value - means that the config was reset to its
+    default. The log reaches back to the oldest snapshot that is kept; the state in that snapshot has no time. Secrets
+    are hidden.
     """
     wanted = None if resource is None else parse_resource(resource)[:2]
     with open_source(path, controllers) as source:

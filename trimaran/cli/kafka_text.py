@@ -1,4 +1,4 @@
-"""The texts of Apache Kafka's own tools, for `-o kafka`: rows in, text out, as its 4.3 prints them.
+"""The texts of Apache Kafka's own tools, for `-o kafka`: functions from rows to the text that Kafka 4.3 prints.
 
 Scripts split these by columns and words, so spaces matter. `tests/interop/test_kafka_text.py` compares each with the
 real tool.
@@ -59,7 +59,7 @@ def _ids(ids: Iterable[int]) -> str:
 
 
 def groups_list(rows: Sequence[Row]) -> str:
-    """`kafka-consumer-groups --list`: classic groups and those of the consumer protocol."""
+    """`kafka-consumer-groups --list`: classic groups and groups of the consumer protocol."""
     return "\n".join(
         str(row["group"]) for row in rows if row["type"].lower() in ("classic", "consumer")
     )

@@ -1,4 +1,5 @@
-"""Reads lines of a pipe, a terminal or a file in batches: a full batch at once, a smaller one after the linger time.
+"""Reads lines of a pipe, a terminal or a file in batches: a full batch is returned immediately, a smaller one after the
+linger time.
 
 An interrupt ends the reading, not the program: lines that were read are still returned.
 """

@@ -62,8 +62,8 @@ def shell(
     """Browses the cluster state in a shell with ls, cd, cat, find, tree; at OFFSET goes to another offset.
 
     In a terminal it prompts for commands, and Tab completes commands and paths; otherwise it reads them from stdin, one
-    per line. help lists them. Works with directories of ours and of Apache Kafka, with snapshots, and with a running
-    quorum of either. Exit code 1 if a command from stdin or from the command line fails.
+    per line. help lists them. Works with directories and running quorums of trimaran and of Apache Kafka, and with
+    snapshots. Exit code 1 if a command from stdin or from the command line fails.
 
     Args:
         command: Run only this command, such as ls /image/topics/byName, and exit.
@@ -76,7 +76,7 @@ def shell(
         return load_state(path, controllers, offset, time)
 
     if at is not None and as_of is not None:
-        load_state(path, controllers, at, as_of)  # it refuses
+        load_state(path, controllers, at, as_of)  # the shell refuses
     start = (
         str(at)
         if at is not None

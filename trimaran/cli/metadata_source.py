@@ -1,4 +1,4 @@
-"""The metadata log that a command reads: that in a path, or that of the running quorum."""
+"""The metadata log that a command reads: the log in a path, or the log of the running quorum."""
 
 from __future__ import annotations
 

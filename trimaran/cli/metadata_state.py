@@ -51,8 +51,8 @@ def image(
 ) -> None:
     """Prints the whole cluster state: topics, configs, ACLs, quotas, features, nodes, voters.
 
-    Works with directories of ours and of Apache Kafka, and with a running quorum of either. A table is only a summary.
-    SCRAM keys and sensitive configs are not shown.
+    Works with directories and running quorums of trimaran and of Apache Kafka. A table is only a summary. SCRAM keys
+    and sensitive configs are not shown.
 
     Args:
         path: A controller's or broker's directory, its __cluster_metadata-0, a segment or a snapshot; by default the
@@ -86,7 +86,7 @@ def diff(
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> int:
-    """Shows what changed between two states. Exit code 1 if anything did.
+    """Shows the differences between two states. Exit code 1 if there are any.
 
     Args:
         before: An offset of the metadata log of --path; or another directory, as DIR or DIR@OFFSET.

@@ -98,7 +98,9 @@ def show_data(value: Any, output: str) -> bool:
 
 
 def show_item(value: Mapping[str, Any], output: str) -> bool:
-    """Prints one of a stream of objects immediately, like `show_data`: a line of JSON, or a document of YAML."""
+    """Prints one object of a stream immediately, in the formats of `show_data`: as a line of JSON or a document of
+    YAML.
+    """
     if output == "yaml":
         print(f"---\n{_yaml(value)}", end="", flush=True)
         return True
@@ -115,9 +117,9 @@ def show_json_line(value: Any) -> None:
 
 
 def _yaml(value: Any) -> str:
-    # Values whose type JSON does not have are text, as in the other formats.
+    # Values of types that JSON does not have are printed as text, as in the other formats.
     plain = json.loads(json.dumps(value, default=str))
-    # YAML accepts characters that reverse the direction of text in a terminal; then all except ASCII is escaped.
+    # YAML accepts characters that reverse the direction of text in a terminal; such text is escaped to ASCII.
     harmless = json.dumps(plain, ensure_ascii=False).isprintable()
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=harmless, width=1 << 20)
     return text

@@ -34,7 +34,8 @@ def list_partitions(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Lists partitions: all, or those that match one of the options. Exit code 1 if an option matches some.
+    """Lists all partitions, or only the partitions that match one of the options. Exit code 1 if an option matches any
+    partition.
 
     Args:
         topic: Only partitions of this topic. May be repeated.
@@ -96,7 +97,7 @@ def _tell_elections(
     *,
     unclean: bool,
 ) -> int:
-    """Returns the partitions that need an election: those without a leader, or not led by the preferred replica."""
+    """Returns the partitions that need an election: they have no leader, or are not led by their preferred replica."""
     wanted = partitions.is_offline if unclean else partitions.is_not_preferred
     named = None if asked is None else {(a.topic, index) for a in asked for index in a.partitions}
     topics = partitions.topics_of(client, None if asked is None else [a.topic for a in asked])

@@ -86,7 +86,7 @@ def produce(
 
 
 def _progress(total: int | None) -> AbstractContextManager[ProgressBar]:
-    """Shows progress by bytes of a file; stdin needs none."""
+    """Shows the progress in bytes of a file; stdin has none."""
     return (
         nullcontext(ProgressBar("producing"))
         if total is None and os.isatty(0)

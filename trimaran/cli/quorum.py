@@ -124,7 +124,9 @@ def history(
 
 
 def _no_majority(bootstrap: str) -> UserError | None:
-    """Returns the error for a quorum without a leader, with the controllers that respond; None if none does."""
+    """Returns the error for a quorum without a leader, with the controllers that respond; None if no controller
+    responds.
+    """
     try:
         addresses = client_bootstrap.parse_bootstrap(bootstrap)
     except ValueError:

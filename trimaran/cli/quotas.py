@@ -1,6 +1,6 @@
 """`quotas list|set|delete`: the limits of clients. Works with Apache Kafka, too.
 
-The entity of a quota is one word or two: `user=alice`, `client-id=etl`, both, or `ip=10.0.0.7`. A type without a name,
+An entity is written as one or two words: `user=alice`, `client-id=etl`, both, or `ip=10.0.0.7`. A type without a name,
 such as `user`, is the default for all entities without their own quota.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TYPES = ("user", "client-id", "ip")
 COLUMNS = ("entity", "quota", "value")
-# By type; None is the default.
+# The names of an entity by type; None is the default entity of a type.
 Entity = dict[str, str | None]
 _WHO = "user=NAME, client-id=NAME or both, or ip=ADDRESS; without =NAME it is the default"
 Words = Annotated[str, Parameter(help=f"{_WHO}.")]
@@ -63,7 +63,7 @@ def parse_value(word: str) -> tuple[str, float]:
 
 
 def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Lists client quotas: all, or those of the named users, client ids or addresses."""
+    """Lists all client quotas, or only the quotas of the named users, client ids or addresses."""
     entity, others = parse_words(words)
     if others:
         raise _nobody(others[0])
@@ -94,7 +94,7 @@ def set_quotas(*words: WordsToSet, dry_run: DryRun = False, brokers: Brokers = B
 
 
 def delete(*words: WordsToDelete, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Deletes client quotas: the named ones, such as producer_byte_rate, or all of the entity."""
+    """Deletes the named client quotas, such as producer_byte_rate, or all quotas of the entity."""
     entity, names = parse_words(words)
     if not entity:
         raise _nobody(" ".join(words))

@@ -48,7 +48,7 @@ def compiled(text: str) -> Callable[[TopicPartition, Record], bytes]:
     """Returns a function that formats a record of a partition.
 
     Raises:
-        UserError: there is no such token.
+        UserError: a token does not exist.
     """
     parts: list[Part] = []
     position = 0

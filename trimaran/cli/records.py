@@ -116,7 +116,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _ensure_reader() -> None:
-    """Raises BrokenPipeError if stdout has no reader any more (`consume … | head`), which would go unnoticed without
+    """Raises BrokenPipeError if stdout no longer has a reader (`consume … | head`), which would go unnoticed without
     new records.
     """
     output = select.poll()

@@ -47,7 +47,7 @@ def broker_start(*, config: ConfigFile, override: Overrides = None) -> int:
 
 
 def server_start(*, config: ConfigFile, override: Overrides = None) -> int:
-    """Runs all roles of a node, those in process.roles of its file, in this process until SIGTERM or Ctrl-C.
+    """Runs all roles of a node (process.roles in its file) in this process until SIGTERM or Ctrl-C.
 
     Args:
         config: The properties file of the node, with Apache Kafka's keys.

@@ -45,5 +45,5 @@ def explained(data: Path) -> Iterator[None]:
 
 
 def is_nothing(why: str) -> bool:
-    """Whether there are no logs in the given place."""
+    """Returns whether the error means that there are no logs at the given path."""
     return why.startswith("no log directory")

@@ -1,4 +1,4 @@
-"""`sql`: runs one SQL statement on the logs of a cluster, which are views."""
+"""`sql`: runs one SQL statement on the logs of a cluster, which are registered as views."""
 
 from __future__ import annotations
 

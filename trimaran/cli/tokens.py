@@ -125,7 +125,7 @@ def expire(
     """Expires a delegation token, now or earlier than planned.
 
     Args:
-        days: Days from now; by default it expires at once.
+        days: Days from now; by default it expires immediately.
     """
     period = -1 if days is None else round(days * _DAY_MS)
     request = expire_delegation_token.ExpireDelegationTokenRequest(

@@ -45,8 +45,8 @@ def list_topics(
 ) -> int:
     """Lists topics with the numbers of their partitions and replicas.
 
-    With an option for partitions that have a problem, it lists only topics with such partitions: exit code 1 if there
-    are some.
+    With an option for a problem of partitions, only topics with such partitions are listed; exit code 1 if there are
+    any.
 
     Args:
         internal: Also list internal topics, such as __consumer_offsets.

@@ -1,4 +1,4 @@
-"""`version`: our version, and that of the Apache Kafka whose protocol and formats we match."""
+"""`version`: the version of trimaran, and the version of Apache Kafka with the same protocol and formats."""
 
 from __future__ import annotations
 

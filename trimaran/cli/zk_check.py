@@ -44,7 +44,7 @@ def verify(
 ) -> int:
     """Compares every mirrored znode with the current metadata. Exit code 1 if one differs.
 
-    If the file of --config sets zookeeper.set.acl=true, permissions that others should not have are differences, too.
+    If the file of --config sets zookeeper.set.acl=true, excessive permissions of other users count as differences, too.
 
     Args:
         watch: Compare again this many seconds after each report, until Ctrl-C; JSON is then one report per line.

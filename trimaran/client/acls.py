@@ -1,7 +1,7 @@
 """ACLs as reported by brokers, and their meaning.
 
 A resource is written as TYPE/NAME, such as `topic/orders`; `topic/orders-*` is a prefix, `topic/*` means all topics,
-and the cluster is `cluster`. Operations have Kafka's names.
+and `cluster` is the cluster. Operations have Kafka's names.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def parse_operations(text: str) -> list[Operation]:
 
 
 def verdict_of(acls: list[Acl], principal: str, host: str, action: Any) -> Verdict:
-    """Returns the decision of the nodes if only ACLs counted."""
+    """Returns the decision that follows from the ACLs alone."""
     return judge(AclIndex.of(acls), principal, host, action, allow_if_no_acl=False)
 
 

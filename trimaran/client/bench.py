@@ -1,4 +1,4 @@
-"""Load for a cluster, measured by its users: several clients in threads, each with one request in flight.
+"""Load for a cluster, measured as its users see it: several clients in threads, each with one request in flight.
 
 It measures the cluster more than the client: a batch is built once and sent repeatedly, and only the headers of fetched
 batches are read. Latency is the time from sending a request to its response; with a rate, from the time at which it was

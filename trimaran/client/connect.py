@@ -137,8 +137,8 @@ def _ensure_the_right_kind_listens(
     *,
     of_controllers: bool,
 ) -> None:
-    """Checks that a listener of the right kind responds: retries help with nodes that come and go, but the user should
-    learn at once of an error that no retry can solve.
+    """Checks that a listener of the right kind responds: retries help with nodes that come and go, but an error that no
+    retry can solve should be reported immediately.
 
     A frozen node accepts connections but does not respond: it is skipped if another one responds.
     """

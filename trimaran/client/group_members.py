@@ -61,7 +61,7 @@ def owners_of(described: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str,
 
 
 def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    """Returns a classic group; None for a dead one, as which Kafka describes a missing group."""
+    """Returns a classic group; None for a dead group, since Kafka describes a missing group as dead."""
     response = client.call(CoordinatorNode(group), DescribeGroupsRequest(groups=[group]))
     found = single_item(response.groups, "group")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":

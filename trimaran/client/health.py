@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 GOOD, WARNING, BAD = LEVELS = ("good", "warning", "bad")
-# A live voter fetches twice a second; one with a longer lag could not take over at once.
+# A live voter fetches twice a second; a voter with a longer lag could not take over immediately.
 VOTER_SILENT_MS = 5_000
 # The default of leader.imbalance.per.broker.percentage.
 NOT_PREFERRED_PERCENT = 10
 
 
 class Reason(NamedTuple):
-    """A reason. `about` is quorum, brokers, or a kind of partitions: offline, under-min-isr, under-replicated,
-    not-preferred.
+    """A reason for the verdict. `about` is quorum, brokers, or a kind of partitions: offline, under-min-isr,
+    under-replicated, not-preferred.
     """
 
     level: str

@@ -1,4 +1,4 @@
-"""Offsets from brokers: the begin and end of a partition, and offsets by time."""
+"""Offsets from brokers: the start and end offsets of a partition, and offsets by timestamp."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def partition_of_key(key: bytes, count: int) -> int:
 class StickyPartitions:
     """Chooses partitions for records without a key: one for a batch, the next one for the next batch.
 
-    Only partitions with a leader are used, unless none has one. Java chooses the next at random; taking turns
-    distributes as evenly.
+    Only partitions with a leader are used, unless no partition has one. Java chooses the next partition at random; a
+    fixed order distributes batches as evenly.
     """
 
     def __init__(self, leaders: Sequence[BrokerId], first: int) -> None:

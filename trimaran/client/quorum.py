@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def ask_quorum(
     client: BlockingClient, timeout: float
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Reason]]:
-    """Returns fields and rows of the voters, from the active controller through a broker; or the error."""
+    """Returns the fields and rows of the voters as reported by the active controller through a broker, or an error."""
     try:
         partition, nodes = describe_quorum_and_nodes(client, timeout=timeout)
     except (RequestTimedOut, VersionMismatch):

@@ -1,4 +1,4 @@
-"""Reads the records of a topic with the plain protocol; with read_committed without aborted transactions."""
+"""Reads the records of a topic with the plain protocol; with read_committed it omits aborted transactions."""
 
 from __future__ import annotations
 

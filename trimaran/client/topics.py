@@ -1,4 +1,4 @@
-"""Topics as described by brokers: the list, and the details of one."""
+"""Topics as described by brokers: the list of topics, and the details of one topic."""
 
 from __future__ import annotations
 

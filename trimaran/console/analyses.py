@@ -1,6 +1,6 @@
 """Analyses by Spark, one at a time, each in its own process: `trimaran analyze`; a page shows its report.
 
-Spark needs a JVM with some hundred megabytes, and reading files of other programs may fail: neither should affect this
+Spark needs a JVM with some hundred megabytes, and reading files of other programs may fail: neither may affect this
 process.
 """
 

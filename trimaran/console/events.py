@@ -1,4 +1,4 @@
-"""Named lines of the log: of the console. See `trimaran.wire.text.events`."""
+"""Named log lines of the console. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ COLOURS = 8  # the number of distinct colours; the ninth line has that of the fi
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`last` is the newest value."""
+    """A line of a chart; `last` is the newest value."""
 
     name: str
     points: Sequence[SamplePoint]
@@ -87,7 +87,7 @@ def _by_time(series: Mapping[str, Sequence[SamplePoint]]) -> Iterator[tuple[int,
 
 
 def path_of(line: Line, of: Chart) -> str:
-    """Returns the lines as SVG, with gaps if no node answered."""
+    """Returns the lines as SVG, with gaps for times at which no node responded."""
     words, is_down = [], False
     for point in line.points:
         if point.value is None:

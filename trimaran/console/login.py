@@ -21,7 +21,7 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.transport.connection.failed_logins import FailedLogins
 
 PATH = "/login"
-# A working day; then a new login is required.
+# The lifetime of a session is a working day; then a new login is required.
 SESSION_SECONDS = 12 * 3600.0
 SESSIONS_MAX = 1_000
 # Guessing a password of twelve characters is hopeless while responses to wrong guesses are delayed.
@@ -33,12 +33,12 @@ HELD_MAX = 100
 
 
 class LoginNeeded(UserError):
-    """There is no login, or one with a wrong password: 401."""
+    """The request has no login, or a wrong password: 401."""
 
 
 @dataclass(slots=True)
 class ConsoleLogin:
-    """`password` is empty if every client may read. Not thread-safe: used on the event loop only."""
+    """The login; `password` is empty if every client may read. Not thread-safe: used on the event loop only."""
 
     password: str = ""
     cookie: str = "trimaran-console"
@@ -64,8 +64,8 @@ class ConsoleLogin:
         return until > time.monotonic()
 
     async def is_right(self, given: str, address: str) -> bool:
-        """Compares in constant time. The response to a wrong password is delayed, the longer the more often `address`
-        was wrong.
+        """Compares in constant time. The response to a wrong password is delayed; the delay grows with the number of
+        wrong passwords from `address`.
 
         The right password is never delayed: behind a proxy all clients have one address, and guesses must not lock them
         out.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 FRESH_SECONDS = 1.0
 # A state is kept after this number of records: replaying from there to any offset takes some milliseconds.
 RECORDS_PER_STATE = 1_000
-# Objects that the garbage collector visits for each state: its part of the images, its batch, its events.
+# The number of objects that the garbage collector visits for each state: parts of images, the batch and its events.
 OBJECTS_PER_RECORD = 4
 # Two days of an idle cluster's log, or a million changes of partitions. Older states are dropped, one by one.
 LOG_BYTES_MAX = 64 << 20
@@ -239,7 +239,7 @@ class MetadataHistory:
                 self._begin(quorum)
             for batch in quorum.batches(self._replay.next_offset):
                 if batch.base_offset > self._replay.next_offset:
-                    # The leader has trimmed its log meanwhile; the records between are only in its snapshot.
+                    # The leader has trimmed its log meanwhile; the missing records are only in its snapshot.
                     self._reset()
                     self._begin(quorum)
                     continue

@@ -20,7 +20,7 @@ from trimaran.errors.user_error import UserError
 from trimaran.node.runtime.clock import now_ms
 
 SAMPLE_SECONDS = 5.0
-# An hour; a sample of a node is five numbers.
+# Samples are kept for an hour; a sample of a node has five numbers.
 SAMPLES_MAX = 720
 LOOKED_SECONDS = 900.0
 # A node spends at most a twentieth of its time on our scrapes, whatever the number of its metrics.

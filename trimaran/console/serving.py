@@ -43,7 +43,9 @@ UNKNOWN_HEADER = "x-unknown-records"
 PAGE_SECONDS = 15.0
 # Threads that query the cluster at a time. An abandoned one keeps its place until it ends.
 THREADS_MAX = 8
-_SILENT_READER_SECONDS = 60  # of an idle connection; a browser reopens its stream of events
+_SILENT_READER_SECONDS = (
+    60  # the limit for an idle connection; a browser reopens its stream of events
+)
 _HEAD_BYTES_MAX = 16 << 10
 ADDRESS_SHOWN = 200  # characters of a mistyped path that an error shows
 _STATUS = {
@@ -292,7 +294,7 @@ def run(
     config = Config()
     if tls is not None:
         config.certfile, config.keyfile = str(tls.certificate), str(tls.key)
-    config.alpn_protocols = ["http/1.1"]  # same limit as without TLS
+    config.alpn_protocols = ["http/1.1"]  # the same limit as without TLS
     config.bind = [f"fd://{listener.detach()}"]  # the server closes the socket
     config.errorlog = logging.getLogger("hypercorn")
     config.include_server_header = False

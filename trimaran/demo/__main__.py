@@ -33,7 +33,7 @@ PARTITIONS, REPLICATION = 6, 3
 LINES = 100_000
 STEADY_PER_SECOND = 2_000
 RECOVERY_SECONDS_MAX = 30.0
-DEFAULT_DATA = Path(".trimaran-demo")  # not in .trimaran, which is another cluster
+DEFAULT_DATA = Path(".trimaran-demo")  # not .trimaran, which may contain another cluster
 DEFAULT_FILE = Path(__file__).with_name("workload.py")  # a text that exists wherever the demo runs
 
 

@@ -109,8 +109,8 @@ class SteadyProducer:
         self._thread.join()
 
     def wait_for_ack_after(self, moment: float, seconds_max: float) -> float | None:
-        """Waits until a record is acknowledged after `moment`, and returns the seconds that it took; None if
-        none was.
+        """Waits until a record is acknowledged after `moment`, and returns the seconds until then; None if no record
+        was acknowledged.
         """
         deadline = time.monotonic() + seconds_max
         while time.monotonic() < deadline:

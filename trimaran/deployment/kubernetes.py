@@ -21,7 +21,7 @@ from trimaran.wire.identity import NodeId
 
 FIRST_BROKER_ID = 100
 USER_ID = 1000  # the user of the image
-# A node that recovers its logs responds to /healthz meanwhile.
+# A node responds to /healthz while it recovers its logs.
 _PROBES = """\
           startupProbe:
             httpGet: {path: /healthz, port: metrics}

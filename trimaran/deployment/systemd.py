@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 from trimaran.errors.user_error import Exit
 
-# The controlled shutdown of a broker takes at most 20 s; then it flushes and closes its logs, which may take long on a
-# slow disk.
+# The controlled shutdown of a broker takes at most 20 s; then it flushes and closes its logs, which may take a long
+# time on a slow disk.
 STOP_SECONDS = 180
 
 

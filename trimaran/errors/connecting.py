@@ -1,4 +1,5 @@
-"""User-facing errors for failed connections to a cluster: what listens at the address instead, and what to change.
+"""User-facing errors for failed connections to a cluster: the server that listens at the address instead, and the
+setting to change.
 
 The cause is found by probes: a listener that closes the connection is probed for TLS and for ZooKeeper.
 """
@@ -233,7 +234,7 @@ def _speaks_tls(address: Address) -> bool:
         with socket.create_connection(address, PROBE_SECONDS) as connection:
             context.wrap_socket(connection).close()
     except ssl.SSLError as error:
-        return "ALERT" in (error.reason or "")  # it refuses us with a message of TLS
+        return "ALERT" in (error.reason or "")  # the server refuses us with a TLS alert
     except OSError:
         return False
     return True

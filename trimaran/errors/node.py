@@ -1,4 +1,4 @@
-"""Errors about nodes that did not start or that stopped, in three lines: exceptions of the rooms below become
+"""Errors about nodes that did not start or that stopped, in three lines: exceptions of lower layers become
 `UserError`s.
 
 Other exceptions are bugs and keep their tracebacks, in the node's log.

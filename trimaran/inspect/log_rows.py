@@ -45,7 +45,7 @@ HEADERS_SHOWN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """Segments of one partition, to be printed; `partition` is None if the directory's name does not tell it.
+    """Segments of one partition, to be printed; `partition` is None if the directory's name does not contain it.
 
     Records below `log_start_offset` were deleted (retention, DeleteRecords), though their segment still exists; no
     consumer gets them. It is 0 if there is no checkpoint beside the directory.
@@ -78,10 +78,10 @@ class LogTransactions:
 
 
 def find_sources(paths: Iterable[Path]) -> tuple[list[PartitionFiles], list[Path]]:
-    """Returns the contents of `.log` files, partition directories and node directories, in the given order, and the
-    paths without any.
+    """Returns the segments in `.log` files, partition directories and node directories, in the given order, and the
+    paths that contain none.
 
-    Raises UserError if a path does not exist, or no path contains any.
+    Raises UserError if a path does not exist, or if no path contains a segment.
     """
     found: list[PartitionFiles] = []
     empty: list[Path] = []

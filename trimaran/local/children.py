@@ -1,6 +1,6 @@
 """The nodes of a local cluster as child processes: fork, readiness, signals, exit.
 
-A controller, a broker or the mirror is forked from the supervisor, which has imported everything once; ZooKeeper is a
+A controller, a broker or the mirror is forked from the supervisor, which has imported all modules once; ZooKeeper is a
 Java process. A forked child reports that it serves by one byte on a pipe, which closes if it ends.
 """
 
@@ -200,7 +200,8 @@ def redirect_output(log_file: Path) -> None:
     os.close(null)
 
 
-# Functions for roles from the layers above; they take the plan, the node, and a callback for the time when it serves.
+# Functions that run the roles, from the layers above; they take the plan, the node, and a callback that is called when
+# the node serves.
 Mains = Mapping[str, Callable[[ClusterPlan, NodePlan, Callable[[], None]], None]]
 
 

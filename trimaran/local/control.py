@@ -21,7 +21,7 @@ SOCKET_NAME = "supervisor.sock"
 # A separate command that wraps the intended one, so that an older supervisor does nothing.
 DRY_RUN = "dry-run"
 PATH_BYTES_MAX = 100  # sun_path has 108 on Linux, 104 on macOS
-LINE_BYTES_MAX = 64 * 1024  # the longest response, `ps` of twenty nodes, has some 4 KiB
+LINE_BYTES_MAX = 64 * 1024  # the longest response, `ps` of twenty nodes, has about 4 KiB
 ANSWER_SECONDS_MAX = (
     60.0  # the longest command is a clean stop of all nodes, each with its own deadline
 )

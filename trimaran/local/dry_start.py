@@ -25,8 +25,8 @@ from trimaran.zkcompat.zookeeper.server_process import missing_parts
 
 @dataclass(frozen=True, slots=True)
 class DryStart:
-    """The nodes that would be started, those of them that are new and would be formatted first, and whether
-    others run.
+    """The nodes that would be started, the new ones among them that would be formatted first, and whether other nodes
+    run.
     """
 
     started: tuple[NodePlan, ...]

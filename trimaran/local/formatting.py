@@ -28,7 +28,7 @@ def format_cluster(plan: ClusterPlan) -> None:
 
 
 def format_nodes(plan: ClusterPlan, nodes: Iterable[NodePlan]) -> None:
-    """Formats the directories of those among `nodes` that have one; their properties files are there."""
+    """Formats the directories of the `nodes` that have one; their properties files exist already."""
     servers = [node for node in nodes if node in _servers(plan)]
     controllers = [node for node in servers if node.role == "controller"]
     voters = _first_voters(plan) if controllers and not plan.static_quorum else None
@@ -40,7 +40,7 @@ def format_nodes(plan: ClusterPlan, nodes: Iterable[NodePlan]) -> None:
 
 
 def ensure_can_be_formatted(plan: ClusterPlan, nodes: Iterable[NodePlan]) -> None:
-    """Writes nothing. Raises the errors that writing the properties files and formatting these nodes would raise."""
+    """Raises the errors that writing the properties files and formatting these nodes would raise; writes nothing."""
     configs = {node.name: _config(properties_of(plan, node)) for node in _servers(plan)}
     for node in nodes:
         if node.name in configs:

@@ -28,7 +28,8 @@ FIRST_CONTROLLER_ID, FIRST_BROKER_ID = NodeId(1), NodeId(11)
 # Below the kernel's range for outgoing connections, so that the port of a killed node stays free.
 FREE_PORTS = range(20000, 32000)
 FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181, "console": 8090}
-# Each node has the next one; that of brokers is the usual port of JMX exporters.
+# The first port of each role; each further node has the next one. The port of brokers is the usual one of JMX
+# exporters.
 FIXED_METRICS_PORTS = {"broker": 9404, "controller": 9604, "mirror": 9804}
 SUPERVISOR_LOG = "supervisor.log"
 _BACKSLASH, _BLANK, _DELETE = ord("\\"), ord(" "), 0x7F
@@ -107,7 +108,7 @@ def plan_cluster(
 
 
 def broker_node(data: Path, index: int, ports: Iterator[int] | None) -> NodePlan:
-    """Returns the plan of the broker after `index` others."""
+    """Returns the plan of the broker that comes after `index` other brokers."""
     return _server("broker", data, index, FIRST_BROKER_ID, ports)
 
 

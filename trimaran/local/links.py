@@ -1,7 +1,7 @@
 """Cuts links between the nodes of a local cluster: a fault that needs no privileges and no proxy.
 
 The supervisor shares memory with each node that it forks, one byte for each port of this machine; the node checks it
-before sending and after receiving (`wire/transport/endpoint/links.py`). So a restarted node finds the present links.
+before sending and after receiving (`wire/transport/endpoint/links.py`). So a restarted node uses the current links.
 Clients can always reach every node.
 """
 
@@ -37,8 +37,8 @@ class Links:
         return run
 
     def cut(self, sides: Collection[Collection[NodePlan]]) -> int:
-        """Cuts the links between nodes of different sides; nodes of the same side still reach each other, and nodes of
-        no side reach all.
+        """Cuts the links between nodes of different sides; nodes of the same side still reach each other, and nodes
+        that are on no side reach all nodes.
 
         Returns the number of separated pairs of nodes.
 
@@ -70,7 +70,7 @@ def parted(sides: Collection[Collection[NodePlan]]) -> list[tuple[NodePlan, Node
     """Returns the pairs of nodes that a cut between these sides would separate.
 
     Raises:
-        UserError: there are fewer than two sides, a node is in both, or the links of a node cannot be cut.
+        UserError: there are fewer than two sides, a node is on both, or the links of a node cannot be cut.
     """
     for node in (node for side in sides for node in side):
         if node.role not in ROLES:

@@ -21,7 +21,7 @@ def write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w") as file:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.fchmod(descriptor, 0o600)  # it may exist with wider permissions
+            os.fchmod(descriptor, 0o600)  # the file may exist with wider permissions
         file.write(text)
 
 
@@ -48,7 +48,7 @@ def reason_for_distrust_of_directory(directory: Path) -> str | None:
 
 
 def is_trusted(uid: int) -> bool:
-    """Whether the user is the current one, root, or the one that became root with sudo."""
+    """Whether the user is the current one, root, or the user that became root with sudo."""
     if os.geteuid() == 0 and os.environ.get("SUDO_UID") == str(uid):
         return True
     return uid in {0, os.geteuid()}

@@ -32,8 +32,8 @@ def kept_in(data: Path, state: ClusterState) -> list[str]:
 
 
 def remove_cluster(data: Path, state: ClusterState) -> list[str]:
-    """Deletes the cluster and returns the names of the remaining files in `data`, which is deleted, too, if there are
-    none. Raises OSError.
+    """Deletes the cluster and returns the names of the remaining files in `data`, which is deleted, too, if no files
+    remain. Raises OSError.
 
     `cluster.json` is deleted after all data, so that a failed removal can be repeated.
     """

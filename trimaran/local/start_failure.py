@@ -37,13 +37,13 @@ def no_zookeeper(why: str) -> UserError:
 
 
 def last_words(log: Path) -> str:
-    """Returns the last words of a node: its error in two of three lines, or its last line."""
+    """Returns the end of a node's log: two of the three lines of its error, or the last line."""
     lines = _tail(log).strip().splitlines()
     return _error(lines) or (lines[-1] if lines else "it wrote nothing")
 
 
 def error_at_its_end(log: Path) -> str | None:
-    """Returns the error of a node that ended by itself; None for one that was killed."""
+    """Returns the error of a node that ended by itself; None for a node that was killed."""
     return _error(_tail(log).strip().splitlines())
 
 

@@ -81,10 +81,10 @@ def refuse_if_running(data: Path) -> None:
 
 
 def grows_while_it_runs(data: Path, wanted: WantedCluster) -> ClusterState | None:
-    """Returns the state of a running cluster, if it lacks wanted nodes.
+    """Returns the state of a running cluster if requested nodes are missing in it.
 
     Raises:
-        UserError: another wanted change requires a stop of its nodes.
+        UserError: another requested change requires a stop of its nodes.
     """
     if not (data / state_file.FILE_NAME).exists():
         return None
@@ -142,7 +142,7 @@ def refusals_of(data: Path) -> Iterator[None]:
 
 
 class Beginning:
-    """A cluster that is being started. Once it is `ready`, the start is not undone any more."""
+    """A cluster that is being started. Once it is `ready`, the start is no longer undone."""
 
     def __init__(self, plan: ClusterPlan) -> None:
         self.plan = plan

@@ -94,8 +94,8 @@ def write(data: Path, state: ClusterState) -> None:
 
 
 def nearest(data: Path) -> Path:
-    """Returns the directory of the local cluster that commands mean: `data`, or its namesake in the nearest directory
-    above that has one of this user, as git finds its repository.
+    """Returns the directory of the local cluster that commands mean: `data`, or the directory of the same name in the
+    nearest parent directory that has one of this user, as git finds its repository.
     """
     path = data.resolve()
     for parent in path.parent.parents:
@@ -146,7 +146,7 @@ def _parse(text: str) -> ClusterState:
 
 
 def _checked(node: NodeState) -> NodeState:
-    """A name is part of the paths that `purge` removes. Raises ValueError."""
+    """Checks the name, which is part of the paths that `purge` removes. Raises ValueError."""
     expected = node.role if node.id is None else f"{node.role}-{node.id:d}"
     if node.role not in ROLES or node.name != expected:
         raise ValueError(f"no node is called {node.name!r}")
@@ -156,9 +156,9 @@ def _checked(node: NodeState) -> NodeState:
 
 
 def as_seen_now(state: ClusterState) -> ClusterState:
-    """The same state with what the supervisor could not write: it was killed, or its disk is full.
+    """Returns the state with the changes that a killed supervisor, or one with a full disk, could not write.
 
-    Nodes that are gone are `dead`; without a supervisor, which would have stopped them, they are `stopped`.
+    Nodes whose process is gone are `dead`; without a running supervisor they are `stopped`.
     """
     is_up = state.is_up()
 
@@ -173,7 +173,7 @@ def as_seen_now(state: ClusterState) -> ClusterState:
 
 
 def plan_of(data: Path, state: ClusterState) -> ClusterPlan:
-    """The plan of a cluster that was started before, so that `up` starts the same one again."""
+    """Returns the plan of a cluster that was started before, so that `up` starts the same one again."""
 
     def port(address: str) -> int | None:
         return None if address == "-" else int(address.rpartition(":")[2])
@@ -186,6 +186,6 @@ def plan_of(data: Path, state: ClusterState) -> ClusterPlan:
 
 
 def remove(data: Path) -> None:
-    """Forgets the cluster."""
+    """Deletes `cluster.json`."""
     with contextlib.suppress(FileNotFoundError):
         (data / FILE_NAME).unlink()

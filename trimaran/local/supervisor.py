@@ -154,7 +154,9 @@ class Supervisor:
         os.set_blocking(self._wake_writer, False)
         signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGCHLD]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # otherwise we run under nohup
+        if (
+            signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        ):  # not ignored, as it is under nohup
             numbers.append(signal.SIGHUP)
         for number in numbers:
             signal.signal(number, lambda *_: None)
@@ -261,7 +263,7 @@ class Supervisor:
     def _serve_command(self) -> None:
         try:
             connection, _ = self._control.accept()
-        except OSError:  # the client disconnected before its turn, or we have no descriptor left
+        except OSError:  # the client disconnected before it was accepted, or no descriptor is left
             return
         with connection:
             connection.settimeout(
@@ -417,7 +419,7 @@ class Supervisor:
     # --- cluster.json
 
     def _write_state(self) -> None:
-        """Writes the file, or tries again later if the disk is full or fails: the supervisor must go on for its
+        """Writes the file, or tries again later if the disk is full or fails: the supervisor must keep running for its
         nodes.
         """
         try:

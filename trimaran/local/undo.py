@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trimaran.local import state_file
 
-# Patterns for the files of nodes with an id, and of the others, except logs, which explain the failure.
+# Patterns for the files of nodes with an id, and for files of other nodes; logs stay, since they explain the failure.
 _MADE = ("controller-*[0-9]", "broker-*[0-9]", "zookeeper", "mirror", "console")
 _WRITTEN = (state_file.FILE_NAME, "controller-*.properties", "broker-*.properties")
 

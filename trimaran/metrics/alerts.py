@@ -1,6 +1,7 @@
 """Alerts that every cluster should have, as a file of rules for Prometheus.
 
-Those on replicas and controllers are of what Strimzi's rules watch as well; the others are of ours.
+The alerts on replicas and controllers use the same metrics as Strimzi's rules; the other alerts use metrics of
+trimaran.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import NamedTuple
 
 
 class Alert(NamedTuple):
-    """`after` is for how long `expression` must hold; `page` wakes an operator, else it is a warning."""
+    """An alert; `after` is the time for which `expression` must hold. With `page` it wakes an operator, else it is a
+    warning.
+    """
 
     name: str
     expression: str

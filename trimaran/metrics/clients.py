@@ -1,7 +1,7 @@
 """Metrics that clients have pushed to this broker (KIP-714), and metrics about these pushes.
 
-A client's metric keeps its name, with `kafka_clients_` in the place of `org.apache.kafka.`: none can be taken for one
-of the broker's own. Its labels are those that the client gave, and which client it is.
+A client's metric keeps its name, with the prefix `kafka_clients_` instead of `org.apache.kafka.`, so it cannot be
+confused with a metric of the broker. Its labels are the client's labels, and labels that identify the client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIX = "kafka_clients_"
 _OF_KAFKA = "org.apache.kafka."
 _TOTAL = "_total"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
-# Which client it is; the address and the port of one connection say no more.
+# Labels that identify the client; address and port of a connection would add no information.
 _IDENTITY = ("client_instance_id", "client_id", "client_software_name", "client_software_version")
 _DOC = "Pushed by clients (KIP-714)."
 
@@ -58,7 +58,7 @@ PUSH_METRICS: Table[PushState] = (
 
 
 def client_metrics(metrics: ClientMetrics) -> Families:
-    """Yields nothing if clients are not asked for their metrics."""
+    """Yields the metrics; none if clients are not subscribed to any."""
     if metrics.received is not None:
         yield from families(PUSH_METRICS, PushState(metrics, metrics.received))
         yield from _pushed(metrics.received)
@@ -73,7 +73,9 @@ def _pushed(received: ReceivedMetrics) -> Families:
 
 
 def _add(pushed: dict[str, Metric], client: ClientSeries) -> None:
-    """A name is of the kind that came first: a gauge and a counter of one name would be no text for a scraper."""
+    """Adds the samples of a client. The first kind of a name wins: a gauge and a counter of one name would be invalid
+    text.
+    """
     identity = {name: client.labels[name] for name in _IDENTITY if name in client.labels}
     for (name, labels, is_sum), value in client.values.items():
         kind = "counter" if is_sum else "gauge"
@@ -87,16 +89,18 @@ def _add(pushed: dict[str, Metric], client: ClientSeries) -> None:
 
 
 def _family_name(name: str) -> str:
-    """Without `_total`, which every counter has at its end."""
+    """Returns the name of the family, without the `_total` at the end of every counter."""
     own = name.removeprefix(_OF_KAFKA)
     return _PREFIX + _NOT_IN_NAMES.sub("_", own).removesuffix(_TOTAL)
 
 
 def _label_names(labels: Mapping[str, str]) -> dict[str, str]:
-    """`node.id` is `node_id`; none begins with a digit or `__`, which are Prometheus' own."""
+    """Returns valid label names: `node.id` becomes `node_id`; none begins with a digit, or with `__`, which Prometheus
+    reserves.
+    """
     found = {}
     for name, value in labels.items():
         clean = _NOT_IN_NAMES.sub("_", name).lstrip("_")
-        if clean not in _IDENTITY:  # that is the broker's to say
+        if clean not in _IDENTITY:  # only the broker sets these labels
             found[f"_{clean}" if clean[:1].isdigit() or not clean else clean] = value
     return found

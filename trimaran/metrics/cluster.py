@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from trimaran.metrics.families import Families, Table, families, gauge
 from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 
-# Partitions between two turns of the loop: a millisecond's worth.
+# Partitions that are counted per turn of the loop: about a millisecond.
 _PER_TURN = 2_000
 
 _CONTROLLER = "kafka_controller_kafkacontroller"
@@ -41,7 +41,7 @@ CLUSTER_METRICS: Table[Counter[str]] = (
 
 
 class ClusterCounts:
-    """Counts again only when the metadata has changed."""
+    """The counts of the cluster; counted again only when the metadata has changed."""
 
     def __init__(self) -> None:
         self._topics: object = None

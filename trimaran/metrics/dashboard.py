@@ -1,4 +1,4 @@
-"""A dashboard for Grafana: whether the cluster is well, how much goes through it, how long it takes."""
+"""A dashboard for Grafana: the health of the cluster, its throughput, and its latencies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _WIDTH, _HEIGHT, _COLUMNS = 8, 7, 3
 
 
 class Panel(NamedTuple):
-    """`queries` are (expression, legend); `unit` is one of Grafana's."""
+    """A panel; `queries` are pairs (expression, legend); `unit` is one of Grafana's units."""
 
     title: str
     unit: str
@@ -116,7 +116,7 @@ PANELS = (
 
 
 def dashboard(title: str) -> str:
-    """JSON for Grafana's import."""
+    """Returns the dashboard as JSON to import into Grafana."""
     panels = [_panel(number, panel) for number, panel in enumerate(PANELS)]
     return (
         json.dumps(

@@ -9,7 +9,9 @@ from trimaran.quorum.metadata.loader import Manifest, MetadataLoader
 
 
 class ElectionCounts:
-    """A `Publisher`. Counts since this process follows the metadata; a snapshot contains no elections."""
+    """A `Publisher`. Counts the elections since this process began to follow the metadata; a snapshot contains no
+    elections.
+    """
 
     def __init__(self) -> None:
         self.elections = 0
@@ -17,7 +19,9 @@ class ElectionCounts:
         self._follows: MetadataLoader | None = None
 
     def follow(self, loader: MetadataLoader) -> None:
-        """Counts what this loader publishes from now on; asked again for the same one it does nothing."""
+        """Counts the elections that this loader publishes from now on; a second call with the same loader does
+        nothing.
+        """
         if self._follows is not loader:
             self._follows = loader
             loader.add_publisher(self)

@@ -1,4 +1,4 @@
-"""Named lines of the log: of the metrics server. See `trimaran.wire.text.events`."""
+"""Named log lines of the metrics server. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 

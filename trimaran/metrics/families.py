@@ -30,7 +30,7 @@ TimeRows = Iterable[tuple[Sequence[str], TimeSummary]]
 
 # The quantiles of Kafka's histograms, except p75 and p98.
 QUANTILES = (0.5, 0.95, 0.99, 0.999)
-# Samples between two turns of the loop: a millisecond's worth.
+# Samples that are made per turn of the loop: about a millisecond.
 _PER_TURN = 500
 
 S = TypeVar("S")
@@ -43,7 +43,7 @@ class MetricLine(Generic[S]):
     Args:
         name: without `_total`, which counters get.
         text: for `# HELP`, and for the page.
-        read: the value, from what its subject has gathered; None: the metric is absent now. With labels: rows.
+        read: returns the value from the subject's data; None if the metric is absent now. With labels it returns rows.
         bound: the most values that the labels have together, such as "topics on this broker".
         unit: 1000 to show seconds of a summary as milliseconds.
     """

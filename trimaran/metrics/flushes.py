@@ -1,4 +1,4 @@
-"""Flushes of the logs of a node."""
+"""Metrics of log flushes of a node."""
 
 from __future__ import annotations
 

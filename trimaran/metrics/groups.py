@@ -1,4 +1,4 @@
-"""Groups that this broker coordinates. Source: Kafka's `GroupCoordinatorMetrics`."""
+"""Metrics of the groups that this broker coordinates. Source: Kafka's `GroupCoordinatorMetrics`."""
 
 from __future__ import annotations
 

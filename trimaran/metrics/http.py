@@ -1,8 +1,8 @@
-"""A small HTTP/1.1 server for trio: GET and HEAD, answers in memory. h11 has the protocol.
+"""A small HTTP/1.1 server for trio: GET and HEAD, with responses in memory. h11 implements the protocol.
 
-Bounds: `CONNECTIONS_MAX` connections at a time, and a new one takes the place of one that waits for its peer, for a
-request or for its answer to be taken, so that neither idle peers nor slow ones keep a probe out; h11's 16 KiB for a
-request line with its headers, and no body; a time limit for a request to arrive and for its response to be taken.
+Bounds: at most `CONNECTIONS_MAX` connections are open. A new connection replaces one that waits for its peer to send a
+request or to read a response, so that neither idle nor slow peers keep a probe out. A request line with its headers has
+at most h11's 16 KiB, and no body. The arrival of a request and the sending of its response have time limits.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from trimaran.wire.transport.metrics.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)
 
-# A scraper or two, a supervisor, a browser.
+# Enough for a scraper or two, a supervisor and a browser.
 CONNECTIONS_MAX = 32
-# Also between two requests: scrapers come every 15 to 60 s.
+# Includes the time between two requests: scrapers send one every 15 to 60 s.
 REQUEST_SECONDS = 90.0
 RESPONSE_SECONDS = 30.0
 _RECEIVE_BYTES = 4096
@@ -30,7 +30,7 @@ _RECEIVE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """`path` is without its query; names of headers are in lower case."""
+    """A request; `path` excludes the query, and names of headers are in lower case."""
 
     path: str
     headers: dict[str, str]
@@ -49,7 +49,7 @@ Respond = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 async def serve_http(listener: trio.SocketListener, respond: Respond) -> None:
-    """Serves until it is cancelled; an answer that fails is a 500, and is logged."""
+    """Serves until it is cancelled; an exception of `respond` is logged, and results in a 500."""
     places = _Places()
     limited_log = LimitedLog(log)
 
@@ -86,7 +86,9 @@ class _Places:
     waiting: dict[_Connection, None] = field(default_factory=dict)
 
     def make_room(self) -> bool:
-        """Ends the connection that has waited longest, of the address that has most; False: all are being answered."""
+        """Closes the longest waiting connection of the address with the most connections; returns False if none
+        waits.
+        """
         if len(self.open) < CONNECTIONS_MAX:
             return True
         counts = Counter(self.open.values())
@@ -103,7 +105,7 @@ class _Places:
 
 
 class _Connection:
-    """One request after the other."""
+    """A connection, which serves one request after another."""
 
     def __init__(
         self,
@@ -121,7 +123,7 @@ class _Connection:
         self._wants_head_only = False
 
     async def serve(self) -> None:
-        """Returns when the peer is done, too slow, or has sent what is no request."""
+        """Returns when the peer has finished, is too slow, or has sent an invalid request."""
         going_on = True
         while going_on:
             going_on = False
@@ -139,7 +141,7 @@ class _Connection:
                     going_on = True
 
     async def _next_answer(self) -> HttpResponse | None:
-        """None: no request will come."""
+        """Returns the next response; None if there will be no further request."""
         try:
             request = await self._next_event()
             if not isinstance(request, h11.Request):
@@ -156,7 +158,7 @@ class _Connection:
         return await self._answer(request)
 
     async def _next_event(self) -> h11.Event | type:
-        """Raises h11.RemoteProtocolError."""
+        """Returns the next event of the connection. Raises h11.RemoteProtocolError."""
         while True:
             event = self._http.next_event()
             if event is not h11.NEED_DATA:

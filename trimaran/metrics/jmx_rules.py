@@ -1,7 +1,7 @@
-"""Rules for Prometheus' JMX exporter in front of Apache Kafka, which give its metrics the names that ours have.
+"""Rules for Prometheus' JMX exporter in Apache Kafka, which give its metrics the same names as trimaran's.
 
-They are the names of Strimzi's rules, so its dashboards work as well. A rule is matched against
-`domain<type=…, name=…, key=value><>attribute: value`; the first that matches counts.
+These are the names of Strimzi's rules, so Strimzi's dashboards work as well. A rule is matched against
+`domain<type=…, name=…, key=value><>attribute: value`; the first matching rule applies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """`value` replaces a value that is not a number."""
+    """A rule; `value` replaces a value that is not a number."""
 
     pattern: str
     name: str
@@ -29,13 +29,13 @@ PARTS_OF_REQUESTS = (
     *("ResponseSendTimeMs", "MessageConversionsTimeMs", "RequestBytes", "TemporaryMemoryBytes"),
 )
 _BEAN = r"kafka.(\w+)<type=(.+), name=(.+)"
-_KEYS_MAX = 2  # of a bean beside its type and name, as request and version
+_KEYS_MAX = 2  # the keys of a bean besides its type and name, such as request and version
 
 
 def _with_keys(
     attribute: str, suffix: str, kind: str, *, tail: str = "", quantile: bool = False
 ) -> Iterator[Rule]:
-    """A rule for each number of further keys, which become labels; `tail` ends the bean's name."""
+    """Returns a rule for each number of further keys, which become labels; `tail` is the end of the bean's name."""
     for count in range(_KEYS_MAX, -1, -1):
         keys = "".join(", (.+)=(.+)" for _ in range(count))
         labels = tuple((f"${4 + 2 * i}", f"${5 + 2 * i}") for i in range(count))
@@ -45,7 +45,7 @@ def _with_keys(
 
 
 def _of_clients(kind: str, prefix: str) -> Iterator[Rule]:
-    """Kafka has two ways of counting; of these beans the attributes are the metrics."""
+    """Returns a rule for a bean whose attributes are the metrics, as those of Kafka's client library (`Metrics`)."""
     yield Rule(rf"kafka.server<type={kind}><>(.+-total):", f"{prefix}_$1", "COUNTER")
     yield Rule(rf"kafka.server<type={kind}><>(.+):", f"{prefix}_$1")
 
@@ -78,7 +78,7 @@ RULES = (
 
 
 def jmx_rules() -> str:
-    """As the exporter's file, which is YAML."""
+    """Returns the rules as the exporter's configuration file, in YAML."""
     left_out = (f"kafka.network:type=RequestMetrics,name={name},*" for name in PARTS_OF_REQUESTS)
     lines = [
         "lowercaseOutputName: true",

@@ -1,7 +1,7 @@
-"""How busy the event loop is, and how long those wait who are ready to run. A trio instrument.
+"""The load of the event loop, and the time for which runnable tasks wait: an instrument of trio.
 
-A turn of the loop costs what it must: one hook of trio, a reading of the clock and a number kept. They are counted once
-a second.
+A turn of the loop costs only one hook of trio, one reading of the clock and one stored number. The numbers are added to
+the histogram once a second.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from trimaran.wire.transport.metrics.time_histogram import TimeHistogram, TimeSu
 from trimaran.wire.transport.scheduling.loop_turns import LoopTurns
 
 _WINDOWS = Windows(2, 30.0)
-_COUNTED_SECONDS = 1.0  # some ten thousand turns at most, which is as many numbers
+_COUNTED_SECONDS = 1.0  # at most about ten thousand turns, so as many stored numbers
 
 
 class LoopTimes(trio.abc.Instrument):
-    """`turns` are the times from one look at the sockets to the next: what becomes ready waits at most so long."""
+    """Times of turns: from one poll of the sockets to the next. A task that becomes ready waits for at most one
+    turn.
+    """
 
     __slots__ = (
         "_began",
@@ -40,14 +42,14 @@ class LoopTimes(trio.abc.Instrument):
         self._idle = Rate(_WINDOWS)
         self._began = monotonic()
         self._due = self._began + _COUNTED_SECONDS
-        # When the wait began that is not counted as idle yet.
+        # The beginning of the wait that is not yet counted as idle.
         self._waits = loop.woken
-        # Since they were counted last.
+        # The turns and idle seconds since the last `_count`.
         self._turns: list[float] = []
         self._idle_seconds = 0.0
 
     def before_io_wait(self, _timeout: float) -> None:
-        """trio: a turn has ended. The wait before it is known since it began."""
+        """Called by trio when a turn has ended; the wait before the turn is counted only now."""
         now = monotonic()
         woken = self._loop.woken
         self._turns.append(now - woken)
@@ -68,7 +70,7 @@ class LoopTimes(trio.abc.Instrument):
 
     def _count(self, now: float) -> None:
         woken = self._loop.woken
-        if woken > self._waits:  # in a turn, after a wait that no turn has counted
+        if woken > self._waits:  # called within a turn: the wait before it is not counted yet
             self._idle_seconds += woken - self._waits
             self._waits = woken
         self._histogram.observe_all(self._turns, now)
@@ -77,16 +79,16 @@ class LoopTimes(trio.abc.Instrument):
         self._due = now + _COUNTED_SECONDS
 
     def turns(self) -> TimeSummary:
-        """How long they took, from waking up to looking at the sockets again."""
+        """Returns the durations of turns, from waking up to the next poll of the sockets."""
         now = monotonic()
         self._count(now)
         return self._histogram.summary(now)
 
     def idle_share(self) -> float:
-        """From 0, never idle, to 1, over the last 30 to 60 s."""
+        """Returns the idle share over the last 30 to 60 s, from 0 (never idle) to 1."""
         now = monotonic()
         self._count(now)
         lived = now - self._began
         share = self._idle.per_second(now)
-        # A rate of a young process is over the whole of the first window.
+        # The rate of a young process is computed over the full length of the first window.
         return min(1.0, share * max(1.0, _WINDOWS.seconds / max(lived, 1.0)))

@@ -1,4 +1,4 @@
-"""A ZooKeeper mirror. Names of ours, and those of Kafka's migration where they say the same."""
+"""Metrics of a ZooKeeper mirror, with the names of Kafka's migration for metrics that have the same meaning there."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ MIRROR_METRICS: Table[Mirror] = (
 
 
 def mirror_metrics(mirror: Mirror) -> Families:
-    """Metrics of the mirror in this process, whether it writes or stands by."""
+    """Yields the metrics of the mirror in this process, whether it leads or is on standby."""
     return families(MIRROR_METRICS, mirror)

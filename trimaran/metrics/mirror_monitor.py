@@ -1,4 +1,4 @@
-"""Monitoring of a mirror in a process of its own, from before there is one until it has ended."""
+"""Monitoring of a mirror in its own process, from the start of the process, before the mirror exists."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ async def mirror_with_metrics(address: Address) -> AsyncIterator[MirrorMonitor]:
 
 
 class MirrorMonitor:
-    """A `Monitor`, also before there is a mirror: its quorum has to be found first. One that stands by is as ready as
-    one that writes. `address` is where it is served.
+    """A `Monitor` of a mirror, which is created only after its quorum has been found. A mirror on standby is as ready
+    as one that leads. `address` is the address of the metrics.
     """
 
     address: Address
@@ -43,7 +43,7 @@ class MirrorMonitor:
         self._mirror: Mirror | None = None
 
     def __call__(self, mirror: Mirror) -> None:
-        """The mirror exists now."""
+        """Sets the mirror, which exists from now on."""
         self._mirror = mirror
 
     def families(self) -> Families:

@@ -1,4 +1,4 @@
-"""Monitoring of a node: all its metrics at one moment, and whether it is ready for work."""
+"""Monitoring of a node: all its metrics at one moment, and its readiness."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def node_with_metrics(config: ServerConfig) -> AsyncIterator[NodeMonitor]:
 
 
 class NodeMonitor:
-    """A `Monitor` of the roles in this process, as far as they have started; made in the run of its loop."""
+    """A `Monitor` of the roles that have started in this process; created inside the trio run."""
 
     def __init__(self, config: ServerConfig) -> None:
         self.loop_times = LoopTimes(loop_turns())
@@ -61,7 +61,7 @@ class NodeMonitor:
         self._elections = ElectionCounts()
 
     def started(self, role: RunningController | RunningBroker) -> None:
-        """A role serves; a broker names the controller that runs beside it."""
+        """Records that a role serves; a broker also names the controller in the same process."""
         if isinstance(role, RunningController):
             self._controller = role
         else:
@@ -71,7 +71,7 @@ class NodeMonitor:
             self._elections.follow(self._controller.loader)
 
     def mirrors(self, mirror: Mirror) -> None:
-        """The controller has this mirror now."""
+        """Sets the mirror that the controller runs."""
         self._mirror = mirror
 
     def why_not_ready(self) -> list[str]:
@@ -84,7 +84,7 @@ class NodeMonitor:
         return missing
 
     def families(self) -> Families:
-        """All metrics at this moment."""
+        """Yields all metrics at this moment."""
         controller, broker = self._controller, self._broker
         yield from families(LOOP_METRICS, self.loop_times)
         servers = [role.server for role in (controller, broker) if role is not None]
@@ -108,7 +108,7 @@ class NodeMonitor:
 
 
 def _raft_metrics(controller: RunningController | None, broker: RunningBroker | None) -> Families:
-    """A broker beside a controller uses its replica."""
+    """Yields the metrics of the metadata replica; a broker in the same process uses the controller's replica."""
     if controller is not None:
         yield from raft_metrics(controller.node)
     elif broker is not None:

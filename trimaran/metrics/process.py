@@ -1,4 +1,4 @@
-"""The process and its loop."""
+"""Metrics of the process and its event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DISK_METRICS: Table[Mapping[str, int]] = (
     ),
 )
 
-# Our one loop does what Kafka's network threads and request handlers do, so both say how idle it is.
+# The loop does the work of Kafka's network threads and request handlers, so both idle metrics have its value.
 LOOP_METRICS: Table[LoopTimes] = (
     gauges(
         "trimaran_build_info",
@@ -62,13 +62,15 @@ LOOP_METRICS: Table[LoopTimes] = (
 
 
 def process_metrics() -> Iterator[Metric]:
-    """Yields CPU, memory, descriptors, bytes to and from disks. Reads a few files of /proc: for a thread."""
+    """Yields CPU, memory, descriptors, and bytes to and from disks. Call it in a thread: it reads a few files of
+    /proc.
+    """
     yield from _PROCESS.collect()
     yield from (family for family in families(DISK_METRICS, _disk_bytes()) if family is not None)
 
 
 def _disk_bytes() -> dict[str, int]:
-    """Returns nothing if the kernel does not count. Source: proc(5), /proc/pid/io."""
+    """Returns bytes read and written; nothing if the kernel does not count them. Source: proc(5), /proc/pid/io."""
     try:
         text = Path("/proc/self/io").read_text()
     except OSError:
@@ -80,5 +82,5 @@ def _disk_bytes() -> dict[str, int]:
 def _version() -> str:
     try:
         return version("trimaran")
-    except PackageNotFoundError:  # run from a checkout
+    except PackageNotFoundError:  # trimaran runs from a checkout
         return "unknown"

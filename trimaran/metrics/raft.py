@@ -1,5 +1,5 @@
-"""A replica of the metadata log. Source: Kafka's `KafkaRaftMetrics`, `BrokerServerMetrics`, `MetadataLoaderMetrics`,
-`SnapshotEmitterMetrics`.
+"""Metrics of a replica of the metadata log. Source: Kafka's `KafkaRaftMetrics`, `BrokerServerMetrics`,
+`MetadataLoaderMetrics`, `SnapshotEmitterMetrics`.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ RAFT_METRICS: Table[ReplicaMetrics] = (
 
 
 class AppliedMetadata(NamedTuple):
-    """How far the image is that a node acts on; `committed` is the high watermark."""
+    """The progress of the image on which a node acts; `committed` is the high watermark."""
 
     image: MetadataImage
     committed: int
@@ -162,7 +162,7 @@ ACTIVE_METRICS: Table[bool] = (
     ),
 )
 
-# The same under the names that controllers have for it.
+# The same metrics with the names that Kafka's controllers use.
 CONTROLLER_METADATA_METRICS: Table[AppliedMetadata] = (
     gauge(
         f"{_CONTROLLER}_lastappliedrecordoffset",

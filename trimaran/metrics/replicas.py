@@ -1,7 +1,7 @@
-"""The replicas of a broker: how many, how they stand, what their logs hold.
+"""Metrics of a broker's replicas: their numbers, states and logs.
 
 Source: Kafka's `ReplicaManager`, `Partition`, `UnifiedLog`, `LogManager`. A log that was not used since the broker's
-start is not opened for this, and has no metrics.
+start has no metrics, since a scrape does not open it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from trimaran.broker.partitions.partition import Partition
 from trimaran.metrics.families import Families, Table, families, gauge, gauges
 from trimaran.wire.identity import Offset
 
-# Replicas between two turns of the loop: a millisecond's worth.
+# Replicas that are visited per turn of the loop: about a millisecond.
 _PER_TURN = 200
 _LABELS = ("topic", "partition")
 _LED, _OPEN = "partitions led here", "open logs"
 
 
 class LedPartition(NamedTuple):
-    """A partition led here: whether its ISR is just as large as it must be, and whether it is smaller."""
+    """A partition led here: whether its ISR has exactly min.insync.replicas members, or fewer."""
 
     labels: tuple[str, str]
     is_at_min: bool
@@ -165,7 +165,7 @@ def _count_led(partition: Partition, found: ReplicaState) -> None:
     state = partition.state
     in_sync = len(state.isr)
     least = min(partition.settings.min_insync_replicas, len(state.replicas))
-    # As in Kafka: while a reassignment adds replicas, those that it began with are what must be in sync.
+    # As in Kafka: while a reassignment adds replicas, only the original replicas must be in sync.
     found.counts["under_replicated"] += in_sync < len(state.replicas) - len(state.adding)
     found.counts["reassigning"] += bool(state.adding or state.removing)
     labels = (partition.topic, str(partition.index))

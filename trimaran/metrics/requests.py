@@ -1,4 +1,4 @@
-"""Requests and connections of one server. Source: Kafka's `RequestMetrics`, `SocketServer`, `Selector`."""
+"""Metrics of requests and connections of one server. Source: Kafka's `RequestMetrics`, `SocketServer`, `Selector`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trimaran.wire.transport.metrics.request_metrics import RequestMetrics
 from trimaran.wire.transport.metrics.time_histogram import TimeSummary
 from trimaran.wire.transport.server.server import Server
 
-# In Kafka it is the number of a network thread; we have one.
+# In Kafka the label is the number of a network thread; here there is one.
 _PROCESSOR = "0"
 
 
@@ -131,7 +131,7 @@ CONNECTION_METRICS: Table[list[Server]] = (
 
 
 def request_metrics(servers: list[Server]) -> Families:
-    """Metrics of a broker and a controller in one process together, as in Kafka."""
+    """Yields the metrics of all servers in this process together, as Kafka does."""
     apis: dict[str, list[RequestMetrics]] = {}
     for server in servers:
         for route in server.registry.routes():
@@ -155,7 +155,7 @@ def _name_of(code: int) -> str:
 
 
 def connection_metrics(servers: list[Server]) -> Families:
-    """Metrics of all listeners."""
+    """Yields the metrics of all listeners."""
     return families(CONNECTION_METRICS, servers)
 
 

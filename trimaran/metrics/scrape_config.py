@@ -1,4 +1,4 @@
-"""A configuration of Prometheus for the nodes of a cluster, with the labels that Strimzi's dashboards choose by."""
+"""A configuration of Prometheus for the nodes of a cluster, with the labels by which Strimzi's dashboards filter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ SECONDS = 15
 def scrape_config(
     nodes: Mapping[str, str], cluster: str, namespace: str, rules: Sequence[str]
 ) -> str:
-    """`nodes` are addresses of metrics by name. YAML; strings are written as JSON, which is YAML too."""
+    """Returns the configuration as YAML; `nodes` are addresses of metrics by name. Strings are JSON, which is valid
+    YAML.
+    """
     lines = [
         "global:",
         f"  scrape_interval: {SECONDS}s",

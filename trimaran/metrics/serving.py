@@ -1,8 +1,8 @@
 """`/metrics`, `/healthz` and `/readyz` of one node, at `trimaran.metrics.listener`.
 
-/healthz answers 200 as long as the event loop turns, also while the node starts. /readyz answers 503 with what is
-missing until the node may be given work. None of them asks who comes: names of topics, groups and listeners are to be
-seen there, no secrets and no records.
+/healthz returns 200 while the event loop runs, even during the node's start. /readyz returns 503 with the missing
+conditions until the node is ready. There is no authentication: the pages show names of topics, groups and listeners,
+but no secrets and no records.
 """
 
 from __future__ import annotations
@@ -31,9 +31,15 @@ from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 
-# Parameter of a query: only metrics of these names, as in every exporter of Prometheus' clients.
+# The query parameter that selects metrics by name, as in every exporter of Prometheus' client libraries.
 NAMES = "name[]"
-_ENDS = ("", "_total", "_count", "_sum", "_bucket")  # of a sample, after the name of its family
+_ENDS = (
+    "",
+    "_total",
+    "_count",
+    "_sum",
+    "_bucket",
+)  # suffixes of a sample's name after the name of its family
 
 
 class Text(NamedTuple):
@@ -42,7 +48,7 @@ class Text(NamedTuple):
 
 
 class _Collected(Collector):
-    """Families that already exist, as a replacement for a registry."""
+    """Collected families in the form of a registry."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -52,15 +58,15 @@ class _Collected(Collector):
 
 
 def restricted(families: Iterable[Metric], names: frozenset[str]) -> Iterable[Metric]:
-    """Returns the families that have a named sample; all of them if there are no names."""
+    """Returns the families that have a sample with one of the names; all families if no names are given."""
     if not names:
         return families
     return [family for family in families if any(f"{family.name}{end}" in names for end in _ENDS)]
 
 
 def text_of(families: Iterable[Metric], accept: str) -> Text:
-    """`accept` is the header of that name: Prometheus' text, or OpenMetrics. Runs in a thread: it takes some 10 us a
-    sample.
+    """Returns Prometheus' text format, or OpenMetrics if the Accept header `accept` prefers it. Runs in a thread, since
+    it takes about 10 µs per sample.
     """
     encode, content_type = choose_encoder(accept)
     return Text(content_type, encode(_Collected(families)))
@@ -69,12 +75,12 @@ def text_of(families: Iterable[Metric], accept: str) -> Text:
 KEY = "trimaran.metrics.listener"
 
 _PATHS = b"try /metrics, /healthz or /readyz\n"
-# Fast, and a tenth of the size.
+# The fastest level already reduces the size to a tenth.
 _GZIP_LEVEL = 1
 
 
 def address_of(text: str | None) -> Address | None:
-    """Returns the address to listen on, None for none. Raises ConfigError."""
+    """Returns the address to listen on, None if it is not set. Raises ConfigError."""
     if not text:
         return None
     with suppress(ValueError):
@@ -86,7 +92,9 @@ def address_of(text: str | None) -> Address | None:
 
 @asynccontextmanager
 async def serving_metrics(address: Address, monitor: Monitor) -> AsyncIterator[MetricsServer]:
-    """Serves within the block. Raises OSError: the address, its `filename`, is taken or not ours."""
+    """Serves within the block. Raises OSError: the address (its `filename`) is in use, or not an address of this
+    machine.
+    """
     host, port = address
     try:
         listeners = await trio.open_tcp_listeners(port, host=host)
@@ -105,14 +113,14 @@ class Monitor(Protocol):
     """Provides metrics and readiness of a process."""
 
     def families(self) -> Families:
-        """All metrics at this moment; called on the loop."""
+        """Yields all metrics at this moment; called on the event loop."""
 
     def why_not_ready(self) -> list[str]:
         """Returns the missing conditions, a sentence each."""
 
 
 class MetricsServer:
-    """Answers for one process. `address` is where it listens."""
+    """The metrics server of one process, which listens at `address`."""
 
     def __init__(self, monitor: Monitor, address: Address) -> None:
         self.address = address
@@ -145,7 +153,7 @@ class MetricsServer:
 
 
 async def _collected(families: Families) -> list[Metric]:
-    """A little in each turn of the loop."""
+    """Collects the families, a few in each turn of the loop."""
     found = []
     for family in families:
         if family is None:

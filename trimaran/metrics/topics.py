@@ -1,4 +1,4 @@
-"""Traffic of a broker, by topic and in total. Source: Kafka's `BrokerTopicMetrics`."""
+"""Metrics of a broker's traffic, by topic and in total. Source: Kafka's `BrokerTopicMetrics`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A node as a process: its roles, its log lines, its end by a signal."""
+"""A node as a process: its roles, its log lines, and its shutdown by a signal."""

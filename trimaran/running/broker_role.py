@@ -38,7 +38,7 @@ async def run_broker_role(
 
 @asynccontextmanager
 async def _zookeeper_offsets(config: ServerConfig) -> AsyncIterator[ZooKeeperOffsets | None]:
-    """None where no ZooKeeper is named."""
+    """Yields the offsets in ZooKeeper; None if no ZooKeeper is configured."""
     connect = config["zookeeper.connect"]
     if not connect:
         yield None

@@ -1,6 +1,6 @@
-"""Controller and broker in one process, over one replica of the metadata log: `process.roles=broker,controller`.
+"""Controller and broker in one process, with a shared replica of the metadata log: `process.roles=broker,controller`.
 
-At a stop the broker goes first, as it needs a controller to hand its partitions over.
+The broker stops first, since it needs a controller to hand over its partitions.
 Source: Kafka's `SharedServer`.
 """
 
@@ -21,7 +21,7 @@ async def run_combined(
     on_mirror: OnMirror = lambda _: None,
     task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs both until it is cancelled; raises as `run_controller_role` and `run_broker_role` do."""
+    """Runs both roles until it is cancelled; raises as `run_controller_role` and `run_broker_role` do."""
     async with trio.open_nursery() as nursery:
         scope = trio.CancelScope(shield=True)
         running: RunningController = await nursery.start(_run_controller, config, scope, on_mirror)

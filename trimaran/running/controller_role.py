@@ -47,13 +47,13 @@ async def _run_controller(
 
 
 def is_mirror_enabled(config: ServerConfig) -> bool:
-    """Our key decides, Kafka's where ours is not set."""
+    """Returns the value of trimaran's key, or of Kafka's if the former is not set."""
     own = config[_KEY]
     return bool(config["zookeeper.metadata.migration.enable"] if own is None else own)
 
 
 def has_mirror(config: ServerConfig) -> bool:
-    """Whether the mirror is enabled, and could run. Raises ConfigError."""
+    """Returns whether the mirror is enabled and can run. Raises ConfigError."""
     if not is_mirror_enabled(config):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Named lines of the log: of a node as a process. See `trimaran.wire.text.events`."""
+"""Named log lines of a node's process. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 

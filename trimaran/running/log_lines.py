@@ -1,8 +1,8 @@
 """Log lines of a node: to stderr, as text for humans or JSON for machines (`trimaran.log.level`,
 `trimaran.log.format`).
 
-A message is one line, whatever a client has put into it. The lines of a traceback are kept, and indented: so none of
-them looks like the line of another message.
+A message is one line, whatever a client has put into it. The lines of a traceback are kept and indented, so that none
+looks like a message of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trimaran.wire.identity import NodeId
 from trimaran.wire.text.events import event_of
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# Clients choose strings of 32 KiB, and lists of them; what we say ourselves is some hundred characters.
+# Clients choose strings of 32 KiB, and lists of them; texts of trimaran itself have a few hundred characters.
 MESSAGE_CHARACTERS_MAX = 8 << 10
 # The limit also holds for exception groups with their members; the text of an error may hold a client's data.
 TRACEBACK_CHARACTERS_MAX = 64 << 10
@@ -25,7 +25,7 @@ _INDENT = "    "
 
 
 class TextFormatter(logging.Formatter):
-    """A line a message, and below it an indented line for each of its traceback."""
+    """Formats a message as one line, followed by the lines of its traceback, indented."""
 
     def __init__(self) -> None:
         super().__init__(TEXT)
@@ -47,8 +47,8 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: ts (UTC, ISO 8601), level, logger, message, node_id; event and fields where it has a name
-    (`trimaran.wire.text.events`); error where there is one.
+    """Formats a message as one JSON object per line: ts (UTC, ISO 8601), level, logger, message, node_id; event and
+    fields for a named event (`trimaran.wire.text.events`); error for an exception.
     """
 
     def __init__(self, node_id: NodeId) -> None:
@@ -76,34 +76,36 @@ class JsonFormatter(logging.Formatter):
 
 
 def _plain(value: object) -> object:
-    """As JSON has it; else its words."""
+    """Returns a value that JSON has; any other value becomes text."""
     if isinstance(value, bool | int | float) or value is None:
         return value
     return bounded(str(value), MESSAGE_CHARACTERS_MAX)
 
 
 def set_up(config: ServerConfig) -> None:
-    """Sends the lines of this process to stderr; `auto` is text on a terminal and JSON elsewhere."""
+    """Sends the log of this process to stderr; `auto` is text on a terminal and JSON elsewhere."""
     handler = logging.StreamHandler(sys.stderr)
     is_json = writes_json(config)
     handler.setFormatter(JsonFormatter(config["node.id"]) if is_json else TextFormatter())
     logging.basicConfig(level=config["trimaran.log.level"], handlers=[handler], force=True)
-    logging.captureWarnings(is_json)  # Python's own would be plain lines between the objects
+    logging.captureWarnings(
+        is_json
+    )  # otherwise Python would print warnings as plain lines between the objects
 
 
 def writes_json(config: ServerConfig) -> bool:
-    """Whether stderr is for JSON objects only, a line each."""
+    """Returns whether stderr receives only JSON objects, one per line."""
     kind = config["trimaran.log.format"]
     return kind == "json" or (kind == "auto" and not sys.stderr.isatty())
 
 
 def set_up_mirror() -> None:
-    """For the mirror, which has no properties file of a node: text to stderr, of our own rooms only from INFO on."""
+    """Sets up the log of the mirror, which has no properties file of a node: text on stderr, from level INFO on."""
     _set_up_text("trimaran.zkcompat")
 
 
 def set_up_console() -> None:
-    """Sets up the log of the console, as `set_up_mirror`."""
+    """Sets up the log of the console in the same way as `set_up_mirror`."""
     _set_up_text("trimaran.console")
 
 

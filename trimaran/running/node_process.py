@@ -1,7 +1,7 @@
-"""Runs one node in this process until a signal: what a supervisor's child and `trimaran broker start` share.
+"""Runs one node in this process until a signal, for the supervisor's children and for `trimaran broker start`.
 
 SIGTERM and SIGINT cancel the node's task; a broker then hands over its leaderships (controlled shutdown) before it
-goes.
+stops.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ else:
 
 log = logging.getLogger(__name__)
 
-# The longest wait of a thread that is back from the disk for the interpreter's lock while the loop is busy, some ten
-# times for a produce; Python's 5 ms would be more than all else that a request waits for. To switch costs some
-# 10 µs, and happens only while a thread waits.
+# The longest wait for the interpreter's lock of a thread that returns from the disk while the loop is busy, about ten
+# times per produce request. With Python's 5 ms it would exceed all other waits of a request. A switch costs about 10
+# µs, and happens only while a thread waits.
 SWITCH_SECONDS = 0.00005
 
 Role = Callable[..., Awaitable[None]]
 
 
-# The functions by `process.roles`. A role is imported when it is run: a controller does not load the broker.
+# The function for each value of `process.roles`. Only that function is imported: a controller does not load the broker.
 ROLES = {
     frozenset({"broker"}): "trimaran.running.broker_role:run_broker_role",
     frozenset({"controller"}): "trimaran.running.controller_role:run_controller_role",
@@ -70,11 +70,11 @@ async def run_roles(
     on_ready: Callable[[], object],
     on_running: Callable[[Any], object] = lambda _: None,
 ) -> None:
-    """Runs the roles until a signal; `on_running` is given what each reports when it serves, `on_ready` is called once
+    """Runs the roles until a signal; `on_running` is called with the running role when each serves, and `on_ready` once
     all of them do.
 
     Raises:
-        UserError: they did not within `server.max.startup.time.ms`.
+        UserError: they did not serve within `server.max.startup.time.ms`.
     """
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
@@ -111,8 +111,8 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
 
     Raises:
         UserError: it could not start, or had to stop.
-        SystemExit: the same, if the log is JSON; the error is logged before, since the log must have an object a
-        line.
+        SystemExit: the same, if the log is JSON; the error is logged before, since each line of the log must be an
+        object.
     """
     set_up(config)
     for warning in config.warnings.values():
@@ -159,21 +159,23 @@ def _instruments(config: ServerConfig) -> list[trio.abc.Instrument]:
 
 
 def _take_descriptors() -> None:
-    """All that this process may have, as Java does: the usual soft limit of 1,024 is for programs that use select()."""
+    """Raises the limit of descriptors to the hard limit, as Java does: the usual soft limit of 1,024 is meant for
+    select().
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def say_started(config: ServerConfig) -> None:
-    """The line that scripts of Apache Kafka's users wait for, and the word that systemd does; a full disk is no reason
-    to end.
+    """Prints the line for which scripts of Apache Kafka's users wait, and notifies systemd; a full disk does not stop
+    the node.
     """
     notify(READY)
     node_id = config["node.id"]
     if writes_json(config):
         started = log.getChild("started")
-        started.setLevel(logging.INFO)  # whatever the level of the rest is: scripts wait for it
+        started.setLevel(logging.INFO)  # at any configured level, since scripts wait for it
         events.NODE_STARTED.log(started, node=node_id)
         return
     with contextlib.suppress(OSError):
@@ -186,14 +188,14 @@ READY, STOPPING = "READY=1", "STOPPING=1"
 
 def notify(state: str) -> bool:
     """Sends the state to the manager that started the node, such as systemd with `Type=notify`: to the socket that
-    `NOTIFY_SOCKET` names. Returns false if there is none, or no reader. Source: sd_notify(3).
+    `NOTIFY_SOCKET` names. Returns False if there is no socket, or no reader. Source: sd_notify(3).
     """
     path = os.environ.get(VARIABLE, "")
     if not path.startswith(("/", "@")):
         return False
-    address = f"\0{path[1:]}" if path.startswith("@") else path  # of Linux's abstract names
+    address = f"\0{path[1:]}" if path.startswith("@") else path  # an abstract socket of Linux
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        sock.setblocking(False)  # a manager that does not read must not hold a node
+        sock.setblocking(False)  # a manager that does not read must not block the node
         sock.sendto(state.encode(), address)
         return True
     return False

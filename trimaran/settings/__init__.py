@@ -1,1 +1,1 @@
-"""Files of properties: settings of nodes, and profiles of clusters."""
+"""Properties files: settings of nodes, and profiles of clusters."""

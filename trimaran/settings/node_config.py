@@ -1,4 +1,4 @@
-"""Settings of a node, checked."""
+"""Checks the settings of a node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def parse_config(
 ) -> ServerConfig:
     """Checks all settings; a wrong value is a `UserError` that names its origin.
 
-    Keys without effect warn on stderr; with `to_serve` it is `serve` that warns of them, in the node's log.
+    Keys without effect warn on stderr; with `to_serve` they are not reported here: `serve` warns of them in the node's
+    log.
     """
     settings = resolved(settings, os.environ)
     try:

@@ -1,4 +1,4 @@
-"""Named clusters: a file NAME.properties for each, with its addresses and Kafka's client keys.
+"""Named clusters, each with a file NAME.properties that has its addresses and Kafka's client keys.
 
 Such a file may be given to Kafka's own tools, too (`--command-config`). `trimaran up` writes `local`.
 """
@@ -24,7 +24,7 @@ SUFFIX = ".properties"
 
 
 def folder() -> Path:
-    """`$XDG_CONFIG_HOME/trimaran/profiles`, by default below `~/.config`."""
+    """Returns `$XDG_CONFIG_HOME/trimaran/profiles`, by default below `~/.config`."""
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(home).expanduser() / "trimaran" / "profiles"
 
@@ -34,7 +34,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> dict[str, PropertySetting]:
-    """Its settings. Raises UserError: there is none of this name."""
+    """Returns the settings of a profile. Raises UserError if there is no profile of this name."""
     path = folder() / f"{name}{SUFFIX}"
     if Path(name).name != name or not path.is_file():
         known = ", ".join(names())
@@ -48,7 +48,7 @@ def load(name: str) -> dict[str, PropertySetting]:
 
 
 def write(name: str, addresses: Mapping[str, str | None]) -> None:
-    """Replaces a profile; a home that cannot be written to goes without."""
+    """Replaces a profile; does nothing if the home directory cannot be written."""
     text = "".join(f"{key}={value}\n" for key, value in addresses.items() if value)
     path = folder() / f"{name}{SUFFIX}"
     with contextlib.suppress(OSError):
@@ -59,7 +59,7 @@ def write(name: str, addresses: Mapping[str, str | None]) -> None:
 
 
 def remove(name: str, brokers: str) -> None:
-    """Removes a profile if it still is of these brokers."""
+    """Removes a profile if it still names these brokers."""
     path = folder() / f"{name}{SUFFIX}"
     with contextlib.suppress(OSError, UserError):
         found = read_file(path).get(BROKERS)

@@ -25,7 +25,7 @@ else:
     providers = imported_later("trimaran.node.config.providers")
 
 ENVIRONMENT_PREFIX = "KAFKA_"
-# Variables of Kafka's own scripts that carry the prefix and are no configuration keys.
+# Variables of Kafka's scripts that have the prefix but are not configuration keys.
 NOT_KEYS = frozenset(
     {
         "KAFKA_HEAP_OPTS",
@@ -40,7 +40,7 @@ NOT_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PropertySetting:
-    """A value and where it came from: `file:line`, `environment NAME` or `--override`."""
+    """A value and its origin: `file:line`, `environment NAME` or `--override`."""
 
     value: str
     origin: str
@@ -61,7 +61,9 @@ def read_file(path: Path) -> dict[str, PropertySetting]:
 
 
 def _parse(path: Path, text: str) -> dict[str, PropertySetting]:
-    """Raises ValueError where the text is no properties file (javaproperties' errors are such)."""
+    """Parses a properties file. Raises ValueError if the text is invalid (the errors of javaproperties are
+    ValueErrors).
+    """
     settings, line = {}, 1
     for element in javaproperties.parse(text):
         if isinstance(element, javaproperties.KeyValue):
@@ -80,7 +82,7 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, PropertySetting]:
 
 
 def key_of_variable(name: str) -> str:
-    """The configuration key that an environment variable means."""
+    """Returns the configuration key of an environment variable."""
     body = name.removeprefix(ENVIRONMENT_PREFIX).lower()
     return (
         body.replace("___", "\0")
@@ -92,7 +94,9 @@ def key_of_variable(name: str) -> str:
 
 
 def variable_of_key(key: str) -> str | None:
-    """The environment variable that sets a configuration key; None of one with capital letters, which none can."""
+    """Returns the environment variable that sets a configuration key; None for a key with capital letters, which has
+    none.
+    """
     if key != key.lower():
         return None
     body = key.replace("_", "__").replace("-", "___").replace(".", "_")
@@ -118,14 +122,16 @@ def from_overrides(overrides: Sequence[str]) -> dict[str, PropertySetting]:
 def load(
     path: Path, overrides: Sequence[str], environ: Mapping[str, str]
 ) -> dict[str, PropertySetting]:
-    """All settings of a node, by precedence."""
+    """Returns all settings of a node; for each key the origin with the highest precedence wins."""
     return read_file(path) | from_environment(environ) | from_overrides(overrides)
 
 
 def resolved(
     settings: Mapping[str, PropertySetting], environ: Mapping[str, str]
 ) -> dict[str, PropertySetting]:
-    """With secrets that stand elsewhere in their places (`trimaran.node.config.providers`). Raises UserError."""
+    """Returns the settings with references to external secrets replaced (`trimaran.node.config.providers`). Raises
+    UserError.
+    """
     try:
         return providers.resolve(settings, lambda one, value: replace(one, value=value), environ)
     except ConfigError as error:

@@ -1,7 +1,7 @@
-"""Kafka inside a test: real brokers on real sockets, without JVM or Docker.
+"""Kafka for tests: real brokers on real sockets, without JVM or Docker.
 
-`EmbeddedKafka` is one node in this process, there in a tenth of a second. `KafkaCluster` is a cluster of processes
-whose nodes can be killed and frozen. With pytest there are fixtures (`trimaran.pytest_plugin`).
+`EmbeddedKafka` is one node in this process, which starts in a tenth of a second. `KafkaCluster` is a cluster of
+processes whose nodes can be killed and frozen. With pytest there are fixtures (`trimaran.pytest_plugin`).
 """
 
 from trimaran.testing.cluster import KafkaCluster

@@ -1,4 +1,6 @@
-"""A cluster of processes for tests: controllers, brokers, on wish a ZooKeeper with the mirror. Nodes can be broken."""
+"""A cluster of processes for tests: controllers, brokers, and optionally a ZooKeeper with the mirror. Nodes can be
+broken.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ class KafkaCluster(Kafka):
         return self
 
     def stop(self) -> None:
-        """Returns when it has ended and its data is gone; harmless if it does not run."""
+        """Returns when the cluster has ended and its data is deleted; does nothing if it does not run."""
         directory, self._directory = self._directory, None
         if directory is None:
             return
@@ -69,11 +71,11 @@ class KafkaCluster(Kafka):
         shutil.rmtree(directory, ignore_errors=True)
 
     def kill(self, node: int | str) -> None:
-        """Kill -9; `node` is an id, or `leader`: the active controller."""
+        """Kills a node with SIGKILL; `node` is an id, or `leader`: the active controller."""
         self._run("chaos", "kill", str(node))
 
     def restart(self, node: int | str) -> None:
-        """Starts a node that was killed; one that runs is stopped cleanly before."""
+        """Starts a node that was killed; a running node is stopped cleanly first."""
         self._run("chaos", "restart", str(node))
 
     def pause(self, node: int | str) -> None:
@@ -91,21 +93,21 @@ class KafkaCluster(Kafka):
     def partition(self, *sides: Iterable[int | str]) -> None:
         """Cuts the links between nodes of different sides, until `heal`: `partition([1, 11], [2, 3, 12, 13])`.
 
-        Nodes of no side reach all, clients reach every node. Connections stay open, and nothing passes. A further
-        call adds to those before; `partition([11], [12])` cuts one link.
+        Nodes that are on no side reach all nodes, and clients reach every node. Connections stay open, but carry no
+        data. A further call adds to earlier cuts; `partition([11], [12])` cuts one link.
         """
         self._run("chaos", "partition", *(",".join(map(str, side)) for side in sides))
 
     def heal(self) -> None:
-        """All nodes reach each other again."""
+        """Restores all links, so that all nodes reach each other again."""
         self._run("chaos", "heal")
 
     def fill_disk(self, node: int) -> None:
-        """From now on each write of a node to a file fails as on a full disk, but with EFBIG where a disk says ENOSPC;
-        `restart` gives it room again. Linux only.
+        """Makes each later write of a node to a file fail as on a full disk, but with EFBIG instead of ENOSPC;
+        `restart` ends this. Linux only.
 
         Raises:
-            RuntimeError: no such node runs.
+            RuntimeError: no such node is running.
         """
         pids = {
             each_node["id"]: each_node["pid"]
@@ -118,8 +120,8 @@ class KafkaCluster(Kafka):
         resource.prlimit(pids[node], resource.RLIMIT_FSIZE, (0, hard))
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Id, role, address, pid and state of each node."""
-        found = _trimaran(self._at(), "ps", "-o", "json").stdout  # exit code 1: one is dead
+        """Returns id, role, address, pid and state of each node."""
+        found = _trimaran(self._at(), "ps", "-o", "json").stdout  # exit code 1: a node is dead
         listed: list[dict[str, Any]] = json.loads(found)["nodes"]
         return listed
 
@@ -135,7 +137,7 @@ class KafkaCluster(Kafka):
 
 
 def _trimaran(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """The command line does it: what a test breaks is what a user would."""
+    """Runs a command of the command line, so that a test breaks the cluster as a user would."""
     return subprocess.run(
         [sys.executable, "-m", "trimaran", *words, "--data", str(directory)],
         capture_output=True,

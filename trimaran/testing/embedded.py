@@ -1,7 +1,7 @@
-"""One node, controller and broker, in a thread of this process: for tests that need a Kafka at once.
+"""One node, controller and broker, in a thread of this process: for tests that need a broker immediately.
 
-It forgets everything at its end. Its data is written, but not flushed (`trimaran.log.fsync=none`). It cannot show a
-crash: see `KafkaCluster`.
+Its data is deleted at its end. Until then it is written, but not flushed (`trimaran.log.fsync=none`). It cannot
+simulate a crash: see `KafkaCluster`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ else:
 
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
-# One partition each, as there is one broker: fewer files, quicker first use.
+# One partition for each internal topic, since there is one broker: fewer files and a faster first use.
 SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -84,12 +84,12 @@ class EmbeddedKafka(Kafka):
         return self
 
     def restart(self) -> None:
-        """Stops it cleanly and starts it again, with its data, at the same address."""
+        """Stops the node cleanly and starts it again, with its data, at the same address."""
         self._end()
         self.start()
 
     def stop(self) -> None:
-        """Returns when it has ended and its data is gone; harmless if it does not run."""
+        """Returns when the node has ended and its data is deleted; does nothing if it does not run."""
         self._end()
         for port in self._ports:
             port.close()
@@ -119,7 +119,7 @@ class EmbeddedKafka(Kafka):
 
 
 class _Node:
-    """A thread with a loop of its own; it ends with the process at the latest."""
+    """A thread with its own event loop; it ends with the process at the latest."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._started: Future[RunningBroker] = Future()
@@ -133,7 +133,7 @@ class _Node:
         self._started.result(START_SECONDS)
 
     def stop(self) -> None:
-        """Raises the error that ended the node, if it was not stopped."""
+        """Stops the node. Raises the error that ended the node, if it ended before."""
         if self._token is not None and not self._ended.done():
             with contextlib.suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._scope.cancel)

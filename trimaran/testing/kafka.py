@@ -1,4 +1,4 @@
-"""Operations of tests on a Kafka of either kind. Any client may do the rest."""
+"""Operations of tests on both kinds of cluster. For other operations use any client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CREATE_TIMEOUT_MS = 10_000
 
 
 class ConsumedRecord(NamedTuple):
-    """One record as it lies in the log; headers as pairs."""
+    """A record as stored in the log; headers are pairs."""
 
     partition: int
     offset: Offset
@@ -34,7 +34,9 @@ class ConsumedRecord(NamedTuple):
 
 
 class Kafka(ABC):
-    """Runs within its block, or from `start` to `stop`. `bootstrap` is what clients call `bootstrap.servers`."""
+    """A cluster that runs within its block, or from `start` to `stop`. `bootstrap` is the value for `bootstrap.servers`
+    of clients.
+    """
 
     bootstrap: str
 
@@ -44,7 +46,7 @@ class Kafka(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Returns when it has ended and its data is gone; harmless if it does not run."""
+        """Returns when the cluster has ended and its data is deleted; does nothing if it does not run."""
 
     def __enter__(self) -> Self:
         return self.start()
@@ -68,7 +70,7 @@ class Kafka(ABC):
         """Returns the name, once every partition has a leader that all brokers know.
 
         Raises:
-            KafkaError: the cluster refused it, and why.
+            KafkaError: the cluster refused the request; the error gives the reason.
         """
         texts = {key: str(value) for key, value in (configs or {}).items()}
         with self._client() as client:
@@ -79,13 +81,13 @@ class Kafka(ABC):
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Raises KafkaError: the cluster refused it, and why."""
+        """Raises KafkaError: the cluster refused the request; the error gives the reason."""
         with self._client() as client:
             changes.delete_topic(client, name, timeout_ms=_CREATE_TIMEOUT_MS)
 
     def records(self, topic: str, *, committed: bool = True) -> list[ConsumedRecord]:
-        """All that is in a topic now, partition by partition; without the records of transactions that are open or
-        were aborted, unless `committed` is false.
+        """Returns all records of a topic, partition by partition; without records of open or aborted transactions,
+        unless `committed` is false.
         """
         with self._client() as client:
             start = parse_position("start")
@@ -111,10 +113,10 @@ class Kafka(ABC):
         timeout: float = TIMEOUT_SECONDS,
         committed: bool = True,
     ) -> list[ConsumedRecord]:
-        """Returns the records of a topic as soon as their values are these, in any order, each as often as it is named.
+        """Returns the records of a topic as soon as their values are `values` in any order, duplicates included.
 
         Raises:
-            AssertionError: they were not within `timeout` seconds; it names what is missing and what is too much.
+            AssertionError: the values differ after `timeout` seconds; the error names missing and surplus values.
         """
         wanted: Counter[bytes | None] = Counter(
             value.encode() if isinstance(value, str) else value for value in values
@@ -137,7 +139,9 @@ class Kafka(ABC):
         return BlockingClient(self.bootstrap, client_id="trimaran-testing")
 
     def _wait_for_leaders(self, client: BlockingClient, name: str, partitions: int) -> None:
-        """A broker that does not know the topic yet would report it as unknown to a client."""
+        """Waits for leaders on all brokers: a broker that does not know the topic yet would report it as unknown to a
+        client.
+        """
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
         )
@@ -153,6 +157,6 @@ class Kafka(ABC):
 
 
 def _told(values: Counter[bytes | None]) -> str:
-    """The first few."""
+    """Returns the first few values as text."""
     some = [f"{value!r}" + (f" x {count}" if count > 1 else "") for value, count in values.items()]
     return ", ".join(some[:5]) + (f" and {len(some) - 5} more" if len(some) > 5 else "") or "none"

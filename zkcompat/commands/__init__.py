@@ -1,1 +1,1 @@
-"""The entrances for the command line and the console: blocking functions with plain results."""
+"""The entry points for the command line and the console: blocking functions with plain results."""

@@ -1,6 +1,6 @@
-"""Commands that look at the tree beside the quorum: plain blocking functions with plain results.
+"""Commands that compare the tree with the quorum: plain blocking functions with plain results.
 
-Each function runs trio itself and follows the quorum as an observer. Only `resync` writes: its request.
+Each function runs trio itself and follows the quorum as an observer. Only `resync` writes: it creates its request.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def planned_repairs(target: Target) -> list[TreeOperation]:
 
 
 def resync(target: Target, time_limit_seconds: float = RESYNC_SECONDS) -> bool:
-    """Requests that the leading mirror compare everything now; False if none did so within the limit.
+    """Requests that the leading mirror compare everything now; False if no mirror did so within the limit.
 
     Raises ZooKeeperUnreachableError, ZNodeRefusedError or ValueError.
     """
@@ -139,7 +139,7 @@ def resync(target: Target, time_limit_seconds: float = RESYNC_SECONDS) -> bool:
 
 
 async def _owner(keeper: Keeper) -> int:
-    """Returns the session of the leading mirror: the znodes that it owns are in order."""
+    """Returns the session of the leading mirror, which may own ephemeral znodes."""
     claim = await keeper.read(ControllerZnode.PATH)
     return claim.owner if claim is not None else 0
 

@@ -21,7 +21,7 @@ class ZooKeeperUnreachableError(Exception):
 
 
 class ZNodeRefusedError(Exception):
-    """ZooKeeper does not let this user look at a znode, or write it."""
+    """ZooKeeper does not permit this user to read or write a znode."""
 
 
 class MirrorLockedError(Exception):

@@ -34,7 +34,7 @@ from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session_file import SESSION_FILE
 
 QUORUM_SECONDS = 10.0
-FIRST_WORD_SECONDS = 1.0  # a quorum that is up answers in milliseconds
+FIRST_WORD_SECONDS = 1.0  # a running quorum responds within milliseconds
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ Beside = Callable[[], AbstractAsyncContextManager[Callable[[Mirror], object]]]
 
 
 def nothing_beside() -> AbstractAsyncContextManager[Callable[[Mirror], object]]:
-    """Nothing runs beside the mirror."""
+    """Returns a context without a task beside the mirror."""
     return nullcontext(lambda _: None)
 
 
@@ -83,7 +83,7 @@ def run_mirror(
 
 
 async def _forever_cluster_id(bootstrap: list[Address], security: ClientSecurity) -> str:
-    """Returns the cluster id. A mirror may start before its quorum: it logs that at once and waits."""
+    """Returns the cluster id. A mirror may start before its quorum: it logs that immediately and waits."""
     try:
         return await find_cluster_id(bootstrap, FIRST_WORD_SECONDS, security)
     except QuorumUnreachableError as error:

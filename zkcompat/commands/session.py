@@ -1,4 +1,4 @@
-"""Runs trio for one command, with a ZooKeeper session where the command needs one."""
+"""Runs trio for one command, with a ZooKeeper session if the command needs one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _why_unreachable(connect: str, keeper: Keeper) -> str:
 
 
 def run_trio(main: Callable[[], Awaitable[T]]) -> T:
-    """trio.run, with a single exception taken out of the groups that nurseries put around it."""
+    """Calls `trio.run`, and unwraps a single exception from the exception groups of nurseries."""
     try:
         return trio.run(main)
     except BaseExceptionGroup as group:

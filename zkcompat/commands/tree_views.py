@@ -1,4 +1,4 @@
-"""`status`, `tree` and `get`: the tree as it is in ZooKeeper. They do not ask the quorum."""
+"""`status`, `tree` and `get`: the tree as it is in ZooKeeper. They send no requests to the quorum."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SILENCE_MS = 15_000
 STATUS_PARENTS = (BROKER_IDS, BROKER_TOPICS, REPORT_PARENTS[-1])
 # A broker id has 10 digits at most; a znode of another client may have any name.
 BROKER_DIGITS_MAX = 10
-# `tree` is for people; a whole tree of 50,000 partitions is read by `verify`, which keeps it for itself.
+# The output of `tree` is for people; only `verify` reads a whole tree of 50,000 partitions.
 TREE_ENTRIES_MAX = 100_000
 
 T = TypeVar("T")
@@ -44,8 +44,8 @@ T = TypeVar("T")
 class ZooKeeperStatus:
     """The state of the tree and its mirrors; None for each znode that is absent or unreadable.
 
-    `mirror` is the report of the leading mirror, None if no mirror reports that it leads. `claim_session` owns
-    `/controller`, 0 if no session does. `unreadable` are paths that this user may not read.
+    `mirror` is the report of the leading mirror, None if no mirror reports that it leads. `claim_session` is the
+    session that owns `/controller`, 0 if there is none. `unreadable` are paths that this user may not read.
     """
 
     connect: str
@@ -73,12 +73,14 @@ class ZooKeeperStatus:
 
     @property
     def mirror_alive(self) -> bool:
-        """A mirror leads and has reported lately. A frozen mirror does not report; the report of a dead one is gone."""
+        """A mirror leads and has reported recently. A frozen mirror does not report; the report of a dead one is
+        gone.
+        """
         return self.mirror is not None and abs(self.asked_ms - self.mirror.told_ms) < SILENCE_MS
 
     @property
     def quorum_alive(self) -> bool:
-        """The mirror heard from the quorum lately."""
+        """The mirror received a commit from the quorum recently."""
         heard = self.mirror.quorum_heard_ms if self.mirror is not None else NO_TIMESTAMP
         return heard >= 0 and abs(self.asked_ms - heard) < SILENCE_MS
 
@@ -95,8 +97,8 @@ class ZooKeeperStatus:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """`text` is None for no data; times are by the clock of ZooKeeper's leader. `refusal` is ZooKeeper's error if the
-    znode may not be read.
+    """A znode of the tree; `text` is None if it has no data; times are by the clock of ZooKeeper's leader. `refusal` is
+    ZooKeeper's error if the znode may not be read.
     """
 
     path: str

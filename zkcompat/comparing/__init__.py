@@ -1,1 +1,1 @@
-"""The tree compared with the image: read in parts, with the differences and the znodes that may not be read."""
+"""Compares the tree with the image: reads it in parts, finds differences, and handles znodes that may not be read."""

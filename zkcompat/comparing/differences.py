@@ -25,7 +25,9 @@ Spared = Callable[[str], bool]
 
 
 class Difference(NamedTuple):
-    """`owner`: the znode should be ephemeral or not, or belongs to another session."""
+    """A difference. The kind `owner` means that the znode is wrongly ephemeral or persistent, or belongs to another
+    session.
+    """
 
     kind: Kind
     path: str
@@ -47,7 +49,7 @@ def differences(
     session_id: int | None = None,
     spared: Spared = nothing,
 ) -> Iterator[Difference]:
-    """Yields extra znodes first, children before their parents; then the others, parents first.
+    """Yields extra znodes first, children before their parents; then all other differences, parents first.
 
     `session_id` is the session that must own ephemeral znodes, None for any. Znodes for which `spared` is true are left
     alone.

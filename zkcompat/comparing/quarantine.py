@@ -1,8 +1,8 @@
 """Znodes that ZooKeeper does not let the mirror read or write: held back by path, and tried again later. Pure.
 
-Such a znode says nothing about the connection and is no reason to stop: the rest is mirrored. Znodes that depend on it
-wait with it: none is created below a znode that could not be created, and none is deleted above one that could not be
-deleted. All are retried together, as often as is cheap: a few each second, thousands once a minute.
+Such a znode does not mean that the connection failed, so the rest is mirrored. Znodes that depend on it wait with it:
+no znode is created below one that could not be created, and none is deleted above one that could not be deleted. All
+are retried together, as often as is cheap: a few each second, thousands once a minute.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENTRIES_MAX = 10_000
 # Paths that wait for the right to a parent's children are retried with it; the verification finds any others.
 WAITING_MAX = 100
 
-# `children`: the right to create and delete is that of the parent.
+# With `children`, the refused right is that of the parent: to create and delete its children.
 Action = Literal["create", "set", "delete", "children", "read"]
 _ACTIONS: dict[OperationKind, Action] = {
     OperationKind.CREATE: "create",
@@ -100,7 +100,7 @@ class Quarantine:
         return entry
 
     def is_shut(self, path: str) -> bool:
-        """True for a znode that could not be created lately: there is nothing to do below it now."""
+        """True for a znode that could not be created lately: nothing can be created below it now."""
         entry = self._entries.get(path)
         return entry is not None and entry.action == "create" and not entry.retries
 
@@ -135,7 +135,7 @@ class Quarantine:
                 del self._entries[parent]
 
     def next_due(self) -> float:
-        """The time of the next retry; infinity if there is nothing to retry."""
+        """Returns the time of the next retry; infinity if there is nothing to retry."""
         return self._next_try if any(not entry.retries for entry in self) else float("inf")
 
     def take_due(self) -> list[Refusal]:
@@ -149,14 +149,14 @@ class Quarantine:
         return due
 
     def tried(self, cpu_seconds: float) -> None:
-        """Sets the next retry after one that cost `cpu_seconds`: the costlier it was, the later."""
+        """Sets the time of the next retry; the delay grows with the `cpu_seconds` that the last retry cost."""
         wait = cpu_seconds / RETRY_SHARE
         self._wait_seconds = min(max(wait, RETRY_SECONDS_MIN), RETRY_SECONDS_MAX)
         if self._next_try < float("inf"):
             self._next_try = self.now() + self._wait_seconds
 
     def settled(self, paths: Iterable[str]) -> None:
-        """Forgets those of `paths` that were retried and not refused again."""
+        """Forgets the refusals of `paths` that were retried and not refused again."""
         for path in paths:
             entry = self._entries.get(path)
             if entry is not None and entry.retries:

@@ -1,4 +1,4 @@
-"""Reads the tree in parts: some entities with all their znodes at a time, so that memory and waits stay small."""
+"""Reads the tree in parts: each part has a few entities with all their znodes, so that memory and waits stay small."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from trimaran.zkcompat.tree.operations import FoundTree, FoundZnode
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 from trimaran.zkcompat.zookeeper.keeper import Keeper
 
-# Read in a few milliseconds; an entity that has more by itself is a slice of its own.
+# This number is read in a few milliseconds; an entity with more znodes is a slice of its own.
 ZNODES_IN_PART = 1000
 ENTITIES_IN_PART = 200
 # Kafka's layout has five below an entity's root. A level is a round trip or two, and another client may make a chain of
-# thousands; what lies deeper is not looked for, so the znode above it cannot be deleted, and is held back.
+# thousands; deeper znodes are not read, so the znode above them cannot be deleted, and is held back.
 LEVELS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
 class TreePart:
-    """`found` has the znodes of each of the entities `names`."""
+    """A part of the tree; `found` has the znodes of each of the entities `names`."""
 
     section: Section
     names: Sequence[str]
@@ -52,7 +52,7 @@ async def visit_tree(
     quarantine: Quarantine,
     visit: Visit,
 ) -> None:
-    """Passes to `visit`, slice by slice, everything that is in the tree or should be."""
+    """Passes to `visit`, slice by slice, all entities that are in the tree or should be."""
     for section in sections:
         standing = await _standing(keeper, section, quarantine)
         names = dict.fromkeys([*section.names(image), *(standing or ())])
@@ -67,7 +67,9 @@ async def visit_entities(
     visit: Visit,
     standing: set[str] | None = None,
 ) -> None:
-    """Passes these entities to `visit`. `standing` are those with znodes, if that is known; others are not read."""
+    """Passes these entities to `visit`. `standing` are the entities with znodes, if known; other entities are not
+    read.
+    """
     for part in _portions(section, names, image):
         there = [name for name in part if standing is None or name in standing]
         roots = [root for name in there for root in section.roots(name)]
@@ -97,7 +99,7 @@ def _portions(section: Section, names: Iterable[str], image: MetadataImage) -> I
 
 
 async def _standing(keeper: Keeper, section: Section, quarantine: Quarantine) -> set[str] | None:
-    """Returns the entities that have znodes; None if that may not be read."""
+    """Returns the entities that have znodes; None if their parents may not be read."""
     found: set[str] = set()
     readable = True
     for directory in section.directories:

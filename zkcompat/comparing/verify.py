@@ -53,10 +53,10 @@ class ReportedDifference:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """`lag_records` is how far the published offset is behind the quorum's newest, `lag_ms` for how long already; None
-    if the image is a past one. `settled` is False when the tree never held still (or nothing was published) within the
-    time limit, and the differences are against the nearest image. `unknown` names the records of a later Kafka, by
-    which image and tree may both be stale.
+    """`lag_records` and `lag_ms` are the lag of the published offset behind the quorum's newest, in records and in
+    time; None for a past image. `settled` is False if the tree never stopped changing (or no offset was published)
+    within the time limit, and the differences are against the nearest image. `unknown` names the records of a later
+    Kafka, because of which image and tree may both be stale.
     """
 
     compared: int
@@ -75,7 +75,7 @@ class VerifyReport:
         return self.settled and not self.differences
 
     def summary(self) -> str:
-        """One readable line; rare events are named only if they happened."""
+        """Returns one readable line; rare events are named only if they happened."""
         seldom = [
             f"{self.count(kind)} {words}"
             for kind, words in (("unreadable", "unreadable"), ("acl", "with another ACL"))
@@ -123,13 +123,15 @@ class TreeVerification:
     sections: Sections
 
     async def run(self, time_limit_seconds: float) -> VerifyReport:
-        """Compares repeatedly until the tree holds still. Raises PathRefusedError or UncertainOutcomeError."""
+        """Compares repeatedly until the tree does not change during a comparison. Raises PathRefusedError or
+        UncertainOutcomeError.
+        """
         await self.feed.wait_for(lambda f: f.ready)
         report = VerifyReport(0, NO_OFFSET, 0, 0, settled=False)
         with trio.move_on_after(time_limit_seconds):
             while not report.in_step:
                 previous, report = report, await self.attempt()
-                # The same differences twice: the mirror is not about to repair them.
+                # The differences are the same twice, so the mirror is not about to repair them.
                 if report.settled and report.differences == previous.differences != ():
                     break
                 if not report.in_step:
@@ -137,7 +139,7 @@ class TreeVerification:
         return report
 
     async def against(self, image: MetadataImage) -> VerifyReport:
-        """Compares once, with any image, without the claim."""
+        """Compares the tree once with any image, without checking the claim."""
         compared, found = await self._compare(image)
         offset = image.provenance.offset
         return VerifyReport(

@@ -2,8 +2,8 @@
 up.
 
 One task handles one request after another. A request that the quorum did not decide stays in ZooKeeper and is tried
-again, by this mirror or the next. No request is sent before the tree shows all that is committed; then the znode is
-read again. So the mirror's own writes are never taken for a tool's, and a request is not obeyed twice. Requests of a
+again, by this mirror or the next. No request is sent before the tree shows all committed records; then the znode is
+read again. So a write of the mirror is never mistaken for a tool's, and no request is obeyed twice. Requests of a
 kind that is not obeyed are removed with a warning, so that the tool's wait ends. Source: `KafkaController` of Kafka 2.8
 and its ZooKeeper handlers.
 """
@@ -67,7 +67,7 @@ OPTION = "trimaran.zk.legacy.admin.enable is not set"
 
 @dataclass(slots=True)
 class LegacyAdmin:
-    """A companion of the mirror. `kinds` are obeyed; without the option there are none."""
+    """A companion of the mirror that obeys the requests of `kinds`; there are none without the option."""
 
     controller: ControllerClient
     kinds: Collection[RequestKind]
@@ -77,7 +77,7 @@ class LegacyAdmin:
     _begun: dict[TopicPartition, reassignments.Replicas] = field(default_factory=dict)
     _advanced: MetadataImage | None = None
     _incomplete_topics: dict[ToolWrite, float] = field(default_factory=dict)
-    # Entities with requests of which only some have been sent.
+    # Entities of which some requests have been sent, but not all.
     _held: set[str] = field(default_factory=set)
     # Writes of tools while no mirror led, the image that the tree showed before, and the last transaction before the
     # tree was in step.
@@ -99,8 +99,8 @@ class LegacyAdmin:
         return path in self._held
 
     async def prepare(self, tenure: Tenure, image: MetadataImage) -> None:
-        """See `Companion`. In a tree that no mirror has written before, the writes of tools cannot be told from those
-        of ZooKeeper mode, except for requests in /admin.
+        """See `Companion`. In a tree that no mirror has written before, writes of tools cannot be distinguished from
+        those of ZooKeeper mode, except for requests in /admin.
         """
         self._tenure, self._prepared, self._before = tenure, image, tenure.shown_before
         self._pending, self._begun, self._incomplete_topics, self._held = (
@@ -120,7 +120,9 @@ class LegacyAdmin:
         for scan in scans:
             try:
                 await scan
-            except PathRefusedError as refused:  # A locked znode is no reason not to mirror.
+            except (
+                PathRefusedError
+            ) as refused:  # A znode without permissions must not prevent mirroring.
                 events.TOOLS_NOT_WATCHED.log(log, error=refused)
         self._found_at_start = set(pending.open)
 
@@ -192,8 +194,8 @@ class LegacyAdmin:
             tenure.recheck(tool_write.path)
 
     async def _rewrite_unchanged(self, path: str, tenure: Tenure) -> None:
-        """Writes the same data again if the znode equals the image: it becomes newer than the tool's note, so that no
-        later mirror takes it for an open request.
+        """Writes the same data again if the znode equals the image: the znode becomes newer than the tool's note, so
+        that no later mirror mistakes it for an open request.
         """
         found, image = (await _read([path], tenure)).get(path), tenure.shown
         if found is not None and image is not None and tenure.says(path, found.data, image):
@@ -210,7 +212,7 @@ class LegacyAdmin:
     async def _decide(
         self, tool_write: ToolWrite, tenure: Tenure
     ) -> tuple[Sequence[AdminRequest], bool]:
-        """Returns the requests, and whether znodes remain that have no meaning for the cluster."""
+        """Returns the requests, and whether znodes without a meaning for the cluster remain."""
         image = tenure.shown
         assert image is not None
         if tool_write.kind is RequestKind.TOPIC:
@@ -306,7 +308,7 @@ class LegacyAdmin:
         self._begun = dict(progress.begun)
         self._pending.settle(tool_write)
         if write is None and progress.request is not None:
-            self._pending.add(tool_write)  # Refused moves leave the znode at once.
+            self._pending.add(tool_write)  # Refused moves are removed from the znode immediately.
         if write is not None:
             if write.kind == "delete":
                 self._begun.clear()
@@ -317,7 +319,7 @@ class LegacyAdmin:
     async def _carry_out(self, request: AdminRequest, tenure: Tenure) -> bool:
         """Returns False if requests of this kind are not obeyed.
 
-        Raises UndecidedError: a part of it may have been obeyed, so the znode must be read again.
+        Raises UndecidedError: a part of the request may have been obeyed, so the znode must be read again.
         """
         obeyed = request.kind in self.kinds
         if obeyed:
@@ -373,9 +375,9 @@ class LegacyAdmin:
         try:
             await tenure.transact(steps)
         except StepRefusedError as refused:
-            if refused.reason == "BadVersion":  # A tool has written more.
+            if refused.reason == "BadVersion":  # A tool has written the znode again.
                 self._pending.on_watch_event(refused.step.path)
-            elif refused.reason != "NoNode":  # it is gone already
+            elif refused.reason != "NoNode":  # the znode is gone already
                 self._limited.log(events.TOOLS_NOT_REMOVED, error=refused)
 
     def _warn(self, refused: Iterable[str]) -> None:

@@ -2,9 +2,9 @@
 
 A tool writes an entity's znode and then its note, in two transactions; a mirror writes both in one. So if the newest
 note of an entity is newer than the last write of its znode, a tool wrote both. If the znode is gone, the parent is used
-instead when a mirror begins: since the note no child of it may have come or gone, for another client may have deleted
-the znode. If it is not known whether the znode existed, the note must be newer than everything that a mirror wrote,
-which moved `/migration` each time. As long as a mirror leads, the image decides.
+instead when a mirror begins: no child of it may have been created or deleted since the note, because another client may
+have deleted the znode. If it is not known whether the znode existed, the note must be newer than everything that a
+mirror wrote, which moved `/migration` each time. While a mirror leads, the image decides.
 """
 
 from __future__ import annotations

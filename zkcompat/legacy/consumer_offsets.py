@@ -30,10 +30,10 @@ from trimaran.zkcompat.zookeeper.session import KeeperConfig
 log = logging.getLogger(__name__)
 
 
-# The time for which clients of that era wait (`socket.timeout.ms` is 30 s, `offsets.channel.backoff.ms` 1 s); a
-# ZooKeeper in health takes milliseconds.
+# The time for which clients of that era wait (`socket.timeout.ms` is 30 s, `offsets.channel.backoff.ms` 1 s); a healthy
+# ZooKeeper takes milliseconds.
 SECONDS_MAX = 5.0
-# All connections of a broker together: further requests wait for their turn, within `SECONDS_MAX`.
+# Applies to all connections of a broker together; further requests wait for their turn, within `SECONDS_MAX`.
 REQUESTS_MAX = 16
 # A transaction of this size is far below ZooKeeper's packet of a MiB: a path has at most two names of 255 bytes.
 OFFSETS_IN_TRANSACTION = 500
@@ -69,7 +69,7 @@ def check_group(group: str) -> None:
 
 @dataclass(slots=True)
 class ConsumerOffsets:
-    """A `ZooKeeperOffsets`. Made by `open_consumer_offsets`."""
+    """A `ZooKeeperOffsets`; created by `open_consumer_offsets`."""
 
     keeper: Keeper
     _limiter: trio.CapacityLimiter = field(
@@ -91,7 +91,7 @@ class ConsumerOffsets:
         async with self._limited():
             found = await self.keeper.read_tree((), paths)
             for path, znode in found.items():
-                if znode.refusal:  # An omitted offset would be taken for an absent one.
+                if znode.refusal:  # An omitted offset would look like an absent one.
                     raise PathRefusedError(path, znode.refusal)
         offsets = {paths[path]: decode_offset(znode.data) for path, znode in found.items()}
         for partition, offset in offsets.items():

@@ -20,7 +20,7 @@ from trimaran.wire.transport.client.node_connection import open_node_connection
 from trimaran.zkcompat.legacy.requests.admin_requests import UndecidedError
 
 CLIENT_ID = "zk-mirror-admin"
-# Longer than any decision of a controller, shorter than the patience of an operator.
+# Longer than any decision of a controller, but short enough for a waiting operator.
 CALL_SECONDS = 30.0
 
 

@@ -38,12 +38,13 @@ class PendingToolRequests:
 
     open: dict[ToolWrite, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
-    # Recently written entities with the time; those that differed from the image in a comparison are in `_spared`.
+    # Recently written entities by time; `_spared` has the entities among them that differed from the image in a
+    # comparison.
     _written: dict[str, float] = field(default_factory=dict)
     _spared: dict[str, None] = field(default_factory=dict)
     # Topics without a request: the mirror may delete their znodes.
     _dismissed: set[ToolWrite] = field(default_factory=set)
-    # The write that is being handled, and whether another event about it came meanwhile.
+    # The write that is being handled, and whether another event about it arrived meanwhile.
     _current: ToolWrite | None = None
     _again: bool = False
     _added: Notifier = field(default_factory=Notifier)
@@ -109,7 +110,7 @@ class PendingToolRequests:
         return True
 
     def take_unexplained(self) -> list[str]:
-        """Returns the spared entities for which no note has come by now: they are to be compared again."""
+        """Returns the spared entities for which no note has come by now: they must be compared again."""
         self._forget_written()
         gone = [path for path in self._spared if path not in self._written]
         for path in gone:
@@ -125,7 +126,7 @@ class PendingToolRequests:
             del self._written[oldest]
 
     async def wait(self) -> None:
-        """Returns when there is something to handle or to take."""
+        """Returns when there is a write to handle, or a spared entity to take."""
         while not (self.open or self.notes):
             with trio.move_on_after(NOTE_SECONDS if self._spared else inf):
                 await self._added.wait()

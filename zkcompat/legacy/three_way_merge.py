@@ -1,8 +1,9 @@
 """Three-way merge: a tool's change to an entity's znode while no mirror led, applied to the entity of the newest image.
 Pure.
 
-A tool writes the whole znode: what it read, with its change. So beside the change there may be a key that the quorum
-has set since, or a credential that it has revoked. The image that the tree showed before tells these apart.
+A tool writes the whole znode: the data that it read, with its change. So besides the change, the znode may lack a key
+that the quorum has set since, or contain a credential that the quorum has revoked. The image that the tree showed
+before distinguishes these cases.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def three_way_merge(
     """Returns the znode as the tool would have written it now; `before` is the data that it read. Unreadable data is
     returned unchanged.
 
-    `kind` is CONFIG or ACL; no data is no entity.
+    `kind` is CONFIG or ACL; no data means that the entity does not exist.
     """
     if kind is RequestKind.ACL:
         return _merged_acls(data, before, now)

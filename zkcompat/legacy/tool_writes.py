@@ -36,7 +36,7 @@ _PARENTS = {DELETE_TOPICS: RequestKind.DELETION, BROKER_TOPICS: RequestKind.TOPI
 
 
 class ToolWrite(NamedTuple):
-    """A znode that a tool may have written: a request's, a topic's, or that of an entity with change notes.
+    """A znode that a tool may have written: the znode of a request, of a topic, or of an entity with change notes.
 
     For a topic the kind is TOPIC whether it is new or gets partitions; for an entity it is CONFIG even if it has
     quotas.
@@ -52,7 +52,7 @@ def topic_name(tool_write: ToolWrite) -> str:
 
 
 def tool_write_of(path: str) -> ToolWrite | None:
-    """Returns the write for a changed znode; None for states and notes, which mean nothing by themselves."""
+    """Returns the write for a changed znode; None for states and notes, which are not writes by themselves."""
     if path in _SINGLE:
         return ToolWrite(_SINGLE[path], path)
     parent, _, name = path.rpartition("/")

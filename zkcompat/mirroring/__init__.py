@@ -1,1 +1,1 @@
-"""The running mirror: one task leads, others are on standby; its writes, verification, sweeps and reports."""
+"""The running mirror: leadership and standby, writes, verification, sweeps and reports."""

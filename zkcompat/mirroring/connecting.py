@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 1.0
 # The interval at which servers are polled for their state meanwhile, and the time that one may take to respond.
 ASK_SECONDS = 0.5
 ANSWER_SECONDS = 1.0
-REFUSED_SECONDS = 5.0  # An operator has to change a password.
+REFUSED_SECONDS = 5.0  # An operator has to change a password before a retry can succeed.
 WORD_BYTES_MAX = 1 << 14
 TLS_REMEDY = (
     "it must show a valid certificate of an authority in zookeeper.ssl.truststore.location, and may want one of ours: "
@@ -40,7 +40,7 @@ class Connecting:
     status: MirrorStatus
 
     async def wait(self) -> None:
-        """Returns with a session; with a new one if no server knows the last one any more."""
+        """Returns with a session; with a new one if no server knows the last one."""
         self.status.tell("connecting")
         if await self.keeper.wait_connected(PATIENCE_SECONDS):
             return
@@ -90,8 +90,8 @@ def _servers(connect: str) -> Iterator[Address]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """`zxids`: the newest transaction of each serving server, beyond all others if it does not report one.
-    `reads_only`: no server serves, and one is read-only.
+    """The states of servers. `zxids` has the newest transaction of each serving server; a number beyond all zxids if it
+    does not report one. `reads_only`: no server serves, and one is read-only.
     """
 
     zxids: list[int]
@@ -113,7 +113,7 @@ async def _ask_all(connect: str, tls_only: bool) -> _Seen:
         elif zxid is not None:
             found.append(int(zxid[1], 16))
         elif b"not currently serving" not in answer:
-            found.append(1 << 64)  # It serves, but does not report a zxid.
+            found.append(1 << 64)  # The server serves, but does not report a zxid.
     return _Seen(found, reads_only and not found)
 
 

@@ -1,6 +1,6 @@
-"""Keeps the tree equal to the newest image during a tenure: the only task that writes what is mirrored.
+"""Keeps the tree equal to the newest image during a tenure: the only task that writes mirrored znodes.
 
-It compares everything once and then follows the images. It compares an entity again if the verification, a refused
+It compares the whole tree once and then follows the images. It compares an entity again if the verification, a refused
 operation or the quarantine names it.
 """
 
@@ -36,7 +36,7 @@ from trimaran.zkcompat.zookeeper.errors import UncertainOutcomeError
 
 log = logging.getLogger(__name__)
 
-# Another client may write between our reading and our writing; more often than this is no accident.
+# Another client may write between our reading and our writing; more refusals than this are not a coincidence.
 COMPARISONS_MAX = 3
 
 # The number of paths in a log line.
@@ -83,7 +83,7 @@ class ImageFollower:
         return shown and self.tenure.leader == self.feed.leader and not self.tenure.suspects
 
     async def _wait_for_work(self, losses: int) -> None:
-        """Returns at a new image or leader, at suspects, or when a refusal is to be retried.
+        """Returns when there is a new image or leader, a suspect, or a refusal to retry.
 
         Raises UncertainOutcomeError when the connection is lost.
         """
@@ -178,7 +178,7 @@ class ImageFollower:
             await visit_entities(self.tenure.keeper, section, dict.fromkeys(names), image, visit)
 
     async def _settle(self, piece: TreePart, image: MetadataImage, *, dirty: bool) -> None:
-        """Repairs the differences in a slice that was read; reads it again if that is refused."""
+        """Repairs the differences in a slice that was read; reads the slice again if a repair is refused."""
         for attempt in range(1, COMPARISONS_MAX + 1):
             try:
                 last = attempt == COMPARISONS_MAX
@@ -206,7 +206,7 @@ class ImageFollower:
             yield from repair(piece.section, name, found, image, session_id, tenure.is_spared)
 
     def _suspect_due(self) -> None:
-        """Makes suspects of the paths that are to be retried."""
+        """Marks the paths that are due for a retry as suspects."""
         for entry in self.quarantine.take_due():
             self._retrying = True
             for path in (entry.path, *sorted(entry.waiting)):

@@ -1,10 +1,10 @@
 """The mirror: keeps a ZooKeeper tree equal to the newest metadata image, as the only writer.
 
 A tenure is a block: it begins with a claim (one transaction) and a comparison of the whole tree, then follows the
-images; it ends at a refusal of the claim or an uncertain outcome, and nothing of it is alive when the next one begins.
-After an uncertain outcome (connection loss, session loss, no response) the state of the tree is unknown. The next claim
-writes, so that requests still in flight fail their version check; then the tree is read and compared. Source:
-`KRaftMigrationDriver` of Kafka 3.9; state machine and retries are ours. Nothing that is mirrored flows back into the
+images; it ends at a refusal of the claim or an uncertain outcome, and all its tasks have ended when the next tenure
+begins. After an uncertain outcome (connection loss, session loss, no response) the state of the tree is unknown. The
+next claim writes, so that requests still in flight fail their version check; then the tree is read and compared.
+Source: `KRaftMigrationDriver` of Kafka 3.9; state machine and retries are ours. Mirrored data never flows back into the
 cluster.
 """
 
@@ -45,10 +45,10 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 
-# After a lost connection, or if the claim's znodes are locked: that costs a few requests a second.
+# The back-off after a lost connection, or if the claim's znodes are locked: a retry costs a few requests per second.
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 1.0
-# After another client overtook the claim: comparing a large tree in a loop would not help.
+# The back-off after another client took over the claim: comparing a large tree in a loop would not help.
 FENCED_RETRY_SECONDS_MAX = 30.0
 # A tenure that lasted this long resets the back-off.
 GOOD_TENURE_SECONDS = 10.0
@@ -73,25 +73,25 @@ class MirrorConfig:
 
 
 class LeadershipOverError(Exception):
-    """Another mirror is to lead now."""
+    """Another mirror should lead now."""
 
 
 class MirrorLeadership(Protocol):
-    """Decides when this mirror leads, if something other than the claim decides it."""
+    """Decides when this mirror leads, if the claim does not decide it."""
 
     async def wait(self) -> None:
-        """Returns when this mirror is to lead."""
+        """Returns when this mirror should lead."""
 
     async def wait_over(self) -> None:
-        """Returns when this mirror is no longer to lead."""
+        """Returns when this mirror should no longer lead."""
 
 
 @dataclass(slots=True)
 class Mirror:
-    """Writes the images of `feed` through `keeper`. `run` is its only entrance.
+    """Writes the images of `feed` through `keeper`. `run` is the only entry point.
 
-    With a `leadership` it mirrors only during it, and starts at once. Without, it waits while another mirror holds the
-    claim.
+    With a `leadership` it mirrors only while it leads, and starts immediately. Without one it waits while another
+    mirror holds the claim.
     """
 
     feed: ImageFeed

@@ -1,5 +1,5 @@
-"""A request in ZooKeeper that the leading mirror compare everything now: the requester creates a znode, and the mirror
-deletes it when done.
+"""A request in ZooKeeper that the leading mirror compare the whole tree now: the requester creates a znode, and the
+mirror deletes it when done.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ResyncRequests:
     verifier: TreeVerifier
 
     async def run(self) -> None:
-        """Answers requests as long as the tenure lasts."""
+        """Serves requests while the tenure lasts."""
         answered, told = 0, ""
         while True:
             changed = trio.Event()
@@ -57,7 +57,7 @@ class ResyncRequests:
 
 
 async def request_resync(keeper: Keeper, time_limit_seconds: float) -> bool:
-    """Returns True if a mirror did it within the limit. Raises PathRefusedError or UncertainOutcomeError."""
+    """Returns True if a mirror compared the tree within the limit. Raises PathRefusedError or UncertainOutcomeError."""
     for parent in REPORT_PARENTS[:1]:
         await keeper.ensure(parent, None)
     await keeper.ensure(PATH, None)

@@ -1,8 +1,8 @@
 """Waiting while another mirror holds the claim.
 
-A live mirror keeps its claim: there is one claim at a time. A dead or frozen one is overtaken before its session ends,
-so that brokers do not vanish in between. It differs from a slow one by `/migration`, which each transaction of a mirror
-writes.
+A live mirror keeps its claim: there is one claim at a time. A dead or frozen mirror is replaced before its session
+ends, so that brokers do not vanish in between. It is distinguished from a slow one by `/migration`, which each
+transaction of a mirror writes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 2.0  # A watch reports at once; the poll covers changes that no watch reports.
-# A mirror that has been silent for this share of a session timeout though there is something to write is overtaken:
-# before its session ends, and after a live mirror, which writes a change within milliseconds, has had seconds.
+# A mirror that has been silent for this share of a session timeout though there is something to write is replaced:
+# before its session ends, but after seconds in which a live mirror would have written the change.
 TAKE_OVER_SHARE = 1 / 3
 
 
@@ -35,7 +35,8 @@ class Standby:
     status: MirrorStatus
 
     async def wait(self) -> None:
-        """Returns when no other mirror holds the claim, or when the other is silent though there is something to write.
+        """Returns when no other mirror holds the claim, or when the other mirror is silent although there is a change
+        to write.
 
         Raises PathRefusedError or UncertainOutcomeError.
         """

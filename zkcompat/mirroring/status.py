@@ -23,7 +23,9 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 @dataclass(slots=True)
 class MirrorStatus:
-    """Counters only grow. `state` is one of starting, connecting, standby, comparing, in step, waiting."""
+    """The status of a mirror. Counters only grow. `state` is one of starting, connecting, standby, comparing, in step,
+    waiting.
+    """
 
     state: str = "starting"
     published_offset: Offset = NO_OFFSET
@@ -51,7 +53,7 @@ class MirrorStatus:
 
 log = logging.getLogger(__name__)
 
-# The age of a report if nothing happens; a much older one shows that its mirror hangs.
+# The interval between reports if nothing changes; a much older one shows that its mirror hangs.
 INTERVAL_SECONDS = 5.0
 # The interval between two checks for news. A new state is reported at once, so that a reader who sees the tree in step
 # also sees its mirror. States that alternate cause at most ten reports a second.
@@ -70,7 +72,9 @@ class Reporting:
     admitted: trio.Event = field(default_factory=trio.Event)
 
     async def run(self) -> None:
-        """Reports once the tree is known to be our cluster's; a report that cannot be written is written later."""
+        """Writes reports once the tree is known to be our cluster's; a report that cannot be written is written
+        later.
+        """
         await self.admitted.wait()
         told: tuple[object, ...] = ()
         told_at = -INTERVAL_SECONDS

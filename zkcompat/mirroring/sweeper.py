@@ -1,7 +1,7 @@
-"""Deletes old change notes below all their roots, both the mirror's and those of other clients.
+"""Deletes old change notes of the mirror and of other clients below all their roots.
 
-As in Kafka: a listener that has not read a note within 15 minutes reads everything at its start anyway. A pass ends
-when no old note is left, so notes cannot accumulate.
+As in Kafka, notes are kept for 15 minutes: a listener that has not read one by then reads the whole tree at its start
+anyway. A pass ends when no old note is left, so notes cannot accumulate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Sweeper:
     quarantine: Quarantine
 
     async def run(self) -> None:
-        """Sweeps at once, then at an interval."""
+        """Sweeps immediately, then at an interval."""
         while True:
             for root in NOTE_ROOTS:
                 await self.sweep(root)
@@ -55,7 +55,7 @@ class Sweeper:
                     [path for path, note in found.items() if too_many or _is_old(note, limit)]
                 )
                 if not too_many and any(_is_young(path, found[path], limit) for path in found):
-                    return  # numbers ascend with time: the rest is younger
+                    return  # numbers ascend with time, so all further notes are younger
         except PathRefusedError as refused:
             self.quarantine.add(refused.path, "read", refused.reason)
 
@@ -69,7 +69,7 @@ class Sweeper:
                     parent = refused.step.path.rpartition("/")[0]
                     self.quarantine.add(parent, "children", refused.reason)
                     return
-                del steps[refused.index]  # It is gone, or has children.
+                del steps[refused.index]  # The note is gone, or has children.
             else:
                 return
 
@@ -79,7 +79,7 @@ def _is_old(note: FoundZnode, limit_ms: int) -> bool:
 
 
 def _is_young(path: str, note: FoundZnode, limit_ms: int) -> bool:
-    """True for a young note whose number shows that all later ones are young too."""
+    """True for a young note, whose number shows that all later notes are young, too."""
     return not note.refusal and note.created_ms >= limit_ms and _number(path)[0] >= 0
 
 

@@ -1,6 +1,6 @@
 """One tenure as the tree's only writer: the claim, the guard of every transaction, and what the tree shows.
 
-A tenure is a block: nothing of it is alive when the next one begins. All writers of the tree meanwhile, also the
+A tenure is a block: all its tasks have ended when the next one begins. Meanwhile all writers of the tree, including the
 mirror's companions, write through it: one transaction at a time, each of which proves that the claim is still ours.
 """
 
@@ -64,7 +64,7 @@ class MirrorFencedError(Exception):
 
 
 class StepRefusedError(Exception):
-    """ZooKeeper refused one step of a transaction, so nothing of it happened; `index` is the step's."""
+    """ZooKeeper refused one step of a transaction, so no step was applied; `index` is that of the refused step."""
 
     def __init__(self, index: int, step: TransactionStep, reason: str) -> None:
         super().__init__(f"{step.kind} {printable_path(step.path)}: {reason}")
@@ -109,14 +109,14 @@ class Tenure:
     guard: ClaimGuard | None = None
     leader: QuorumLeader | None = None
     shown: MetadataImage | None = None
-    # Returns the image at an offset, None if it is not kept.
+    # A function that returns the image at an offset, None if it is not kept.
     image_at: Callable[[Offset], MetadataImage | None] = lambda _: None
     # The mirror before this tenure: whether there was one, its last transaction as a zxid, and the image that the whole
     # tree showed then; None if that is not known, and after all companions are prepared.
     known: bool = False
     written_before: int = 0
     shown_before: MetadataImage | None = None
-    # Entities, by section label and name, to be compared again by the writer.
+    # Entities, by section label and name, that the writer must compare again.
     suspects: dict[tuple[str, str], Section] = field(default_factory=dict)
     comparing: bool = False
     _index: SectionIndex = field(init=False)
@@ -175,9 +175,9 @@ class Tenure:
         while the response is awaited.
 
         Raises:
-            StepRefusedError: nothing happened, since ZooKeeper refused one of the steps.
+            StepRefusedError: no step was applied, since ZooKeeper refused one of them.
             MirrorFencedError, PathRefusedError: the claim is gone, or its znodes may not be used: the tenure is over.
-            UncertainOutcomeError: it may have happened or not: the tenure is over.
+            UncertainOutcomeError: the transaction may or may not have been applied: the tenure is over.
         """
         async with self._lock:
             guard = self.guard
@@ -222,13 +222,13 @@ class Tenure:
         return any(companion.spares(path) for companion in self.companions)
 
     def recheck(self, path: str) -> None:
-        """Makes a suspect of the entity of `path`."""
+        """Marks the entity of `path` as a suspect."""
         place = self._index.entity_at(path)
         if place is not None:
             self.suspect(*place)
 
     def suspect(self, section: Section, name: str) -> None:
-        """Makes a suspect of an entity, which the follower then compares; beyond a bound the next verification finds
+        """Marks an entity as a suspect, which the follower then compares; beyond a bound the next verification finds
         it.
         """
         if len(self.suspects) < RECHECK_MAX:
@@ -313,7 +313,7 @@ class Tenure:
         steps.append(TransactionStep("create", ControllerZnode.PATH, claim, ephemeral=True))
         try:
             await self.transact(steps)
-        # It changed once more, or is locked; the next check handles it.
+        # The znode changed again, or is locked; the next check handles it.
         except StepRefusedError as refused:
             events.MIRROR_CLAIM_WAITS.log(log, path=ControllerZnode.PATH, error=refused)
             return False
@@ -327,7 +327,7 @@ class Tenure:
 
 
 async def check_cluster(keeper: Keeper, cluster_id: str) -> None:
-    """Raises WrongClusterError when the tree names another cluster; one that names none yet may become ours."""
+    """Raises WrongClusterError when the tree names another cluster; a tree that names none yet may become ours."""
     found = await keeper.read(ClusterId.PATH)
     if found is None:
         return

@@ -106,7 +106,8 @@ class TreeVerifier:
             await rest(len(piece.found))
 
         await visit_tree(self.keeper, self.tenure.sections, image, self.quarantine, look)
-        # Refusals of reads that succeeded, and if nothing is left to write all that were to be retried.
+        # Clears the refusals of reads that succeeded; if there is nothing to write, all refusals that were due for a
+        # retry.
         settled = [e.path for e in retried if e.action == "read" or suspected == 0]
         self.quarantine.settled(settled)
         self.tenure.status.verifications += 1
@@ -117,7 +118,7 @@ class TreeVerifier:
         for path, znode in piece.found.items():
             if znode.refusal:
                 self.quarantine.add(path, "read", znode.refusal)
-        # The newest image, so that writes of the meantime are not suspected.
+        # The comparison uses the newest image, so that writes since the reading are not suspected.
         image = self.tenure.shown
         assert image is not None
         session_id = self.keeper.session_id
@@ -131,7 +132,7 @@ class TreeVerifier:
         return suspected
 
 
-# A client that keeps deleting must not keep the mirror busy.
+# The pause: a client that keeps deleting znodes must not keep the mirror busy.
 WATCH_PAUSE_SECONDS = 0.1
 # The interval if no watch can be set: the parent is gone or locked until the verification or its owner repairs it.
 WATCH_POLL_SECONDS = 5.0
@@ -142,7 +143,7 @@ class BrokerWatch:
     tenure: Tenure
 
     async def run(self) -> None:
-        """Makes suspects of brokers whose znodes come or go, as long as the tenure lasts."""
+        """Marks brokers whose znodes are created or deleted as suspects while the tenure lasts."""
         while True:
             changed = trio.Event()
             try:

@@ -1,4 +1,4 @@
-"""Writes operations through a tenure, in bounded transactions, around what ZooKeeper refuses.
+"""Writes operations through a tenure in bounded transactions, omitting the operations that ZooKeeper refuses.
 
 A refusal that shows that the tree differs from the plan's assumption is TreeDiffersError: the caller reads and
 compares. Any other refusal, and one that recurs after comparing, puts the znode into the quarantine, and the rest is
@@ -36,8 +36,8 @@ class TreeDiffersError(Exception):
 
 @dataclass(slots=True)
 class _Ahead:
-    """An iterator of batches that is one batch ahead: so the last one is known, and `look` prepares one more while
-    ZooKeeper writes.
+    """An iterator of batches that is one batch ahead: so it knows the last batch, and `look` prepares the next batch
+    while ZooKeeper writes.
     """
 
     _batches: Iterator[list[TreeOperation]]
@@ -62,7 +62,9 @@ class _Ahead:
 
 @dataclass(slots=True)
 class TreeWriter:
-    """`batch_operations` is the most in one transaction. `steps` counts the steps sent, refused ones included."""
+    """A writer; `batch_operations` is the largest number of operations in one transaction. `steps` counts the steps
+    sent, refused ones included.
+    """
 
     tenure: Tenure
     quarantine: Quarantine
@@ -81,8 +83,8 @@ class TreeWriter:
         """Runs the operations in order and returns the number that succeeded.
 
         With `image`, `/migration` moves to it with the last of them, in the same transaction, and the tree counts as
-        showing it. `dirty`: the tree is between two images afterwards. `final`: a refusal that shows that the tree
-        differs is treated like any other. Raises TreeDiffersError and the exceptions of a tenure.
+        showing it. With `dirty` the tree is between two images afterwards. With `final` a refusal that shows that the
+        tree differs is treated like any other. Raises TreeDiffersError and the exceptions of a tenure.
         """
         guard = self.tenure.guard
         assert guard is not None
@@ -188,7 +190,7 @@ class TreeWriter:
         found = await keeper.read_many(shared) if shared else {}
         resolved: list[TreeOperation] = []
         for operation in batch:
-            # It depends on, or is a note about, a znode that could not be hidden.
+            # The operation depends on, or is a note about, a znode that could not be hidden.
             if held.touches(operation):
                 held.add(operation)
                 continue

@@ -29,7 +29,7 @@ TOUCHED_MAX = 10_000
 
 @dataclass(slots=True)
 class PendingChanges:
-    """The touched entities: names by label of their section, in the order of the first change."""
+    """The touched entities: their names by the label of the section, in the order of the first change."""
 
     touched: dict[str, dict[str, None]] = field(default_factory=dict)
     everything: bool = False
@@ -66,7 +66,7 @@ SAMPLES_MAX = 3600
 
 @dataclass(slots=True)
 class CommitTimes:
-    """The commit times of some offsets: the older, the sparser."""
+    """The commit times of some offsets; older ones are kept at larger intervals."""
 
     _offsets: list[Offset] = field(default_factory=list)
     _times_ms: list[int] = field(default_factory=list)

@@ -46,7 +46,7 @@ class QuorumUnreachableError(Exception):
 
 
 def parse_controllers(text: str) -> list[Address]:
-    """`HOST:PORT,HOST:PORT`; ValueError names what is wrong."""
+    """Parses `HOST:PORT,HOST:PORT`. The text of a ValueError names the invalid part."""
     try:
         return parse_bootstrap(text)
     except ValueError as error:
@@ -58,11 +58,11 @@ async def find_cluster_id(
     time_limit_seconds: float,
     security: ClientSecurity = PLAINTEXT,
 ) -> str:
-    """Asks the controllers until one responds, with a growing back-off.
+    """Queries the controllers until one responds, with a growing back-off.
 
     Raises:
-        QuorumUnreachableError: none did within the limit.
-        AuthenticationRefused: one refuses our credentials.
+        QuorumUnreachableError: no controller responded within the limit. AuthenticationRefused: a controller refuses
+        our credentials.
     """
     problem = "no answer"
     backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)

@@ -80,7 +80,7 @@ class AclSection(Section):
         return (note(change.prefix, change.encode(), sentence, "AclChange", path),)
 
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
-        """True for equal sets: Kafka kept no order."""
+        """True for equal sets, since Kafka kept no order."""
         if expected == found:
             return True
         wanted, actual = (decode_or_none(AclEntries.decode, data) for data in (expected, found))
@@ -120,7 +120,7 @@ def _group(acls: AclsImage) -> Grouped:
 def _entry(record: AccessControlEntryRecord) -> AclEntry | None:
     try:
         operation, permission = AclOperation(record.operation), Permission(record.permission_type)
-    except ValueError:  # It comes from a later Kafka.
+    except ValueError:  # The ACL is from a later Kafka.
         return None
     if operation <= AclOperation.ANY or permission <= Permission.ANY:
         return None

@@ -16,7 +16,7 @@ from trimaran.zkcompat.znodes.names import DEFAULT_ENTITY, config_entity
 
 
 class BrokerConfigSection(ConfigSection):
-    """A broker has a znode while it has configs, as in dual-write."""
+    """The configs of brokers. A broker has a znode while it has configs, as in Kafka's dual-write mode."""
 
     label = "BrokerConfigs"
     directories: ClassVar[tuple[str, ...]] = (CONFIG_BROKERS,)

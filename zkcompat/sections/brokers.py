@@ -1,4 +1,4 @@
-"""Live brokers: registered and unfenced, as the session of a ZooKeeper-mode broker meant."""
+"""Live brokers: registered and unfenced brokers, which in ZooKeeper mode were the ones with a session."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BrokerSection(Section):
             yield create(path, _znode(new, after), "CreateBroker", f"Broker {name} is live")
 
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
-        """True for equal brokers; the timestamp only says when the znode was written."""
+        """True for equal brokers, regardless of the timestamp, which is the time at which the znode was written."""
         if expected == found:
             return True
         wanted, actual = (

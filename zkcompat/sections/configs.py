@@ -1,7 +1,7 @@
 """The common base of the sections of configs: a znode of keys, some of which may be foreign. Pure.
 
-A key that is not mirrored (a secret beside quotas) is never deleted: it is kept when the rest is written, and a znode
-with such keys alone may stay. So the znode is read right before it is written, and written at the version that was
+A key that is not mirrored (a secret beside quotas) is never deleted: it is kept when the other keys are written, and a
+znode with only such keys may stay. So the znode is read right before it is written, and written at the version that was
 read.
 """
 

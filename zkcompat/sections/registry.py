@@ -40,7 +40,7 @@ EVERYTHING = sections_of("", secrets=True)
 
 
 class SectionIndex:
-    """Finds the entity that a path belongs to."""
+    """Finds the entity to which a path belongs."""
 
     def __init__(self, sections: Sections) -> None:
         self._by_directory: Mapping[str, Section] = {

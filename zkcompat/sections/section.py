@@ -1,7 +1,7 @@
 """One kind of mirrored entity: its part of the image, its znodes, and the operations for a change. Pure.
 
-An entity is named by text, as its znode is. It is owned whole: a znode below its `roots` that is not among its `znodes`
-is extra, unless `spares` is true for it.
+An entity is named by text, as its znode is. The mirror owns the whole entity: a znode below its `roots` that is not
+among its `znodes` is extra, unless `spares` is true for it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Section(ABC):
         return False
 
     def keeps(self) -> Keeps | None:
-        """Returns the test for foreign keys of a shared config znode, which stay; None if all keys are the mirror's."""
+        """Returns the predicate for foreign keys of a shared config znode, which stay; None if all keys belong to the
+        mirror.
+        """
         return None
 
 

@@ -75,7 +75,7 @@ class TopicSection(Section):
         )
 
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
-        """True for equal content. The controller epoch of a state only tells when it was written."""
+        """True for equal content. The controller epoch of a state is ignored, since it only dates the write."""
         if (expected or b"") == (found or b""):
             return True
         if path.endswith("/state"):

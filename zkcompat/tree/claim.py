@@ -1,10 +1,10 @@
 """The claim to be the tree's only writer, and its proof in every transaction. Pure.
 
 Source: `KafkaZkClient.tryRegisterKRaftControllerAsActiveController` and `retryMigrationRequestsUntilConnected` of Kafka
-3.9. A claim is one transaction: `/controller_epoch` one up at the version that was read, `/controller` replaced,
-`/migration` set. Every later transaction checks the version of `/controller_epoch` and sets `/migration` at its
-version; a writer whose claim was overtaken changes nothing. Two differences: Kafka set `/migration` after the claim,
-here it is part of it; and `/controller` is ephemeral, so that a waiting mirror sees the active one die.
+3.9. A claim is one transaction: `/controller_epoch` is incremented at the version that was read, `/controller` is
+replaced, `/migration` is set. Every later transaction checks the version of `/controller_epoch` and sets `/migration`
+at its version; a writer that has lost its claim changes nothing. Two differences: Kafka set `/migration` after the
+claim, here that is part of the claim; and `/controller` is ephemeral, so that a waiting mirror sees the active one die.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Znodes as values, as they should be and as they were read; and operations on the tree: planned by sections, run by
-the writer. Pure.
+"""Values for expected znodes and for znodes that were read; and operations on the tree, which sections plan and the
+writer runs. Pure.
 
-Each has the name that Kafka's migration driver gave such a write, and a sentence for the log. Most match any version:
-the guard of each transaction (`claim.py`) orders the mirrors, and no other client may write mirrored znodes.
+Each operation has the name of that write in Kafka's migration driver, and a sentence for the log. Most match any
+version: the guard of each transaction (`claim.py`) orders the mirrors, and no other client may write mirrored znodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ANY_VERSION = -1  # ZooKeeper then does not compare the version
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """A znode as it should be; `data` None is no data. A `secret` can be read by its creator only."""
+    """A znode as it should be; `data` is None if it has no data. A `secret` can be read by its creator only."""
 
     data: bytes | None
     ephemeral: bool = False
@@ -25,7 +25,8 @@ class Znode:
 
 
 class FoundZnode(NamedTuple):
-    """A znode as it was read; `owner` is the session of an ephemeral one, else 0. `children` counts them.
+    """A znode as it was read; `owner` is the session of an ephemeral one, else 0. `children` is the number of its
+    children.
 
     The zxids are those of the transactions that created it, wrote it last, and last created or deleted a child of it.
     `refusal` names ZooKeeper's error if the znode exists but may not be read.
@@ -76,8 +77,8 @@ class OperationKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TreeOperation:
-    """`version` is the required version of the znode. A `secret` znode can be read by its creator only.
-    `keeps`: the znode is read first, and foreign keys in it stay. `about`: the znode that a note refers to.
+    """`version` is the required version of the znode. A `secret` znode can be read by its creator only. With `keeps`
+    the znode is read first, and its foreign keys stay. `about` is the znode to which a note refers.
     """
 
     kind: OperationKind
@@ -128,7 +129,7 @@ def batches(operations: Iterable[TreeOperation], count_max: int) -> Iterator[lis
     """Yields runs of operations that fit into one transaction each, in order.
 
     A note is in the transaction of its znode, even if that makes one more than `count_max`: the zxids then show that
-    both were written at once.
+    both were written in one transaction.
     """
     batch: list[TreeOperation] = []
     size = 0

@@ -22,7 +22,7 @@ class AclChangeNote:
 
     @property
     def prefix(self) -> str:
-        """The path to which ZooKeeper appends the number of the note."""
+        """Returns the path to which ZooKeeper appends the number of the note."""
         return f"{EXTENDED_ACL_CHANGES if self.prefixed else ACL_CHANGES}/{NOTE_PREFIX}"
 
     def encode(self) -> bytes:

@@ -31,7 +31,7 @@ class ListenerAddress:
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A registered, unfenced broker. `timestamp_ms` says when it was written and is not compared."""
+    """A registered, unfenced broker. `timestamp_ms` is the time of the write and is not compared."""
 
     broker_id: BrokerId
     endpoints: Sequence[ListenerAddress]

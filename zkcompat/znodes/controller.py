@@ -42,7 +42,7 @@ class ControllerZnode:
 
 @dataclass(frozen=True, slots=True)
 class ControllerEpochZnode:
-    """ZooKeeper's own controller epoch: one more at each claim, independent of the raft epoch."""
+    """ZooKeeper's own controller epoch, incremented at each claim, independent of the raft epoch."""
 
     PATH: ClassVar = "/controller_epoch"
     epoch: ControllerEpoch

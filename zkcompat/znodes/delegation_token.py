@@ -18,7 +18,7 @@ TOKEN_CHANGE_PREFIX = f"{TOKEN_CHANGES}/token_change_"
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """Principals are as in User:alice; times are in milliseconds since 1970."""
+    """A delegation token. Principals are written like User:alice; times are in milliseconds since 1970."""
 
     token_id: str
     owner: str

@@ -17,11 +17,11 @@ from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.identity import BrokerId
 from trimaran.wire.text.java_order import spread
 
-# No znode of Kafka's is deeper or larger: jute refuses packets over 1 MiB, and our objects nest three deep.
+# No znode of Kafka's is deeper or larger: jute refuses packets over 1 MiB, and the objects have three levels.
 JSON_BYTES_MAX = 1 << 20
 
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
-# `json.dumps` would make one for each call.
+# Created once, since `json.dumps` would create an encoder for each call.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-# Users' ACLs came with Kafka 3.0 (KIP-373). kafka-acls of Kafka 1.1 ends when it sees these parents.
+# Users' ACLs came with Kafka 3.0 (KIP-373). kafka-acls of Kafka 1.1 fails when it sees these parents.
 USER_ACL_PARENTS = ("/kafka-acl/User", "/kafka-acl-extended/prefixed/User")
-# They exist if brokers had a secret for delegation tokens.
+# These parents existed if brokers had a secret for delegation tokens.
 TOKEN_PARENTS = (
     "/delegation_token",
     "/delegation_token/token_changes",
@@ -13,7 +13,7 @@ TOKEN_PARENTS = (
 ACL_TYPES = ("DelegationToken", "Topic", "Group", "Cluster", "User", "TransactionalId")
 _OF_OLD = tuple(kind for kind in ACL_TYPES if kind != "User")
 
-# Parents before children.
+# All parents, each before its children.
 FIXED_PARENTS = (
     "/cluster",
     "/consumers",

@@ -12,7 +12,7 @@ from decimal import Decimal
 _WHOLE = ("producer_byte_rate", "consumer_byte_rate", "connection_creation_rate")
 _FRACTIONS = ("request_percentage", "controller_mutation_rate")
 QUOTA_KEYS = (*_WHOLE, *_FRACTIONS)
-# As Kafka: 99.9999999 was meant to be 100.
+# As in Kafka: 99.9999999 was meant to be 100.
 _EPSILON = 1e-6
 
 

@@ -8,14 +8,16 @@ from base64 import b64decode, b64encode
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.records.security import UserScramCredentialRecord
 
-# By their numbers in the metadata log.
+# The mechanisms by their numbers in the metadata log.
 SCRAM_KEYS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 # Keys have 64 bytes at most, and a login carries the salt in a message of 8192.
 TEXT_CHARS_MAX = 4096
 
 
 def scram_text(record: UserScramCredentialRecord) -> str:
-    """Returns the text of a credential. It is a secret: its keys allow to test passwords and to pose as the broker."""
+    """Returns the text of a credential. It is a secret: its keys allow an attacker to test passwords and to impersonate
+    the broker.
+    """
     parts = {
         "salt": record.salt,
         "stored_key": record.stored_key,

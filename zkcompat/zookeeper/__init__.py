@@ -1,1 +1,1 @@
-"""ZooKeeper itself: sessions for trio, login, ACLs, and a server of our own. Only here kazoo is known."""
+"""ZooKeeper itself: sessions for trio, login, ACLs, and a server process. Only this folder uses kazoo."""

@@ -1,7 +1,7 @@
 """SASL DIGEST-MD5 as ZooKeeper speaks it. Pure except for its nonce.
 
 Source: RFC 2831; ZooKeeper's servers name themselves `zookeeper/zk-sasl-md5` (`SaslServerPrincipal`, `SecurityUtils`).
-The mechanism is weak by today's measure: use it inside TLS. Not implemented: integrity and confidentiality layers,
+The mechanism is weak by today's standards: use it inside TLS. Not implemented: integrity and confidentiality layers,
 which ZooKeeper does not use; realms other than the first offered.
 """
 
@@ -14,7 +14,7 @@ import secrets
 from dataclasses import dataclass, field
 
 DIGEST_URI = "zookeeper/zk-sasl-md5"
-_FIRST = "00000001"  # of our nonces, one exchange each
+_FIRST = "00000001"  # the nonces are ours, and each has only one exchange
 _DIRECTIVE = re.compile(r'\s*([a-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^",\s]*))\s*(?:,|$)')
 CHALLENGE_BYTES_MAX = 2048  # RFC 2831, 2.1.1
 

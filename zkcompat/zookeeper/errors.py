@@ -18,7 +18,7 @@ class ZooKeeperTooOldError(UnsuitableZooKeeperError):
 
 
 class PathRefusedError(Exception):
-    """ZooKeeper refused to do something with one znode; `reason` is its error, as in NoAuth."""
+    """ZooKeeper refused an operation on one znode; `reason` is its error, such as NoAuth."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{printable_path(path)}: {reason}")

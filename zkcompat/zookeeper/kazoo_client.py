@@ -1,4 +1,4 @@
-"""kazoo's client made fit for a server that may lie or say nothing: bounded answers and waits, our TLS context, our
+"""kazoo's client, hardened against a server that lies or is silent: bounded responses and waits, our TLS context, our
 SASL. Only this folder imports kazoo.
 """
 
@@ -42,8 +42,8 @@ _QUIET.setLevel(logging.CRITICAL)
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """`auth` has pairs of scheme and credentials, of ZooKeeper's own schemes; `checks_hostname`: of the server's
-    certificate.
+    """The security of a connection. `auth` has pairs of a scheme of ZooKeeper and credentials; with `checks_hostname`
+    the name in the server's certificate is verified.
     """
 
     tls: ssl.SSLContext | None = None
@@ -102,12 +102,12 @@ def make_client(
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Opens sockets with a context of ours, which knows more than kazoo's options."""
+    """Opens sockets with our own TLS context, which supports more than kazoo's options."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         super().__init__()
         self._tls = tls
-        self.tls_problem = ""  # why the last handshake failed
+        self.tls_problem = ""  # the reason for which the last handshake failed
         self.patience_seconds = OPENING_SECONDS
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
@@ -136,10 +136,10 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 class _BoundedConnection(ConnectionHandler):  # type: ignore[misc]
-    """`credentials` log in by DIGEST-MD5, which kazoo leaves to a package of its own.
+    """A bounded connection. `credentials` log in by DIGEST-MD5, for which kazoo needs a separate package.
 
-    `watched_below` has, for each path, the callback for every changed znode at or below it (`AddWatch`), in kazoo's
-    thread.
+    `watched_below` has, for each path, the callback for every changed znode at or below it (`AddWatch`); it is called
+    in kazoo's thread.
     """
 
     credentials: DigestCredentials | None = None
@@ -167,7 +167,7 @@ class _BoundedConnection(ConnectionHandler):  # type: ignore[misc]
         return found
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Ends the connection at once if the server has not accepted the client yet."""
+        """Ends the connection immediately if the server has not accepted the client yet."""
         opening = self._socket
         if not self._is_open and opening is not None:
             with suppress(OSError):  # closed meanwhile
@@ -189,7 +189,7 @@ class _BoundedConnection(ConnectionHandler):  # type: ignore[misc]
             return super()._read_socket(read_timeout)
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
-        # kazoo logs in between connecting and its own auth data only where it has a package for SASL.
+        # kazoo logs in between connecting and sending its auth data only if its package for SASL is installed.
         self.sasl_options: Any = {} if self.credentials is not None else None
         self._is_open = False
         patience = self.handler.patience_seconds

@@ -1,6 +1,6 @@
 """Requests to ZooKeeper in a session: single znodes, whole trees, transactions, watches.
 
-Not supported: kazoo's recipes; reading from servers without a majority, which refuse us; ZooKeeper before 3.6
+Not supported: kazoo's recipes; reading from servers without a majority, which refuse our requests; ZooKeeper before 3.6
 (`require_modern_server`).
 """
 
@@ -63,7 +63,9 @@ class Keeper(ZooKeeperSession):
         transaction.operations.extend(self._request(step) for step in steps)
         result = transaction.commit_async()
         if meanwhile is not None:
-            await trio.lowlevel.checkpoint()  # kazoo's thread runs, and sends.
+            await (
+                trio.lowlevel.checkpoint()
+            )  # Meanwhile kazoo's thread runs, and sends the request.
             meanwhile()
         answers = await self._answer(result)
         for index, answer in enumerate(answers):
@@ -77,7 +79,7 @@ class Keeper(ZooKeeperSession):
             raise UncertainOutcomeError(f"{len(answers)} answers to {len(steps)} steps")
 
     async def ensure(self, path: str, data: bytes | None) -> None:
-        """Creates a znode outside the guard, unless it exists: a claim needs some znodes first."""
+        """Creates a znode outside the guard, unless it exists: a claim requires some existing znodes."""
         self._require_connection()
         if path == "/":
             await self._ensure_chroot()
@@ -219,8 +221,8 @@ class Keeper(ZooKeeperSession):
     async def watch_below(
         self, root: str, wanted: Callable[[str], bool], changed: Callable[[str], object]
     ) -> None:
-        """Calls `changed` with each path at or below `root` that is made, written or deleted and `wanted`, until the
-        connection is lost. `wanted` is called in a thread of kazoo's.
+        """Calls `changed` with each path at or below `root` that is created, written or deleted and for which `wanted`
+        is true, until the connection is lost. `wanted` is called in a thread of kazoo's.
         """
         self._require_connection()
         client = self._client
@@ -242,7 +244,9 @@ class Keeper(ZooKeeperSession):
         await self._answer(result, root)
 
     async def wait_deleted(self, path: str, seconds: float) -> bool:
-        """True when `path` does not exist; waits for its deletion up to `seconds`, since a watch may get lost."""
+        """Returns True when `path` does not exist; waits for its deletion up to `seconds`, since a watch may get
+        lost.
+        """
         gone = trio.Event()
         if await self.read(path, gone.set) is None:
             return True
@@ -322,8 +326,8 @@ async def open_keeper(
 ) -> AsyncIterator[Keeper]:
     """Yields a keeper that is connecting. With `session_file` it resumes an earlier process's session.
 
-    `keep_session`: leave the session to its time-out on exit, for a process that is about to end and may come back;
-    its connection dies with the process.
+    With `keep_session` the session is left to its time-out on exit, for a process that ends and may be restarted; its
+    connection ends with the process.
     """
     path = session_file and session_file.__fspath__()
     resume = load_session(path, config.connect) if path else None
@@ -332,7 +336,7 @@ async def open_keeper(
         if path:
             try:
                 save_session(path, config.connect, session)
-            except OSError as error:  # the next process begins another session: brokers flicker
+            except OSError as error:  # the next process needs a new session
                 events.MIRROR_SESSION_NOT_KEPT.log(log, path=path, error=error)
 
     keeper = Keeper(config, remember, trio.lowlevel.current_trio_token())

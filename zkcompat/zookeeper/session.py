@@ -1,8 +1,8 @@
 """A kazoo session for trio: its state, the number of its losses, and its responses.
 
 kazoo runs its own threads; their events are passed to trio's. Any failure of the connection is `UncertainOutcomeError`:
-requests in flight may or may not take effect, now or later, and the caller must find out by writing. A refusal of
-ZooKeeper concerns a path, not the connection. Nothing is retried here.
+requests in flight may or may not take effect, now or later, and the caller must find out by a write. A refusal of
+ZooKeeper concerns a path, not the connection. Requests are not retried here.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OF_CONNECTION = {
     SessionMovedError: "the session moved to another server",
 }
 
-# Older ones have ended at the servers, too: sessions of ten seconds begin at most once a second.
+# Older sessions have ended at the servers, too: sessions of ten seconds begin at most once a second.
 SESSIONS_KNOWN_MAX = 64
 
 
@@ -86,12 +86,12 @@ class ZooKeeperSession:
 
     @property
     def session_id(self) -> int:
-        """The session's id as ephemeral owners show it; 0 while there is none."""
+        """Returns the session's id, as in the owners of ephemeral znodes; 0 while there is none."""
         client_id = self._client.client_id if self._connected else None
         return int(client_id[0]) if client_id else 0
 
     def was_ours(self, session_id: int) -> bool:
-        """True if it is or was our session: a server may keep it for a while after we have lost it."""
+        """Returns True if it is or was our session: a server may keep it for a while after we have lost it."""
         return session_id in self._ours
 
     @property
@@ -100,17 +100,17 @@ class ZooKeeperSession:
 
     @property
     def tls_problem(self) -> str:
-        """The reason for which the last TLS handshake failed; empty if it did not."""
+        """Returns the reason for which the last TLS handshake failed; empty if it did not fail."""
         return str(self._client.handler.tls_problem) if self._client is not None else ""
 
     @property
     def losses(self) -> int:
-        """The number of lost connections so far."""
+        """Returns the number of lost connections so far."""
         return self._losses
 
     @property
     def last_zxid(self) -> int:
-        """The newest transaction that this client has seen; servers behind it refuse the client."""
+        """Returns the newest transaction that this client has seen; servers behind it refuse the client."""
         return int(self._client.last_zxid or 0) if self._client is not None else 0
 
     def connect(self, resume: SavedSession | None) -> None:
@@ -140,7 +140,7 @@ class ZooKeeperSession:
             await self._changed.wait()
 
     async def close(self) -> None:
-        """Ends the session; its ephemeral znodes go."""
+        """Ends the session, which deletes its ephemeral znodes."""
         client, self._client = self._client, None
         if self._connected:
             self._connected = False
@@ -156,7 +156,7 @@ class ZooKeeperSession:
         """
         done = trio.Event()
         result.rawlink(self._call_soon(done.set))
-        # Without a response for this long the connection is given up.
+        # The connection is closed after this time without a response.
         with trio.move_on_after(self.config.session_timeout_ms / 1000):
             await done.wait()
         if not result.ready():
@@ -169,14 +169,14 @@ class ZooKeeperSession:
             raise ZooKeeperTooOldError(
                 f"ZooKeeper at {self.config.connect} is older than 3.6: it lacks a request that the mirror needs"
             ) from error
-        except Exception as error:  # any error of kazoo's about a malformed response
+        except Exception as error:  # any error of kazoo about a malformed response
             if isinstance(error, KazooException) and type(error) not in _OF_CONNECTION and path:
                 raise PathRefusedError(path, reason_of(error)) from error
             words = _OF_CONNECTION.get(type(error), "the answer is none")
             raise UncertainOutcomeError(f"{words}: {error}" if str(error) else words) from error
 
     def _watch(self, changed: Callable[[], object]) -> Callable[[object], None]:
-        """Returns a kazoo watch of this connection; kazoo also calls it when it gives watches up."""
+        """Returns a kazoo watch of this connection; kazoo also calls it when it drops watches."""
         losses = self._losses
 
         def tell() -> None:
@@ -198,7 +198,7 @@ class ZooKeeperSession:
 
     def _guarded(self, call: Callable[[], object]) -> None:
         """Runs a callback of kazoo in trio's loop. There an exception would end the run as an internal error; instead
-        the session gives the connection up, and its users start over.
+        the session closes the connection, and its users start over.
         """
         try:
             call()
@@ -230,7 +230,7 @@ class ZooKeeperSession:
             self._losses += 1
         self._connected = state == KazooState.CONNECTED
         self.is_refused = self.is_refused or refused
-        # Read once: kazoo's thread takes it away when the connection drops.
+        # Read once, since kazoo's thread clears it when the connection drops.
         client_id = client.client_id
         if self._connected and client_id is not None:
             session_id, password = client_id

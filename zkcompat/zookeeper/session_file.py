@@ -1,7 +1,8 @@
-"""The ZooKeeper session of an earlier process, kept in the mirror's state directory so that brokers do not flicker.
+"""The ZooKeeper session of an earlier process, kept in the mirror's state directory so that brokers do not vanish for a
+moment.
 
 Since the password suffices to take over the session, the file is readable by its owner only. A damaged file, or one for
-another ZooKeeper, counts as none: the price is one session timeout, not a refusal to start.
+another ZooKeeper, counts as none: this costs one session timeout, not a refusal to start.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def load_session(path: str, connect: str) -> SavedSession | None:
 
 
 def save_session(path: str, connect: str, session: SavedSession) -> None:
-    """Replaces the file whole; a crash leaves the old or the new one. Losing it costs a flicker, so no fsync. Raises
-    OSError.
+    """Replaces the file atomically; a crash leaves the old or the new one. There is no fsync, since a lost file only
+    makes brokers vanish for a moment. Raises OSError.
     """
     content = {
         "connect": connect,

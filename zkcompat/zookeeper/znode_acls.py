@@ -1,7 +1,7 @@
 """The ACLs of znodes. Source: `ZkData.defaultAcls` of Kafka 3.9.
 
 With `zookeeper.set.acl` the creator has all rights, and all clients may read znodes that are not sensitive;
-`/consumers` stays open, since old consumers write there. Only its creator may ever read a secret.
+`/consumers` stays open, since old consumers write there. A secret can only be read by its creator.
 """
 
 from __future__ import annotations

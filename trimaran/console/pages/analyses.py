@@ -1,4 +1,4 @@
-"""The analyses that Spark runs over the logs: the question of each, its report, and the running one."""
+"""The analyses that Spark runs over the logs: the question and the report of each, and the running analysis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The brokers, and one of them."""
+"""The list of brokers, and the page of one broker."""
 
 from __future__ import annotations
 

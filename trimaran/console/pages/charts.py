@@ -12,7 +12,7 @@ from trimaran.node.runtime.clock import now_ms
 MINUTES = ("15", "5", "60")
 SPARKS = ("bytes-in", "bytes-out", "messages-in", "produce-time", "commit-time")
 SPARK_MINUTES = 15
-# lines that a person can distinguish; for more nodes the sum or the maximum is drawn
+# the number of lines that a person can distinguish; for more nodes the sum or the maximum is drawn
 NODES_MAX = 12
 
 

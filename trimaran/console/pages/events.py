@@ -23,7 +23,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def row_of(event: MetadataEvent) -> Row:
-    """`dataclasses.asdict` would take ten times as long for ten thousand events."""
+    """Returns the event as a row; `dataclasses.asdict` would take ten times as long for ten thousand events."""
     return {name: getattr(event, name) for name in FIELDS}
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from trimaran.quorum.metadata.image import MetadataImage
 
 RECORDS_SHOWN = 25
-SNAPSHOTS_MAX = 200  # a node keeps only a few
-NAMES_MAX = 200  # entries of a directory; others can be found by their text
+SNAPSHOTS_MAX = 200  # a node keeps only a few snapshots
+NAMES_MAX = 200  # the entries shown of a directory; others can be found with the filter
 
 
 def view(question: PageRequest) -> dict[str, Any]:

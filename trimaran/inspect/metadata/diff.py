@@ -25,7 +25,8 @@ def state_differences(
 ) -> Iterator[dict[str, Any]]:
     """Returns the `differences` between two whole states of a cluster; equal topics cost almost nothing.
 
-    `topic_value` returns the value of a new or deleted topic: with thousands, not each can be shown in full.
+    `topic_value` returns the value of a new or deleted topic: with thousands of topics, not every one can be shown in
+    full.
     """
     ours, theirs = before.image.topics.by_name, after.image.topics.by_name
     in_both = [name for name, entity in ours.items() if theirs.get(name, entity) is not entity]

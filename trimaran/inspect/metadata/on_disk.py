@@ -62,8 +62,8 @@ class MetadataDirectory:
         self.snapshots = [Snapshot(*snapshot_id, path)] if snapshot_id else []
 
     def base(self, upto: Offset | None) -> Base | None:
-        """Returns the last snapshot that is not beyond this offset, which may be the file of offset 0 from
-        formatting.
+        """Returns the last snapshot that is not beyond this offset, which may be the bootstrap snapshot at offset 0,
+        written by formatting.
         """
         usable = [
             snapshot for snapshot in self.snapshots if upto is None or snapshot.end_offset <= upto

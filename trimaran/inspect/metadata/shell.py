@@ -155,7 +155,9 @@ class MetadataShell:
         provenance = state.image.provenance
         self.offset, self._epoch = provenance.offset, provenance.epoch
         self._tree = image_tree(state.image)
-        if not lookup(self._tree, self.directory):  # it did not exist yet, or was deleted
+        if not lookup(
+            self._tree, self.directory
+        ):  # the directory did not exist yet at that offset, or was deleted
             self.directory = "/"
 
     def _found(self, command: str, word: str) -> list[tuple[str, Node]]:

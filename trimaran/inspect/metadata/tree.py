@@ -4,8 +4,8 @@
     /image/cluster/brokers               a directory
 
 Directories create their children on demand, so reading a path costs only what is on it. Source: the nodes of Kafka's
-`image.node` package; the files have the same texts; secrets are shown as [redacted]. Not implemented: /local, which is
-about the shell.
+`image.node` package; the files have the same texts; secrets are shown as [redacted]. Not implemented: /local, which
+describes the shell itself.
 """
 
 from __future__ import annotations

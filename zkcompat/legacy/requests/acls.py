@@ -1,4 +1,5 @@
-"""`/kafka-acl/TYPE/NAME` and `/kafka-acl-extended/prefixed/TYPE/NAME`, written whole by kafka-acls, with a note.
+"""`/kafka-acl/TYPE/NAME` and `/kafka-acl-extended/prefixed/TYPE/NAME`, which kafka-acls rewrites completely, with a
+note.
 
 ACLs that differ from the image are created and deleted. Source: `AclAuthorizer` of Kafka 2.8, `SimpleAclAuthorizer` of
 1.1.
@@ -56,7 +57,7 @@ def decide(
         )
     if wanted == known:
         return None
-    # Additions come first: to deny less for a moment would be worse than to deny more.
+    # Additions come first: denying too little for a moment would be worse than denying too much.
     quorum_requests = [_create(resource, part) for part in portions(sorted(wanted - known))]
     quorum_requests += [_delete(resource, part) for part in portions(sorted(known - wanted))]
     return AdminRequest(

@@ -1,8 +1,8 @@
-"""The request that a tool's znode makes, as a value. Pure.
+"""The request in a tool's znode as a value. Pure.
 
 An admin request is carried out in steps. Its `claim` is written under the mirror's guard, which proves that this mirror
-still leads. Its quorum requests go to the active controller, one after the other. When the tree shows all that is
-committed by then, its `cleanup` is written, and the mirror compares `entities` again. Each step may be done twice: a
+still leads. Its quorum requests go to the active controller, one after the other. When the tree shows all records
+committed by then, its `cleanup` is written, and the mirror compares `entities` again. Each step may run twice: a
 mirror that is killed between them leaves the znode, and the next mirror starts over with the newest image.
 """
 
@@ -51,7 +51,7 @@ class UndecidedError(Exception):
 class QuorumRequest:
     """A request to the active controller. `refusals` returns the refusals of its response as sentences.
 
-    No Kafka request can carry a credential to store, so `request` is then the credential's record. `refusals` raises
+    No Kafka request can store a credential, so `request` is then the credential's record. `refusals` raises
     UndecidedError.
     """
 
@@ -61,8 +61,8 @@ class QuorumRequest:
 
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
-    """`description` is a sentence for the log. `refused` are refusals that need no quorum; the other parts are sent
-    nevertheless. `secrets` are znodes that must be hidden from others first.
+    """`description` is a sentence for the log. `refused` are refusals that were decided without the quorum; the other
+    parts are sent nevertheless. `secrets` are znodes that must be hidden from others first.
     """
 
     kind: RequestKind

@@ -1,5 +1,5 @@
-"""`/config/TYPE/NAME`, written whole by a tool, with a note in `/config/changes`: differences from the image are
-requested.
+"""`/config/TYPE/NAME`, which a tool rewrites completely, with a note in `/config/changes`: differences from the image
+are requested.
 
 Topics and brokers have configs; users, clients and addresses have quotas, and users may have credentials
 (`credentials.py`). Passwords among the configs of brokers are encrypted with a secret of the brokers. Source:
@@ -65,7 +65,7 @@ class ConfigEntity:
 
     @property
     def user(self) -> str | None:
-        """The user that could log in: one with a name, without a client."""
+        """Returns the user with credentials: the entity has a user name, and no client."""
         match self.quota:
             case ((kind, name),) if kind == USER:
                 return name
@@ -230,7 +230,7 @@ def _number(text: str) -> float | None:
 def _order(
     entity: ConfigEntity, description: str, quorum_requests: list[QuorumRequest], refused: list[str]
 ) -> AdminRequest | None:
-    """None when there is nothing to ask and nothing was refused."""
+    """Returns the request; None if there is nothing to request and nothing was refused."""
     if not quorum_requests and not refused:
         return None
     return AdminRequest(

@@ -1,9 +1,9 @@
 """SCRAM credentials in `/config/users/USER`, as `kafka-configs --zookeeper` writes them beside the quotas.
 
-They are keys derived from a password, and no request carries those: AlterUserScramCredentials takes the salted
+They are keys derived from a password, which no request can carry: AlterUserScramCredentials takes the salted
 password. So only a mirror inside one of our controllers can store them, and a missing credential means a removed one
 only if the mirror shows credentials. A tool's write while no mirror led may contain an outdated credential beside a
-changed quota: it is refused if it is not known what the tool had read. Source: `ConfigCommand` of Kafka 2.8,
+changed quota: it is refused if the version that the tool had read is unknown. Source: `ConfigCommand` of Kafka 2.8,
 `ZkMigrationClient` of 3.9.
 """
 

@@ -25,7 +25,7 @@ DELETE_TOPICS = "/admin/delete_topics"
 
 
 def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
-    """Returns the request of one of its children."""
+    """Returns the request of a child of `/admin/delete_topics`."""
     name = path.rpartition("/")[2]
     noted = _noted(data)
     topic = image.topics.by_name.get(name)

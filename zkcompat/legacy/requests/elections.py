@@ -1,4 +1,4 @@
-"""`/admin/preferred_replica_election`: partitions whose preferred replicas are to become leaders.
+"""`/admin/preferred_replica_election`: partitions whose preferred replicas should become leaders.
 
 Source: `PreferredReplicaElectionZNode` of Kafka 2.8.
 """
@@ -28,7 +28,7 @@ PREFERRED = 0
 
 
 def decode(data: bytes | None) -> list[TopicPartition]:
-    """Raises RemoteProtocolError."""
+    """Returns the partitions in the znode. Raises RemoteProtocolError."""
     found: dict[TopicPartition, None] = {}
     for entry in member(decode_json(data), "partitions", list):
         if not isinstance(entry, dict):

@@ -1,5 +1,5 @@
-"""`/admin/reassign_partitions`: partitions that are to move. It names those that still move, and is deleted with the
-last.
+"""`/admin/reassign_partitions`: partitions to be moved. The znode names the partitions that are still moving, and is
+deleted when the last has moved.
 
 Tools read it to learn whether a reassignment runs. As in ZooKeeper mode, partitions leave it when they have moved, and
 a tool may add more meanwhile. Source: `ReassignPartitionsZNode` and `KafkaController` of Kafka 2.8.
@@ -53,7 +53,7 @@ class Reassignments:
 
     @classmethod
     def decode(cls, data: bytes | None) -> Reassignments:
-        """Raises RemoteProtocolError."""
+        """Returns the reassignments in the znode. Raises RemoteProtocolError."""
         found: dict[TopicPartition, Replicas] = {}
         for entry in member(decode_json(data), "partitions", list):
             if not isinstance(entry, dict):
@@ -67,7 +67,7 @@ class Reassignments:
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentProgress:
-    """The next actions for the znode: `request` begins moves, `left` are those that it continues to name.
+    """The next actions for the znode: `request` begins moves, `left` are the moves that the znode continues to name.
 
     `write` is the znode's new content if it differs, or its deletion. `begun` is passed to the next call, once
     `request` is carried out.
