@@ -27,7 +27,7 @@ Times are in UTC. A column is null if its text says so, or if the record has no 
 
 
 class View(NamedTuple):
-    """A view: its name, the format and options that read it, the meaning of a row, its columns."""
+    """A view: its name, the format and options that read it, the meaning of a row, and its columns."""
 
     name: str
     format: str

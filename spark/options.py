@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NO_NAMES: tuple[str, ...] = ()
-EARLIEST, LATEST = -2, -1  # as Spark's Kafka source and ListOffsets write them
+EARLIEST, LATEST = -2, -1  # the values of Spark's Kafka source and of ListOffsets
 
 
 class OptionError(ValueError):
@@ -28,7 +28,7 @@ class OptionError(ValueError):
 
 
 class OptionReader:
-    """Reads string options and remembers the names that were read; `finish` refuses the rest."""
+    """Reads string options and remembers the names that were read; `finish` refuses all other options."""
 
     def __init__(self, source: str, given: Mapping[str, str]) -> None:
         self._source = source
@@ -88,7 +88,7 @@ class OptionReader:
         return tuple(sorted((name[len(prefix) :], value) for name, value in found.items()))
 
     def refuse(self, why: str, *names: str) -> None:
-        """Raises OptionError if one of these is given, since it would have no effect."""
+        """Raises OptionError if one of these options is given, since it would have no effect."""
         for name in names:
             if self.get(name) is not None:
                 raise self.wrong(name, f"has no effect here: {why}")
@@ -102,7 +102,7 @@ class OptionReader:
                 )
 
     def given_names(self) -> list[tuple[str, str]]:
-        """Returns the given options, in lower case and as they are written; call `finish` first."""
+        """Returns the given options by their names in lower case, with the names as written; call `finish` first."""
         return [(name, self._known[name]) for name in self._given]
 
     def finish(self) -> None:

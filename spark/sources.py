@@ -31,7 +31,7 @@ METADATA_TABLES = (
     "voter_history",
     "acl_history",
 )
-# view -> (format, options)
+# by view: format and options
 VIEWS: dict[str, tuple[str, dict[str, str]]] = {
     **{
         f"metadata_{table}" if table in PREFIXED else table: ("kafka_metadata", {"table": table})

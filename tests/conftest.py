@@ -1,8 +1,8 @@
 """Hypothesis profiles, the distribution of tests to workers, a check that nothing is written outside of tests, and the
 switch of the interop tests.
 
-`deterministic`, for every commit: the same thirty examples each time, because with five a rule could be removed without
-a failing test. `exhaustive`, by `./dev test --exhaustive`: many times as many, different ones each time.
+`deterministic`, for every commit: the same thirty examples each time, because with five of them a rule could be removed
+without a failing test. `exhaustive`, by `./dev test --exhaustive`: many times as many, different ones each time.
 """
 
 import gc

@@ -20,7 +20,8 @@ def is_open(number: int) -> bool:
 def end_after_free(count: int) -> int:
     """Returns the lowest number below which `count` more descriptors can be opened: each gets the lowest free number.
 
-    For a count of 0 it is 0, below which none ever can be: also when a thread of another test closes one meanwhile.
+    For a count of 0 it is 0, below which no descriptor can be opened, even if a thread of another test closes one
+    meanwhile.
     """
     gc.collect()  # existing garbage would release its numbers later
     free = (number for number in itertools.count() if not is_open(number))
@@ -40,7 +41,7 @@ def by_itself(test: Callable[..., object]) -> Callable[..., None]:
             except Exception:  # noqa: BLE001 - told to the test
                 traceback.print_exc()
             finally:
-                os._exit(status)  # nothing of it reaches the test runner
+                os._exit(status)  # its output does not reach the test runner
         assert os.waitpid(child, 0)[1] == 0, (
             "failed in a child; its traceback is in the captured output"
         )

@@ -4,7 +4,7 @@ from hypothesis import settings
 
 
 def examples(factor: float) -> settings:
-    """Above 1 for a decision with many corner cases, below 1 if one example covers much or is slow; both profiles
-    scale.
+    """Returns the number for a share: above 1 for a decision with many corner cases, below 1 if one example covers much
+    or is slow. Both profiles scale.
     """
     return settings(max_examples=round(settings.default.max_examples * factor))

@@ -24,7 +24,7 @@ Level = Literal["ok", "warn", "bad", "info"]
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
-    """One line of the report's head."""
+    """One line at the top of the report."""
 
     level: Level
     text: str
@@ -39,7 +39,7 @@ class Analysis:
         number: the number in the catalogue, such as M5 (metadata) or D10 (data).
         views: the views that it reads, each with the needed columns as a Spark schema.
         optional: the views that may be missing or unreadable.
-        needs: the data that it needs, as the end of the sentence "not applicable: there are no …".
+        needs: the data that it needs, worded as the end of the sentence "not applicable: there are no …".
         plot: draws the rows (at most `ROWS_MAX`, the most serious first).
         evaluate: returns the verdicts; an empty list means that the analysis does not apply.
     """
@@ -58,7 +58,7 @@ class Analysis:
 
 
 Compute = TypeVar("Compute", bound=Callable[..., DataFrame])
-REGISTERED: dict[str, Analysis] = {}  # by name; only analyses of imported modules
+REGISTERED: dict[str, Analysis] = {}  # analyses by name; contains only those of imported modules
 
 
 def analysis(
@@ -95,7 +95,7 @@ def run(sql: str, /, **frames: DataFrame) -> DataFrame:
     return first.sparkSession.sql(sql, **given)
 
 
-# Twenty years, longer than Kafka has existed: one of the two clocks was wrong.
+# Twenty years, longer than Kafka has existed: a longer time means that one of the two clocks was wrong.
 SECONDS_MAX = 20 * 365 * 86_400.0
 YEARS_MS = int(SECONDS_MAX * 1000)
 
@@ -123,7 +123,7 @@ def doubled_text(ms_from: float) -> str:
 
 
 def time_text(moment: pd.Timestamp) -> str:
-    """Returns the text of a time; NaT means that no correct clock can have shown it."""
+    """Returns the text of a time; NaT is a time that no correct clock can have shown."""
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment == moment else "an unknown time"
 
 
@@ -137,7 +137,7 @@ def bytes_text(size: float) -> str:
 
 
 def count_text(number: float, noun: str) -> str:
-    """`1 broker`, `2,000 brokers`, `no broker`."""
+    """Returns a text such as `1 broker`, `2,000 brokers` or `no broker`."""
     if not number:
         return f"no {noun}"
     return f"{number:,.0f} {noun if number == 1 else plural_of(noun)}"
@@ -154,5 +154,5 @@ def ids_text(noun: str, ids: Iterable[float]) -> str:
 
 
 def times_text(number: int) -> str:
-    """`never`, `once`, `3 times`."""
+    """Returns a text such as `never`, `once` or `3 times`."""
     return {0: "never", 1: "once"}.get(number, f"{number:,} times")

@@ -1,6 +1,6 @@
-"""Time buckets: no more than a plot can show, each of a natural width, even if single clocks are wrong.
+"""Time buckets of natural widths, at most as many as a plot can show, even if single clocks are wrong.
 
-Rows outside of all buckets are counted separately: they have no time, or one far from all others.
+Rows outside of all buckets are counted separately: they have no time, or a time far from all others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OUTLIER_SPANS = 5
 
 
 class Window(NamedTuple):
-    """The width of a bucket, and the times [low, high] that contain the data, without clocks that are years off."""
+    """The width of a bucket, and the times [low, high] that contain the data, except for clocks that are years off."""
 
     bucket_ms: int
     low_ms: int

@@ -23,7 +23,7 @@ FEW = 6  # counts up to this are labelled individually
 TEXT_WIDTH = 110  # characters in a line of text that replaces a plot
 TEXT_MAX = 3 * TEXT_WIDTH
 LABEL_MIN = 6  # characters in the narrowest column of a table
-TABLE_LETTERS = 130  # columns of a line, empty ones included
+TABLE_LETTERS = 130  # characters in a line of a table, blanks included
 CELL_MIN = 23  # characters of a time
 PADDING = 3  # the padding of a cell, in characters
 NO_CLOCK = "no clock shows a time that can be"
@@ -161,7 +161,7 @@ def over_time(
     if frame.empty:
         return nothing(NO_CLOCK)
     order = frame.groupby(by)[value].sum().sort_values(ascending=False).index
-    if len(order) > len(PALETTE):  # colours would repeat
+    if len(order) > len(PALETTE):  # with more series, colours would repeat
         kept = order[: len(PALETTE) - 1]
         frame = frame.assign(**{by: frame[by].where(frame[by].isin(kept), OTHERS)})
         frame = frame.groupby(["ts", by], as_index=False)[value].sum()
@@ -230,7 +230,7 @@ def heat(
     wide = frame[frame[row].isin(busiest)].pivot_table(
         index=row, columns="ts", values=value, aggfunc="sum"
     )
-    # all buckets: a cell is as wide as its bucket, not as the time to the next non-empty one
+    # includes empty buckets: a cell is as wide as its bucket, not as the time to the next non-empty one
     step = pd.Timedelta(milliseconds=width_ms)
     times = pd.date_range(frame["ts"].min() - step, frame["ts"].max() + step, freq=step)
     wide = wide.reindex(index=busiest, columns=times)
@@ -242,7 +242,7 @@ def heat(
         z=wide.to_numpy(),
         colorscale="YlOrRd",
         zmin=0,
-        zmax=wide.max(axis=None),  # without it the smallest value would be white
+        zmax=wide.max(axis=None),  # without this the smallest value would be white
         colorbar={"title": title},
         hoverongaps=False,
     )
@@ -252,7 +252,7 @@ def heat(
 
 
 def of_one_age(frame: pd.DataFrame, time: str) -> tuple[pd.DataFrame, str]:
-    """Returns the rows within ten years of the median time, and an axis title that names the number of the others.
+    """Returns the rows within ten years of the median time, and an axis title with the number of the other rows.
 
     Times that are decades apart would leave most of the axis empty.
     """
@@ -275,7 +275,9 @@ def spans(
     *,
     colours: Mapping[str, str] | None = None,
 ) -> go.Figure:
-    """Draws intervals on a line for each value of `row`, coloured by state; an interval of no length stays visible."""
+    """Draws intervals on a line for each value of `row`, coloured by state; an interval of zero length stays
+    visible.
+    """
     frame, title = of_one_age(frame[frame[start].notna() & frame[end].notna()], start)
     if frame.empty:
         return nothing(NO_CLOCK)
@@ -338,7 +340,7 @@ def _cells(
 
 
 def _cell(value: object) -> str:
-    if getattr(value, "ndim", 0):  # an array
+    if getattr(value, "ndim", 0):  # the cell is an array
         return ", ".join(map(str, list(value))) or "–"  # type: ignore[call-overload]
     if value is None or value != value:
         return "–"
@@ -347,7 +349,7 @@ def _cell(value: object) -> str:
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
-NODES_MAX = 60  # more cannot be distinguished
+NODES_MAX = 60  # more nodes cannot be distinguished
 
 
 def pair_matrix(kind: str, pairs: Iterable[tuple[int, int, int]]) -> go.Figure:

@@ -100,7 +100,7 @@ def is_much(data: Path) -> bool:
         for path in Path(directory.path).glob("*-*/*.log"):
             try:
                 size += path.stat().st_size
-            except FileNotFoundError:  # retention deleted it meanwhile
+            except FileNotFoundError:  # retention deleted the file meanwhile
                 continue
             if size > MUCH_BYTES:
                 return True
@@ -122,7 +122,7 @@ def write_report(
         The path of `index.html`.
 
     Raises:
-        The errors of `plan_report` and `analyse`. Damaged data raises nothing: the report names it.
+        The errors of `plan_report` and `analyse`. Damaged data raises no exception: the report names it.
     """
     job = plan_report(data, names, since_ms)
     return write_pages(job, analyse(job, tell), target)
@@ -163,8 +163,8 @@ def figure_html(made: go.Figure) -> str:
 
 
 def without_links(made: go.Figure) -> go.Figure:
-    """Returns the figure with markup in the names of topics, groups and clients as plain text: plotly would turn tags
-    into links and more.
+    """Returns the figure with markup in the names of topics, groups and clients as plain text, since plotly interprets
+    tags such as links.
     """
     return go.Figure(_as_text(made.to_dict()))
 
@@ -206,7 +206,7 @@ TIMES = {
     "broker_history": "to_ts",
     "quorum_epochs": "to_ts",
 }
-# not a log: the state of ZooKeeper, in a file beside the directories of the nodes
+# not a log: the state of ZooKeeper, in a file next to the directories of the nodes
 ZNODES = "znodes"
 ZNODES_FILE = "znodes.json"
 LASTING = "to_ts"  # a row with this column is an interval; only the part after the start of the report counts
@@ -235,7 +235,7 @@ def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
 
 
 def _znodes(spark: SparkSession, path: Path, schema: str) -> DataFrame:
-    """Raises PySparkException if there is no such file."""
+    """Returns the view of znodes. Raises PySparkException if there is no such file."""
     if not path.is_file():
         raise spark_errors.PySparkException(
             f"there is no {path}; trimaran zk tree -o json writes its rows"

@@ -24,7 +24,7 @@ else:
     spark_errors = imported_later("pyspark.errors")
 
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
-# A hundred small queries: compiling each costs more than running it, unless there is much data.
+# A report runs a hundred small queries: compiling each costs more than running it, unless there is much data.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -32,7 +32,7 @@ INTERPRETED = {
 # Texts of errors that mean missing data, not unreadable data.
 ABSENT = ("no metadata log", "there is no", "no log directory")
 
-TOPICS_FOUND = "; topics found"  # the logs of a topic are missing
+TOPICS_FOUND = "; topics found"  # part of the message if the logs of a topic are missing
 
 RECORDS = "records"  # the view of the data records
 Load = Callable[[str, str], "DataFrame"]  # view, schema
@@ -75,7 +75,7 @@ def run_all(
 class Views:
     """The DataFrames by view. Each is loaded once, with all columns that any analysis reads, and kept.
 
-    Records are the exception: they do not fit into memory, so each analysis reads the columns that it needs.
+    Only records are not kept: they do not fit into memory, so each analysis reads the columns that it needs.
     """
 
     def __init__(self, analyses: Sequence[Analysis], load: Load) -> None:
@@ -89,7 +89,7 @@ class Views:
         self._frames: dict[str, DataFrame] = {}
 
     def frame(self, analysis: Analysis, view: str) -> DataFrame:
-        """Raises PySparkException if the view cannot be read."""
+        """Returns the DataFrame of a view. Raises PySparkException if the view cannot be read."""
         if view == RECORDS:
             return self._load(view, analysis.views[view])
         if view not in self._frames:
@@ -104,7 +104,7 @@ class Views:
 
 
 def lengths_that_can_be(frame: DataFrame) -> DataFrame:
-    """Sets the length of an interval to null if one of its clocks is years off: it would dominate every sum."""
+    """Sets the length of an interval to null if one of its clocks is years off, since it would dominate every sum."""
     if "seconds" not in frame.columns:
         return frame
     seconds = f"CASE WHEN seconds <= {SECONDS_MAX} THEN seconds END AS seconds"

@@ -15,7 +15,7 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 INT, LONG, STRING, BOOL = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 INTS, STRINGS = pa.list_(INT), pa.list_(STRING)
 
-field = attrgetter  # returns the value of a column that is a field of the row, as in field("moment.offset")
+field = attrgetter  # returns the function for a column that is a field of the row, such as field("moment.offset")
 
 
 class Column(NamedTuple):
@@ -25,7 +25,7 @@ class Column(NamedTuple):
         value: takes a row and returns its cell; None is null. Timestamps are milliseconds for `rows_to_arrow`, and
             Spark's microseconds in levels of `kafka_log` that make their own arrays. In tables that are built column by
             column it takes a chunk of records and returns an Arrow array.
-        source: the record (and field) that the value is read from; empty if the table computes it.
+        source: the record (and field) from which the value is read; empty if the table computes it.
         shared: takes a row and returns a hashable part of it that many rows have in common. `value` then takes that
             part, and is called once for each distinct one.
     """

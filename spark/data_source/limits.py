@@ -1,7 +1,7 @@
 """Bounds of a read: Spark's Kafka options, parsed and then resolved to offsets by an origin.
 
 Source: `KafkaOffsetRangeLimit` and `KafkaSourceProvider` of spark-sql-kafka-0-10: a time for all partitions takes
-precedence over times by partition, and these over offsets; a choice by partition must name all of them.
+precedence over times by partition, which take precedence over offsets; a choice by partition must name all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trimaran.wire.identity import Offset, TopicPartition
 ByPartition = Mapping[TopicPartition, int]
 OffsetsAt = Callable[
     [ByPartition], Mapping[TopicPartition, Offset | None]
-]  # as `Origin.offsets_at`
+]  # has the type of `Origin.offsets_at`
 BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM_OPTIONS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 TRIGGER_DELAY = 15 * 60.0  # Spark's default of maxTriggerDelay, in seconds
@@ -114,7 +114,7 @@ def _offsets(option: str, edges: Mapping[str, int], allowed: int) -> Callable[[s
 
 
 def by_partition(text: str) -> ByPartition:
-    """Parses `{"topic":{"0":23}}`. Raises ValueError, TypeError or AttributeError for anything else."""
+    """Parses `{"topic":{"0":23}}`. Raises ValueError, TypeError or AttributeError for any other text."""
     found = {}
     for topic, partitions in json.loads(text).items():
         for partition, number in partitions.items():
@@ -146,11 +146,11 @@ class Resolving:
     """Resolves limits to offsets of partitions.
 
     Args:
-        bounds: the bounds of the partitions to resolve; others of `keys` were filtered out.
+        bounds: the bounds of the partitions to resolve; other partitions of `keys` were filtered out.
         keys: the partitions that a choice by partition must name.
         strict_times: a time that no record has reached is an error for a start (`…ByTimestampStrategy`); for an end it
             always means the latest offset.
-        fail_on_data_loss: an offset outside of the bounds raises; otherwise the nearest is used.
+        fail_on_data_loss: an offset outside of the bounds raises DataUnreadable; otherwise the nearest offset is used.
     """
 
     source: str

@@ -18,13 +18,13 @@ Value = object
 
 @dataclass(frozen=True, slots=True)
 class OffsetFilter:
-    """Offsets [start, end) of the partitions whose topic and number are among the named; None: any."""
+    """Offsets [start, end) of the partitions with one of the named topics and numbers; None means any."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
     start: Offset = Offset(0)
     end: Offset = Offset(1 << 63)
-    timestamp_ms: int | None = None  # the timestamp is at least this
+    timestamp_ms: int | None = None  # the lowest timestamp
 
     def admits(self, key: TopicPartition) -> bool:
         topic, partition = key

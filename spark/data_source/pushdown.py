@@ -25,9 +25,11 @@ from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
 
 
 class pushes:
-    """Implements `pushFilters` of a reader: Spark applies all conditions as well, so none can be applied wrongly."""
+    """Implements `pushFilters` of a reader: Spark applies all conditions as well, so a condition that is ignored here
+    has no effect on the result.
+    """
 
-    __func__ = staticmethod(DataSourceReader.pushFilters)  # see above
+    __func__ = staticmethod(DataSourceReader.pushFilters)  # see the module's docstring
 
     def __init__(self, take: Callable[[Sequence[Filter]], None]) -> None:
         self._take = take
@@ -38,7 +40,7 @@ class pushes:
 
 
 def pushed(filters: Iterable[Any]) -> OffsetFilter:
-    """Returns a filter for those of the conditions, combined by AND, that reduce the data to read."""
+    """Returns a filter for the conditions, combined by AND, that reduce the data to read."""
     found = EVERYTHING
     for filter_ in filters:
         if len(getattr(filter_, "attribute", ())) == 1:

@@ -61,7 +61,7 @@ class FailedStreamReader(DataSourceStreamReader):
 
 
 class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream over partitions with offsets; subclasses define their places and the work of a task.
+    """A stream over partitions with offsets; subclasses define the bounds and the work of a task.
 
     Only the driver has state: the time of the last micro-batch, and the end for `Trigger.AvailableNow`.
     """
@@ -83,7 +83,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @abstractmethod
     def tasks(self, spans: Spans) -> Sequence[Any]:
-        """Plans the reading of those offsets that are `there`; returns a value for each task."""
+        """Plans the reading of the offsets that still exist (`there`); returns a value for each task."""
 
     def initialOffset(self) -> Written:
         with without_frames():
@@ -153,7 +153,8 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begun
 
     def there(self, spans: Spans, bounds: Mapping[TopicPartition, Bounds]) -> Spans:
-        """Returns those offsets of a micro-batch that still exist. An earlier run may have planned it long ago.
+        """Returns the offsets of a micro-batch that still exist. An earlier run may have planned the micro-batch long
+        ago.
 
         Raises DataUnreadable if records were lost meanwhile.
         """
@@ -184,7 +185,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _admitted(
         self, begun: Offsets, ends: Offsets, limit: ReadLimit
     ) -> dict[TopicPartition, Offset]:
-        """Returns the end of the next micro-batch; `begun` if there is too little for one."""
+        """Returns the end of the next micro-batch; `begun` if there are too few offsets for one."""
         waiting = sum(max(0, end - begun[key]) for key, end in ends.items())
         if self._is_too_little(waiting, limit):
             return dict(begun)

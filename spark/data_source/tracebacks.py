@@ -43,7 +43,7 @@ def without_frames() -> Iterator[None]:
 
 
 def silence_query_loggers() -> None:
-    """Silences PySpark's loggers, for programs that print the error of a query themselves: they would log it again,
+    """Silences PySpark's loggers, for programs that print the error of a query themselves: PySpark would log it again,
     with the JVM's stack as JSON.
     """
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -52,8 +52,8 @@ def silence_query_loggers() -> None:
 
 @contextmanager
 def captured() -> Iterator[None]:
-    """Raises PySparkException even if several stages of a query fail at once, for which PySpark itself raises an error
-    of Py4J.
+    """Raises PySparkException even if several stages of a query fail at once, in which case PySpark itself raises an
+    error of Py4J.
     """
     try:
         yield

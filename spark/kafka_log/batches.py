@@ -36,7 +36,7 @@ CHUNK_BATCHES = 5_000  # rows of one Arrow batch: about a MiB
 
 
 class BatchRow(NamedTuple):
-    """A batch and its place; `body` has its decompressed records, None if they are not needed."""
+    """A batch and its place; `body` has its decompressed records, None if the columns do not need them."""
 
     piece: Range
     located: Located
@@ -95,7 +95,7 @@ def _control_type(row: BatchRow) -> str | None:
 
 
 def _record_count(row: BatchRow) -> int:
-    """Counts the records, except those below the start of the log: their batch is kept whole."""
+    """Counts the records except those below the start of the log; the batch with the start is kept as a whole."""
     batch = row.batch
     log_start = max(row.piece.log_start, row.located.log_start)
     if batch.base_offset >= log_start:

@@ -1,5 +1,5 @@
-"""Record batches to Arrow columns: `trimaran.log.batches.columns` finds the places, and Arrow gathers keys, values and
-headers.
+"""Converts record batches to Arrow columns: `trimaran.log.batches.columns` finds the positions, and Arrow gathers keys,
+values and headers.
 
 Arrays of numbers share the buffers of the columns; bytes are gathered by Arrow's `take` over an array whose even
 elements are the wanted ones and whose odd elements are the bytes between them.
@@ -162,7 +162,7 @@ RECORDS_MAX = 50_000  # of a piece: a megabyte holds 150,000 records of seven by
 
 
 class RecordTooLarge(RemoteProtocolError):
-    """A record, or a block of snappy that it may lie in, is larger than `maxBatchBytes`."""
+    """A record, or a block of snappy that may contain it, is larger than `maxBatchBytes`."""
 
 
 def decode_in_pieces(batch: BatchView, record_bytes_max: int) -> Iterator[DecodedRecords]:

@@ -1,9 +1,10 @@
 """The levels `group_offsets`, `group_members` and `transactions`: the records that coordinators wrote into their
 internal topics.
 
-The decoded records of `__consumer_offsets` and `__transaction_state` in log order; a tombstone is a row, too. Users and
-analyses share one decoder for each. Pure, without Spark. Source: KIP-98, KIP-848, Kafka's `GroupCoordinatorRecordSerde`
-and `TransactionLog`. Records of a later Kafka, of share groups and of streams groups are omitted.
+The rows are the decoded records of `__consumer_offsets` and `__transaction_state` in log order, tombstones included.
+Users and analyses share one decoder for each. Pure, without Spark. Source: KIP-98, KIP-848, Kafka's
+`GroupCoordinatorRecordSerde` and `TransactionLog`. Records of a later Kafka, of share groups and of streams groups are
+omitted.
 """
 
 from __future__ import annotations

@@ -56,13 +56,13 @@ class LogOptions:
     verify_crc: bool
     fail_on_data_loss: bool
     batch_bytes_max: int
-    split_bytes: int | None  # None: the origin decides
+    split_bytes: int | None  # None if the origin decides
     min_partitions: int
     columns: tuple[str, ...]
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool = False) -> LogOptions:
-        """Raises OptionError."""
+        """Returns the options. Raises OptionError."""
         o = OptionReader("kafka_log", given)
         level = o.choice("level", LEVELS, "records")
         fail = o.flag("failOnDataLoss", True)

@@ -30,7 +30,7 @@ def open_origin(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Orig
 
 
 def wanted_partitions(origin: Origin, topics: TopicsWanted) -> list[TopicPartition]:
-    """Returns those of the origin's partitions that the user chose.
+    """Returns the partitions of the origin that the user chose.
 
     Raises:
         DataUnreadable: a topic or partition that the user named is missing.
@@ -51,7 +51,7 @@ def plan_log(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Sequenc
 
     Raises:
         DataUnreadable: there is no data, or some is known to be missing.
-        OptionError: the partitions do not have an offset or time.
+        OptionError: the partitions do not have a requested offset or time.
     """
     origin = open_origin(options, filters)
     keys = wanted_partitions(origin, options.topics)
@@ -64,7 +64,7 @@ def plan_log(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Sequenc
 def plan_segments(options: LogOptions) -> Sequence[tuple[SegmentTask, ...]]:
     """Returns the tasks of the level `segments`. Raises DataUnreadable."""
     origin = open_origin(options)
-    assert isinstance(origin, DirectoryOrigin)  # brokers are refused with this level
+    assert isinstance(origin, DirectoryOrigin)  # this level cannot be read from brokers
     keys = wanted_partitions(origin, options.topics)
     share = options.split_bytes or SHARE_BYTES_MIN
     return segment_tasks((r for key in keys for r in origin.copies(key)), share)

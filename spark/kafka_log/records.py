@@ -1,4 +1,4 @@
-"""The level `records`: ranges to Arrow batches of Spark's Kafka columns. Pure, without Spark.
+"""The level `records`: converts ranges to Arrow batches with the columns of Spark's Kafka source. Pure, without Spark.
 
 A range yields all of its records or raises: a batch that is missing or has a wrong CRC is never skipped (S8).
 """
@@ -48,7 +48,7 @@ ARROW_BYTES_MAX = (
 
 
 class RecordChunk(NamedTuple):
-    """Consecutive batches of a range, old formats converted, with their decompressed records.
+    """Consecutive batches of a range, converted from old formats, with their decompressed records.
 
     `bodies` is None for a single batch whose records do not fit into memory.
     """

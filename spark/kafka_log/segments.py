@@ -1,6 +1,7 @@
-"""The level `segments`: a row for each segment file of each replica, by its batches' headers. Pure, without Spark.
+"""The level `segments`: a row for each segment file of each replica, from the headers of its batches. Pure, without
+Spark.
 
-Files are shown as they are, up to their last whole batch, committed or not.
+Files are shown up to their last complete batch, committed or not.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ SEGMENT_COLUMNS = {
         Column("records", LONG, field("records")),  # control records count, too
         # The number of records that compaction removed.
         Column("missing_offsets", LONG, lambda row: row.next_offset - row.task.segment.base_offset - row.records),
-        Column("min_timestamp", TIMESTAMP, lambda row: microseconds(row.first_ms)),  # of the first records
+        Column("min_timestamp", TIMESTAMP, lambda row: microseconds(row.first_ms)),  # the timestamp of the first record
         Column("max_timestamp", TIMESTAMP, lambda row: microseconds(row.last_ms)),
         Column("is_active", BOOL, field("task.is_active")),
         Column("is_cleaned", BOOL, field("is_cleaned")),

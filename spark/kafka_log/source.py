@@ -95,7 +95,7 @@ class KafkaLogSource(DataSource):
 
     def schema(self) -> StructType:
         with without_frames():
-            # Also for streams: Spark does not say whether it is one, and no column depends on it.
+            # Called for streams, too: Spark does not pass the kind of query, and no column depends on it.
             return spark_schema(_default_schema(self._any_options()))
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -30,7 +30,7 @@ from trimaran.wire.records.registry import METADATA_RECORDS
 SPLIT_BYTES = (
     4 << 20
 )  # metadata records are decoded one by one, so tasks are smaller than those for data
-NodesWanted = str | frozenset[int]  # leader, all, or ids
+NodesWanted = str | frozenset[int]  # `leader`, `all`, or node ids
 LEADER: NodesWanted = "leader"
 
 
@@ -38,13 +38,13 @@ LEADER: NodesWanted = "leader"
 class MetadataOptions:
     """Options of `kafka_metadata`."""
 
-    paths: tuple[str, ...]  # empty with a cluster
+    paths: tuple[str, ...]  # empty for a running cluster
     storage_options: StorageOptions
     cluster: ClusterSettings | None
     table: str
     nodes: NodesWanted
-    record_types: frozenset[str]  # empty: all
-    topics: frozenset[str]  # empty: all
+    record_types: frozenset[str]  # empty for all topics
+    topics: frozenset[str]  # empty for all types
     as_of_offset: Offset | None  # the last offset to read
     as_of_timestamp: int | None  # in milliseconds: later records are omitted
     include_control: bool
@@ -55,7 +55,7 @@ class MetadataOptions:
     starting: Limit
     ending: Limit
     strict_times: bool
-    stream: StreamLimits  # for a stream, like the next ones
+    stream: StreamLimits  # only for a stream, like the fields below
     fail_on_data_loss: bool
 
     @classmethod
@@ -141,7 +141,7 @@ ANYWHERE = frozenset(("path", "paths", "table", "splitbytes", "kafkaconsumer.pol
 def _refuse_what_does_not_apply(
     o: OptionReader, table: str, tables: Mapping[str, frozenset[str]]
 ) -> None:
-    """Refuses options without an effect, which the user would believe to have one."""
+    """Refuses options that would have no effect."""
     acting = {name.lower() for name in tables[table]}
     for name, shown in o.given_names():
         if name in ANYWHERE or name in acting or shown in STREAM_OPTIONS:

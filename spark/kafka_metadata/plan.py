@@ -1,4 +1,4 @@
-"""Plans a read of metadata logs: the directory, the end of its committed records, and the snapshot that it takes.
+"""Plans a read of metadata logs: the directory, the end of its committed records, and the required snapshot.
 
 Without a running node there is no high watermark, so a record counts as committed if a majority of the voters have it
 in the given directories: the same offset in the same epoch. With fewer directories the end is unknown (None).
@@ -186,12 +186,12 @@ def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[NodeId]:
             if (told := _told_voters(batch)) is not None:
                 return told
             if not batch.is_control:
-                break  # control records are at its beginning
+                break  # control records are at the beginning of a snapshot
     return frozenset()
 
 
 def _told_voters(batch: BatchView | None) -> frozenset[NodeId] | None:
-    """Returns the voters that the last of its control records names; None if there is none, or if it is damaged."""
+    """Returns the voters in the last of its control records that names any; None without one, or if it is damaged."""
     told = None
     if batch is None or not batch.is_control:
         return told
@@ -227,7 +227,7 @@ def _standing(log: StoredMetadataLog) -> tuple[int, int, int]:
 
 
 def committed_end(logs: Sequence[StoredMetadataLog]) -> Offset | None:
-    """Returns the end of the records that a majority of the voters share; None if too few voters' directories are
+    """Returns the end of the records that a majority of the voters share; None if the directories of too few voters are
     given.
     """
     best = choose_log(logs)
@@ -257,7 +257,7 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
     """Returns the tasks of a read; `plan` is that of the table (`trimaran.spark.kafka_metadata.table`).
 
     Raises:
-        DataUnreadable: there is no metadata log, or it does not have the wanted offsets.
+        DataUnreadable: there is no metadata log, or it does not have the requested offsets.
         OptionError: the log has not reached a given time.
     """
     if options.cluster is not None:
@@ -292,7 +292,7 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
 
 
 def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[MetadataTask]:
-    """Returns one task: the log of a leader is read in order. It offers one snapshot, with which its log begins."""
+    """Returns one task: the log of a leader is read in order. Its log begins with one snapshot."""
     assert options.cluster is not None
     mark, snapshot = max(log.start_offset, log.high_watermark), log.snapshot
     if plan == "snapshots":
@@ -315,7 +315,7 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
 
 
 def _shown_from(options: MetadataOptions, start: Offset) -> Offset:
-    """Returns the first wanted offset: 0 for the beginning, since the first rows may be those of a snapshot."""
+    """Returns the first offset to show: 0 for the beginning, since the first rows may be from a snapshot."""
     return Offset(0) if options.starting.is_earliest else start
 
 

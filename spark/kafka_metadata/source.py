@@ -71,14 +71,14 @@ OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
 
 
 def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> MetadataOptions:
-    """Raises OptionError."""
+    """Returns the options. Raises OptionError."""
     return MetadataOptions.parse(given, OPTIONS_OF, streaming=streaming)
 
 
 def plan_table(
     table: Table, options: MetadataOptions, columns: Sequence[str]
 ) -> list[MetadataTask]:
-    """Returns the tasks of a table, with the data that its rows need. Raises DataUnreadable."""
+    """Returns the tasks of a table, with the additional data for its rows. Raises DataUnreadable."""
     tasks = plan_metadata(options, table.plan)
     if table.name == "records" and ("topic" in columns or options.topics):
         # Records name a topic by its id, so the names are read first.
@@ -101,7 +101,7 @@ class KafkaMetadataSource(DataSource):
             try:
                 options = parse_options(self.options)
             except OptionError:
-                # Options that are wrong for a batch may be valid for a stream, if they look like those of a stream.
+                # Options that are wrong for a batch may be valid for a stream, if they have the form of stream options.
                 if not any(name in self.options for name in (*STREAM_OPTIONS, "startingOffsets")):
                     raise
                 options = parse_options(self.options, streaming=True)
@@ -161,7 +161,9 @@ class MetadataStreamReader(OffsetStreamReader):
         return {KEY: stream_bounds(self._options)}
 
     def tasks(self, spans: Spans) -> Sequence[MetadataTask]:
-        if self._options.cluster is None:  # else `ControllerRange.batches` detects trimmed records
+        if (
+            self._options.cluster is None
+        ):  # otherwise `ControllerRange.batches` detects trimmed records
             spans = self.there(spans, self.bounds())
         if not spans:
             return []

@@ -21,7 +21,7 @@ Read = Callable[["MetadataTask", tuple[str, ...], "MetadataOptions"], Iterator[p
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. `read` makes its rows from a task; `options` are those that affect it besides the common ones.
+    """A table. `read` yields its rows for a task; `options` are those that affect it besides the common ones.
 
     `plan` is the way to divide the log into tasks: `node` (by size, for each requested node), `whole` (one walk through
     one log), `events` (one walk, divided at snapshots), `batches` (as `node`, including control batches).
@@ -41,7 +41,8 @@ class Table:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Disables the collector of cycles: it would walk the many tuples of the rows repeatedly, for half of the time.
+    """Disables the collector of cycles, which would take half of the time to walk the many tuples of the rows
+    repeatedly.
 
     Readers run in Spark workers, which end, and make no cycles.
     """

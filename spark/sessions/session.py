@@ -1,11 +1,11 @@
-"""A local Spark session that needs only wheels: it uses the machine's Java or that of a wheel, and the driver's Python
+"""A local Spark session that needs only wheels: it uses the Java of the machine or of a wheel, and the driver's Python
 for workers.
 
 Java: see `trimaran.spark.sessions.java`; `trimaran.spark.sessions.class_archive` halves the time that it takes to
 start.
 
 Python: workers are forked from `spark/sessions/worker_daemon.py` instead of Spark's own daemon. Spark has a setting for
-that, but ignores it when it plans a read; so this is a wrapper, too.
+that, but ignores it when it plans a read; so Python is started through a wrapper, too.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def session(
     """Opens (or returns) a session: UTC, no UI, Arrow and push-down of conditions on, quiet, our sources registered.
 
     Args:
-        local_cores: the number of tasks that run at once in this process; ignored if `master` is given.
+        local_cores: the number of tasks that run concurrently in this process; ignored if `master` is given.
         app_name: the name that Spark shows.
         master: a cluster, as in `spark://HOST:7077`. Its workers need the wheel and the same Python version; they run
             `PYSPARK_PYTHON`, or `python3` if that is not set.
         conf: Spark settings; they override ours.
 
     Raises:
-        JavaNotFound: the message says how to get one.
+        JavaNotFound: there is no usable Java; the message says how to install one.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -116,7 +116,7 @@ LOCAL_SETTINGS = {
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # Quiet: our log4j configuration instead of Spark's.
 LOGGING = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
-# Short runs start fast with these; long runs need the JVM's full compiler and its default collector.
+# Short sessions start fast with these options; long ones need the JVM's full compiler and its default collector.
 FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # Settings of a session with much work.
 FULL_COMPILER = {JAVA_OPTIONS: "-XX:+UseParallelGC"}
@@ -135,7 +135,7 @@ def settings(
 
 def worker_python() -> Path:
     """Returns the wrapper that starts Python for workers of a local session; see the module's docstring."""
-    name = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]  # that of the environment
+    name = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]  # the Python of the environment
     daemon = Path(__file__).with_name("worker_daemon.py")
     text = PYTHON_WRAPPER.format(
         python=shlex.quote(sys.executable), daemon=shlex.quote(str(daemon))

@@ -1,7 +1,7 @@
 """The process from which Spark forks Python workers, with our sources loaded, so that no worker has to load them.
 
 `trimaran.spark.sessions.session` starts it instead of `python -m pyspark.daemon MODULE` for local sessions. A query
-takes some five workers; half a CPU second for each would exceed most of its work.
+needs about five workers; half a CPU second for each would exceed the work of most queries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import sys
 
 MODULES = ("trimaran.spark.kafka_log.source", "trimaran.spark.kafka_metadata.source")
-TASKS = "pyspark.worker"  # the modules that read; all others plan
+TASKS = "pyspark.worker"  # the modules that read data; all other modules only plan
 TASK_MODULES = ("pandas",)  # Arrow checks every value for the types of this package
 
 

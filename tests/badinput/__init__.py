@@ -1,3 +1,3 @@
-"""Bad input, sent to real nodes: what comes back, and what does not change. Names of tests say the row of the design
-page.
+"""Bad input, sent to real nodes: the responses, and the state that must not change. Test names contain the ids of
+rules.
 """

@@ -1,4 +1,4 @@
-"""One small cluster of real processes for the whole folder, and the promise that every case ends with."""
+"""One small cluster of real processes for the whole folder, and the check at the end of every case."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Messages with only what matters to a case given; every other field is zero, empty or null."""
+"""Messages in which a case sets only the relevant fields; every other field is zero, empty or null."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ZEROES: dict[str, Any] = {
 
 
 def made(cls: type[S], version: int | None = None, **given: Any) -> S:
-    """A message that `version` (the newest, if none is given) can say."""
+    """Returns a message that `version` (by default the newest) can encode."""
     required = {f.name for f in cls.__fields__ if f.required}
     values = {
         p.name: _zero(p)
@@ -29,7 +29,7 @@ def made(cls: type[S], version: int | None = None, **given: Any) -> S:
 
 
 def _newest(cls: type[Struct]) -> int:
-    """Required fields exist in all versions, so for a struct any will do."""
+    """Returns the newest version; for a struct any version is right, since required fields exist in all."""
     versions = getattr(cls, "VERSIONS", None)
     return versions.high if versions is not None else 99
 

@@ -21,13 +21,13 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 
 TOPIC = "orders"
 COMPACTED = "compacted"
-# Permitted growth of a process by one case: kept buffers, caches, the allocator's fragments.
+# The permitted growth of a process in one case: retained buffers, caches, fragments of the allocator.
 GROWTH_KIB_MAX = 24 << 10
-# Log lines that one case may cause: one of each rate-limited kind, and those that nodes write without a cause.
+# Log lines that one case may cause: one of each rate-limited kind, and lines that nodes write without a cause.
 LINES_MAX = 6
 # `controller.quorum.fetch.timeout.ms`, and the election after it, are 2 s each; a loaded machine takes longer.
 ELECTED_SECONDS_MAX = 20.0
-# To compare with another implementation by hand: BROKER_HOST:PORT,CONTROLLER_HOST:PORT of a running cluster.
+# For a manual comparison with another implementation: BROKER_HOST:PORT,CONTROLLER_HOST:PORT of a running cluster.
 PEERS = os.environ.get("BADINPUT_PEERS")
 
 
@@ -56,7 +56,7 @@ class Node:
         return self._status("VmRSS")
 
     def peak_kib(self) -> int:
-        """The most it ever had."""
+        """Returns the peak memory of the process."""
         return self._status("VmHWM")
 
     def forget_peak(self) -> None:
@@ -74,7 +74,7 @@ class Node:
         return self.log.read_text(errors="replace").splitlines() if self.pid else []
 
     def assert_serves(self) -> None:
-        """Another connection gets right answers."""
+        """Asserts that another connection gets correct responses."""
         versions = ask(self.address, ApiVersionsRequest(), 0)
         assert versions.error_code == 0
         assert len(versions.api_keys) > 8
@@ -86,16 +86,17 @@ class Node:
             assert self.leads()
 
     def leads(self) -> bool:
-        """Whether this controller is the active one."""
+        """Returns whether this controller is the active one."""
         return codes(ask(self.address, describe_quorum_request(), 0)) == {"NONE"}
 
 
 @contextmanager
 def unharmed(node: Node, lines_max: int = LINES_MAX, *, elections: bool = False) -> Iterator[None]:
-    """The end of every case: the process lives, serves others, has not grown, and has not filled its log.
+    """Checks at the end of every case that the process lives, serves other clients, has not grown, and has not filled
+    its log.
 
-    `elections`: the controller may have been told that another leads a higher epoch, which KIP-853 lets an unknown
-    replica say. It is elected again when that one has been silent for a fetch timeout.
+    `elections`: an unknown replica may have claimed a higher epoch, which KIP-853 permits. The controller is elected
+    again when that replica has been silent for a fetch timeout.
     """
     rss, said = node.rss_kib(), len(node.said())
     yield
@@ -145,7 +146,7 @@ class Cluster:
 
 @contextmanager
 def running_cluster(data: Path, *options: str) -> Iterator[Cluster]:
-    """Started, with more `options`, and deleted by our own command line."""
+    """Starts a cluster with more `options` by the command line, and deletes it at the end."""
     with LocalCluster(data, "--controllers", "1", "--brokers", "1", *options) as local:
         controller, broker = (
             Node(
@@ -164,7 +165,7 @@ def running_cluster(data: Path, *options: str) -> Iterator[Cluster]:
 
 @contextmanager
 def foreign_cluster(addresses: str) -> Iterator[Cluster]:
-    """A foreign cluster; only its answers on the wire are checked."""
+    """Returns a foreign cluster; only its responses on the wire are checked."""
     from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
     broker, controller = map(address_of, addresses.split(","))

@@ -15,7 +15,7 @@ from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
 
 Address = tuple[str, int]
-# An answer that takes longer than this is no answer; nothing waits for it in a run that passes.
+# A response that takes longer than this counts as missing; a run that passes never waits for so long.
 ANSWER_SECONDS_MAX = 10.0
 # The timeout in requests to nodes: a disk may be slow.
 TIMEOUT_MS = int(ANSWER_SECONDS_MAX * 1000)
@@ -39,7 +39,7 @@ def frame_of(request: Message, version: int, correlation_id: int = 7) -> bytes:
 
 
 class Peer:
-    """One connection."""
+    """A connection."""
 
     def __init__(self, address: Address, *, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket()
@@ -57,12 +57,12 @@ class Peer:
         self.socket.sendall(data)
 
     def try_send(self, data: bytes) -> None:
-        """Sends to a node that may close before it has read all."""
+        """Sends to a node that may close the connection before it has read all data."""
         with contextlib.suppress(ConnectionError):
             self.socket.sendall(data)
 
     def frame(self) -> bytes | None:
-        """The next answer without its size; None when the node has closed the connection."""
+        """Returns the next response without its size; None if the node has closed the connection."""
         while len(self._buffer) < 4 or len(self._buffer) - 4 < self._size():
             try:
                 data = self.socket.recv(1 << 20)
@@ -81,7 +81,7 @@ class Peer:
         return int.from_bytes(self._buffer[:4], "big", signed=True)
 
     def answer(self, key: int, version: int) -> Any:
-        """The next response, or None when the connection is closed."""
+        """Returns the next response, None if the connection is closed."""
         frame = self.frame()
         if frame is None:
             return None
@@ -115,20 +115,20 @@ def connected(address: Address, **options: int) -> Iterator[Peer]:
 
 
 def ask(address: Address, request: Message, version: int) -> Any:
-    """The response on a connection of its own; None if it was closed instead."""
+    """Returns the response on a separate connection; None if the node closed it instead."""
     with connected(address) as peer:
         return peer.ask(request, version)
 
 
 def is_closed_after(address: Address, data: bytes) -> bool:
-    """Whether the node answers `data` only by closing the connection."""
+    """Returns whether the node answers `data` only by closing the connection."""
     with connected(address) as peer:
         peer.try_send(data)
         return peer.frame() is None
 
 
 def codes(response: Any) -> set[str]:
-    """The names of all error codes in a response; `{"NONE"}` if there is none but that, `closed` for None."""
+    """Returns the names of all error codes in a response; `{"NONE"}` if there is no other, `closed` for None."""
     if response is None:
         return {CLOSED}
     found = {ErrorCode.of(code).name for code in _codes(response)}

@@ -1,5 +1,5 @@
-"""Wrong configuration and directories, by the command line: three lines (what, why and fix), and an exit code for the
-side at fault.
+"""Wrong configuration and directories, with the command line: the output has three lines (what, why and fix), and the
+exit code names the side at fault.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ pytestmark = [
 ]
 
 
-# A leader without a majority resigns sooner than this.
+# A leader without a majority resigns within this time.
 RESIGNED_SECONDS = 30
 
 
 def assert_explained(done: subprocess.CompletedProcess[str], exit_code: Exit, *words: str) -> None:
-    """stderr ends with the three lines, which hold `words`; nothing of Python's is shown."""
+    """Asserts that stderr ends with the three lines, which contain `words`, and without a traceback of Python."""
     assert done.returncode == exit_code, (done.returncode, done.stderr)
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
@@ -151,7 +151,7 @@ def test_8_no_majority(tmp_path):
     try:
         for node in ("1", "2"):
             assert cli("chaos", "kill", node, "--data", data).returncode == 0
-        # The third may lead, until it has missed the others for a while.
+        # The third controller may lead until it notices that the others are gone.
         deadline = time.monotonic() + RESIGNED_SECONDS
         while (done := cli("quorum", "status", "--data", data)).returncode == 0:
             assert time.monotonic() < deadline, done.stdout
@@ -262,7 +262,7 @@ def test_md7_places_that_are_no_directories(properties, formatted, tmp_path):
     assert_explained(told, Exit.NO, str(place))
 
 
-# Commands against what is no cluster
+# Commands against servers that are not a cluster
 
 
 ANSWERS = {

@@ -1,4 +1,4 @@
-"""Section 4.2: sizes, counts, strings, tags inside of frames that are whole."""
+"""Section 4.2: sizes, counts, strings and tags inside complete frames."""
 
 import random
 import struct
@@ -85,7 +85,7 @@ def test_me3_tags_in_the_header(node):
     before = node.peak_kib()
     tags = b"".join(uvarint(tag) + b"\0" for tag in range(1_000_000))
     assert is_closed_after(node.address, sized(header(18, 3) + uvarint(20_000_000) + tags))
-    # the receive buffer holds what came in, twice while it moves
+    # the receive buffer holds the received bytes, twice while they are moved
     assert node.peak_kib() - before < 4 * len(tags) // 1024 + (8 << 10)
 
 
@@ -163,7 +163,7 @@ def test_me6_topic_names(broker, name):
 
 @pytest.mark.parametrize("value", [2, 127, 128, 255])
 def test_me8_booleans(broker, value):
-    """Every byte but 0 is true."""
+    """Every byte except 0 is true."""
     body = struct.pack(">i", 0) + bytes([value])
     with connected(broker.address) as peer:
         peer.send(sized(header(METADATA, 4) + body))
@@ -180,7 +180,7 @@ def test_me8_reserved_topic_ids(broker):
 
 
 def test_me9_oversized_arrays_are_refused_in_bounded_memory(broker):
-    """The elements are really there, in few bytes each; what would be made of them is bounded."""
+    """The elements are present, with a few bytes each; the memory of the decoded elements is bounded."""
     broker.forget_peak()
     before = broker.peak_kib()
     count = 1_100_000
@@ -201,7 +201,7 @@ def test_mutated_requests(node, seed):
             with connected(node.address) as peer:
                 peer.try_send(sized(header(key, version) + tags + mutate(body, rng)))
                 peer.end()
-                peer.frame()  # an answer or the end; which of them is for the row of the mistake
+                peer.frame()  # a response or the end of the connection; the test of each mistake checks which of them
     node.assert_serves()
 
 
@@ -216,7 +216,7 @@ def test_bodies_of_telling_bytes(node):
 
 
 def test_a_request_with_bytes_behind_it_is_served(broker):
-    """As Kafka does; librdkafka 2.16 sends three too many."""
+    """As in Kafka; librdkafka 2.16 sends three extra bytes."""
     frame = frame_of(MetadataRequest(topics=[]), 1)[4:] + b"\0\0\0"
     with connected(broker.address) as peer:
         peer.send(sized(frame))

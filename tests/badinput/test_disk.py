@@ -1,6 +1,4 @@
-"""mD7: a disk that takes no more, under running nodes: they end with a named reason, and what was acknowledged
-stays.
-"""
+"""mD7: a full disk under running nodes: they end with a named reason, and acknowledged records stay."""
 
 import contextlib
 import json
@@ -38,14 +36,16 @@ TOPIC = "kept"
 
 @pytest.fixture
 def own(tmp_path):
-    """A cluster that may die."""
+    """Yields a cluster that may die."""
     with running_cluster(tmp_path / "c") as cluster:
         cluster.create(TOPIC)
         yield cluster
 
 
 def produce_until_refused(broker, size=3000) -> tuple[dict[int, bytes], set[str]]:
-    """Acknowledged values by offset, and the codes of the first refusal (`closed`, if it was none)."""
+    """Returns acknowledged values by offset, and the codes of the first refusal (`closed` if the connection ended
+    instead).
+    """
     acknowledged: dict[int, bytes] = {}
     for number in range(5000):
         value = str(number).encode().ljust(size, b".")
@@ -63,8 +63,8 @@ def produce_until_refused(broker, size=3000) -> tuple[dict[int, bytes], set[str]
 
 
 def read(address, count: int) -> list[int]:
-    """The offsets of the batches (one record each) from the start on; asks until `count` are served or it takes too
-    long.
+    """Returns the offsets of the batches (one record each) from the start on; repeats the request until `count` are
+    served or the time is up.
     """
     found: list[int] = []
     deadline = time.monotonic() + 20
@@ -105,7 +105,7 @@ def last_words(node) -> list[str]:
 
 
 def restarted(cluster, node) -> None:
-    """Returns when it listens, which is a moment after it was started."""
+    """Returns when the node listens, which is a moment after its start."""
     told = cli("chaos", "restart", str(node.id), "--data", str(cluster.data))
     assert told.returncode == 0, told.stderr
     until(lambda: _listens(node.address), f"{node.address} listens")
@@ -124,7 +124,9 @@ def segment(node) -> bytes:
 
 
 def test_a_broker_that_may_write_no_more(own):
-    """The kernel refuses what goes beyond a limit, half a write included; after the limit is gone all is there."""
+    """The kernel refuses bytes beyond a limit, even in the middle of a write; without the limit all acknowledged
+    records are readable.
+    """
     limit = 200_000
     resource.prlimit(own.broker.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     acknowledged, refusal = produce_until_refused(own.broker)
@@ -146,7 +148,7 @@ def test_a_broker_that_may_write_no_more(own):
 
 
 def test_broker_survives_repeated_full_disk(own):
-    """Started while the limit remains it ends again, and changes no acknowledged record."""
+    """A broker that is started while the limit remains ends again, and changes no acknowledged record."""
     resource.prlimit(own.broker.pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
     acknowledged, _ = produce_until_refused(own.broker)
     wait_dead(own.broker)

@@ -1,4 +1,4 @@
-"""mD7: calls of a broker's disk that fail, one kind at a time; a real controller and broker in this process."""
+"""mD7: failing calls of a broker's disk, one kind at a time, with a real controller and broker in this process."""
 
 import errno
 from functools import partial

@@ -1,4 +1,4 @@
-"""B1: a thousand hostile connections take no more memory than is budgeted, and others are served meanwhile.
+"""B1: a thousand hostile connections take no more memory than budgeted, and other clients are served meanwhile.
 
 The nodes are processes of their own; their peak memory is the kernel's VmHWM.
 """
@@ -35,8 +35,8 @@ pytestmark = [
 CONNECTIONS = 1000
 MIB = 1 << 20
 REQUEST_BYTES_MAX = 64 * MIB
-# The budgets of requests and answers, one request or answer above each of their pools, what every connection may have
-# without asking (a receive buffer of 64 KiB, tasks, a socket), and the tenth that the allocator loses.
+# The budgets of requests and responses, one message above each of their pools, the unbudgeted memory of each connection
+# (a receive buffer of 64 KiB, tasks, a socket), and the tenth that the allocator loses.
 ALLOWED_KIB = int(1.1 * (64 + 128 + 3 * 16 + CONNECTIONS * 0.09) * 1024)
 FLOOD_SECONDS = 4.0
 
@@ -58,7 +58,9 @@ def own(tmp_path_factory):
 
 
 async def flood(address, data, *, reads=False):
-    """Every connection sends `data` as fast as it is taken, until the time is up or it is closed."""
+    """Sends `data` on every connection as fast as the node reads it, until the time is up or the connection is
+    closed.
+    """
 
     async def one():
         with contextlib.suppress(OSError, trio.BrokenResourceError):
@@ -79,7 +81,7 @@ async def flood(address, data, *, reads=False):
 
 
 async def peak_growth_kib(node, *floods):
-    """The peak memory of the node; another client is served all the while."""
+    """Returns the growth of the node's peak memory, while another client is served."""
     before = node.rss_kib()
     node.forget_peak()
     slowest = 0.0
@@ -123,7 +125,7 @@ async def test_b1_requests_behind_one_that_waits(own):
 
 @pytest.mark.parametrize("role", ["broker", "controller"])
 async def test_b1_frames_that_never_end(own, role):
-    """Also mF4: a hundred megabytes are announced, some come, then nothing."""
+    """Also mF4: the frame announces a hundred megabytes, and stops after some of them."""
     node = getattr(own, role)
     frame = sized(frame_of(ApiVersionsRequest(), 0)[4:] + bytes(100 * MIB - 100))
     assert await peak_growth_kib(node, memoryview(frame)[: 8 * MIB]) < ALLOWED_KIB
@@ -131,7 +133,7 @@ async def test_b1_frames_that_never_end(own, role):
 
 
 async def test_b1_unread_answers_take_bounded_memory(own):
-    """Also mF7: of large answers. Fetch v3 has its messages converted, in memory."""
+    """Also mF7, about large responses. The messages of Fetch v3 are converted in memory."""
     records = bytes(900_000)
     for _ in range(20):
         produce(own.broker, records)

@@ -1,4 +1,4 @@
-"""Sections 4.2 (mE10) and 4.4 (mA13, mA14, mA16): requests that are whole and make no sense, at a controller."""
+"""Sections 4.2 (mE10) and 4.4 (mA13, mA14, mA16): complete requests that make no sense, sent to a controller."""
 
 import pytest
 
@@ -126,7 +126,7 @@ def test_ma14_another_cluster(same_epoch, request_, version):
 
 @pytest.mark.parametrize("voter_id", [2, 99, INT32_MAX])
 def test_ma14_a_vote_for_another_voter(same_epoch, voter_id):
-    """The voter key is not this node's, and the candidate is no voter either."""
+    """The voter key is not this node's, and the candidate is not a voter, either."""
     asked = vote(
         voter_id=voter_id,
         replica_epoch=epoch_of(same_epoch) + 1,
@@ -162,14 +162,14 @@ def test_ma14_unknown_leader_is_refused(same_epoch):
 
 @pytest.mark.parametrize("of_leader", [begin, end], ids=["begin", "end"])
 def test_ma14_another_leader_of_our_epoch(same_epoch, of_leader):
-    """Apache Kafka's controller ends; with one such packet to each of them, the quorum."""
+    """Apache Kafka's controller ends at such a request; one packet to each controller ends the quorum."""
     asked = of_leader(leader_id=77, leader_epoch=epoch_of(same_epoch))
     assert codes(ask(same_epoch.address, asked, 1)) == {"INVALID_REQUEST"}
 
 
 @pytest.mark.parametrize(("count", "answer"), [(990, "INVALID_REQUEST"), (20_000, "closed")])
 def test_ma14_any_number_of_successors(same_epoch, count, answer):
-    """More than any quorum has voters closes the connection."""
+    """A request with more successors than a quorum can have voters closes the connection."""
     epoch = epoch_of(same_epoch)
     successors = [
         ReplicaInfo(candidate_id=number, candidate_directory_id=bytes(16))
@@ -181,7 +181,7 @@ def test_ma14_any_number_of_successors(same_epoch, count, answer):
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1, 1 << 40])
 def test_ma14_fetches_beyond_the_log(same_epoch, offset):
-    """The leader tells a non-voter where to truncate; its fetch does not move the watermark."""
+    """The leader returns the truncation offset to a non-voter; the fetch does not move the watermark."""
     epoch = epoch_of(same_epoch)
     asked = fetch(fetch_offset=offset, last_fetched_epoch=epoch, current_leader_epoch=epoch)
     found = codes(ask(same_epoch.address, asked, 17))
@@ -278,7 +278,7 @@ def test_ma16_registrations(cluster, same_epoch, given, expected):
 
 @pytest.mark.parametrize("broker_id", [-1, -(2**31)])
 def test_ma16_ids_that_are_none(cluster, same_epoch, broker_id):
-    """Apache Kafka registers them; readers take -1 for no node."""
+    """Apache Kafka registers such ids, although -1 means no node to readers."""
     found = codes(ask(same_epoch.address, registration(cluster, broker_id=broker_id), 4))
     assert found == {"INVALID_REGISTRATION"}
 
@@ -343,7 +343,7 @@ def inner(request, version: int) -> bytes:
 
 
 def test_ma13_a_request_that_may_be_forwarded(controller):
-    """The frame of the cases below is right."""
+    """The envelope of the cases below is valid."""
     asked = envelope(inner(made(DeleteTopicsRequest, 5), 5))
     assert codes(ask(controller.address, asked, 0)) == {"NONE"}
 

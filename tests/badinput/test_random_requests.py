@@ -1,6 +1,4 @@
-"""Requests with every field at random, whole on the wire: an answer or the end of the connection, never a mistake of
-ours.
-"""
+"""Complete requests with random fields: each gets a response or ends the connection, without an internal error."""
 
 import contextlib
 
@@ -43,7 +41,7 @@ def own(tmp_path_factory):
 
 
 def knowing(message: Struct, own, rng) -> None:
-    """Puts names and ids of the cluster into a message here and there, so that it gets past the first check."""
+    """Puts names and ids of the cluster into some fields, so that the message passes the first check."""
     known = {
         "name": [FUZZED, METADATA],
         "topic": [FUZZED, METADATA],
@@ -68,7 +66,7 @@ def knowing(message: Struct, own, rng) -> None:
         elif isinstance(value, int) and rng.random() < 0.4:
             setattr(message, field.name, type(value)(rng.randrange(-1, 3)))
         if isinstance(value, Struct):
-            value = value.replace()  # defaults are shared, and not to be written to
+            value = value.replace()  # defaults are shared, so they must not be changed
             setattr(message, field.name, value)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Struct):
@@ -77,8 +75,8 @@ def knowing(message: Struct, own, rng) -> None:
 
 @pytest.mark.parametrize("role", ["broker", "controller"])
 @settings(
-    examples(0.4),  # each is a request of every API, some of them with a wait
-    phases=[Phase.explicit, Phase.generate],  # shrinking a run against a node takes for ever
+    examples(0.4),  # each example sends a request of every API, some of them with a wait
+    phases=[Phase.explicit, Phase.generate],  # shrinking a run against a node takes too long
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
@@ -97,7 +95,9 @@ def test_random_requests(own, role, data):
 
 
 def test_unknown_leader_of_higher_epoch_is_believed_temporarily(own):
-    """KIP-853: our set of voters may be older than the leader's. The watch over its silence is what ends it."""
+    """KIP-853: our set of voters may be older than the leader's. The belief ends when the leader is silent for a fetch
+    timeout.
+    """
     controller = own.controller
     with unharmed(controller, lines_max=20, elections=True):
         claimed = epoch_of(controller) + 1
@@ -109,7 +109,7 @@ def test_unknown_leader_of_higher_epoch_is_believed_temporarily(own):
 @pytest.mark.parametrize("end", [0, 1], ids=["lowest", "highest"])
 @pytest.mark.parametrize("role", ["broker", "controller"])
 def test_me8_integers_at_their_ends(own, role, end):
-    """In every field of every API at once; requested waits are not awaited."""
+    """All integer fields of every API have such values; requested waits are not awaited."""
     node = getattr(own, role)
     with unharmed(node, lines_max=20, elections=True):
         for key, version in served(node):

@@ -61,7 +61,7 @@ def end_offset(broker, topic=TOPIC, index=0) -> int:
 
 
 def produced(broker, records, version=VERSION, **given) -> set[str]:
-    """The codes of the answer; after an error nothing may have been appended."""
+    """Returns the codes of the response; checks that after an error no record was appended."""
     topic, index = given.get("topic", TOPIC), given.get("index", 0)
     before = end_offset(broker, topic, index) if index == 0 else 0
     found = codes(ask(broker.address, request(records, **given), version))
@@ -87,7 +87,7 @@ def test_mb2_a_wrong_crc(broker):
 
 @pytest.mark.parametrize("position", [*range(8, 61)])
 def test_mb2_a_flipped_bit_in_the_header(broker, position):
-    """The base offset is the broker's to write and the leader epoch too; everything else is checked."""
+    """The broker writes the base offset and the leader epoch itself; all other fields are checked."""
     data = bytearray(batch())
     data[position] ^= 0x10
     found = produced(broker, bytes(data))
@@ -100,7 +100,7 @@ def test_mb2_a_flipped_bit_in_the_header(broker, position):
 
 @pytest.mark.parametrize("magic", [0, 1, 3, 127, -1])
 def test_mb3_magic(broker, magic):
-    """Kafka refuses 0 and 1 as INVALID_RECORD; what it cannot read at all is corrupt."""
+    """Kafka refuses 0 and 1 with INVALID_RECORD; unknown formats are corrupt."""
     found = produced(broker, patched(batch(), 16, ">b", magic))
     assert found == (INVALID_RECORD if magic in (0, 1) else CORRUPT)
 
@@ -146,7 +146,7 @@ COMPRESSED = [c for c in Compression if c is not Compression.NONE]
 
 
 def with_payload(data: bytes, payload: bytes, count: int | None = None) -> bytes:
-    """The batch with other bytes after its header, perhaps another count, and the correct size and CRC."""
+    """Returns the batch with other bytes after its header, optionally another count, and the correct size and CRC."""
     changed = bytearray(data[:61]) + payload
     struct.pack_into(">i", changed, 8, len(changed) - 12)
     if count is not None:
@@ -181,8 +181,8 @@ def test_mb7_wrong_record_count_is_refused(broker, codec, count):
 
 
 def test_mb7_lz4_that_no_java_consumer_could_read(broker):
-    """Blocks of 64 KiB that refer to those before them: a reader of independent blocks only stops at this offset for
-    ever.
+    """Blocks of 64 KiB that refer to earlier blocks: a reader that supports only independent blocks stops at this
+    offset forever.
     """
     value = bytes(range(256)) * 512
     data = batch(NewRecord(b"k", value, now_ms()), compression=Compression.LZ4)
@@ -192,7 +192,7 @@ def test_mb7_lz4_that_no_java_consumer_could_read(broker):
 
 
 def test_mb7_a_bomb(broker):
-    """More than is decompressed of any batch; checked in a thread, and the next request is answered."""
+    """The batch exceeds the limit of decompression; it is checked in a thread, and the next request is served."""
     bomb = batch(NewRecord(b"k", bytes(129 << 20), now_ms()), compression=Compression.ZSTD)
     assert len(bomb) < 100_000
     assert produced(broker, bomb) == INVALID_RECORD
@@ -304,7 +304,7 @@ def test_internal_topics(broker):
 
 
 def test_refused_records_are_never_read(broker):
-    """At the end of this module the partition holds only what was acknowledged, and is readable to its end."""
+    """At the end of this module the partition contains only acknowledged records, and is readable to its end."""
     partition = made(FetchPartition, partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     asked = made(FetchRequest, max_bytes=1 << 20)
     asked.topics = [FetchTopic(topic=TOPIC, partitions=[partition])]

@@ -75,7 +75,7 @@ def test_ma1_offsets_that_are_not_there(broker, offset):
 
 @pytest.mark.parametrize("size", [0, -1, -(2**31), INT32_MAX])
 def test_ma1_sizes_and_waits_at_their_ends(broker, size):
-    """Whole batches come or none, and nothing is waited for that cannot come."""
+    """The response has only complete batches, and does not wait for data that cannot arrive."""
     assert produced(broker, batch()) == OK
     broker.forget_peak()
     before = broker.peak_kib()
@@ -171,7 +171,8 @@ def test_ma4_a_stranger_fetches_as_a_replica(cluster, broker, replica_id):
     fetching.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=1)
     found = codes(ask(broker.address, fetching, 15))
     assert found
-    # Apache Kafka without an authorizer takes any client for a replica and finds it to be none of the partition
+    # Apache Kafka without an authorizer treats any client as a replica, and then finds that it is not one of the
+    # partition
     assert found <= {"TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_OR_FOLLOWER"}
     assert end_offset(broker, index=1) == end
     (topic,) = ask(
@@ -201,12 +202,14 @@ def test_me9_the_same_partition_many_times(broker):
 
 
 def test_me10_empty_requests_are_harmless(broker):
-    """Empty arrays in every API that has one: an answer or the end, and no mistake of ours."""
+    """Empty arrays in every API that has one: each gets a response or ends the connection, without an internal
+    error.
+    """
     from tests.badinput.test_decoding import served
     from trimaran.wire.messages.registry import REQUESTS
 
     for key, version in served(broker):
-        given = {"acks": 1} if key == 0 else {}  # with acks 0 nothing is answered
+        given = {"acks": 1} if key == 0 else {}  # with acks 0 there is no response
         found = codes(ask(broker.address, made(REQUESTS[key], version, **given), version))
         assert "UNKNOWN_SERVER_ERROR" not in found, REQUESTS[key].__name__
 
@@ -220,7 +223,7 @@ def commit(partition: OffsetCommitRequestPartition, *, topic=TOPIC, group="g", *
 
 
 def commits(broker, request, version=2) -> set[str]:
-    """Asks when the group's coordinator is there; it is made by being asked for."""
+    """Sends the request once the group's coordinator serves; the first lookup creates its topic."""
     asked = made(FindCoordinatorRequest, 0, key=request.group_id)
 
     def answered():
@@ -282,7 +285,7 @@ def test_groups_that_cannot_be_joined(broker, given, expected):
         **given,
     }
     one = made(OffsetCommitRequestPartition, 2, committed_offset=5)
-    commits(broker, commit(one))  # the coordinator is there
+    commits(broker, commit(one))  # the coordinator serves by now
     assert codes(ask(broker.address, made(JoinGroupRequest, 5, **values), 5)) == {expected}
 
 

@@ -1,6 +1,6 @@
 """Mapping of tests to the rows of sections 4.1 and 4.2: hostile frames and hostile values.
 
-A row is in the name of its tests (`test_me1_…`), in this package or in `tests.wire`.
+The id of a row is in the names of its tests (`test_me1_…`), in this package or in `tests.wire`.
 """
 
 import ast
@@ -44,7 +44,7 @@ def names_of_tests() -> Iterator[str]:
 
 
 def rows_of(name: str) -> list[str]:
-    """The rows at the head of a test's name: mf1 and mf2 of `test_mf1_mf2_sizes`."""
+    """Returns the row ids at the beginning of a test's name: mf1 and mf2 of `test_mf1_mf2_sizes`."""
     head = re.match(r"test((?:_m[ef]\d+)+)_", name)
     return head[1][1:].split("_") if head else []
 

@@ -1,1 +1,1 @@
-"""Third-party clients against a local cluster of ours: one adapter per client, one matrix of tests."""
+"""Third-party clients with our local cluster: one adapter for each client, and one matrix of tests."""

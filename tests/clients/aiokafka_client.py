@@ -1,4 +1,4 @@
-"""aiokafka, its event loop in a thread of its own."""
+"""The adapter of aiokafka; its event loop runs in a separate thread."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def poll(consumer):
 
 
 class AiokafkaMember:
-    """Starting it takes until the group's other members have joined again, so `poll` does that too."""
+    """A member, which `poll` starts: the start waits until the group's other members have joined again."""
 
     def __init__(self, loop, consumer):
         self._loop, self._consumer = loop, consumer

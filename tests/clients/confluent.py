@@ -1,4 +1,4 @@
-"""confluent-kafka, which is librdkafka."""
+"""The adapter of confluent-kafka, which uses librdkafka."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Confluent:
         member.close()
 
     def read_committed(self, topic, start, count):
-        return self.read(topic, start, count)  # what it does if it is not told otherwise
+        return self.read(topic, start, count)  # the client's default
 
     def _consumer(self, group, **settings):
         return Consumer(

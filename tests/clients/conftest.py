@@ -13,9 +13,9 @@ from tests.cluster.processes import LocalCluster
 HERE = Path(__file__).parent
 ADAPTERS = {adapter.name: adapter for adapter in (Confluent, KafkaPython, Aiokafka)}
 OPTIONS = (
-    # Kafka waits three seconds for a new group's further members; here they come when the test lets them.
+    # Kafka waits three seconds for further members of a new group; here they join when the test lets them.
     *("--override", "group.initial.rebalance.delay.ms=0"),
-    # Records of long ago are written; on a busy machine retention would take them while they are read.
+    # Tests write old records, which retention could delete on a busy machine while they are read.
     *("--override", "log.retention.ms=-1"),
 )
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _adapters_of(item):
-    """The clients that a test is of, each once; their rows are in docs/compatibility.md."""
+    """Returns the clients of a test, each once; their rows are in docs/compatibility.md."""
     params = item.callspec.params.values() if hasattr(item, "callspec") else ()
     return [adapter for name, adapter in ADAPTERS.items() if name in params]
 
@@ -44,8 +44,8 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def clients(cluster):
-    """Not for the session: their threads open and close sockets, and allocate, while other tests count descriptors and
-    bytes.
+    """Yields the adapters. They do not live for the session, since their threads open sockets and allocate memory while
+    other tests count descriptors and bytes.
     """
     opened = {name: adapter(cluster.bootstrap) for name, adapter in ADAPTERS.items()}
     yield opened
@@ -60,7 +60,7 @@ def client(request, clients):
 
 @pytest.fixture(params=ADAPTERS)
 def judge(request, clients):
-    """The client that looks at what `client` has done."""
+    """Returns the client that checks the results of `client`."""
     return clients[request.param]
 
 
@@ -69,7 +69,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def topic(clients, cluster):
-    """A new topic of two partitions, three replicas each, that every broker knows."""
+    """Returns a new topic with two partitions of three replicas, which every broker knows."""
     name = f"topic-{next(_numbers)}"
     clients["confluent"].create_topic(name, 2, {})
     cluster.wait_for_topic(name)

@@ -1,4 +1,4 @@
-"""kafka-python."""
+"""The adapter of kafka-python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib.metadata import version as version_of
 
 from tests.clients.records import ANSWER_SECONDS, POLL_SECONDS, Place, Seen
 
-with warnings.catch_warnings():  # it reads its JSON by a deprecated way
+with warnings.catch_warnings():  # it reads its JSON files with a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import (
         KafkaAdminClient,
@@ -26,8 +26,8 @@ with warnings.catch_warnings():  # it reads its JSON by a deprecated way
 
 
 class _Socket(socket.socket):
-    """Closed by the collector without a warning: kafka-python 3.0.12 leaves it the sockets of connections that are
-    refused, or not waited for.
+    """A socket that the collector closes without a warning: kafka-python 3.0.12 does not close sockets of refused or
+    abandoned connections.
     """
 
     def __del__(self):
@@ -50,20 +50,20 @@ def polled(consumer):
 
 
 class KafkaPythonMember:
-    """A thread of its own polls it all the time, as applications do: kafka-python 3.0.12 loses an assignment that comes
-    between two polls (it joins again when it finds the task of the last join done).
+    """A member that a separate thread polls continuously, as applications do: kafka-python 3.0.12 loses an assignment
+    that arrives between two polls (it joins again when the task of the last join is done).
     """
 
     def __init__(self, consumer):
         self._consumer = consumer
         self._found = queue.SimpleQueue()
-        self._turn = threading.Lock()  # a consumer is for one thread at a time
+        self._turn = threading.Lock()  # only one thread at a time may use a consumer
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._poll_on, daemon=True)
         self._thread.start()
 
     def _poll_on(self):
-        while not self._stopping.wait(0.001):  # other users of the consumer get their turn
+        while not self._stopping.wait(0.001):  # other threads can use the consumer here
             with self._turn:
                 for item in polled(self._consumer):
                     self._found.put(item)
@@ -179,7 +179,7 @@ class KafkaPython:
             session_timeout_ms=10_000,
             heartbeat_interval_ms=200,
         )
-        # Its first sight of the topic would make it join again.
+        # Otherwise it would join again when it first learns of the topic.
         consumer.partitions_for_topic(topic)
         member = KafkaPythonMember(consumer)
         try:

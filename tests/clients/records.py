@@ -11,7 +11,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Unsupported(Exception):
-    """The client cannot do it at all."""
+    """The client does not support the operation."""
 
 
 class Sent(NamedTuple):
@@ -21,11 +21,11 @@ class Sent(NamedTuple):
     value: bytes | None
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    timestamp_ms: int = 0  # 0: the client's clock
+    timestamp_ms: int = 0  # 0 for the client's clock
 
 
 class Seen(NamedTuple):
-    """A record as a consumer got it."""
+    """A record as a consumer received it."""
 
     partition: int
     offset: int
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A transaction: what is in it, how it ends, the offset that its group commits in it."""
+    """A transaction: its content, its end, and the offset that its group commits in it."""
 
     values: list[bytes]
     is_committed: bool
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 
 
 class Member(Protocol):
-    """A member of a consumer group that commits only when told to."""
+    """A member of a consumer group that commits only on request."""
 
     def poll(self) -> list[Seen]: ...
     def assignment(self) -> set[int]: ...
@@ -60,7 +60,7 @@ class Member(Protocol):
 
 
 class Client(Protocol):
-    """An adapter. Every call waits for its answer, `ANSWER_SECONDS` at the most."""
+    """An adapter. Every call waits for its response, for at most `ANSWER_SECONDS`."""
 
     name: str
     produces_null_headers: bool
@@ -69,20 +69,20 @@ class Client(Protocol):
         self, topic: str, records: list[Sent], *, acks="all", codec="none", idempotent=False
     ) -> list[Place]: ...
     def read(self, topic: str, start: dict[int, int], count: int) -> list[Seen]:
-        """`count` records from the offsets `start` by partition, by `assign`."""
+        """Returns `count` records from the offsets `start` by partition, read with `assign`."""
         ...
 
     def member(self, group: str, topic: str) -> AbstractContextManager[Member]: ...
     def transact(
         self, transactional_id: str, topic: str, outcomes: list[Outcome], group: str
     ) -> None:
-        """A transaction after the other: a record for each value to partition 0, and the group's offset there."""
+        """Runs the transactions in order: a record for each value to partition 0, and the group's offset there."""
         ...
 
     def read_committed(self, topic: str, start: dict[int, int], count: int) -> list[Seen]: ...
     def committed(self, group: str, topic: str, partitions: int) -> list[int]: ...
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
-        """The first offset with at least that timestamp; None if there is none."""
+        """Returns the first offset with at least that timestamp; None if there is none."""
         ...
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]: ...

@@ -1,4 +1,4 @@
-"""Administration by every client, looked at by another."""
+"""Administration with every client, checked with another one."""
 
 import pytest
 from confluent_kafka import KafkaException
@@ -43,7 +43,7 @@ def test_configs_are_altered_incrementally(client, judge, topic):
 
 
 def test_alter_configs_replaces_all_configs_for_old_client(clients, topic):
-    """AlterConfigs: what a request does not name goes back to its default."""
+    """AlterConfigs: configs that a request does not name are reset to their defaults."""
     confluent = clients["confluent"]
     confluent.alter_config(topic, "max.message.bytes", "2048")
     until(lambda: confluent.config(topic, "max.message.bytes") == "2048", "the change is seen")
@@ -60,7 +60,7 @@ def test_a_refusal_reaches_the_caller(client, topic_name, partitions):
 
 
 def test_quotas_credentials_and_acls_of_other_clients(cluster):
-    """librdkafka's requests; without an authorizer there are no ACLs."""
+    """Only librdkafka sends these requests; without an authorizer there are no ACLs."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
     upsertion = UserScramCredentialUpsertion("alice", credentials, b"secret")

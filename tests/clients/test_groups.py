@@ -1,4 +1,6 @@
-"""Groups of two members, of one kind or of two: shares, commits, a member that leaves, resumption by a third kind."""
+"""Groups of two members, of one client or of two: shares, commits, a member that leaves, and resumption by a third
+client.
+"""
 
 import pytest
 
@@ -18,7 +20,7 @@ def sent(start, end):
 
 
 def poll_until(members, found, condition, what):
-    """Polls the members in turn, which is also what lets them take part in a rebalance."""
+    """Polls the members in turn, which also lets them take part in a rebalance."""
 
     def round_of_polls():
         for member in members:
@@ -64,7 +66,9 @@ def test_group_shares_shrinks_and_resumes_across_clients(clients, cluster, first
         poll_until([one], found, lambda: places(0, 15) <= set(found), "sixty records")
         one.commit()
         one.leave()
-    assert set(found) == places(0, 15)  # again after a rebalance before a commit, but nothing else
+    assert set(found) == places(
+        0, 15
+    )  # records may be read again after a rebalance before a commit, but no others
     assert clients[third].committed(group, topic, PARTITIONS) == [15] * PARTITIONS
     clients[first].produce(topic, sent(15, 18))
     resumed = []

@@ -1,4 +1,4 @@
-"""ListOffsets by every client: the ends, and the first offset at or after a time."""
+"""ListOffsets with every client: start and end offsets, and the first offset at or after a time."""
 
 from tests.clients.records import Sent
 

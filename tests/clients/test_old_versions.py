@@ -1,4 +1,6 @@
-"""kafka-python as clients of Kafka 0.8 to 0.10 spoke: Produce v0 to v2, Fetch v0 to v3, groups without ApiVersions."""
+"""kafka-python with the protocol of clients of Kafka 0.8 to 0.10: Produce v0 to v2, Fetch v0 to v3, groups without
+ApiVersions.
+"""
 
 import time
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ RECORDS = [(None if i % 3 else b"key %d" % i, b"value %d" % i * 10) for i in ran
 TIME_MS = 1_700_000_000_000
 BEFORE_TIMESTAMPS = (0, 10)
 READING = [(0, 8, 2), (0, 9, 0), (0, 10, 0), (0, 10, 1), (2, 8, 0)]
-# It writes and reads lz4 of Kafka 0.8 and 0.9 with another library than is installed.
+# For lz4 of Kafka 0.8 and 0.9 it needs a library that is not installed.
 LZ4_FROM = (0, 10)
 SPOKEN = [
     ((0, 8, 2), None),
@@ -42,7 +44,7 @@ def produce(bootstrap, version, topic, codec):
 
 @contextmanager
 def consumer_of(bootstrap, version, **options):
-    """Closed whatever comes: its thread would go on, and draw random numbers, in the tests that follow."""
+    """Yields a consumer that is always closed: otherwise its thread would draw random numbers during later tests."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         api_version=version,
@@ -62,7 +64,7 @@ def read(consumer, count):
     while len(found) < count:
         left = ends - time.monotonic()
         assert left > 0, f"{len(found)} of {count} records"
-        # One poll for the whole join: kafka-python 3.0.12 forgets an assignment that arrives between two.
+        # One poll for the whole join: kafka-python 3.0.12 loses an assignment that arrives between two polls.
         for records in consumer.poll(timeout_ms=left * 1000).values():
             found += records
     return found
@@ -99,7 +101,7 @@ def test_a_group_goes_on_where_it_was(cluster, version):
         options = {"group_id": f"old-{name}", "max_poll_records": 20}
         with consumer_of(cluster.bootstrap, version, **options) as consumer:
             consumer.subscribe([topic])
-            # Its first sight of the topic would make it join again, and lose what it was assigned.
+            # Otherwise it would join again when it first learns of the topic, and lose its assignment.
             consumer.partitions_for_topic(topic)
             seen += read(consumer, 20)
             consumer.commit()

@@ -1,4 +1,4 @@
-"""Every client produces in every way; another one reads it back."""
+"""Every client produces in every way; another client reads the records."""
 
 import pytest
 
@@ -18,7 +18,7 @@ NULL_HEADER = Sent(1, b"null header", None, (("a", None),))
 
 
 def contents(records):
-    """The values that must be equal on both sides, by partition, in order."""
+    """Returns the values that must be equal on both sides, by partition, in order."""
     return [
         [(r.value, r.key, tuple(r.headers)) for r in records if r.partition == partition]
         for partition in (0, 1)
@@ -26,7 +26,7 @@ def contents(records):
 
 
 def other_than(client, clients):
-    """The next client in the circle: no client is the judge of its own."""
+    """Returns the next client in the circle, so that no client checks its own records."""
     names = list(clients)
     return clients[names[(names.index(client.name) + 1) % len(names)]]
 

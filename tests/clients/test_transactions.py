@@ -1,4 +1,4 @@
-"""Every client runs transactions; another one reads what was committed, and nothing else."""
+"""Every client runs transactions; another one reads exactly the committed records."""
 
 from tests.clients.records import Outcome
 from tests.clients.test_produce import other_than
@@ -25,7 +25,7 @@ def test_only_committed_records_are_read(client, clients, topic):
 
 
 def test_the_next_producer_of_an_id_goes_on(clients, topic):
-    """Though it is another client, which speaks another version of the protocol."""
+    """The next producer is another client, which uses another version of the protocol."""
     for number, producer in enumerate(clients.values()):
         outcome = Outcome([b"%d" % number], True, number + 1)
         producer.transact(f"shared-{topic}", topic, [outcome], "g")

@@ -1,8 +1,8 @@
-"""Commands of ours, each a process of its own, forked from one that has imported the command line and the servers.
+"""Runs our commands, each in its own process, forked from one that has imported the command line and the servers.
 
-To start Python and to import takes a third of a second of each command, and more than one of each that starts nodes;
-all that a command does afterwards is as by `python -m trimaran`, its end included. A test of the start itself, or of
-what only a child of the test's process has, takes `subprocess`.
+Starting Python and importing takes a third of a second for each command, and more than a second if it starts nodes;
+everything else, including the end, is the same as with `python -m trimaran`. A test of the start itself, or of
+properties that only a child of the test's process has, uses `subprocess`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def run(
     cwd: Path | None = None,
     seconds: float = COMMAND_SECONDS_MAX,
 ) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run` with pipes at all ends; `stdin` None: there is nothing to read. `environ` is the whole one.
+    """Works like `subprocess.run` with pipes; `stdin` None means empty input. `environ` is the complete environment.
 
     Raises:
-        subprocess.TimeoutExpired: it ran for `timeout` seconds, and was killed.
+        subprocess.TimeoutExpired: the command ran for `timeout` seconds, and was killed.
     """
     request = {
         "words": words,
@@ -83,7 +83,7 @@ def _write(fd, text):
         with open(fd, "w") as file:
             file.write(text)
     except BrokenPipeError:
-        pass  # it had read enough
+        pass  # the command had read enough
 
 
 class _Forker:
@@ -119,7 +119,7 @@ def _forker() -> _Forker:
     return _Forker()
 
 
-# In the process that commands are forked from:
+# In the process from which commands are forked:
 
 
 def main(channel: socket.socket) -> None:

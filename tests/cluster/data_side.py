@@ -204,7 +204,9 @@ def open_harness(
     now_ms: Callable[[], int] = now_ms,
     **settings: str,
 ) -> Harness:
-    """`settings` are configuration keys, dots as underscores. `replicates`: follows leaders for real."""
+    """Opens a harness; `settings` are configuration keys, with underscores for dots. With `replicates` it follows
+    leaders.
+    """
     format_directory(path, node_id, DIRECTORY)
     server_config = config(**{"node_id": str(node_id), "log_dirs": str(path), **settings})
     directory = LogDirectory(path, now_ms=now_ms)

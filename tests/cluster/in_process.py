@@ -27,9 +27,9 @@ SEEN_SECONDS = 30
 
 
 class Cluster:
-    """Nodes by id, in any order started and stopped; a controller keeps its port.
+    """Nodes by id, which can be started and stopped in any order; a controller keeps its port.
 
-    `settings` are configuration keys of all nodes, `users` those who may log in by SCRAM from the start.
+    `settings` are configuration keys of all nodes, `users` are the initial SCRAM users.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Cluster:
     async def start_broker(
         self, node_id: int, *, expect_failure: bool = False, **settings: str
     ) -> RunningBroker:
-        """With `expect_failure` an error that ends the broker is kept in `failures`."""
+        """Starts a broker; with `expect_failure` an error that ends it is kept in `failures`."""
         config = self.config(
             node_id,
             **{
@@ -182,7 +182,9 @@ async def cluster(
     users: Sequence[UserScramCredentialRecord] = (),
     **settings: object,
 ) -> AsyncIterator[Cluster]:
-    """Controllers 1…n and brokers 11…m; `settings` are configuration keys of all nodes, dots as underscores."""
+    """Runs controllers 1…n and brokers 11…m; `settings` are configuration keys of all nodes, with underscores for
+    dots.
+    """
     async with trio.open_nursery() as nursery:
         with closing(Cluster(path, nursery, dotted(settings), users)) as started:
             with trio.fail_after(START_SECONDS):

@@ -1,4 +1,6 @@
-"""A node of ours with a listener for each way to log in, and what its users and their clients bring along."""
+"""A node of ours with a listener for each way to log in, and the credentials and files of its users and their
+clients.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +75,7 @@ def _pkcs12(key, chain):
 
 
 class LoginNode:
-    """`ports` by listener; alice's password is `secret` wherever she needs one. `settings` are additional keys of the
-    node."""
+    """`ports` by listener; alice's password is always `secret`. `settings` are additional keys of the node."""
 
     def __init__(self, directory: Path, ports, settings: Mapping[str, str] = NO_SETTINGS) -> None:
         self.dir, self.settings = directory, settings

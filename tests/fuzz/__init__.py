@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of all that reads bytes of peers: `python -m tests.fuzz`, and its corpus as tests."""
+"""Coverage-guided fuzzing of all code that reads bytes of peers: `python -m tests.fuzz`, and its corpus as tests."""

@@ -1,7 +1,7 @@
 """`./dev fuzz TARGET|all [--minutes N] [--update]`: fuzzes with atheris (`pip install -e .[fuzz]`), from the corpus on.
 
-A finding is printed with its traceback and kept as a file; the exit status is then 1. `--update` makes the corpus
-again: of seeds, of what it had and of what was found, the inputs that together reach the same code.
+A finding is printed with its traceback and kept as a file; the exit status is then 1. `--update` rebuilds the corpus:
+it keeps those inputs (seeds, old corpus, findings) that together reach the same code.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def fuzz(target: str, options: argparse.Namespace) -> int:
-    """Runs one target in a process of its own; 1 where something was found."""
+    """Runs one target in a separate process; returns 1 if there is a finding."""
     with tempfile.TemporaryDirectory() as folder:
         known = corpus.load(target) if corpus.path_of(target).exists() else []
         for number, data in enumerate({*corpus.seeds(target), *known}):

@@ -1,7 +1,7 @@
-"""The corpus: a file a target, an input a line in base64, shortest first.
+"""The corpus: a file for each target, with one input in base64 per line, shortest first.
 
-`seeds` makes whole messages of every kind; the rest was found by fuzzing and kept because it reaches code that nothing
-else does.
+`seeds` creates complete messages of every kind; all other inputs were found by fuzzing, and reach code that no other
+input reaches.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def load(target: str) -> list[bytes]:
 
 
 def store(target: str, inputs: Iterable[bytes]) -> None:
-    """Writes the inputs that together reach all that any of them reaches, shortest first, as far as the file may hold
-    them.
+    """Writes the inputs that together reach all code that any of them reaches, shortest first, up to the size limit of
+    the file.
     """
     lines, room = [], FILE_BYTES_MAX
     for data in needed(TARGETS[target], inputs):
@@ -55,7 +55,7 @@ def store(target: str, inputs: Iterable[bytes]) -> None:
 
 
 def needed(target: Callable[[bytes], None], inputs: Iterable[bytes]) -> Iterator[bytes]:
-    """The inputs, in order of size, that take a new step from line to line."""
+    """Returns the inputs, in order of size, that take a new step from line to line."""
     seen: set[Step] = set()
     for data in sorted(set(inputs), key=lambda data: (len(data), data)):
         steps = steps_of(target, data)
@@ -68,7 +68,7 @@ Step = tuple[CodeType, int, int]
 
 
 def steps_of(target: Callable[[bytes], None], data: bytes) -> set[Step]:
-    """Which line follows which in our code and in generated code."""
+    """Returns the pairs of consecutively executed lines in our code and in generated code."""
     steps: set[Step] = set()
 
     def trace(frame: FrameType, event: str, argument: object):
@@ -83,7 +83,7 @@ def steps_of(target: Callable[[bytes], None], data: bytes) -> set[Step]:
 
         return trace_lines if is_ours(code.co_filename) else None
 
-    target(data)  # generates codecs
+    target(data)  # the first run generates codecs
     sys.settrace(trace)
     try:
         target(data)
@@ -99,7 +99,7 @@ def is_ours(filename: str) -> bool:
 
 
 def seeds(target: str) -> list[bytes]:
-    """Whole inputs to begin with, as far as they are small."""
+    """Returns complete initial inputs, if they are small."""
     made = SEEDS[target]()
     return [data for data in made if len(data) <= SEED_BYTES_MAX]
 
@@ -123,7 +123,7 @@ def _headers() -> list[bytes]:
 
 
 def _bodies(messages: dict[int, type[Message]]) -> list[bytes]:
-    """The oldest and the newest version of each message, nearly empty and full."""
+    """Yields the oldest and the newest version of each message, nearly empty and full."""
     return [
         bytes([key, version]) + random_message(cls, version, seed).encode(version)
         for key, cls in messages.items()

@@ -19,7 +19,7 @@ _compile = FunctionSource.compile
 
 
 def compile_instrumented(self, function, filename):
-    """Generated code has branches of its own to be found."""
+    """Compiles generated code with instrumentation, since it has its own branches to be found."""
     return atheris.instrument_func(_compile(self, function, filename))
 
 

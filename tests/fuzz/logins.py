@@ -1,7 +1,7 @@
 """A login by each mechanism, fuzzed: any input is answered or refused, and no invalid login succeeds.
 
-The input's first byte is the length of the first token; the rest is the second. Clients are given the same as answers
-of a node.
+The input's first byte is the length of the first token; the rest is the second. Clients receive the same tokens as
+responses of a node.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def converse(exchange: Exchange, tokens: list[bytes]) -> Done | None:
 
 
 def ask(client: ClientMechanism, answers: list[bytes]) -> bool:
-    """Whether the client accepts the node as authenticated."""
+    """Returns whether the client accepts the node as authenticated."""
     tokens = client.exchange()
     next(tokens)
     try:
@@ -73,7 +73,7 @@ def fuzz_plain(data: bytes) -> None:
 
 
 def fuzz_scram(data: bytes) -> None:
-    """Neither a client nor a node has a proof without the password."""
+    """Checks that neither a client nor a node produces a proof without the password."""
     tokens = tokens_of(data)
     exchange = ScramExchange(MECHANISM, lambda *_: ALICE, lambda: "server")
     assert converse(exchange, tokens) is None
@@ -99,7 +99,7 @@ def fuzz_oauthbearer(data: bytes) -> None:
 
 
 def fuzz_login(data: bytes) -> None:
-    """Frames of an unauthenticated connection, each after its length: they are answered, refused, or end the
+    """Sends frames of an unauthenticated connection, each after its length: they are answered, refused, or end the
     connection."""
     exchange = partial(ScramExchange, MECHANISM, lambda *_: ALICE, lambda: "server")
     mechanisms = {"PLAIN": partial(PlainExchange, {}), MECHANISM: exchange}
@@ -116,7 +116,7 @@ def fuzz_login(data: bytes) -> None:
 
 
 def fuzz_stores(data: bytes) -> None:
-    """Files and values that an operator gives: JKS, with and without its checksum, and login modules."""
+    """Fuzzes files and values of an operator: JKS, with and without its checksum, and login modules."""
     _refusing(JksError, partial(pem_of_jks, data, None, None))
     _refusing(JksError, partial(pem_of_jks, data, "secret", None))
     _refusing(JksError, partial(pem_of_jks, data, None, "secret"))

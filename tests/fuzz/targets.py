@@ -37,7 +37,7 @@ RECORDS = sorted(
 
 
 def fuzz_frame(data: bytes) -> None:
-    """A stream in pieces (the first byte says how large) is cut into frames as if it came whole."""
+    """Checks that a stream in pieces (the first byte is their size) is cut into the same frames as the whole stream."""
     if not data:
         return
     size, stream = data[0] + 1, data[1:]
@@ -65,19 +65,19 @@ def frames_of(pieces: list[bytes]) -> list[bytes | str]:
 
 
 def fuzz_header(data: bytes) -> None:
-    """Request headers of any key, response headers to any request."""
+    """Decodes request headers of any key, and response headers to any request."""
     refusing(decode_request_header, data)
     if len(data) > 2 and data[0] in RESPONSES:
         refusing(decode_response_header, data[2:], data[0], data[1])
 
 
 def fuzz_request(data: bytes) -> None:
-    """Key, version, and a body of that request."""
+    """Decodes a key, a version, and a body of that request."""
     fuzz_body(REQUESTS, data)
 
 
 def fuzz_response(data: bytes) -> None:
-    """Key, version, and a body of that response."""
+    """Decodes a key, a version, and a body of that response."""
     fuzz_body(RESPONSES, data)
 
 
@@ -87,14 +87,16 @@ def fuzz_body(messages: dict[int, type[Message]], data: bytes) -> None:
 
 
 def fuzz_record(data: bytes) -> None:
-    """A number of a class, its version, and the value of such a record; or a metadata record with its frame."""
+    """Decodes the number of a class, its version, and the value of such a record; or a metadata record with its
+    frame.
+    """
     if len(data) >= 2:
         check(RECORDS[data[0] % len(RECORDS)], data[1], data[2:])
         refusing(decode_metadata_record, data[2:])
 
 
 def check(cls: type[Message], version: int, body: bytes) -> None:
-    """A decoded message is encoded again, and decoded to the same."""
+    """Checks that a decoded message is encoded again, and decoded to the same message."""
     message = refusing(cls.decode, body, version)
     if message is not None:
         encoded = message.encode(version)
@@ -113,7 +115,7 @@ def twin_readers(cls: type[Message], version: int):
 
 
 def fuzz_batch(data: bytes) -> None:
-    """Batches as followers and consumers find them, then one as a producer sends it, its CRC made right."""
+    """Reads batches as followers and consumers do, then validates one like a producer's, with a corrected CRC."""
     for magic in (0, 1):
         refusing(down_convert, data, magic, 0)
     for batch in refusing(lambda: list(iter_batches(data, allow_partial_tail=True))) or ():
@@ -127,7 +129,9 @@ def fuzz_batch(data: bytes) -> None:
 
 
 def fuzz_message_set(data: bytes) -> None:
-    """Sets of formats v0 and v1, their CRCs made right; what a producer may send is read by the decoder too."""
+    """Reads sets of formats v0 and v1 with corrected CRCs; the decoder must also read every set that a producer may
+    send.
+    """
     right = bytearray(data)
     at = 0
     while at + 16 < len(right):
@@ -145,7 +149,7 @@ def fuzz_message_set(data: bytes) -> None:
 
 
 def refusing(function: Callable[..., object], *arguments: object, **named: object):
-    """The answer, or None if the bytes are refused according to the contract."""
+    """Returns the result, or None if the bytes are refused according to the contract."""
     try:
         return function(*arguments, **named)
     except (RemoteProtocolError, KafkaError):

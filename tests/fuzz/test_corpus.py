@@ -1,4 +1,4 @@
-"""All past findings, and whole messages of every kind, through every target, without atheris."""
+"""Every target with all past findings and complete messages of every kind, without atheris."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.fuzz.targets import TARGETS, fuzz_request
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_corpus_holds_no_finding(target):
     inputs = (*corpus.load(target), *corpus.seeds(target))
-    check_each(inputs, TARGETS[target])  # a finding is an exception that the target lets out
+    check_each(inputs, TARGETS[target])  # a finding is an exception that leaves the target
 
 
 def test_the_corpus_is_small():

@@ -29,10 +29,10 @@ METADATA_QUORUM = describe_quorum_request()
 
 @dataclass
 class Controllers:
-    """Nodes by id, each "ours" or "kafka", with a properties file that both can read. `kinds` are the kinds of the
-    controllers, `brokers` those of the brokers. `settings` are further lines of all files, `of_brokers` further lines
-    of brokers' files; in these `{id}` and `{address}` are those of the node, and None omits a line. With a `protocol`
-    brokers also have a listener CLIENTS with that protocol.
+    """Nodes by id, each "ours" or "kafka", with a properties file that both programs can read. `kinds` are the kinds of
+    the controllers, `brokers` those of the brokers. `settings` are further lines of all files, `of_brokers` further
+    lines of brokers' files; in these `{id}` and `{address}` are those of the node, and None omits a line. With a
+    `protocol` brokers also have a listener CLIENTS with that protocol.
     """
 
     root: Path

@@ -99,7 +99,7 @@ def asked_of_all(peers, worlds, rng, number):
 
 
 def said_otherwise(question, theirs, ours):
-    """Returns differences in the order of items and in words: the field, and both values."""
+    """Returns differences in the order of items and in texts: the field, and both values."""
     for what, left, right in zip(("order", "text"), theirs, ours, strict=True):
         for path, value in left.items():
             other = right.get(path)

@@ -1,4 +1,4 @@
-"""Operations of tests on both kinds of cluster. For other operations use any client."""
+"""Operations of tests on both kinds of cluster. Any client can perform other operations."""
 
 from __future__ import annotations
 

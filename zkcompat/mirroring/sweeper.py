@@ -79,7 +79,7 @@ def _is_old(note: FoundZnode, limit_ms: int) -> bool:
 
 
 def _is_young(path: str, note: FoundZnode, limit_ms: int) -> bool:
-    """True for a young note, whose number shows that all later notes are young, too."""
+    """True for a young note with a number: all later notes are then young, too."""
     return not note.refusal and note.created_ms >= limit_ms and _number(path)[0] >= 0
 
 

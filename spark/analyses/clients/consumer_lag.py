@@ -22,7 +22,9 @@ GROUPS = 12
 STUCK_SECONDS = 60.0
 LAG_SECONDS_MAX = 60.0
 KNOWN = "BETWEEN :low_ms AND :high_ms"
-BEFORE = "timestamp_millis(floor(:low_ms / :bucket_ms) * :bucket_ms)"  # the first bucket
+BEFORE = (
+    "timestamp_millis(floor(:low_ms / :bucket_ms) * :bucket_ms)"  # the index of the first bucket
+)
 
 SQL = f"""
 WITH commits AS (
@@ -184,5 +186,5 @@ def consumer_lag(group_offsets: DataFrame, batches: DataFrame) -> DataFrame:
     """
     commits = group_offsets.selectExpr("coalesce(commit_ts, timestamp) AS ts")
     both = batches.selectExpr("max_timestamp AS ts").union(commits)
-    window = window_of(both, "ts", near=commits)  # commits have the times of brokers' clocks
+    window = window_of(both, "ts", near=commits)  # the times of commits are from brokers' clocks
     return run(in_window(SQL, window), group_offsets=group_offsets, batches=batches)

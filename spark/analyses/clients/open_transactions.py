@@ -1,4 +1,4 @@
-"""D9: the duration of transactions, the number of aborted ones, and open ones, which hold readers back."""
+"""D9: the duration of transactions, the number of aborted ones, and open ones, which block read_committed consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""D11: the rebalances of consumer groups, their frequency, and the number of members."""
+"""D11: the rebalances of consumer groups, their frequency, and the numbers of members."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def rebalances(group_members: DataFrame) -> DataFrame:
-    """Returns the rebalances of the groups that had most of them, in total and by time.
+    """Returns the rebalances of the groups with the most rebalances, in total and by time.
 
     Each generation (or epoch, KIP-848) of a group is one rebalance. Compaction removes old generations.
 

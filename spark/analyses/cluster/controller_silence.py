@@ -17,7 +17,7 @@ from trimaran.spark.analyses.analysis import (
 )
 from trimaran.spark.analyses.plots import BLUE, GREY, RED, bars, nothing
 
-IDLE_MS = 500  # metadata.max.idle.interval.ms: a leader that is idle this long writes a NoOpRecord
+IDLE_MS = 500  # metadata.max.idle.interval.ms: a leader that has been idle for this time writes a NoOpRecord
 SILENCE_MS = 3 * IDLE_MS
 LIMIT = seconds_text(SILENCE_MS / 1000)
 USUAL, SILENCE = f"up to {LIMIT}", f"longer than {LIMIT}: silence"

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 else:
     pd = imported_later("pandas")
 
-GAP_MS_MAX = (
-    3000  # an election with Kafka's default timeouts takes 2 to 3 s; a longer one is worth a look
-)
+GAP_MS_MAX = 3000  # an election with Kafka's default timeouts takes 2 to 3 s; a longer one deserves attention
 GAP_MS_DRAWN_MAX = 1e12  # thirty years: a longer time means a broken clock
 
 SQL = f"""

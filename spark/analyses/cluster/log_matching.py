@@ -60,7 +60,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def log_matching(metadata_batches_all: DataFrame) -> DataFrame:
-    """Returns pairs of nodes, those that differ first.
+    """Returns pairs of nodes, differing pairs first.
 
     Args:
         metadata_batches_all: `batches` of `kafka_metadata` with `nodes=all` and `includeUncommitted`.

@@ -85,7 +85,7 @@ def metadata_churn(metadata_records: DataFrame, metadata_snapshots: DataFrame) -
     Returns:
         kind string (time, snapshot), ts timestamp (time: start of the bucket, null for no time or a time far from all
         others; snapshot: the last record that it covers), type string, bucket_ms int, records long, bytes long,
-        end_offset long, error string (of a snapshot; null: whole)
+        end_offset long, error string (of a snapshot; null: undamaged)
     """
     window = window_of(metadata_records, "timestamp")
     frames = {"metadata_records": metadata_records, "metadata_snapshots": metadata_snapshots}

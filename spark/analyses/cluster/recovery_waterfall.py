@@ -1,4 +1,6 @@
-"""M7: the recovery after each loss of a broker: its partitions have leaders, it is back, its replicas are in sync."""
+"""M7: the recovery after each loss of a broker: the times until its partitions had leaders, it was back, and its
+replicas were in sync.
+"""
 
 from __future__ import annotations
 

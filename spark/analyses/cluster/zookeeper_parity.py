@@ -1,7 +1,7 @@
 """M16: compares ZooKeeper with the metadata log at the same offset, and measures the delay of the znodes.
 
 `/migration` holds the offset up to which the tree was in step; the histories give the state there. Partitions, brokers
-and configs of topics are compared; `trimaran zk verify` compares every znode, of a running cluster.
+and configs of topics are compared; `trimaran zk verify` compares every znode of a running cluster.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trimaran.spark.analyses.analysis import (
 )
 from trimaran.spark.analyses.plots import POINTS_MAX, figure, nothing, table
 
-LATE_SECONDS = 5.0  # a working mirror takes hundredths of a second
+LATE_SECONDS = 5.0  # a working mirror takes a few hundredths of a second
 
 SQL = f"""
 WITH shown AS (
@@ -139,7 +139,7 @@ def zookeeper_parity(
     broker_history: DataFrame,
     config_history: DataFrame,
 ) -> DataFrame:
-    """Returns znodes that differ first, then those with the longest delay after their record.
+    """Returns the znodes that differ, then the znodes with the longest delay after their record.
 
     Returns:
         kind string (partition, broker, config), path string, expected string (null: extra), found string (null:

@@ -101,7 +101,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def isr_storms(isr_changes: DataFrame) -> DataFrame:
-    """Returns shrinks by time and broker, the pairs of partition and broker with most shrinks, and brokers that are
+    """Returns shrinks by time and broker, the pairs of partition and broker with the most shrinks, and brokers that are
     still out.
 
     Returns:

@@ -11,7 +11,7 @@ from trimaran.spark.analyses.plots import lines, nothing
 STEPS = 48
 SKEW_MAX = 1.3
 PREFERRED_MIN = 90.0
-AT_END = -1  # instead of a time: the state at the end of the log
+AT_END = -1  # used instead of a time for the state at the end of the log
 
 SQL = f"""
 WITH steps AS (

@@ -67,7 +67,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 )
 def leadership_churn(leader_changes: DataFrame) -> DataFrame:
     """Returns changes of leaders after the creation of partitions, by time and cause, and the topics and brokers with
-    most changes.
+    the most changes.
 
     Returns:
         kind string (time, topic, broker), ts timestamp (start of its bucket; null: no time, or a time far from all

@@ -95,8 +95,8 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 
 
 def _longest(frame: Rows, state: str) -> str:
-    """Returns the partition that was longest in the state, and the number of others that were as long, since the loss
-    of a broker affects many.
+    """Returns the partition that was in the state for the longest time, and the number of other partitions with the
+    same time, since the loss of a broker affects many.
     """
     longest = frame[state].max()
     if not longest > 0:

@@ -1,4 +1,6 @@
-"""M9: partitions whose replicas span fewer racks than possible, and those that the loss of a rack would take."""
+"""M9: partitions whose replicas span fewer racks than possible, and partitions that would be offline after the loss of
+a rack.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ FROM judged HAVING count(*) > 0
 
 
 def plot(frame: Rows) -> Figure:
-    """Draws the partitions that the loss of each rack would take."""
+    """Draws the partitions that would be offline after the loss of each rack."""
     racks = frame[frame["kind"] == "rack"].sort_values("exposed", ascending=False).head(ROWS_SHOWN)
     if racks.empty:
         return nothing("brokers tell no racks (broker.rack)")

@@ -1,4 +1,4 @@
-"""M12: reassignments of partitions between brokers, their durations, and those still under way."""
+"""M12: reassignments of partitions between brokers, their durations, and the reassignments still in progress."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ORDER BY under_way DESC, seconds DESC, topic, partition LIMIT {ROWS}
 
 
 def plot(frame: Rows) -> Figure:
-    """Draws the time during which each partition moved."""
+    """Draws the time for which each partition was being moved."""
     if frame.empty:
         return nothing("no partition was moved")
     names = frame["topic"] + "-" + frame["partition"].astype(str)
@@ -79,7 +79,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def reassignments(topic_history: DataFrame) -> DataFrame:
-    """Returns reassignments of partitions, those under way first, then the longest.
+    """Returns reassignments of partitions: those in progress first, then the longest.
 
     Returns:
         topic string, partition int, from_ts timestamp, to_ts timestamp (null: under way), seconds double, shown_to_ts

@@ -34,7 +34,7 @@ UNION ALL
 
 
 def plot(frame: Rows) -> Figure:
-    """Draws creations, growth and deletions by time."""
+    """Draws creations, added partitions and deletions by time."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return nothing("no topic was created or deleted")

@@ -1,4 +1,4 @@
-"""M14: elections of leaders that were not in sync or only eligible, and partitions that may have lost records."""
+"""M14: elections of leaders that were not in sync or only eligible (ELR), and partitions that may have lost records."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def unclean_elections(leader_changes: DataFrame) -> DataFrame:
-    """Returns elections, the unclean ones first: each may have lost records that the new leader did not have.
+    """Returns elections, unclean ones first: an unclean election loses the records that the new leader does not have.
 
     Returns:
         ts timestamp, topic string, partition int, prev_leader int, leader int, leader_epoch int, isr_before array<int>,

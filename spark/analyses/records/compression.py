@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     pa = imported_later("pyarrow")
 
-# the latest offsets of each partition: some hundred KiB, enough for every codec to adapt
+# the number of latest offsets of each partition: a few hundred KiB, enough for every codec to adapt
 SAMPLE_RECORDS = 500
 SAMPLE_BYTES = 1 << 20  # bytes of the sample of each topic
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

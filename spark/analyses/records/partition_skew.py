@@ -29,7 +29,7 @@ SELECT topic, partition, records, bytes,
 FROM ranked WINDOW t AS (PARTITION BY topic)
 ORDER BY to_mean DESC, records DESC, topic, partition
 """
-# Partitions are numbered without gaps; only the metadata log knows those above the last one with records.
+# Partitions are numbered without gaps; only the metadata log has the partitions above the last one with records.
 WITHOUT_METADATA_SQL = """
 SELECT topic, explode(sequence(0, max(partition))) AS partition, CAST(NULL AS timestamp) AS to_ts, 'ok' AS state
 FROM {batches}

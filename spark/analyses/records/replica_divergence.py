@@ -77,7 +77,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def replica_divergence(replica_batches: DataFrame) -> DataFrame:
-    """Returns pairs of replicas of each partition, those that differ first.
+    """Returns pairs of replicas of each partition, differing pairs first.
 
     Args:
         replica_batches: level `batches` of `kafka_log` with `replicas=all` and `end=log_end`.

@@ -27,7 +27,7 @@ else:
     pd = imported_later("pandas")
     subplots = imported_later("plotly.subplots")
 
-TOPICS_SHOWN_MAX = len(PALETTE) - 1  # each with its own colour, and the rest together
+TOPICS_SHOWN_MAX = len(PALETTE) - 1  # topics with their own colours; all other topics share one
 PARTITIONS_SHOWN_MAX = 40
 
 SQL = f"""
@@ -86,12 +86,12 @@ def plot(frame: Rows) -> Figure:
         rate = _filled(rows, width)
         made.add_scatter(x=rate.index, y=rate, name=short(topic), line_shape="hv", row=1, col=1)
     made.add_heatmap(
-        x=[*times, times[-1] + step],  # these are edges: a cell begins at its time
+        x=[*times, times[-1] + step],  # the times are edges: a cell begins at its time
         y=distinct_labels(list(wide.index)),
         z=wide.to_numpy(),
         colorscale="Blues",
         zmin=0,
-        zmax=wide.max(axis=None),  # without it the smallest value would be white
+        zmax=wide.max(axis=None),  # without this the smallest value would be white
         colorbar={"title": "records/s", "len": 0.5, "y": 0.25},
         hoverongaps=False,
         row=2,

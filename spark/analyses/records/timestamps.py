@@ -15,8 +15,8 @@ from trimaran.spark.analyses.analysis import (
 from trimaran.spark.analyses.plots import AMBER, GREY, ORANGE, RED, ROWS_SHOWN, bars, nothing, short
 
 PAST_MS = 946_684_800_000  # 2000-01-01: before Kafka existed
-FUTURE_MS = 3_600_000  # more than this ahead of the clock of this machine
-LATE_MS = 60_000  # more than this behind earlier records is worth a look
+FUTURE_MS = 3_600_000  # a time further ahead of this machine's clock is in the future
+LATE_MS = 60_000  # records this far behind earlier ones deserve attention
 
 SQL = f"""
 WITH judged AS (

@@ -91,7 +91,7 @@ class AclHistoryFold(EventFold):
 
     def take(self, step: WalkStep) -> None:
         message = step.message
-        part: Any  # a MapDelta; each has its own types of keys and values
+        part: Any  # a MapDelta; each map has its own types of keys and values
         key: Any
         match message:
             case AccessControlEntryRecord() | RemoveAccessControlEntryRecord():
@@ -104,7 +104,7 @@ class AclHistoryFold(EventFold):
         self._delta.replay(message)
         new = part.changed.get(key)
         if new is None:
-            part.changed.pop(key, None)  # the map keeps only existing entries
+            part.changed.pop(key, None)  # the map has only existing entries
         if (old is None and new is None) or (step.from_snapshot and not self.shows_snapshot):
             return
         event = "removed" if new is None else "added" if old is None else "changed"
@@ -152,7 +152,7 @@ def _token(record: DelegationTokenRecord) -> Subject:
 
 
 def token_name(token_id: str) -> str:
-    """Returns a text that distinguishes tokens and reveals none."""
+    """Returns a text that distinguishes tokens without revealing them."""
     return hashlib.sha256(token_id.encode()).hexdigest()[:12]
 
 

@@ -1,7 +1,8 @@
 """`broker_history`: the states of every broker over time. Source: KIP-631, Kafka's `ClusterControlManager`.
 
 States: `registered` (fenced since its registration), `active`, `controlled_shutdown`, `fenced`,
-`unregistered` (a row of no length). The last row of a registered broker has no end; its seconds count to the log's end.
+`unregistered` (a row of zero length). The last row of a registered broker has no end; its seconds count to the log's
+end.
 """
 
 from __future__ import annotations

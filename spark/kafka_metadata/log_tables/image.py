@@ -108,13 +108,13 @@ class ImageRow(NamedTuple):
     value: str | None = None
 
 
-RowOf = Callable[..., ImageRow]  # sorted by kind, name, payload and cells
+RowOf = Callable[..., ImageRow]  # rows are sorted by kind, name, payload and cells
 
 
 def read(
     task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Raises DataUnreadable."""
+    """Yields the rows. Raises DataUnreadable."""
     state = replayed(task, options.as_of_timestamp)
     rows: list[ImageRow] = []
     for row in _rows(state, options.topics):
@@ -148,7 +148,7 @@ def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
 
 
 def _end_before(batch: BatchView, until_ms: int | None) -> Offset | None:
-    """Returns the first offset of the first batch that is too late; None if there is none."""
+    """Returns the base offset of the first batch after the given time; None if there is none."""
     if until_ms is None or batch.max_timestamp <= until_ms:
         return None
     return next((r.offset for r in decode_records(batch) if r.timestamp_ms > until_ms), None)

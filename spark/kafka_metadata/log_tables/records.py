@@ -46,7 +46,7 @@ from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.topics import TopicRecord
 from trimaran.wire.text.json_text import json_text
 
-CHUNK_ROWS = 5_000  # a few MiB, since payloads have a few hundred bytes
+CHUNK_ROWS = 5_000  # a chunk takes a few MiB, since payloads have a few hundred bytes
 CHUNK_BATCHES = 2_000
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -69,12 +69,12 @@ class MetadataChunk:
     path: str
     batches: Sequence[tuple[int, BatchView]]
     data: bytes  # the bytes with the keys and values
-    index: Ints  # those of the batch
+    index: Ints  # the indexes of the batches
     offset: Ints
     timestamp_ms: Ints
-    start: Ints  # those of the value
-    size: Ints  # 0: null
-    keys: list[bytes]  # those of control records; empty if there are none
+    start: Ints  # the positions of the values
+    size: Ints  # 0 for a null value
+    keys: list[bytes]  # the keys of control records; empty if there are none
     messages: list[Any]
 
     def __len__(self) -> int:
@@ -126,7 +126,9 @@ def read(
 def each_chunk(
     task: MetadataTask, *, decode: bool, include_control: bool = False, verify_crc: bool = True
 ) -> Iterator[MetadataChunk]:
-    """Yields all records of a task in order: those of the snapshot, then those of the log. Raises DataUnreadable."""
+    """Yields all records of a task in order: first the records of the snapshot, then those of the log. Raises
+    DataUnreadable.
+    """
     if task.snapshot is not None:
         batches = (
             located
@@ -247,7 +249,9 @@ def _of_batch(value: Callable[[tuple[int, BatchView]], Any]) -> Value:
 
 
 def _frame_numbers(chunk: MetadataChunk, at: int) -> pa.Array:
-    """Returns a number of the frames of metadata records; null for control records and for frames without it."""
+    """Returns a number of the frames of metadata records; null for control records and for frames without that
+    number.
+    """
     data = np.frombuffer(chunk.data, np.uint8)
     is_short = chunk.size < FRAME_BYTES
     starts = np.where(is_short, 0, chunk.start)
@@ -295,11 +299,13 @@ def _types(chunk: MetadataChunk) -> pa.Array:
     )
 
 
-Cells = Callable[[Sequence[Any], Mapping[bytes, str]], Sequence[Any]]  # messages, names of topics
+Cells = Callable[
+    [Sequence[Any], Mapping[bytes, str]], Sequence[Any]
+]  # takes messages and the names of topics
 
 
 def _of_messages(applies: Callable[[type], bool], cells: Cells) -> Value:
-    """Returns the value of a column that is made of decoded messages; null if it applies to none of their classes."""
+    """Returns the value of a column that is made of decoded messages; null for messages of other classes."""
 
     def value(chunk: MetadataChunk) -> pa.Array | Sequence[Any]:
         if not any(map(applies, set(map(type, chunk.messages)))):
@@ -362,7 +368,7 @@ def _broker_ids(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[BrokerI
 
 
 def _broker_id(message: Any) -> BrokerId | None:
-    """Returns the broker id of a record; older records call it `id`, as other records call other ids."""
+    """Returns the broker id of a record; older records have it in `id`, which in other records is another id."""
     is_broker = "Broker" in type(message).__name__
     return getattr(message, "broker_id", getattr(message, "id", None) if is_broker else None)
 

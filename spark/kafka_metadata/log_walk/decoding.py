@@ -1,4 +1,4 @@
-"""Decodes the values of many log records to metadata records of the wanted types."""
+"""Decodes the values of many log records to metadata records of the requested types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimaran.wire.records.metadata import (
     unknown_record,
 )
 
-# the length of the frame of every record so far: each of its three numbers is one byte
+# the length of the frame of all existing record types: each of its three numbers takes one byte
 FRAME_BYTES = 3
 Decode = Callable[[bytes], Any]
 
@@ -30,10 +30,10 @@ def decode_messages(
 ) -> list[Any]:
     """Decodes the records whose values are in `data`, in order, as `read_metadata_record` does for a single one.
 
-    The result is None for a record whose type is not in `keys` (None: all are wanted), which costs reading three bytes;
-    and for a malformed record, which must not end an analysis. A record of a type in `raw` results in the bytes of its
-    value, malformed or not, unless its frame is longer than any known one. A record of a later Kafka is None too,
-    unless `tells_unknown` is set: then it is an `UnknownRecord`, whatever its type.
+    The result is None for a record whose type is not in `keys` (None: all types are requested), which costs reading
+    three bytes; and for a malformed record, which must not end an analysis. A record of a type in `raw` results in the
+    bytes of its value, malformed or not, unless its frame is longer than any known one. A record of a later Kafka is
+    None too, unless `tells_unknown` is set: then it is an `UnknownRecord`, whatever its type.
     """
     decoders: dict[bytes, Decode] = {}  # by frame; there are few
     messages: list[Any] = []

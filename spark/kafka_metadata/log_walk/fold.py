@@ -1,4 +1,4 @@
-"""Tables that take one walk through the log: a fold receives the relevant records and makes rows.
+"""Tables that are built by one walk through the log: a fold receives the relevant records and makes rows.
 
 The state is that of the deltas of `trimaran.quorum.metadata`, with which controllers and brokers replay records.
 """
@@ -65,8 +65,8 @@ def value_of(columns: Sequence[Column], name: str) -> Callable[[Any], Any] | Non
 class Fold:
     """Makes rows from records. A fold is used for one pass.
 
-    RECORDS: the types of records that it takes; RAW: those of them that it takes as bytes; CONTROL: whether it takes
-    control records, too. `rows` are the finished rows, as the columns of the table take them. `shows_snapshot`: a
+    RECORDS: the types of records that it takes; RAW: the types among them that it takes as bytes; CONTROL: whether it
+    takes control records, too. `rows` are the finished rows, as the columns of the table take them. `shows_snapshot`: a
     snapshot makes rows, too (false if the rows of another task lead up to it).
     """
 
@@ -105,7 +105,7 @@ class EventFold(Fold):
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Makes the rows that waited for the end of a batch."""
+        """Completes the rows that waited for the end of a batch."""
 
     def finish(self, last: Moment) -> None:  # noqa: ARG002 - events have no end
         self.settle()
@@ -142,7 +142,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
     def read(
         task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
     ) -> Iterator[pa.RecordBatch]:
-        unknown: list[UnknownRecord] = []  # those read so far
+        unknown: list[UnknownRecord] = []  # the rows read so far
 
         def made(rows: list[Any]) -> pa.RecordBatch:
             if start := task.shown_from:
@@ -160,7 +160,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
                 rows, fold.rows = fold.rows, []
                 yield made(rows)
             yield made(fold.rows)
-        if unknown:  # a table without rows cannot show them
+        if unknown:  # a table without rows cannot contain them
             left_out = UnknownRecords().plus(len(unknown), unknown).text
             log.warning("%s may be stale: left out %s", table, left_out)
 
@@ -168,7 +168,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
 
 
 def _up_to(offsets: Sequence[Offset], end: Offset | None) -> int:
-    """Returns how many of these ascending offsets are at most `end`; None means all."""
+    """Returns the number of these ascending offsets that are at most `end`; None means all."""
     return len(offsets) if end is None else bisect_right(offsets, end)
 
 

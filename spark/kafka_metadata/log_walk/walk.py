@@ -1,8 +1,8 @@
 """The committed records of a metadata log in order, as every replica replays them: snapshot first, then the log.
 
-Only records of the wanted types are decoded; any other costs reading a byte. A record of a later Kafka is yielded as an
-`UnknownRecord`, whatever its type, since its effect is unknown. A transaction of records (KIP-868) becomes visible when
-it has ended, and never if it was aborted.
+Only records of the wanted types are decoded; each other record costs reading one byte. A record of a later Kafka is
+yielded as an `UnknownRecord`, whatever its type, since its effect is unknown. A transaction of records (KIP-868)
+becomes visible when it has ended, and never if it was aborted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trimaran.wire.records.transactions import (
 )
 from trimaran.wire.schema import Message
 
-CHUNK_BATCHES = 500  # decoded in one call; metadata batches are small
+CHUNK_BATCHES = 500  # the number decoded in one call; metadata batches are small
 CHUNK_BYTES = 1 << 20
 
 _TRANSACTIONS: frozenset[type[Message]] = frozenset(
@@ -47,7 +47,7 @@ class Moment(NamedTuple):
 
 
 class Ongoing(NamedTuple):
-    """Takes the place of the moment at which an interval ends, if it has not ended."""
+    """Replaces the moment at which an interval ends while it has not ended."""
 
     offset: None = None
     timestamp_ms: None = None
@@ -90,7 +90,7 @@ class Walk:
         keys: the wanted types (`KEY`) of records.
         raw: the types of records that are yielded as the bytes of their values (see `decode_messages`).
         control: whether control records are wanted, too; they are yielded with their types as classes.
-        until_ms: the first record that was written later, and all after it, are omitted; None omits none.
+        until_ms: the first record that was written later and all following records are omitted; None omits none.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Walk:
                     return
 
     def _visible(self, steps: list[WalkStep]) -> Iterable[WalkStep]:
-        """Returns those of the steps, and of earlier ones that waited, that are now visible."""
+        """Returns the steps that are now visible, including earlier steps that waited."""
         if self._open is None and _TRANSACTIONS.isdisjoint([type(s.message) for s in steps]):
             return steps
         visible: list[WalkStep] = []
@@ -256,7 +256,7 @@ def refuse_later(snapshot: Snapshot, moment: Moment, until_ms: int | None) -> No
 
 
 def snapshot_moment(snapshot: Snapshot) -> Moment:
-    """Returns the moment of the last record in it according to its header, else that of the snapshot's first batch."""
+    """Returns the moment of the last record in a snapshot according to its header, else that of its first batch."""
     for _, batch in snapshot_batches(snapshot):
         timestamp_ms = batch.base_timestamp
         if batch.is_control:

@@ -77,12 +77,12 @@ LEADER_COLUMNS = (
 # fmt: on
 
 
-# A controller that fences a broker first moves its partitions away, ours in several batches, Kafka's in one.
+# A controller that fences a broker moves its partitions away first: ours in several batches, Kafka's in one.
 FENCE_MS = 1000
 
 
 class PartitionEvent(NamedTuple):
-    """A row: a change of a partition. Its cause is None while a later batch may still show it."""
+    """A row: a change of a partition. Its cause is None while a later batch may still reveal it."""
 
     moment: Moment
     topic: TopicDelta
@@ -111,7 +111,7 @@ class PartitionEventFold(EventFold):
 
     def take(self, step: WalkStep) -> None:
         message = step.message
-        if type(message) is PartitionChangeRecord:  # most records of a log
+        if type(message) is PartitionChangeRecord:  # the type of most records of a log
             self._changed(step, *self.topics.delta.topics.change_partition(message))
             return
         self._has_news |= isinstance(message, BROKER_RECORDS)
@@ -158,7 +158,7 @@ class PartitionEventFold(EventFold):
         return bool(lost) and not any(map(self.topics.why_gone, lost))
 
     def _explain(self) -> None:
-        """Makes rows of the waiting events, with the present knowledge about brokers."""
+        """Converts the waiting events to rows, with the current states of brokers."""
         self.rows += [
             self._with_cause(event) if event.cause is None else event for event in self._waiting
         ]

@@ -2,7 +2,7 @@
 
 One row for each time between two changes of a partition; the last row of a living partition has no end, and its seconds
 count to the last committed record. States, worst first: `offline` (no leader), `under_min_isr`, `under_replicated`
-(replicas being added do not count), `ok`; a row `deleted` of no length ends a removed partition.
+(replicas being added do not count), `ok`; a row `deleted` of zero length ends the history of a removed partition.
 
 Source: KIP-631, KIP-966. `min_isr` comes from the metadata log (topic, then cluster default); the static default of a
 broker is not in the log, so 1 is assumed.
@@ -77,7 +77,7 @@ EVERYWHERE = (4, "")  # the resource of configs of all brokers
 class PartitionTransition(NamedTuple):
     """A change of a partition, without its time and place: many rows share the same change.
 
-    `before` is None in the first interval of a partition. `cause` is empty if it follows from the two states.
+    `before` is None in the first interval of a partition. `cause` is empty if it can be derived from the two states.
     """
 
     now: PartitionState
@@ -91,7 +91,7 @@ class PartitionTransition(NamedTuple):
 
     @property
     def isr_before(self) -> tuple[int, ...]:
-        """Returns the previous ISR; in the first interval its own, since no broker joined or left."""
+        """Returns the previous ISR; in the first interval the current ISR, since no broker joined or left."""
         return self.image.isr if self.before is None else self.before.image.isr
 
     @property
@@ -119,7 +119,7 @@ class PartitionTransition(NamedTuple):
 class IntervalRow(NamedTuple):
     """A row: a partition between two changes.
 
-    The length of an interval that is `ONGOING` counts to `measured_to`.
+    The length of an `ONGOING` interval counts up to `measured_to`.
     """
 
     topic_id: str
@@ -179,7 +179,7 @@ COLUMNS = (
 # fmt: on
 
 
-# As the class does, without its checks: there is a row for every change of a partition.
+# Builds a row without the checks of its class: there is one for every change of a partition.
 _row: Callable[[tuple[object, ...]], IntervalRow] = partial(tuple.__new__, IntervalRow)
 
 
@@ -191,7 +191,7 @@ def _change(now: PartitionState, min_isr: int, before: PartitionState) -> Partit
 
 @dataclass(slots=True, eq=False)
 class LivingPartition:
-    """A living partition, with the interval that goes on: the change that began it, and its moment."""
+    """A living partition, with its current interval: the change that began it, and its moment."""
 
     topic: OpenTopic
     number: int
@@ -219,13 +219,13 @@ class PartitionHistoryFold(Fold):
         super().__init__()
         self._delta = MetadataDelta(
             EMPTY
-        )  # the state of topics without their partitions, and of configs
+        )  # the states of topics without their partitions, and of configs
         self._topics: dict[bytes, OpenTopic] = {}
         self._partitions: dict[Place, LivingPartition] = {}
 
     def replay(self, step: WalkStep) -> None:
         message = step.message
-        if type(message) is bytes:  # most records of a log
+        if type(message) is bytes:  # the type of most records of a log
             place, says = apart(message)
             partition = self._partitions.get(place)
             now = None if partition is None else changed(partition.change.now, says)
@@ -241,8 +241,8 @@ class PartitionHistoryFold(Fold):
             self._replay_other(message, step.moment)
 
     def _not_followed(self, message: bytes) -> None:
-        """Handles a record that could not be followed: a malformed one, which must not end an analysis, or one of a
-        partition that does not exist.
+        """Handles a record that could not be applied: it is malformed, which must not end an analysis, or its partition
+        does not exist.
         """
         try:
             record = decode_metadata_record(message)
@@ -332,7 +332,7 @@ class PartitionHistoryFold(Fold):
     def _removed(self, message: RemoveTopicRecord, moment: Moment) -> None:
         topic = self._topics.pop(message.topic_id, None)
         if topic is None:
-            return  # the delta raises the right error
+            return  # the delta raises the appropriate error
         for place, partition in topic.partitions.items():
             del self._partitions[place]
             self._close(partition, moment, moment)
@@ -350,9 +350,9 @@ class PartitionHistoryFold(Fold):
         return MIN_ISR_DEFAULT
 
     def _configured(self, record: ConfigRecord, moment: Moment) -> None:
-        """Ends intervals at a new minimum, unless it came with the creation of the partition.
+        """Ends intervals at a new minimum, unless it was set together with the creation of the partition.
 
-        The record is replayed here, and again with the others: setting a value twice changes nothing.
+        The record is replayed here, and again with all other records: setting a value twice changes nothing.
         """
         if record.name != MIN_ISR:
             return

@@ -1,7 +1,7 @@
 """Memoised states of partitions: equal changes of equal states are applied once.
 
 Most of a metadata log is PartitionChangeRecords that make the same few changes to partitions in the same state. Such a
-record names its partition in its first bytes; the rest is the same for the same change.
+record names its partition in its first bytes; the other bytes are equal for equal changes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.records.metadata import metadata_decoder
 from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord
 
-REMEMBERED_MAX = 1 << 16  # standings and their changes: some 50 MB
+REMEMBERED_MAX = 1 << 16  # the number of cached states and changes: about 50 MB
 NUMBER_BYTES = 4
 PLACE_END = FRAME_BYTES + NUMBER_BYTES + 16
 NO_PLACE = bytes(PLACE_END - FRAME_BYTES)
@@ -29,7 +29,7 @@ class PartitionState:
     """The state of a partition after a change: its image without epochs, and whether the change elected its leader.
 
     Equal states are one object while they are cached, so they are compared by identity: comparing images would cost
-    more than everything else that is done with a change.
+    more than all other work for a change.
     """
 
     __slots__ = ("image", "is_elected")
@@ -62,7 +62,7 @@ def place_of(record: PartitionChangeRecord | PartitionRecord) -> Place:
 
 @lru_cache(REMEMBERED_MAX)
 def changed(before: PartitionState, says: bytes) -> PartitionState | None:
-    """Returns the state after a change; None for a malformed one.
+    """Returns the state after a change; None for a malformed change.
 
     Raises:
         RemoteProtocolError: the change cannot belong to this partition.

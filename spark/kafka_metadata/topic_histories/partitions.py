@@ -40,8 +40,10 @@ BROKER_RECORDS = (
     UnfenceBrokerRecord,
     BrokerRegistrationChangeRecord,
 )
-id_text = lru_cache(maxsize=1 << 14)(uuid_to_text)  # by topic; records mostly name the same few
-RECOVERING = 1  # leader_recovery_state after an unclean election
+id_text = lru_cache(maxsize=1 << 14)(
+    uuid_to_text
+)  # cached by topic, since most records name the same few
+RECOVERING = 1  # the value of leader_recovery_state after an unclean election
 
 
 class TopicReplay:
@@ -78,7 +80,9 @@ class TopicReplay:
             yield topic, number, before, topic.partitions[number]
 
     def why_gone(self, broker_id: BrokerId) -> str | None:
-        """Returns why a broker does not serve: `unregistered`, `controlled_shutdown` or `fenced`; None if it does."""
+        """Returns the reason for which a broker does not serve: `unregistered`, `controlled_shutdown` or `fenced`; None
+        if it serves.
+        """
         broker = self.delta.cluster.broker(broker_id)
         if broker is None:
             return "unregistered" if self.delta.cluster.changed_brokers else None
@@ -103,11 +107,11 @@ def cause_of(old: PartitionImage, new: PartitionImage) -> str:
 
 def without(one: tuple[BrokerId, ...], other: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
     """Returns the brokers that are in `one` and not in `other`, sorted."""
-    # There are few, so sets would cost more.
+    # The lists are short, so sets would cost more.
     return tuple(sorted([broker for broker in one if broker not in other]))
 
 
-remembered_without = lru_cache(maxsize=1 << 12)(without)  # rows mostly repeat the same few
+remembered_without = lru_cache(maxsize=1 << 12)(without)  # most rows have the same few values
 
 
 def known(leader: BrokerId) -> BrokerId | None:

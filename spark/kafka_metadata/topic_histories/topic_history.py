@@ -62,7 +62,7 @@ class TopicHistoryFold(EventFold):
         self._created: dict[bytes, Moment] = {}
         self._new: dict[
             bytes, tuple[WalkStep, int | None]
-        ] = {}  # their rows wait for the end of the batch
+        ] = {}  # topics whose rows wait for the end of the batch
         self._moving: dict[TopicIdPartition, Moment] = {}
 
     def take(self, step: WalkStep) -> None:

@@ -28,7 +28,7 @@ from trimaran.spark.origins.directories.transaction_outcomes import UndecidedTra
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Span
 from trimaran.wire.identity import Offset, ProducerId, TopicPartition
 
-# The least size of a task: starting one costs as much as reading a dozen MiB, and every core should have one.
+# The least size of a task: starting a task costs as much as reading a dozen MiB, and every core should have one.
 SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 20, 128 << 20
 TASK_RANGES_MAX = 256  # ranges of one task: bounds the work that a retry repeats
 OFFSET_BYTES_MAX = 256 << 20  # bytes of a batch that is decompressed to find an offset in it
@@ -134,8 +134,8 @@ class DirectoryOrigin:
         return min(mark, replica.end_offset)
 
     def _high_watermark(self, replica: StoredReplica) -> Offset | None:
-        """Returns the high watermark: that of any replica with the same epoch holds, since followers learn of
-        it later.
+        """Returns the high watermark: the largest one of the replicas with the same epoch, since followers receive it
+        later.
         """
         if self._settings.replicas == "all":
             return replica.high_watermark
@@ -181,7 +181,7 @@ def share_of(total_bytes: int, cores: int) -> int:
     """Returns the bytes of a task by Spark's rule for files (`spark.sql.files.maxPartitionBytes`): large tasks, but at
     least one for each core.
 
-    The cores are those of the planning machine: Spark does not pass those of a cluster to a source.
+    The number of cores is that of the planning machine: Spark does not pass the number of a cluster to a source.
     """
     return max(SHARE_BYTES_MIN, min(SHARE_BYTES_MAX, total_bytes // cores))
 
@@ -264,7 +264,7 @@ def _pieces(
             return
         yield first.position, following.position if following else segment.size, first
     if not found:
-        yield 0, segment.size, None  # damaged from its start on: readers report it
+        yield 0, segment.size, None  # the segment is damaged from its start on: readers report it
 
 
 # --- the last stable offset and times ---
@@ -334,7 +334,7 @@ def batches_from(replica: StoredReplica, offset: Offset) -> Iterator[BatchView]:
 
 
 def offset_among(batches: Iterable[BatchView], timestamp_ms: int, bounds: Bounds) -> Offset | None:
-    """Returns the same as `offset_at`, for batches in order."""
+    """Returns the result of `offset_at` for batches in order."""
     for batch in batches:
         if batch.base_offset >= bounds.end:
             return None

@@ -1,7 +1,7 @@
 """Finds node directories by their contents: log directories, partitions and segments, both ours and Apache Kafka's.
 
 A log directory holds `meta.properties`; a partition's directory is called `TOPIC-N` and holds segments `*.log`, each
-named by its first offset. A path may also name a partition's directory or one segment. Nothing is written, and nothing
+named by its first offset. A path may also name a partition's directory or one segment. No file is written, and none
 stays open.
 """
 
@@ -22,7 +22,7 @@ from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.identity import NO_NODE, NodeId, TopicPartition
 
 METADATA_TOPIC = "__cluster_metadata"
-# the folder of a cluster, of a node, and its log directory; deeper levels, and circular links, are not searched
+# The levels are the folder of a cluster, of a node, and its log directory; deeper levels are not searched.
 DEPTH_MAX = 3
 UNKNOWN_NODE = NO_NODE
 STORAGE = "storage."  # the prefix of options for fsspec

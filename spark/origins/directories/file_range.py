@@ -1,8 +1,7 @@
 """Ranges of segments: reading one yields all of its batches or raises, and never silently yields fewer.
 
-A range knows its contents: its bounds, its first batch, and whether offsets may be missing (compaction leaves gaps
-below the cleaner's offset, nothing else does). A file is recognised by its content, so that copies and mounts of any
-kind work.
+A range knows its contents: its bounds, its first batch, and whether offsets may be missing (only compaction leaves
+gaps, below the cleaner's offset). A file is recognised by its content, so that copies and mounts of any kind work.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ class LogFiles:
 
     Args:
         bases: the base offsets of its segments.
-        dense_from: from this offset on, none may be missing.
+        dense_from: from this offset on, no offset may be missing.
         cleaned_to: the log was compacted below this offset.
-        start_offset: the first offset of the log; lower ones in its first segment are deleted.
+        start_offset: the first offset of the log; records below it in its first segment are deleted.
     """
 
     found: PartitionFound
@@ -51,7 +50,7 @@ class LogFiles:
 
 
 def is_too_old(batch: BatchView, reading: Reading) -> bool:
-    """Whether all of its records are older than the wanted ones."""
+    """Whether all records of the segment are older than the requested ones."""
     return reading.timestamp_min_ms is not None and batch.max_timestamp < reading.timestamp_min_ms
 
 
@@ -135,7 +134,7 @@ class FileRange:
                 batch_bytes_max=reading.batch_bytes_max,
             ):
                 if batch.next_offset <= expected and batch.next_offset > self.base_offset:
-                    break  # offsets go back: this is a stale block of the disk
+                    break  # offsets decrease: this is a stale block of the disk
                 self._ensure_none_missing(expected, batch.base_offset, reading)
                 yield Located(at, batch)
                 position, expected = at + batch.size, batch.next_offset
@@ -204,7 +203,7 @@ class FileRange:
         if found is None or not is_plausible(found) or found.size <= reading.batch_bytes_max:
             return None
         if found.size > self.files.size(file) - position:
-            return None  # torn, or not a batch
+            return None  # the batch is torn, or the bytes are not a batch
         lose(
             f"{self.name}: the batch at position {position}, offsets {found.base_offset} to {found.last_offset}, has "
             f"{found.size:,} bytes, more than maxBatchBytes ({reading.batch_bytes_max:,}): raise it, and the memory of "
@@ -234,7 +233,7 @@ class FileRange:
         return None
 
     def _boundary(self, position: int, path: str) -> BatchStart | None:
-        """Finds the boundary by the headers, as the driver did."""
+        """Finds the boundary from the headers, as the driver did."""
         file = self.files.open(Path(path), write=False)
         end = self.files.size(file)
         found = next(

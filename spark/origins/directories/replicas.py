@@ -192,7 +192,7 @@ def _latest(epochs: Sequence[EpochStart], of_last_batch: LeaderEpoch) -> LeaderE
 
 
 def _epochs(found: PartitionFound) -> list[EpochStart]:
-    """Ascending; none where the file is missing, as in logs of old Kafkas."""
+    """Returns the epochs in ascending order; none if the file is missing, as in logs of old versions of Kafka."""
     path = Path(found.path) / LEADER_EPOCHS
     try:
         entries = LeaderEpochs.parse(path, found.storage.files.read_bytes(path)).entries()
@@ -204,8 +204,8 @@ def _epochs(found: PartitionFound) -> list[EpochStart]:
 def choose(
     replicas: Iterable[StoredReplica], *, by_log_end: bool
 ) -> dict[TopicPartition, StoredReplica]:
-    """Returns the authoritative replica of each partition: that of the latest epoch, since a longer one of an older
-    epoch has records that a new leader truncated; then the longest.
+    """Returns the authoritative replica of each partition: the replica with the latest epoch, since a longer one with
+    an older epoch has records that a new leader truncated; among equal epochs the longest.
     """
     best: dict[TopicPartition, StoredReplica] = {}
     for replica in replicas:
@@ -224,7 +224,7 @@ TAIL_BYTES = 1 << 20  # the search for the end of the log begins about this many
 
 
 class LogEnd(NamedTuple):
-    """The end of a log: `position` in the last segment; `epoch` of the last batch, -1 without one."""
+    """The end of a log: `position` is in the last segment; `epoch` is that of the last batch, -1 without one."""
 
     offset: Offset
     position: int
@@ -241,7 +241,7 @@ def find_end(segment: SegmentFile, files: Files) -> LogEnd:
             end = found
             break
     while end.position < segment.size:
-        # The rest is a torn write, unless an undamaged batch follows: then readers must find the damage.
+        # The remaining bytes are a torn write, unless an undamaged batch follows: then readers must find the damage.
         behind = next_sound(files, file, end.position, segment.size, end.offset)
         found = None if behind is None else _last_sound(files, file, behind, segment)
         if found is None:

@@ -1,7 +1,7 @@
-"""File systems with node directories: the machine's own, or any that fsspec supports (`s3://`, `hdfs://` …).
+"""File systems with node directories: the local one, or any that fsspec supports (`s3://`, `hdfs://` …).
 
 A `FileStorage` travels to executors by pickle and opens its file system there once. Paths inside it are plain; `url`
-and `locate` convert between them and the user's form. Nothing is ever written.
+and `locate` convert between them and the user's form. No file is ever written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ else:
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _LOCAL_SCHEMES = ("file", "local")
-# Packages to install, if fsspec itself names others.
+# Packages to install for schemes for which fsspec names other packages.
 _DRIVERS = {
     "hdfs": "hdfs-native, or pyarrow with libhdfs (HADOOP_HOME, JAVA_HOME and CLASSPATH set)"
 }
@@ -43,8 +43,8 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileStorage:
-    """A file system. `root` is empty for the machine's own files, else scheme and host, as in `s3://bucket`; `options`
-    are those of fsspec.
+    """A file system. `root` is empty for local files, else scheme and host, such as `s3://bucket`; `options` are passed
+    to fsspec.
     """
 
     root: str = ""
@@ -128,7 +128,7 @@ def expand(storage: FileStorage, path: str) -> Iterator[str]:
         yield from sorted(map(str, root.glob(str(Path(path).relative_to(root)))))
 
 
-@lru_cache(maxsize=16)  # shared in a process, since each costs a connection
+@lru_cache(maxsize=16)  # shared in a process, since each file system costs a connection
 def _remote(storage: FileStorage) -> RemoteFiles:
     try:
         url_to_fs = fsspec.core.url_to_fs
@@ -153,7 +153,7 @@ def _remote(storage: FileStorage) -> RemoteFiles:
 
 
 class RemoteFile(OpenFile):
-    """An open file, which is only a name: each read requests its part."""
+    """An open file, which is only a name: each read requests a range of bytes."""
 
     __slots__ = ("size",)
 
@@ -169,7 +169,7 @@ class RemoteFile(OpenFile):
 
 
 class RemoteFiles(Files):
-    """The reading half of `Files` over a file system of fsspec; methods that would write raise."""
+    """The reading methods of `Files` over a file system of fsspec; methods that would write raise an exception."""
 
     def __init__(self, system: Any) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ class RemoteFiles(Files):
         return sorted(self._system.glob(pattern))
 
     def strip(self, url: str) -> str:
-        # fsspec's own way to do this, in spite of the name.
+        # This is fsspec's method for this, in spite of its name.
         return str(self._system._strip_protocol(url))  # noqa: SLF001
 
     def url(self, path: str) -> str:

@@ -1,8 +1,8 @@
 """Outcomes of producers' transactions: the first marker after a batch decides.
 
-A batch of a transaction is in a log only as long as its marker is (compaction keeps markers for that), so a reader of
-any part of a log can look ahead and does not need earlier batches: trimmed logs and any split give the same result. The
-transaction index is not trusted: it may be missing or belong to another log. Source: KIP-98, Kafka's
+A log contains a batch of a transaction only while it contains the marker (compaction keeps markers for that), so a
+reader of any part of a log can look ahead and does not need earlier batches: trimmed logs and any split give the same
+result. The transaction index is not trusted: it may be missing or belong to another log. Source: KIP-98, Kafka's
 `CleanedTransactionMetadata`.
 """
 
@@ -35,7 +35,7 @@ class Outcomes:
             DataUnreadable: the log ends before the transaction does.
         """
         batch = located.batch
-        if not batch.is_transactional or not batch.count:  # compaction empties batches
+        if not batch.is_transactional or not batch.count:  # compaction leaves empty batches
             return False
         if self._ahead is None:
             self._ahead = self._scan_on(base_offset, located.position)

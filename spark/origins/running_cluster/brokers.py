@@ -170,7 +170,7 @@ class BrokerOrigin:
 
 
 def _answered(response: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
-    """Returns the offsets that were answered without an error."""
+    """Returns the offsets in the responses without an error."""
     wanted = set(asked)
     return {
         TopicPartition(topic.name, partition.partition_index): partition.offset
@@ -265,7 +265,7 @@ class _PartitionReader:
                 if self._offset >= self._wanted.end_offset:
                     return partition
             elif code in NOT_THIS_TOPIC and time.monotonic() < deadline:
-                self._ensure_same_topic()  # a broker that lags behind will know the topic soon
+                self._ensure_same_topic()  # a broker with older metadata will know the topic soon
                 time.sleep(0.1)
             else:
                 raise KafkaError(ErrorCode.of(code), f"to a read of {self._wanted.name}")
@@ -306,7 +306,7 @@ class _PartitionReader:
         return partition
 
     def _go_on_at_start(self) -> None:
-        """Continues at the start of the log after retention deleted the offset: the deleted records are lost for this
+        """Continues at the start of the log if retention has deleted the offset: the deleted records are lost for this
         read.
         """
         wanted = self._wanted

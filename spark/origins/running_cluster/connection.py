@@ -37,7 +37,7 @@ PREFIX = "kafka."
 BROKERS = "kafka.bootstrap.servers"
 CONTROLLERS = "kafka.controller.bootstrap.servers"
 SECURITY_KEYS = tuple(key.name for key in CLIENT_SECURITY)
-POLL_TIMEOUT_MS = 120_000  # Spark's default, that of its network timeout
+POLL_TIMEOUT_MS = 120_000  # the default of Spark's network timeout
 FETCH_BYTES = (
     4 << 20
 )  # bytes of a response: enough to make its round trip negligible, small compared with a worker's memory
@@ -108,7 +108,7 @@ class ClusterSettings:
 
 
 def _ensure_let_in(client: blocking.BlockingClient, addresses: Sequence[Address]) -> None:
-    """Checks first whether any node responds, since a refused connection would be retried repeatedly."""
+    """Checks first that a node accepts the connection and login, since a refused one would be retried repeatedly."""
     for address in addresses:
         try:
             client.connection_to(address)

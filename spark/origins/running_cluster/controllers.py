@@ -113,7 +113,7 @@ class LiveLog:
 
 
 def survey_quorum(settings: ClusterSettings) -> LiveLog:
-    """Asks the leader. Raises DataUnreadable."""
+    """Queries the leader for the bounds of its log. Raises DataUnreadable."""
     with settings.client() as client:
         quorum = LiveQuorum(client)
         first, mark = quorum.begins_with(), quorum.high_watermark()

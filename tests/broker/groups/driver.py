@@ -185,7 +185,7 @@ class Driver:
     # -- what the shell does
 
     def settle(self) -> None:
-        """Does what `ShardEpoch` does after every input."""
+        """Performs the work of `ShardEpoch` after every input."""
         while True:
             effects = self.shard.take()
             for write in effects.writes:

@@ -21,7 +21,7 @@ from trimaran.wire.records.groups import (
 )
 
 SERDE = serde_of()
-# Names that contain each other, and names whose concatenations could be split at another place.
+# Names that contain each other, and names whose concatenations could be split in another way.
 NAMES = st.sampled_from(["", "g", "gt", "t", "\x00", "\x00\x01t"])
 PARTITIONS = st.integers(0, 2) | st.sampled_from([-1, 1 << 31 - 1])
 

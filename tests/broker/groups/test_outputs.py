@@ -1,4 +1,4 @@
-"""The outputs of a shard: taken once, and one response to each request that waits for a write."""
+"""The outputs of a shard: each is returned once, with one response to each request that waits for a write."""
 
 from __future__ import annotations
 
