@@ -14,7 +14,7 @@ from tests.log.batches.test_records import FROM_KAFKA, LEADER_CHANGE
 from tests.log.helpers import batch_bytes
 from trimaran.log.batches.batch import HEADER, HEADER_BYTES, TimestampType
 from trimaran.log.batches.records import NewRecord, build_batch
-from trimaran.log.codecs.compression import Compression
+from trimaran.log.codecs.compression import Compression, compress
 from trimaran.log.config import LogConfig
 from trimaran.log.validation import record_sizes
 from trimaran.log.validation.validate import OverBudget, ProduceRules, validate_produced
@@ -356,6 +356,13 @@ def test_decompressed_record_has_its_own_limit(kind, budget):
 def test_uncompressed_records_have_no_limit_of_their_own():
     data = build_batch([NewRecord(b"k", bytes(300), NOW)])
     assert produce(data, limited(10))[0].count == 1
+
+
+def test_malformed_records_are_refused_below_record_limit():
+    body = compress(Compression.GZIP, bytes(30))
+    data = altered(good(), payload=body, attributes=Compression.GZIP)
+    for limit in (5, 1000):
+        assert_refused(data, ErrorCode.INVALID_RECORD, limited(limit))
 
 
 def test_record_size_precedes_its_timestamp():
