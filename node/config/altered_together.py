@@ -56,8 +56,11 @@ def check_together(changes: Mapping[str, str | None], before: Value, after: Valu
     if _PER_IP in changes or _OVERRIDES in changes:
         check_per_ip(after)
     for unit in ("ms", "bytes"):
-        if {f"log.local.retention.{unit}", f"log.retention.{unit}"} & changes.keys():
+        retention = {f"log.local.retention.{unit}", f"log.retention.{unit}"}
+        if retention & changes.keys():
             _check_local_retention(unit, after)
+        if {*retention, f"log.remote.copy.lag.{unit}"} & changes.keys():
+            _check_copy_lag(unit, after)
 
 
 def _check_pool(name: str, value: int, present: int) -> None:
@@ -111,7 +114,7 @@ def check_per_ip(value: Value, origins: Mapping[str, str] = NOWHERE) -> None:
 
 def _check_local_retention(unit: str, after: Value) -> None:
     whole_key, local_key = f"log.retention.{unit}", f"log.local.retention.{unit}"
-    whole, local = _retention_ms(after) if unit == "ms" else after(whole_key), after(local_key)
+    whole, local = _retention(unit, after), after(local_key)
     if whole == _NO_BOUND or local == _LIKE_ALL:
         return
     if local == _NO_BOUND:
@@ -122,8 +125,20 @@ def _check_local_retention(unit: str, after: Value) -> None:
         raise ConfigError(local_key, local, why)
 
 
-def _retention_ms(after: Value) -> int:
-    """Returns the value of the most precise of the three keys that are set."""
+def _check_copy_lag(unit: str, after: Value) -> None:
+    local_key, lag_key = f"log.local.retention.{unit}", f"log.remote.copy.lag.{unit}"
+    local, lag = after(local_key), after(lag_key)
+    if local == _LIKE_ALL:
+        local = _retention(unit, after)
+    if lag > local >= 0:
+        why = f"Value must not exceed {local_key} (effective value: {local})"
+        raise ConfigError(lag_key, lag, why)
+
+
+def _retention(unit: str, after: Value) -> int:
+    """Returns the effective `log.retention.…`: of the times, the most precise of the three keys that are set."""
+    if unit == "bytes":
+        return int(after("log.retention.bytes"))
     for key, ms in (("ms", 1), ("minutes", 60_000), ("hours", 3_600_000)):
         found = after(f"log.retention.{key}")
         if found is not None:

@@ -104,3 +104,26 @@ def test_local_retention_never_exceeds_total():
     sizes = {"log.local.retention.bytes": "10"}
     assert why_not(sizes) is why_not({**sizes, "log.retention.bytes": "10"}) is None
     assert why_not({**sizes, "log.retention.bytes": "9"}) is not None
+
+
+@pytest.mark.parametrize("unit", ["ms", "bytes"])
+def test_remote_copy_lag_stays_within_local_retention(unit):
+    lag, local, whole = (
+        f"log.{k}.{unit}" for k in ("remote.copy.lag", "local.retention", "retention")
+    )
+
+    def why(changes, **present):
+        """Returns the effective local retention that is exceeded, or None."""
+        found = why_not(changes, **{f"log_{k}_{unit}": v for k, v in present.items()})
+        prefix = f"Invalid value {changes.get(lag, 10)} for configuration {lag}: "
+        prefix += f"Value must not exceed {local} (effective value: "
+        assert found is None or found.startswith(prefix), found
+        return found and int(found.removeprefix(prefix).rstrip(")"))
+
+    assert why({lag: "10"}, local_retention=10) is None
+    assert why({lag: "11"}, local_retention=10) == 10
+    assert why({lag: "11"}, retention=10) == 10  # local.retention is -2
+    assert why({lag: "-1"}, local_retention=0) is why({lag: "0"}, local_retention=0) is None
+    assert why({local: "9"}, remote_copy_lag=10, retention=20) == 9
+    assert why({whole: "9"}, remote_copy_lag=10) == 9
+    assert why({lag: "10"}, retention=-1) is None
