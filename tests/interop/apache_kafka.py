@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-VERSION = "4.3.0"
+VERSION = "4.4.0"
+SHELL_VERSION = "4.3.0"  # the last version whose metadata shell was published
 CACHE = Path(os.environ.get("TRIMARAN_CACHE", "~/.cache/trimaran")).expanduser()
 TOOLS = {
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
@@ -24,7 +25,7 @@ TOOLS = {
     "topics": "org.apache.kafka.tools.TopicCommand",
     "acls": "org.apache.kafka.tools.AclCommand",
     "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
-    "configs": "kafka.admin.ConfigCommand",
+    "configs": "org.apache.kafka.tools.ConfigCommand",
     "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
@@ -35,7 +36,6 @@ TOOLS = {
     "cluster": "org.apache.kafka.tools.ClusterTool",
     "metadata-shell": "org.apache.kafka.shell.MetadataShell",
     "features": "org.apache.kafka.tools.FeatureCommand",
-    "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "groups": "org.apache.kafka.tools.GroupsCommand",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
@@ -64,8 +64,8 @@ def why_not() -> str | None:
 
 
 def artifacts(version: str) -> tuple[tuple[str, str, str], ...]:
-    # The shell of 4.4 was not published.
-    shell = (("org.apache.kafka", "kafka-shell", version),) if "2.8" <= version < "4.4" else ()
+    has_shell = "2.8" <= version <= SHELL_VERSION
+    shell = (("org.apache.kafka", "kafka-shell", version),) if has_shell else ()
     return (
         ("org.apache.kafka", "kafka_2.13", version),
         ("org.apache.kafka", "kafka-tools", version),

@@ -9,8 +9,10 @@ from pathlib import Path
 from tests.interop import apache_kafka, old_clients
 
 SOURCES = Path(__file__).parent / "java"
-APPLICATIONS = tuple(
-    ("org.apache.kafka", name, apache_kafka.VERSION) for name in ("kafka-streams", "connect-file")
+# The file connectors of 4.4 were not published.
+APPLICATIONS = (
+    ("org.apache.kafka", "kafka-streams", apache_kafka.VERSION),
+    ("org.apache.kafka", "connect-file", "4.3.0"),
 )
 # The smallest possible heaps, because several clusters share a machine.
 OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.log.org=warn")
@@ -18,7 +20,7 @@ STOP_SECONDS_MAX = 60
 
 
 def class_path(version=apache_kafka.VERSION):
-    """Returns the class path with Kafka's libraries of a version; for 4.3 with Streams and the file connectors."""
+    """Returns the class path with Kafka's libraries of a version; for 4.4 with Streams and the file connectors."""
     if version != apache_kafka.VERSION:
         return f"{old_clients.libraries(version)}/*"
     folder = apache_kafka.fetched(f"kafka-applications-{version}", APPLICATIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +29,20 @@ def libraries(name: str, artifacts: Sequence[str], without_groups: Sequence[str]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         complete.touch()
     return folder / "libs"
+
+
+def newest(artifact: str, least: str) -> str:
+    """Returns the newest version of an artifact (`group:name`) that Maven finds, from `least` on. It is looked up at
+    each call; the artifact itself is fetched once.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        dependency = _dependency(f"{artifact}:[{least},)", "")
+        Path(folder, "pom.xml").write_text(POM.format(dependencies=dependency))
+        options = ("-DexcludeTransitive=true", "-DoutputDirectory=libs")
+        command = ["mvn", "-q", "-B", "-U", "dependency:copy-dependencies", *options]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        (jar,) = Path(folder, "libs").glob("*.jar")
+    return jar.stem.removeprefix(f"{artifact.partition(':')[2]}-")
 
 
 def _dependency(artifact: str, exclusions: str) -> str:

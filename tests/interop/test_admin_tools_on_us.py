@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3's own tools administer a cluster of ours with an authorizer; their output is the same as with Apache
+"""Apache Kafka 4.4's own tools administer a cluster of ours with an authorizer; their output is the same as with Apache
 Kafka.
 """
 
@@ -116,13 +116,13 @@ def test_features(secured):
     server = ("--bootstrap-server", secured.bootstrap)
     described = said("features", *server, "describe")
     assert "metadata.version" in described
-    assert "FinalizedVersionLevel: 4.3-IV0" in described
+    assert "FinalizedVersionLevel: 4.4-IV2" in described
     down = ("downgrade", "--feature", "metadata.version=29")
-    assert "Unsupported metadata.version downgrade from 30 to 29" in said(
+    assert "Unsupported metadata.version downgrade from 33 to 29" in said(
         "features", *server, *down, check=False
     )
-    assert "metadata.version was upgraded to 30." in said(
-        "features", *server, "upgrade", "--feature", "metadata.version=30"
+    assert "metadata.version was upgraded to 33." in said(
+        "features", *server, "upgrade", "--feature", "metadata.version=33"
     )
     disabled = said("features", *server, "disable", "--feature", "foo", check=False)
     assert "Could not disable foo." in disabled

@@ -1,4 +1,4 @@
-"""Clients of Apache Kafka 4.3 and librdkafka push their metrics to our brokers (KIP-714); a scrape returns them."""
+"""Clients of Apache Kafka 4.4 and librdkafka push their metrics to our brokers (KIP-714); a scrape returns them."""
 
 import json
 import subprocess
@@ -64,7 +64,7 @@ def test_java_producer_pushes_metrics(cluster):
             assert of(cluster, "java-shop", name.replace("record", "topic_record")) == [RECORDS]
             labels = next(labels for _, labels, _ in samples(cluster) if "java-shop" in labels)
             assert 'client_software_name="apache-kafka-java"' in labels
-            assert 'client_software_version="4.3.0"' in labels
+            assert f'client_software_version="{apache_kafka.VERSION}"' in labels
         finally:
             producer.terminate()
 

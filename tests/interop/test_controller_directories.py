@@ -1,4 +1,4 @@
-"""A controller's directory goes from Apache Kafka 3.9 and 4.3 to us and back, and from us to them: the quorum continues
+"""A controller's directory goes from Apache Kafka 3.9 and 4.4 to us and back, and from us to them: the quorum continues
 from its previous state.
 """
 
@@ -14,9 +14,9 @@ from tests.interop.fixtures.kafkas import OneNode
 from tests.interop.test_written_directories import Us, create
 from tests.librdkafka import AdminClient
 
-VERSIONS = ("3.9.1", "4.3.0")
+VERSIONS = ("3.9.1", "4.4.0")
 # The newest metadata.version of each.
-LEVELS = {"3.9.1": 21, "4.3.0": 30}
+LEVELS = {"3.9.1": 21, "4.4.0": 33}
 
 
 def topics_at(bootstrap, wanted):
@@ -60,7 +60,7 @@ def take_turns(node, *turns):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_kafkas_directory_works_here_and_back_again(version, tmp_path):
     # Our broker cannot register if Kafka has finalized features that we do not serve.
-    off = WITHOUT_FEATURES if version == "4.3.0" else ()
+    off = WITHOUT_FEATURES if version == "4.4.0" else ()
     node = OneNode(version, tmp_path, *off)
     assert take_turns(node, "kafka", "ours", "kafka", "ours") == LEVELS[version]
 

@@ -1,4 +1,4 @@
-"""`-o kafka` prints the text of Apache Kafka 4.3's own tool, byte for byte, for Apache Kafka and for our cluster. Lines
+"""`-o kafka` prints the text of Apache Kafka 4.4's own tool, byte for byte, for Apache Kafka and for our cluster. Lines
 are compared as a set if the tool's order is that of a hash table; times are omitted.
 """
 

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3's own tools and JVM clients, unmodified, against our brokers, controllers and directories."""
+"""Apache Kafka 4.4's own tools and JVM clients, unmodified, against our brokers, controllers and directories."""
 
 import json
 import re
@@ -199,7 +199,7 @@ def test_directory_formatted_by_us_boots_kafka(tmp_path):
 
 
 def test_api_versions_are_all_known_to_tool(ours):
-    text = tool("broker-api-versions", "--bootstrap-server", ours.bootstrap)
+    text = tool("cluster", "api-versions", "--bootstrap-server", ours.bootstrap)
     assert text.count("(id: 1") == 3, text
 
 

@@ -1,4 +1,4 @@
-"""Each kind of login with each client, which reads the record that it sent. The Java clients are those of Kafka 4.3,
+"""Each kind of login with each client, which reads the record that it sent. The Java clients are those of Kafka 4.4,
 3.9 and 2.8; the Python clients are confluent-kafka, aiokafka and kafka-python; the Go client is franz-go.
 """
 
@@ -23,7 +23,7 @@ from trimaran.local.layout import FreePorts
 from trimaran.node.security.scram import SCRAM_MODULE
 
 SECONDS = 30
-JAVA = ("4.3.0", "3.9.1", "2.8.2")
+JAVA = (apache_kafka.VERSION, "3.9.1", "2.8.2")
 PASSWORDS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 WAYS = [*PASSWORDS, "token", "OAUTHBEARER", "unsecured", "mTLS"]
 # Kafka supports tokens of an identity provider, and from a file, since 3.1.
@@ -63,7 +63,7 @@ def run_java(node, version, main, *words, stdin=None, check=True):
 
 
 def console(version, kind):
-    if version == "4.3.0":
+    if version == apache_kafka.VERSION:
         return apache_kafka.TOOLS[f"console-{kind}"]
     if kind == "producer":
         return "kafka.tools.ConsoleProducer"
@@ -72,7 +72,7 @@ def console(version, kind):
 
 
 def config_option(version, kind):
-    return "--command-config" if version == "4.3.0" else f"--{kind}.config"
+    return "--command-config" if version == apache_kafka.VERSION else f"--{kind}.config"
 
 
 @pytest.mark.client("Java", "logins")
@@ -110,7 +110,7 @@ def test_java_logs_in_again_while_it_produces(node, way, tmp_path):
     words = ("--bootstrap-server", node.at("SHORT"), "--topic", topic, "--max-messages", "70")
     config = ("--throughput", "10", "--command-config", str(node.file_of(way)))
     main = apache_kafka.TOOLS["verifiable-producer"]
-    out = run_java(node, "4.3.0", main, *words, *config, "--acks", "-1").stdout
+    out = run_java(node, apache_kafka.VERSION, main, *words, *config, "--acks", "-1").stdout
     assert out.count("producer_send_success") == 70
     assert "producer_send_error" not in out
 

@@ -1,4 +1,4 @@
-"""Kafka 4.3's verifiable and console clients print the same on our brokers as on Apache Kafka's."""
+"""Kafka 4.4's verifiable and console clients print the same on our brokers as on Apache Kafka's."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Our mirror, readers and command line against a real Apache Kafka 4.3."""
+"""Our mirror, readers and command line against a real Apache Kafka 4.4."""
 
 import contextlib
 import json
@@ -193,11 +193,13 @@ def test_mirror_keeps_a_zookeeper_for_kafka(kafka, tmp_path):
         zookeeper.stop()
 
 
-def test_our_tree_is_that_of_kafkas_metadata_shell(kafka, tmp_path):
-    """Paths and texts are equal, byte for byte, for a copy of the controller's log."""
-    trimaran("topics", "create", "in-the-tree", "-p", "2", "-r", "2", "-b", kafka.bootstrap)
-    copied = tmp_path / "log"
-    shutil.copytree(kafka.controllers[0].directory / "__cluster_metadata-0", copied)
+def test_our_tree_is_that_of_kafkas_metadata_shell(tmp_path):
+    """Paths and texts are equal, byte for byte, for a log of the last Kafka whose shell was published."""
+    version = apache_kafka.SHELL_VERSION
+    with apache_kafka.running(tmp_path / "kafka", brokers=2, heap="512m", version=version) as kafka:
+        trimaran("topics", "create", "in-the-tree", "-p", "2", "-r", "2", "-b", kafka.bootstrap)
+        copied = tmp_path / "log"
+        shutil.copytree(kafka.controllers[0].directory / "__cluster_metadata-0", copied)
     log = str(next(copied.glob("*.log")))
 
     said = []
@@ -206,7 +208,8 @@ def test_our_tree_is_that_of_kafkas_metadata_shell(kafka, tmp_path):
         """Whether Kafka's shell prints the text. It responds once it has applied any record (`waitUntilCaughtUp`), so a
         repeated command may print more.
         """
-        lines = apache_kafka.tool("metadata-shell", "--snapshot", log, *command).stdout
+        asked = ("--snapshot", log, *command)
+        lines = apache_kafka.tool("metadata-shell", *asked, version=version).stdout
         said[:] = [line for line in lines.split("\n") if line]
         return said == ours
 

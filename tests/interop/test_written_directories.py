@@ -1,4 +1,4 @@
-"""Directories that we wrote: the tools of Kafka 3.9 and 4.3 print the same as ours. Kafka then starts on them, serves
+"""Directories that we wrote: the tools of Kafka 3.9 and 4.4 print the same as ours. Kafka then starts on them, serves
 the same records, and writes more (with transactions); then we continue.
 """
 
@@ -97,7 +97,7 @@ def differences(version, directory):
     return found, len(files)
 
 
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.0"])
+@pytest.mark.parametrize("version", ["3.9.1", "4.4.0"])
 def test_we_and_kafka_take_turns_on_one_directory(version, tmp_path):
     node = OneNode(version, tmp_path)
     topics = [f"codec-{codec}" for codec in CODECS]

@@ -31,10 +31,10 @@ import org.apache.kafka.common.protocol.types.RawTaggedField;
 import org.apache.kafka.common.record.*;
 import org.apache.kafka.common.record.internal.*;
 import org.apache.kafka.common.record.internal.Record;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.ByteBufferOutputStream;
-import org.apache.kafka.common.utils.CloseableIterator;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.internals.BufferSupplier;
+import org.apache.kafka.common.utils.internals.ByteBufferOutputStream;
+import org.apache.kafka.common.utils.internals.CloseableIterator;
 
 /**
  * Apache Kafka's own codec as a filter: a question a line on stdin, an answer a line on stdout, both JSON; bytes are

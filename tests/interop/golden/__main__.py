@@ -1,6 +1,6 @@
 """Compares our codecs with Apache Kafka's own and prints how many pairs agree.
 
-python -m tests.interop.golden [--version 4.3.0] [--samples 20]
+python -m tests.interop.golden [--version 4.4.0] [--samples 20]
 """
 
 import argparse

@@ -18,6 +18,7 @@ Names = Mapping[str, str]
 
 # Fields that have other names in later versions of Kafka; the encoding did not change.
 RENAMED = {
+    "generationId": "generationIdOrMemberEpoch",  # of TxnOffsetCommit
     "candidateEpoch": "replicaEpoch",
     "candidateId": "replicaId",
     "candidateDirectoryId": "replicaDirectoryId",

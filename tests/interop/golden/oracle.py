@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.interop import apache_kafka
 
-VERSIONS = ("4.3.0", "3.9.1")
+VERSIONS = ("4.4.0", "3.9.1")
 SOURCE = Path(__file__).with_name("Oracle.java")
 
 
@@ -58,6 +58,10 @@ def running(version: str) -> Iterator[Oracle]:
 
 
 def source_for(version: str) -> str:
-    """Returns the source for this version: record classes moved to a package `internal` after Kafka 4.0."""
+    """Returns the source for this version: classes of records moved to a package `internal` after Kafka 4.0, and
+    utilities to `internals` in 4.4.
+    """
     text = SOURCE.read_text()
-    return text.replace(".record.internal.", ".record.") if version < "4" else text
+    if version < "4":
+        return text.replace(".record.internal.", ".record.").replace(".utils.internals.", ".utils.")
+    return text

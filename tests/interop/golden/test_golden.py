@@ -3,8 +3,12 @@
 import pytest
 
 from tests.interop.golden import messages, oracle, records
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 
 SAMPLES = 10
+VERSION_BYTES = 2  # of the schema, in front of each entry
+ABORTED = AbortedTransaction(2**62, 5, 2**33, 2**40 + 1)
 
 
 @pytest.fixture(scope="module", params=oracle.VERSIONS)
@@ -31,6 +35,25 @@ def test_down_converted_batches_equal_the_originals(kafkas_codec):
     outcomes = list(records.check_down_conversion(kafkas_codec, SAMPLES))
     assert len(outcomes) == 32
     assert not failures(outcomes)
+
+
+def test_entry_of_transaction_index_is_kafkas(kafkas_codec, tmp_path):
+    if kafkas_codec.version < "4.4":
+        pytest.skip("Kafka has no schema of it before 4.4")
+    path = tmp_path / "0.txnindex"
+    TransactionIndex(path, REAL_FILES).append(ABORTED)
+    entry = path.read_bytes()
+    assert entry[:VERSION_BYTES] == b"\0\0"
+    names = ("producerId", "firstOffset", "lastOffset", "lastStableOffset")
+    asked = {
+        "op": "message",
+        "class": f"{messages.PROTOCOL}AbortedTxn",
+        "version": 0,
+        "json": dict(zip(names, ABORTED, strict=True)),
+        "bytes": messages.text_of(entry[VERSION_BYTES:]),
+    }
+    (answer,) = kafkas_codec.ask([asked])
+    assert (answer["encoded"], answer["json"]) == (asked["bytes"], asked["json"])
 
 
 def failures(outcomes):

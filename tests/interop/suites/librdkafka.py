@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.interop.apache_kafka import CACHE
+from tests.interop.apache_kafka import VERSION as KAFKA_VERSION
 from tests.interop.suites import kafka_home
 from tests.interop.suites.building import command
 
@@ -107,7 +108,7 @@ def run(
         "KAFKA_PATH": str(home),
         "LD_LIBRARY_PATH": "../src:../src-cpp",
         "RDKAFKA_TEST_CONF": str(conf),
-        "TEST_KAFKA_VERSION": "4.3.0",
+        "TEST_KAFKA_VERSION": KAFKA_VERSION,
     }
     _run_java_build(environ)
     expected = names(scenario)
