@@ -1,4 +1,4 @@
-"""One cluster of ours and one of Apache Kafka 4.3 for all interop tests of a run."""
+"""One cluster of ours and one of Apache Kafka 4.4 for all interop tests of a run."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Our controllers and Apache Kafka 4.3's in one quorum: a leader of each kind is killed. `python -m
+"""Our controllers and Apache Kafka 4.4's in one quorum: a leader of each kind is killed. `python -m
 tests.interop.mixed_quorum` kills twenty of each.
 """
 

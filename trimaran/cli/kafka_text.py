@@ -1,4 +1,4 @@
-"""The texts of Apache Kafka's own tools, for `-o kafka`: functions from rows to the text that Kafka 4.3 prints.
+"""The texts of Apache Kafka's own tools, for `-o kafka`: functions from rows to the text that Kafka 4.4 prints.
 
 Scripts split these by columns and words, so spaces matter. `tests/interop/test_kafka_text.py` compares each with the
 real tool.

@@ -6,7 +6,7 @@ from importlib.metadata import version as installed_version
 
 from trimaran.cli.output import Format, show_fields
 
-KAFKA_VERSION = "4.3.0"
+KAFKA_VERSION = "4.4.0"
 
 
 def own_version() -> str:
