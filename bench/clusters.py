@@ -129,7 +129,7 @@ def ours(
 def kafka(
     controllers: int, brokers: int, settings: Mapping[str, str] | None = None
 ) -> Iterator[Cluster]:
-    """Starts an Apache Kafka 4.3 cluster in a temporary directory."""
+    """Starts an Apache Kafka 4.4 cluster in a temporary directory."""
     with (
         _scratch("bench-kafka-") as data,
         apache_kafka.running(
@@ -146,7 +146,7 @@ def kafka(
             return process.pid
 
         yield Cluster(
-            "Kafka 4.3",
+            "Kafka 4.4",
             cluster.bootstrap,
             cluster.controller_bootstrap,
             lambda: cluster.pids,

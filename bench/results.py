@@ -26,7 +26,7 @@ def print_table(figures: Sequence[Figure]) -> None:
 
 def print_markdown(figures: Sequence[Figure]) -> None:
     """Prints the same table for `docs/benchmarks.md`."""
-    print("| | | unit | ours | Kafka 4.3 | × |\n|---|---|---|---|---|---|")
+    print("| | | unit | ours | Kafka 4.4 | × |\n|---|---|---|---|---|---|")
     for row in _rows(figures):
         print("| " + " | ".join(row) + " |")
 

@@ -1,5 +1,4 @@
-"""`./dev bench scale [PART ...] [--only ours|kafka]`: metadata at scale, compared with its marks and with Apache Kafka
-4.3.
+"""`./dev bench scale [PART ...] [--only ours|kafka]`: metadata at scale, compared with its marks and with Apache Kafka.
 
 Parts: image (memory, reading a snapshot, one change; in this process), steps (longest step of the loop), topics
 (created one by one), wide-topic (9,999 partitions at once), grow (a topic up to 100,000 partitions), many-topics
@@ -247,7 +246,7 @@ def main(words: Sequence[str]) -> None:
 
 def print_table(rows: Mapping[tuple[str, str], Mapping[str, Row]]) -> None:
     """Prints the table, with Kafka's published figures in brackets."""
-    print(f"{'figure':<72}{'ours':<44}{'mark':<20}{'Kafka 4.3':<20}")
+    print(f"{'figure':<72}{'ours':<44}{'mark':<20}{'Kafka':<20}")
     for (part, name), by_system in rows.items():
         mine, theirs = by_system.get("ours"), by_system.get("kafka")
         known = mine or theirs

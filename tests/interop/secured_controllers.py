@@ -1,4 +1,4 @@
-"""A node of ours or of Apache Kafka 4.3, with the same file, and a controller listener for each kind of login."""
+"""A node of ours or of Apache Kafka 4.4, with the same file, and a controller listener for each kind of login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console in a real Chromium, in front of a cluster of ours and of Apache Kafka 4.3. Needs Debian's `chromium`."""
+"""The console in a real Chromium, in front of a cluster of ours and of Apache Kafka 4.4. Needs Debian's `chromium`."""
 
 import json
 import re

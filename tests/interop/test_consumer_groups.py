@@ -1,4 +1,4 @@
-"""Groups of KIP-848: the Java consumers of 4.3 and 3.9 and Kafka's tools with our brokers and with Kafka's, and the
+"""Groups of KIP-848: the Java consumers of 4.4 and 3.9 and Kafka's tools with our brokers and with Kafka's, and the
 records of Kafka's coordinator.
 """
 
@@ -32,7 +32,7 @@ ANSWER_SECONDS = 10
 
 @pytest.fixture(params=["ours", "kafka"])
 def bootstrap(request):
-    """Starts brokers of ours, then of Apache Kafka 4.3."""
+    """Starts brokers of ours, then of Apache Kafka 4.4."""
     return request.getfixturevalue(request.param).bootstrap
 
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs of every resource: Apache Kafka 4.3's response and ours, field by field, with equal texts. Kafka's
+"""DescribeConfigs of every resource: Apache Kafka 4.4's response and ours, field by field, with equal texts. Kafka's
 tools change the case of their output, so the decoded responses are compared. Allowed differences are listed here:
 configs and loggers that only one of the two has, values that are specific to a node, the documentation texts, and
 configs that are read-only here (`ONLY_READ`).

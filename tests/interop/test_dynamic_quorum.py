@@ -1,4 +1,4 @@
-"""Dynamic quorums (KIP-853) with Apache Kafka 4.3: its tools change our voters, each side opens the other's
+"""Dynamic quorums (KIP-853) with Apache Kafka 4.4: its tools change our voters, each side opens the other's
 directories, and both vote together.
 """
 

@@ -1,4 +1,4 @@
-"""Transactions of Kafka's own Java clients, 0.11 to 4.3, on our brokers and, for supported clients, on Kafka 4.3."""
+"""Transactions of Kafka's own Java clients, 0.11 to 4.4, on our brokers and, for supported clients, on Kafka 4.4."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""Errors that Kafka Streams 4.3 gets for unsupported features; `suites/applications/` tests the supported ones."""
+"""Errors that Kafka Streams 4.4 gets for unsupported features; `suites/applications/` tests the supported ones."""
 
 import subprocess
 

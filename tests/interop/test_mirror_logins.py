@@ -1,4 +1,4 @@
-"""The mirror between a secured quorum and a secured ZooKeeper: our controllers and those of Apache Kafka 4.3, with each
+"""The mirror between a secured quorum and a secured ZooKeeper: our controllers and those of Apache Kafka 4.4, with each
 kind of login, and ZooKeeper with both TLS and DIGEST-MD5. The error for an untrusted peer names the key to check.
 """
 

@@ -1,4 +1,4 @@
-"""Our brokers and those of Apache Kafka 4.3 in one cluster, under controllers of either kind: they replicate from each
+"""Our brokers and those of Apache Kafka 4.4 in one cluster, under controllers of either kind: they replicate from each
 other and take over each other's partitions.
 """
 

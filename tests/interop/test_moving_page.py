@@ -1,4 +1,4 @@
-"""docs/moving.md, followed step by step: a cluster of Apache Kafka 4.3 becomes one of ours, node by node, while clients
+"""docs/moving.md, followed step by step: a cluster of Apache Kafka 4.4 becomes one of ours, node by node, while clients
 write and a group reads; then a broker moves back.
 """
 

@@ -1,4 +1,4 @@
-"""The same changes of topics under `controller_mutation_rate` get equal responses from us and from Apache Kafka 4.3."""
+"""The same changes of topics under `controller_mutation_rate` get equal responses from us and from Apache Kafka 4.4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions of Kafka 4.3's Java producer and tools on our brokers; coordinators of both kinds take over from each
+"""Transactions of Kafka 4.4's Java producer and tools on our brokers; coordinators of both kinds take over from each
 other.
 """
 

@@ -1,4 +1,4 @@
-"""Tools of Kafka 0.8.2 to 2.8 with `--zookeeper` administer Apache Kafka 4.3 through the mirror, because none of them
+"""Tools of Kafka 0.8.2 to 2.8 with `--zookeeper` administer Apache Kafka 4.4 through the mirror, because none of them
 speaks its protocol.
 """
 

@@ -1,4 +1,4 @@
-"""3 + 3 real processes of ours, or of Apache Kafka 4.3, behind one interface; each broker is behind a proxy, on a small
+"""3 + 3 real processes of ours, or of Apache Kafka 4.4, behind one interface; each broker is behind a proxy, on a small
 disk.
 """
 

@@ -1,5 +1,5 @@
 """The same 200 administrative actions on Apache Kafka 2.8.2 in ZooKeeper mode and on a KRaft quorum with the mirror,
-ours and Apache Kafka 4.3: the two trees are the same, except for the differences of `choices.py`.
+ours and Apache Kafka 4.4: the two trees are the same, except for the differences of `choices.py`.
 """
 
 import contextlib
