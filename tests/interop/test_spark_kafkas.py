@@ -1,4 +1,4 @@
-"""Spark reads the directories and the running nodes of Apache Kafka 2.8, 3.9 and 4.3: it returns the records that
+"""Spark reads the directories and the running nodes of Apache Kafka 2.8, 3.9 and 4.4: it returns the records that
 Kafka's own consumer gets at both isolation levels, and the groups, offsets and transactions that Kafka's own decoders
 print.
 """
@@ -22,7 +22,7 @@ from trimaran.spark.kafka_log.source import read_request_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
-VERSIONS = ("2.8.2", "3.9.1", "4.3.0")
+VERSIONS = ("2.8.2", "3.9.1", "4.4.0")
 LEVELS = ("read_uncommitted", "read_committed")
 PROGRAM = Path(__file__).with_name("Drain.java")
 GROUP_RECORDS = 40
