@@ -43,6 +43,10 @@ BY_WAY_OF = {
         "tests/broker/test_transactions.py",
         COORDINATORS,
     ],
+    "broker/sharing": [
+        "tests/broker/handlers/test_share_fetch.py",
+        "tests/broker/handlers/test_share_acknowledge.py",
+    ],
     "broker/coordination": [ANSWERS, COORDINATORS],
     "broker/handlers": [
         "tests/broker/test_denied.py",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 import trio
 
 from tests.broker.calls import Paused, connection
 from tests.broker.sharing.rig import refusals, sharing_rig, shown
 from tests.cluster.data_side import topic_id
+from trimaran.broker.partitions.end_markers import append_end_marker
+from trimaran.log.producers.marker import EndMarker
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages import share_fetch as messages
 
@@ -313,3 +318,74 @@ async def test_two_members_share_a_partition(tmp_path):
         assert shown(await rig.fetched(1, member_id="n", on=other)) == {0: (0, [(5, 9, 1)], 0)}
         response = await rig.acknowledged(2, {0: [(5, 9, [1])]})
         assert refusals(response) == {0: ErrorCode.INVALID_RECORD_STATE}
+
+
+def transact(rig, producer_id, size, *, is_commit):
+    """Writes one transaction with its marker."""
+    fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
+    rig.produce(size, is_transactional=True, **fields)
+    append_end_marker(
+        rig.harness.leader(),
+        EndMarker(is_commit=is_commit, coordinator_epoch=0),
+        producer_id=producer_id,
+        producer_epoch=0,
+        transaction_version=1,
+        now_ms=1_000,
+    )
+    rig.harness.flush()
+
+
+async def test_committed_readers_get_no_aborted_records(tmp_path):
+    async with sharing_rig(tmp_path) as rig:
+        rig.configure(share_isolation_level="read_committed")
+        transact(rig, 1, 3, is_commit=True)  # 0-2, marker 3
+        transact(rig, 2, 3, is_commit=False)  # 4-6, marker 7
+        rig.produce(2)  # 8-9
+        rig.produce(2, is_transactional=True, producer_id=3, producer_epoch=0, base_sequence=0)
+        assert shown(await first_fetch(rig)) == {0: (0, [(0, 3, 1), (7, 9, 1)], 0)}
+        assert shown(await rig.fetched(2)) == {}
+        done = await rig.fetched(3, acks={0: [(0, 3, [1]), (7, 9, [1])]})
+        assert shown(done) == {0: (0, [], 0)}
+        assert rig.share().core.start == 10
+
+
+async def test_uncommitted_readers_get_all_records(tmp_path):
+    async with sharing_rig(tmp_path) as rig:
+        transact(rig, 2, 3, is_commit=False)
+        rig.produce(2, is_transactional=True, producer_id=3, producer_epoch=0, base_sequence=0)
+        assert shown(await first_fetch(rig)) == {0: (0, [(0, 5, 1)], 0)}
+
+
+class ChargedQuotas:
+    """A fetch quota that charges, and lets the client wait for `seconds`."""
+
+    def __init__(self):
+        self.fetch = SimpleNamespace(is_set=True)
+        self.seconds = 0.0
+        self.charged = []
+
+    def fetch_bytes_max(self, _call, most):
+        return most
+
+    def fetched(self, asked, size):
+        self.charged.append(size)
+        return asked.throttle(self.seconds)
+
+
+async def test_used_up_quota_leaves_records_free(tmp_path):
+    async with sharing_rig(tmp_path) as rig:
+        rig.states.open = trio.Event()
+        await rig.fetched(0, 0)
+        rig.states.open.set()
+        await settle()
+        quotas = ChargedQuotas()
+        rig.context = replace(rig.context, quotas=quotas)
+        rig.produce(10)
+        quotas.seconds = 2.0
+        throttled = await rig.fetched(1)
+        assert (shown(throttled), throttled.throttle_time_ms) == ({}, 2_000)
+        assert rig.share().core.size == 0
+        quotas.seconds = 0.0
+        response = await rig.fetched(2)
+        assert shown(response) == {0: (0, [(0, 9, 1)], 0)}
+        assert quotas.charged == [response.responses[0].partitions[0].records.size] * 2
