@@ -34,7 +34,7 @@ SECONDS = 20.0
 
 @pytest.fixture(autouse=True)
 def served(monkeypatch):
-    """Serves share groups in a new cluster: another feature that is finalized there stands for `share.version`."""
+    """Makes handlers look at a feature that a new cluster finalizes, in the place of `share.version`."""
     monkeypatch.setattr(share_acknowledgements, "SHARE_VERSION", GROUP_VERSION)
 
 
