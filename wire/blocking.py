@@ -1,7 +1,8 @@
-"""A client with plain blocking sockets, for command lines, Spark executors and scripts: without trio, quick to import.
+"""A client with plain blocking sockets, for command lines, Spark executors and scripts: it is quick to import, because
+it does not use trio.
 
-One request at a time; not for use by several threads. The shell of `trimaran.wire.client.calls`. Not implemented:
-pipelining.
+It sends one request at a time, and several threads must not share it. It is the I/O shell of
+`trimaran.wire.client.calls`. Not implemented: pipelining.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
-# The seconds for one node before the next is tried: a suspended process still accepts connections.
+# The time in seconds for one node before the next one is tried: a suspended process still accepts connections.
 ATTEMPT_SECONDS = 10.0
 # The fraction of a login's lifetime after which we log in again; Kafka's clients use 85 to 95 %.
 _RENEWED_AFTER = 0.85
@@ -182,9 +183,9 @@ class BlockingClient:
         security: ClientSecurity | None = None,
         waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        """Takes `of_controllers`: the addresses are those of controllers; `timeout`: the default of the seconds that a
-        call may take; `security`: TLS and SASL, for every node; `waiting`: a context entered with a request's name
-        while it is in flight.
+        """Takes `of_controllers`: the addresses are those of controllers; `timeout`: the default time limit of a call
+        in seconds; `security`: TLS and SASL, for every node; `waiting`: a context entered with a request's name while
+        it is in flight.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -208,11 +209,11 @@ class BlockingClient:
         retry_unknown: bool = True,
         retried: frozenset[int] = RETRIED,
     ) -> Any:
-        """Sends the request to the node that `to` names (an id, or None for any) until the answer has no routing error,
-        that is, none of `retried`.
+        """Sends the request to the node that `to` names (an id, or None for any) until the answer has no routing error
+        (none of the codes in `retried`).
 
         Raises:
-            RequestTimedOut: no such answer within `timeout` seconds; the last failure is its cause.
+            RequestTimedOut: there was no such answer within `timeout` seconds; its cause is the last failure.
             VersionMismatch: the node does not serve the request.
             ConnectionLost: only without `retry_unknown`.
             KafkaError: this user may not look up the coordinator that `to` names.
@@ -314,14 +315,17 @@ def _connect(address: Address, timeout: float) -> socket.socket:
         kind = ConnectRefused if refused else ConnectionLost
         reason = group.exceptions[-1]
         raise kind(f"cannot connect to {_text(address)}: {reason}") from reason
-    except (OSError, UnicodeError) as error:  # An invalid host name raises before any look-up.
+    except (
+        OSError,
+        UnicodeError,
+    ) as error:  # An invalid host name raises an error before any look-up.
         raise ConnectionLost(f"cannot connect to {_text(address)}: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
 
 def _left(deadline: float) -> float:
-    """Returns the seconds until `deadline`; never zero, which would mean not waiting."""
+    """Returns the seconds until `deadline`; never zero, which would mean no wait."""
     return max(deadline - time.monotonic(), 0.001)
 
 
@@ -330,5 +334,5 @@ def _text(address: Address) -> str:
 
 
 def _uniform() -> float:
-    """Returns a random number in [0, 1): importing `random` costs more than this whole module."""
+    """Returns a random number in [0, 1): importing `random` takes longer than importing the rest of this module."""
     return int.from_bytes(os.urandom(4), "big") / 2**32

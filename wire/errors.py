@@ -1,4 +1,4 @@
-"""Error codes of the Kafka protocol and the exceptions of everything that speaks it.
+"""Error codes of the Kafka protocol and the exceptions of the code that uses it.
 
 Source: Kafka's `Errors` (codes) and its exception classes (which of them are retriable).
 """
@@ -208,7 +208,7 @@ _RETRIABLE = frozenset(
 
 
 class RemoteProtocolError(Exception):
-    """Bytes from a peer or a file violate the protocol; never our own fault."""
+    """Bytes from a peer or a file violate the protocol; this is never our own fault."""
 
 
 class LocalProtocolError(Exception):

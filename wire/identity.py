@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         """Counts the changes of a partition's state."""
 
     class ControllerEpoch(int):
-        """Counts the controllers that ZooKeeper has had. The leader epoch of the metadata log is another number."""
+        """Counts the controllers that ZooKeeper has had. The leader epoch of the metadata log is a different number."""
 
     class CoordinatorEpoch(int):
         """Counts the transaction coordinators of a partition of `__transaction_state`: its leader epoch."""
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         """The `node.id` of a broker."""
 
     class StateEpoch(int):
-        """Counts how often the state of a share partition has been initialized: the epoch of the group then."""
+        """Counts the initializations of the state of a share partition: the epoch of the group at that time."""
 
     class ProducerId(int):
         """The id that the controller assigns to an idempotent or transactional producer."""

@@ -1,4 +1,4 @@
-"""Messages: one class for all versions of each, which encodes and decodes itself.
+"""Messages: one class for all versions of a message, which encodes and decodes itself.
 
     @request(key=1, versions="4-18", flexible="12+")
     class FetchRequest(Message):
@@ -39,9 +39,9 @@ class DecodeBudget(NamedTuple):
     """Tagged fields of one struct or header. Kafka 4.4 declares 9 at most, and reads 10,000."""
 
 
-# The largest honest message is the Metadata of 50,000 partitions with 3 replicas: some 550,000 elements. An element
-# costs 32 to 700 bytes of objects, so this bounds a message at some 300 MB, however small its elements are on the wire.
-# The size of frames bounds its bytes.
+# The largest honest message is the Metadata of 50,000 partitions with 3 replicas: about 550,000 elements. An element
+# costs 32 to 700 bytes of objects, so this bounds a message at about 300 MB, even if its elements are small on the
+# wire. The size of its frame bounds its bytes.
 DECODE_BUDGET = DecodeBudget(bytes_max=0x7FFFFFFF, elements_max=1_000_000, tags_max=128)
 
 # ApiVersions, SaslHandshake and SaslAuthenticate have no arrays; a Kerberos ticket stays below Kafka's 512 KiB
@@ -120,7 +120,7 @@ class Message(DeclaredMessage):
     @classmethod
     def decoder(cls, version: int) -> Callable[[bytes | memoryview], Self]:
         """Returns a `decode` function for one version, which costs half as much for many small messages. Raises as
-        `decode`.
+        `decode` does.
         """
         read = cls.readers.get(version) or cls._make_reader(version)
         _, elements_max, tags_max = DECODE_BUDGET
@@ -142,7 +142,7 @@ class Message(DeclaredMessage):
         `decoder`.
 
         The function returns None if one of them is refused, or if no decoder was compiled: decode them one by one to
-        find which and why.
+        find the refused message and the reason.
 
         Raises:
             RemoteProtocolError: there is no such version.
@@ -164,7 +164,7 @@ class Message(DeclaredMessage):
         version: int,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> tuple[Self, int]:
-        """Decodes like `decode`, but permits trailing bytes; returns the message and its end."""
+        """Decodes a message as `decode` does, but permits trailing bytes; returns the message and its end."""
         found, end, _ = cls.decode_counted(buf, version, budget)
         return found, end
 
@@ -175,7 +175,9 @@ class Message(DeclaredMessage):
         version: int,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> tuple[Self, int, int]:
-        """Decodes like `decode_prefix`; also returns how many elements of the budget were used."""
+        """Decodes a message as `decode_prefix` does; also returns the number of elements of the budget that were
+        used.
+        """
         if len(buf) > budget.bytes_max:
             raise RemoteProtocolError(
                 f"{cls.__name__} has {len(buf)} bytes, more than {budget.bytes_max}"

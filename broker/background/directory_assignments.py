@@ -63,7 +63,7 @@ class DirectoryAssignments:
         self._wanted.set()
 
     async def run(self) -> None:
-        """Sends assignments forever."""
+        """Sends assignments until cancelled."""
         backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         while True:
             await self._wanted.wait()

@@ -1,10 +1,10 @@
 """Moves replicas between the log directories of this broker while they serve reads and writes (KIP-113).
 
 Source: `ReplicaAlterLogDirsThread` and `Partition.maybeReplaceCurrentWithFutureReplica` of Kafka. The replica is copied
-batch by batch into a `-future` directory, just as a follower would fetch it. When the copy is complete and durable, it
-is durably renamed to the partition's name; only then is the old directory renamed (`-delete`). If either disk fails in
-between, the other one has the partition's log; a crash in between leaves two directories with the same name, of which
-the next start keeps one (`trimaran.broker.storage.unfinished_moves`).
+batch by batch into a `-future` directory, in the same way as a follower fetches it. When the copy is complete and
+durable, it is durably renamed to the partition's name; only then is the old directory renamed (`-delete`). If either
+disk fails in between, the other one has the partition's log; a crash in between leaves two directories with the same
+name, and the next start keeps one of them (`trimaran.broker.storage.unfinished_moves`).
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class DirectoryMoves:
         self._directories = directories
         self._partitions = partitions
         self._moves: dict[TopicPartition, Move] = {}
-        # Copies from a previous run that a thread checks or will check; no other task uses them. At most those found at
-        # startup.
+        # Copies from a previous run that a thread checks or will check; no other task uses them. Bounded by the number
+        # of copies found at startup.
         self._unchecked: set[tuple[LogDirectory, TopicPartition]] = set()
         self._wanted = AutoResetEvent()
 
     def of(self, partition: Partition) -> Move | None:
-        """Returns the move of a partition. Returns None if the partition was recreated: the old move ends with its next
+        """Returns the move of a partition, or None if the partition was recreated: the old move then ends with its next
         step.
         """
         move = self._moves.get(partition.topic_partition)
         return move if move is not None and move.partition is partition else None
 
     def request(self, key: TopicPartition, path: str) -> ErrorCode:
-        """Begins to move a replica to the directory `path`; a replica that this broker does not have yet will be
+        """Begins to move a replica to the directory `path`; if this broker does not have the replica yet, it will be
         created there.
         """
         directories = self._directories
@@ -124,7 +124,7 @@ class DirectoryMoves:
             _drop(move.target, key, move.copy)
 
     async def run(self) -> None:
-        """Continues the moves of a previous run, then carries out requested moves, forever."""
+        """Continues the moves of a previous run, then carries out requested moves until cancelled."""
         async with trio.open_nursery() as nursery:
             for directory, begun in self._begun_before().items():
                 nursery.start_soon(self._check_copies, directory, begun)
@@ -190,7 +190,7 @@ class DirectoryMoves:
                     move.copy = copy
                     continue
                 _drop(directory, key, copy)
-                if move is not None:  # a new topic has taken the name meanwhile
+                if move is not None:  # a new topic with the same name was created meanwhile
                     move.copy = _open(move.partition, directory)
             except KafkaError as error:
                 events.REPLICA_MOVE_FAILED.log(log, partition=partition.name, error=error)
@@ -213,14 +213,15 @@ class DirectoryMoves:
         with self._directories.noting_failure(what):
             if not move.partition.deleted and move.target.offline is None:
                 return await self._step(move, move.copy)
-        # The move was given up, or its names were being changed; in the latter case the copy may be all that is left.
+        # The move was given up, or its directories were being renamed; in the latter case the copy may be the only one
+        # left.
         if self.of(move.partition) is move:
             with self._directories.noting_failure(what):
                 self._give_up(move)
         return True
 
     async def _step(self, move: Move, copy: PartitionLog) -> bool:
-        """Copies a piece, or ends the move; returns whether there is more to do at once."""
+        """Copies a piece, or ends the move; returns whether there is more to do immediately."""
         source = move.partition.log
         align(source, copy)
         if copy.log_end_offset < source.log_end_offset:
@@ -238,12 +239,12 @@ class DirectoryMoves:
                     data = await run_blocking(piece.read)
                 except OSError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-                # Otherwise the move has ended, or the bytes may mix two histories of the source.
+                # Otherwise the move has ended, or the copied bytes may mix two histories of the source.
                 if self._goes_from(move, source) and source.truncations == truncations:
                     _append(copy, data)
                     self._throttle.record(len(data), trio.current_time())
                 return True
-            # A shorter log would count as one that has lost records.
+            # A shorter log would be taken for a log that has lost records.
             copy.skip_to(source.log_end_offset, move.partition.services.now_ms())
         if copy.flushed_offset < copy.log_end_offset:
             await _flush(copy)
@@ -258,7 +259,7 @@ class DirectoryMoves:
         return self.of(partition) is move and not partition.deleted and partition.open_log is source
 
     def _finish(self, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
-        """Makes the copy the partition's log; no record is appended in between."""
+        """Makes the copy the log of the partition; no record is appended in the meantime."""
         partition, target = move.partition, move.target
         key = partition.topic_partition
         current = self._directories.holding(key)

@@ -36,8 +36,8 @@ from trimaran.wire.identity import Offset
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Limits for `log.cleaner.io.buffer.load.factor`: Kafka accepts any value, but the map must have some room and be of
-# use.
+# Limits for `log.cleaner.io.buffer.load.factor`: Kafka accepts any value, but the map must have some free space and
+# hold some entries.
 _FULL_MIN, _FULL_MAX = 0.01, 0.99
 
 

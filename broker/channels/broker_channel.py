@@ -32,7 +32,7 @@ class NotSent(Exception):
 
 
 class OutcomeUnknown(Exception):
-    """The request was sent and not answered: it may have been executed, or may still be."""
+    """The request was sent but not answered: it may have been executed, or may still be executed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ChannelLimits:
     Args:
         in_flight: the maximum number of sent requests without an answer; brokers do not read more from one connection.
         queued: the maximum number of unsent requests; further ones would wait longer than their callers do.
-        unsent_bytes: the bytes that the kernel has not taken above which no further request is encoded.
+        unsent_bytes: the number of bytes not yet accepted by the kernel above which no further request is encoded.
         response_seconds: the time without any answer to sent requests after which the broker counts as stuck (Kafka's
             request.timeout.ms).
         idle_seconds: the time without a request after which the connection closes; less than the 10 minutes after which
@@ -138,7 +138,7 @@ class BrokerChannel:
     # -- connected
 
     async def _serve(self, connection: NodeConnection) -> bool:
-        """Returns True when the connection is not needed any more, False when it breaks."""
+        """Returns True when the connection is no longer needed, False when it breaks."""
         self._active_at = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._wake_when_closed, connection)
@@ -162,7 +162,7 @@ class BrokerChannel:
         )
 
     def _has_served(self, connection: NodeConnection) -> bool:
-        """Whether the connection is idle, or the broker now has another address, which queued requests must go to.
+        """Whether the connection is idle, or the broker now has another address, to which queued requests must be sent.
         Answers from the old address are lost.
         """
         if self._queue:
@@ -191,8 +191,8 @@ class BrokerChannel:
             self._in_flight += 1
 
     def _answered(self, request: _Request, response: Any) -> None:
-        """Settles a request with its answer, or with the ConnectionLost in place of an answer; without a waiting caller
-        the answer is dropped.
+        """Completes a request with its answer, or with the ConnectionLost that replaces it; drops the answer if no
+        caller waits for it.
         """
         self._in_flight -= 1
         self._active_at = trio.current_time()

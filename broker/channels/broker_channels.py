@@ -39,7 +39,7 @@ class BrokerChannels:
         return len(self._channels)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled; waiting requests then get their known outcome."""
+        """Runs until cancelled; waiting requests then fail with the outcome that is known."""
         await self._tasks.run(task_status)
 
     async def call(self, broker_id: BrokerId, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
@@ -50,7 +50,8 @@ class BrokerChannels:
         backoff.
 
         Raises:
-            NotSent: no connection, no common version, no room, or no time was left; the broker has not received the
+            NotSent: there was no connection, no common version, no room or no time left; the broker has not received
+            the
                 request.
             OutcomeUnknown: no answer arrived, and it is unknown whether the request was executed.
         """

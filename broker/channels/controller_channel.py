@@ -65,7 +65,7 @@ class ControllerChannel:
         self._reached: Address | None = None
 
     async def run(self) -> None:
-        """Keeps a connection to the active controller, reconnecting forever."""
+        """Keeps a connection to the active controller, and reconnects until cancelled."""
         backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         while True:
             leader = await self._leader.wait_for(lambda value: value.leader_id is not None)

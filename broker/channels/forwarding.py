@@ -34,7 +34,7 @@ PRINCIPAL_VERSION = 0
 # Encoded forms of clients' principals and addresses to keep: about 100 bytes each, at most 64 KiB.
 CLIENTS_REMEMBERED = 128
 
-# The cost per byte of a decoded or encoded message: a message of `HEAVY_BYTES` is too much for the event loop.
+# The cost per byte of a decoded or encoded message: a message of `HEAVY_BYTES` would block the event loop for too long.
 MESSAGE_COST = INLINE_COST_MAX // HEAVY_BYTES
 # The first version whose response begins with a throttle time, for APIs whose quota the controller enforces.
 THROTTLED_SINCE = {
@@ -53,7 +53,7 @@ class Forwarder:
     """
 
     def __init__(self, controller: ControllerCalls, seconds_max: float) -> None:
-        """`seconds_max` is Kafka's request.timeout.ms, after which a client gives up."""
+        """`seconds_max` is Kafka's request.timeout.ms, after which the client gives up."""
         self._controller = controller
         self._seconds_max = seconds_max
 
@@ -66,7 +66,7 @@ class Forwarder:
         return response
 
     def forward_request(self, request: Message, call: Call) -> Handling[Outgoing]:
-        """Does the same as `forward_frame` with `request`, in the version of the client's request."""
+        """Forwards `request` as `forward_frame` does, in the version of the client's request."""
         frame = yield Compute(call.frame_bytes * MESSAGE_COST, partial(_encoded, request, call))
         response: Outgoing = yield Wait(partial(self.forward_frame, frame, call))
         return response

@@ -64,7 +64,7 @@ class Gathering(Generic[T, R]):
         self._tasks = Tasks()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled; waiting callers then get the known outcome of their items, too."""
+        """Runs until cancelled; waiting callers then also get the known outcome of their items."""
         await self._tasks.run(task_status)
 
     async def ask(self, broker_id: BrokerId, item: T) -> R:

@@ -1,4 +1,4 @@
-"""Tasks that a call starts and that outlive the call, as long as the object's `run` runs."""
+"""Tasks that a call starts and that outlive the call, while the `run` of the object is running."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Tasks:
-    """Tasks started by `start_soon` while `run` runs; they all end with it."""
+    """Tasks started by `start_soon` while `run` is running; all of them end with it."""
 
     def __init__(self) -> None:
         self._nursery: trio.Nursery | None = None

@@ -97,7 +97,7 @@ class EffectRunner(Generic[R]):
         self._commit_came = AutoResetEvent()
 
     def close(self) -> None:
-        """Ends the epoch: all requests that wait in the shard get their last response."""
+        """Ends the epoch: all requests that wait in the shard are answered."""
         self.closed = True
         self._shard.close(current_instant())
         for pending, response in self._shard.take().responses:
@@ -105,10 +105,10 @@ class EffectRunner(Generic[R]):
 
     def settle(self) -> None:
         """Writes and responds until there are no further effects, including those of writes that are committed
-        at once.
+        immediately.
         """
         if self.closed:
-            return  # closed while a task was being woken
+            return  # the epoch was closed while a task was being woken
         shard = self._shard
         while True:
             effects = shard.take()

@@ -91,8 +91,8 @@ class CoordinatorLoader(Generic[R]):
             self._long_lived.add(len(columns))
 
     def _take_all(self, columns: Columns) -> None:
-        """Does the same as `_take_each` for plain records whose keys have no open transaction, at a third of
-        its cost.
+        """Takes records as `_take_each` does, for plain records whose keys have no open transaction, at a third of the
+        cost.
         """
         keys = columns.keys()
         entries = zip(columns.offset, keys, columns.values(), strict=True)
@@ -151,8 +151,8 @@ class CoordinatorLoader(Generic[R]):
 
 
 def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:
-    """Yields the batches to decode together: uncompressed ones in a run, each compressed one alone, as it may expand to
-    a lot.
+    """Yields the batches to decode together: uncompressed ones in a run, each compressed one by itself, because it may
+    expand considerably.
     """
     for is_compressed, run in groupby(
         batches, lambda batch: batch.attributes & ATTRIBUTES_COMPRESSION
@@ -169,8 +169,7 @@ async def load_shard(
     """Returns the shard after a replay of the log, and the end of the log.
 
     Only this coordinator appends to the log, so its end does not change. The position of a piece is looked up in the
-    event loop, because compaction replaces the log's files there. Stops reading early if the load is not wanted any
-    more.
+    event loop, because compaction replaces the log's files there. Stops reading early if the load is no longer needed.
 
     Raises:
         RemoteProtocolError: a record is malformed.

@@ -27,13 +27,13 @@ class CoordinatorPartition(Protocol):
 
     @property
     def log(self) -> PartitionLog:
-        """The log; slices of it may be read in a thread."""
+        """The log; a thread may read slices of it."""
 
     def append(
         self, records: memoryview, views: Sequence[BatchView], *, is_awaited: bool = True
     ) -> AppendInfo:
-        """Appends as with acks=all; `records` is writable. No request waits for the commit of an append that is not
-        `is_awaited`, unless `expedite` is called.
+        """Appends records as Produce does with acks=all; `records` is writable. No request waits for the commit of an
+        append that is not `is_awaited`, unless `expedite` is called.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, …; nothing was written.

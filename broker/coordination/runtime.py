@@ -66,7 +66,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._begun.set()
 
     def ended(self, partition_index: int, leader_epoch: LeaderEpoch) -> None:
-        """Stops serving the shard of a partition at once."""
+        """Stops serving the shard of a partition immediately."""
         epoch = self._epochs.get(partition_index)
         if epoch is not None and epoch.leader_epoch <= leader_epoch:
             del self._epochs[partition_index]
@@ -74,7 +74,7 @@ class CoordinatorRuntime(Generic[S, R]):
             epoch.close()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Loads and serves shards forever; when cancelled, all waiting requests get NOT_COORDINATOR."""
+        """Loads and serves shards until cancelled; all waiting requests then get NOT_COORDINATOR."""
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:
@@ -166,7 +166,7 @@ class CoordinatorRuntime(Generic[S, R]):
 def partition_for(key: str, partition_count: int) -> int:
     """Returns the partition of an internal topic for `key`, e.g. a group id: `Utils.abs(hash) % count`.
 
-    The only hash without a positive counterpart counts as 0.
+    The only hash without a positive counterpart is replaced by 0.
     """
     value = java_hash(key)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

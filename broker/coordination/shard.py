@@ -73,9 +73,7 @@ class CoordinatorShard(Protocol[R]):
         """
 
     def finish_load(self) -> None:
-        """Ends the load, after all records have been replayed. Runs in the loader's thread: the place for long work on
-        the loaded state.
-        """
+        """Ends the load, after all records have been replayed. Runs in the loader's thread, so it may take long."""
 
     def loaded(self, at: Instant) -> None:
         """Begins to serve."""
@@ -90,13 +88,13 @@ class CoordinatorShard(Protocol[R]):
         """Returns the effects of the inputs since the last call."""
 
     def written(self, write: Write[R], code: ErrorCode, at: Instant) -> None:
-        """Takes the outcome of a write from `take`: NONE if it is committed, else the code for clients.
+        """Handles the outcome of a write from `take`: NONE if it is committed, otherwise the code for clients.
 
         With COORDINATOR_NOT_AVAILABLE it may be in the log and be committed later, without another call.
         """
 
     def close(self, at: Instant) -> None:
-        """Ends the epoch: leaves a response for every waiting request. Nothing is written afterwards."""
+        """Ends the epoch: leaves a response for every waiting request. The shard writes nothing afterwards."""
 
     def unload(self) -> None:
         """Releases the state after its last use. Runs in a thread and frees values one by one, so that it never holds

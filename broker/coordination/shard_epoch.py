@@ -109,7 +109,7 @@ class ShardEpoch(Generic[S, R]):
             await run_blocking(serving.shard.unload)
 
     def close(self) -> None:
-        """Ends the epoch at once: nothing is served any more, and pending responses fail with NOT_COORDINATOR."""
+        """Ends the epoch immediately: further calls and pending responses fail with NOT_COORDINATOR."""
         if self.state is not ShardState.CLOSED:
             self._state.set(ShardState.CLOSED)
             if self._serving is not None:

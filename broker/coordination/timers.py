@@ -1,6 +1,6 @@
 """Named deadlines in a heap, without a clock: sessions, join and sync phases, writes, expiry.
 
-Heartbeats postpone a deadline some thousand times before it is due; therefore `set` to a later time only stores it in a
+Heartbeats postpone a deadline thousands of times before it is due; therefore `set` to a later time only stores it in a
 dictionary, and the heap entry is updated when it reaches the top. The shard's timer task sleeps until `earliest()`.
 """
 

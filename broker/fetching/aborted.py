@@ -1,6 +1,6 @@
 """Finds the aborted transactions that a read_committed consumer must filter out of its records (KIP-98).
 
-Usually there are none, which is found at once. While one transaction is open for a long time, a hundred thousand others
+Usually there are none, which is quick to find. While one transaction is open for a long time, a hundred thousand others
 may be aborted; these are listed in steps when the fetch is answered. The list is bounded by the records, since each
 transaction has a batch and a marker, and by the producers of the partition
 (`trimaran.log.producers.state.PRODUCERS_MAX`).
@@ -14,15 +14,15 @@ from trimaran.log.steps import Steps, TakesLong, at_once
 from trimaran.node.runtime.steps import pieces
 from trimaran.wire.messages.fetch import AbortedTransaction
 
-# The work that a poll does at once on a partition's aborted transactions (see `trimaran.log.steps`). The response does
-# the rest in steps.
+# The work that a poll does immediately on the aborted transactions of a partition (see `trimaran.log.steps`). The
+# response does the rest in steps.
 UNITS_AT_ONCE = 60
 # Adding an aborted transaction to the response takes a microsecond.
 LISTED_PER_STEP, LISTED_PER_UNIT = 1_000, 5
 
 
 def aborted_at_once(log: PartitionLog, records: object) -> list[AbortedTransaction] | None:
-    """Returns the same as `aborted`, or None if that takes long."""
+    """Returns the result of `aborted`, or None if that takes long."""
     if not isinstance(records, LogSlice) or log.has_no_aborts(records.first_offset):
         return []
     try:

@@ -54,7 +54,7 @@ _NOTHING = b""
 @dataclass(slots=True)
 class FetchTerms:
     """The terms of one request, the same for all its partitions; `replica_id` is CONSUMER or the verified id of a
-    broker. Not frozen: a frozen one takes two microseconds longer to create.
+    broker. Not frozen: a frozen dataclass takes two microseconds longer to create.
     """
 
     min_bytes: int
@@ -140,7 +140,7 @@ class Fetch:
             return True
         changed, reader.changed, reader.data_came = reader.changed, {}, False
         self._unread = iter(changed)
-        # The garbage collector does not scan what is created for each slot, like the elements of a large request.
+        # The garbage collector does not scan the objects created for each slot, nor the elements of a large request.
         kept = LongLived() if len(changed) >= FROZEN_ELEMENTS_MIN else None
         if kept is not None:
             kept.add(len(changed))
@@ -287,7 +287,7 @@ class Fetch:
     # -- reading
 
     def _read(self, slot: Slot, *, is_checked: bool = False) -> Found | None:
-        """Reads a slot. Returns None if the log must be checked first, which takes long, and has not been."""
+        """Reads a slot. Returns None if the log must first be checked, which takes long."""
         try:
             if self._terms.refused:
                 raise KafkaError(self._terms.refused)
@@ -347,7 +347,7 @@ class Fetch:
         return True
 
     def _redirected(self, slot: Slot, source: Source) -> Found | None:
-        """Returns the follower that a consumer should read from, in the place of records."""
+        """Returns a response without records that names the follower from which the consumer should read."""
         if self._terms.prefer is None or not isinstance(source, PartitionLeader):
             return None
         replica_id = self._terms.prefer(source, slot.fetch_offset)
@@ -428,7 +428,9 @@ class Fetch:
         )
 
     def _held_back(self, source: Source) -> bool:
-        """Whether a throttled replica gets no records now: it is not in sync, and the quota is used up (KIP-73)."""
+        """Whether a throttled replica gets no records now, because it is not in sync and the quota is used up
+        (KIP-73).
+        """
         assert isinstance(source, PartitionLeader), "only followers are throttled"
         throttle = self._throttle_of(source)
         if throttle is None:

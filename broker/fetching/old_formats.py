@@ -31,7 +31,7 @@ def stored_bytes(response: FetchResponse) -> int:
 async def down_converted(
     response: FetchResponse, request: FetchRequest, version: int, whom: int
 ) -> None:
-    """Replaces the batches of `response` with message sets, on behalf of the connection with the id `whom`."""
+    """Replaces the batches of `response` with message sets, for the connection with the id `whom`."""
     offsets = {
         (topic.topic, wanted.partition): wanted.fetch_offset
         for topic in request.topics

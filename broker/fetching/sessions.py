@@ -29,13 +29,14 @@ from trimaran.wire.transport.scheduling.effects import Handling
 
 NO_SESSION = 0
 INITIAL_EPOCH = SessionEpoch(0)
-FIRST_EPOCH = SessionEpoch(1)  # that of the request after a full one
+FIRST_EPOCH = SessionEpoch(1)  # the epoch of the request after a full one
 FINAL_EPOCH = SessionEpoch(-1)
 EPOCH_MAX = (1 << 31) - 1
-# As in Kafka, a session that was used within two minutes is not evicted for another of the same kind.
+# As in Kafka, a session that was used within two minutes is not evicted for another session of the same kind.
 EVICTION_IDLE_SECONDS = 120.0
 # The maximum number of partitions in all sessions, about 400 bytes each: 80 MB, which a single client may use up. Two
-# followers and two consumers of 50,000 partitions fit; further fetches work without a session. Kafka has no bound here.
+# followers and two consumers of 50,000 partitions fit; further fetches work without a session. Kafka does not limit
+# this number.
 PARTITIONS_MAX = 200_000
 # The maximum length of a topic name; each partition of a session may belong to a different topic.
 NAME_BYTES_MAX = 255
@@ -94,7 +95,7 @@ class FetchSession:
         self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
     ) -> Handling[None]:
         """Adds and changes partitions, then removes the forgotten ones; unknown forgotten partitions are ignored.
-        Returns unused reserved room at the end.
+        Releases unused reserved room at the end.
         """
         self.updates += 1
         return self._update(topics, forgotten)

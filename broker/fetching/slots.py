@@ -33,7 +33,7 @@ def key_of(topic: FetchTopic | ForgottenTopic, partition: int) -> TopicPartition
 class Slot(Interest):
     """One partition of one fetch or fetch session. The slot itself is also the interest that watches the partition.
 
-    `known` is the replica on this broker that was found last.
+    `known` is the replica on this broker that was last found.
     """
 
     __slots__ = (
@@ -91,8 +91,8 @@ class Slot(Interest):
         return TopicPartition(partitions.topic_name(self.topic_id), self.index)
 
     def partition(self, partitions: Partitions) -> Partition:
-        """Returns this broker's replica if its epoch is the reader's; raises the KafkaError for the response
-        otherwise.
+        """Returns the replica on this broker if its epoch equals that of the reader. Raises the KafkaError for the
+        response otherwise.
         """
         partition = self.known
         if partition is None or partition.deleted:
@@ -130,7 +130,7 @@ class Unlisted(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """The result of the last poll of a slot; `size` is that of the records; `urgent` ends the wait."""
+    """The result of the last poll of a slot; `size` is the size of the records; `urgent` ends the wait."""
 
     data: PartitionData
     size: int
@@ -138,7 +138,7 @@ class Found:
     again: bool = False  # the next request must read the slot again in any case
     watermark: Offset = NOTHING_SENT
     log_start_offset: Offset = NOTHING_SENT
-    leader: PartitionLeader | None = None  # the leader that the records were read from
+    leader: PartitionLeader | None = None  # the leader from which the records were read
     unlisted: Unlisted | None = None
 
 

@@ -62,11 +62,11 @@ from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetF
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from trimaran.wire.records.groups import OffsetCommitValue
 
-# Groups processed at once: 2 ms.
+# The number of groups processed without a pause: 2 ms.
 GROUPS_PER_STEP = 1_000
 
 # The wait for the shard of a group: a new one is opened in milliseconds. Clients give a request 30 s, so a client that
-# gets COORDINATOR_LOAD_IN_PROGRESS after a second has time to ask again.
+# gets COORDINATOR_LOAD_IN_PROGRESS after a second has time to retry.
 LOADED_SECONDS_MAX = 1.0
 
 NO_SETTINGS: Mapping[str, Settings] = {}
@@ -127,7 +127,7 @@ class GroupCoordinator:
     # -- finding
 
     def partition_count(self) -> int:
-        """Returns the number of partitions that the topic has, or would be created with."""
+        """Returns the number of partitions of the topic, existing or yet to be created."""
         topic = self._metadata.image.topics.by_name.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else self.limits.partition_count
 
@@ -312,9 +312,9 @@ class GroupCoordinator:
         codes: dict[str, ErrorCode],
         pending: list[PendingResponse[dict[str, ErrorCode]]],
     ) -> Steps[None]:
-        """Deletes groups without members, each once, in steps of a record. Adds final codes to `codes`, and codes that
-        await a commit to `pending`. A group that a member joins meanwhile stays, but without the offsets already
-        deleted.
+        """Deletes groups without members, each of them once, in steps of one record. Adds final codes to `codes`, and
+        codes that await a commit to `pending`. A group that a member joins meanwhile stays, but without the offsets
+        already deleted.
         """
         for epoch, ids in (yield from self._by_shard(group_ids, codes)).items():
             left = dict.fromkeys(ids)
@@ -336,7 +336,7 @@ class GroupCoordinator:
         return self._epoch_of(group_id).active().kind_of(group_id).described(group_id, version)
 
     def groups_of(self, kind: GroupKind[G], group_id: str) -> G:
-        """Returns the groups of a kind in the shard of `group_id`, to read what only that kind knows."""
+        """Returns the groups of a kind in the shard of `group_id`, for data that only this kind has."""
         return self._epoch_of(group_id).active().of(kind)
 
     def has(self, kind: GroupKind[G], group_id: str) -> bool:
@@ -386,7 +386,7 @@ class GroupCoordinator:
     def _by_shard(
         self, group_ids: Iterable[str], refused: dict[str, ErrorCode]
     ) -> Steps[dict[_GroupEpoch, list[str]]]:
-        """Returns the groups by the epochs of their shards, in steps of a group; adds refused groups to `refused`."""
+        """Returns the groups by the epochs of their shards, in steps of one group; adds refused groups to `refused`."""
         found: defaultdict[_GroupEpoch, list[str]] = defaultdict(list)
         for group_id in group_ids:
             try:

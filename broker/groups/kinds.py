@@ -64,8 +64,8 @@ class GroupKind(StoredKind, Generic[G_co]):
     """A line of the table of kinds (`registry.py`).
 
     `make` makes the groups of the kind in one shard. `settings` reads a broker's config, and the newest configs of
-    groups. `follow_up` does what a shard has named (`Outputs.resolve`) and only this kind knows; it ends at once if
-    it has nothing to do for the group.
+    groups. `follow_up` carries out the work that a shard has named (`Outputs.resolve`); it ends immediately if there is
+    none for the group.
     """
 
     make: Callable[[ShardParts], G_co]
@@ -75,7 +75,7 @@ class GroupKind(StoredKind, Generic[G_co]):
 
 @dataclass(frozen=True, slots=True)
 class GroupDependencies:
-    """The parts of a broker that the groups of all its shards use: the settings of each kind that has some, by its
+    """The parts of a broker that the groups of all its shards use: the settings of each kind that has settings, by its
     name, and the newest topics.
     """
 
@@ -85,7 +85,9 @@ class GroupDependencies:
 
 @dataclass(frozen=True, slots=True)
 class ShardParts:
-    """The parts of one shard, from which a kind makes its groups. `made` has those of earlier lines of the table."""
+    """The parts of one shard, from which a kind makes its groups. `made` has the groups of the kinds in earlier lines
+    of the table.
+    """
 
     store: GroupStore
     timers: Timers[TimerKey]
@@ -96,7 +98,7 @@ class ShardParts:
     made: Mapping[GroupKind[Any], Any]
 
     def of(self, kind: GroupKind[G]) -> G:
-        """Returns the groups of a kind that stands above in the table."""
+        """Returns the groups of a kind from an earlier line of the table."""
         groups: G = self.made[kind]
         return groups
 
@@ -117,11 +119,11 @@ FollowUp = Callable[[FollowUpParts, ShardEpoch[Any, GroupRecord], str], Awaitabl
 
 
 class Due(Enum):
-    """The timers that may follow in the same call, when one was due."""
+    """The timers that may be handled in the same call after a timer that was due."""
 
     ALL = "all"
-    OTHER_GROUPS = "other groups"  # what was decided on this group must be written first
-    NONE = "none"  # it took long, too
+    OTHER_GROUPS = "other groups"  # the decisions about this group must be written first
+    NONE = "none"  # the timer also took long
 
 
 class ClassicMembers(Protocol):
@@ -170,7 +172,7 @@ class GroupsOfKind(Protocol):
     def check_transactional_commit(
         self, request: OffsetCommitRequest, version: int
     ) -> CheckPartition:
-        """Does the same as `check_commit` for a commit in a producer's transaction, by a TxnOffsetCommit of this
+        """Checks a commit in the transaction of a producer as `check_commit` does, by a TxnOffsetCommit of this
         version.
         """
 
@@ -223,11 +225,11 @@ class GroupsOfKind(Protocol):
         """
 
     def of_gone_topics(self) -> Walk:
-        """Yields records without what the groups hold of deleted topics, beside offsets."""
+        """Yields records that remove the state of deleted topics from the groups, except for offsets."""
         return iter(())
 
     def unwritten(self) -> Collection[str]:
-        """Returns the ids of groups that are in memory, though there may be no record of them."""
+        """Returns the ids of groups that are in memory, although the log may have no record of them."""
         return ()
 
     # -- the shard
@@ -251,7 +253,7 @@ class GroupsOfKind(Protocol):
         return
 
     def written(self, _write: Write[GroupRecord], _code: ErrorCode, _at: Instant) -> None:
-        """Does the same as `CoordinatorShard.written`; ignores writes of other kinds."""
+        """Handles an outcome as `CoordinatorShard.written` does; ignores writes of other kinds."""
         return
 
     def close(self, _at: Instant) -> None:
@@ -259,12 +261,12 @@ class GroupsOfKind(Protocol):
         return
 
     def unload(self) -> None:
-        """Releases what is not in the store, as `CoordinatorShard.unload`."""
+        """Releases the state that is not in the store, as `CoordinatorShard.unload` does."""
         return
 
 
 class HeartbeatGroups(GroupsOfKind, Generic[H, R]):
-    """A kind whose members join, stay and leave by one request of their own, which is decided at once."""
+    """A kind whose members join, stay and leave with one kind of request, which is decided immediately."""
 
     @abstractmethod
     def member_heartbeat(self, given: H, at: Instant) -> Result[GroupRecord, R]:

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trimaran.node.config.server import ServerConfig
 
-# A member with an id that has not joined yet costs a string and a timer; this many at a time in one group are not real
-# consumers. Kafka has no bound here.
+# A member with an id that has not joined yet costs a string and a timer; a group with more of them at a time does not
+# consist of real consumers. Kafka does not limit this number.
 PENDING_MEMBERS_MAX = 10_000
 
-# The maximum size of one member's metadata in all its protocols, kept in memory as long as the member. The selected one
-# must fit into a record of a megabyte, or the group is never stored; clients offer fewer than four of that size.
+# The maximum size of one member's metadata in all its protocols, which stays in memory as long as the member. The
+# selected one must fit into a record of a megabyte, or the group is never stored; clients offer fewer than four of that
+# size.
 MEMBER_BYTES_MAX = 4 << 20
 
 # The maximum for all members together. One record of a megabyte must hold their metadata for the selected protocol and
-# their assignments (`shard.BATCH_BYTES_MAX`); so this, too, is more than four protocols. Kafka has no bound here.
+# their assignments (`shard.BATCH_BYTES_MAX`); so this limit also exceeds four protocols. Kafka does not limit this
+# size.
 GROUP_BYTES_MAX = 16 << 20
 
 # The maximum wait of a new member for the end of a rebalance, as in Kafka: it cannot heartbeat before it receives its
@@ -29,7 +31,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 JOIN_PHASE_MS_MIN = 1_000
 
 # The maximum length of the name at the start of a member id. Ids are in every response and record, as strings of at
-# most 32,767 bytes, and a name may be as long. The random part after it makes ids unique.
+# most 32,767 bytes, and a name may have the same length. The random part after it makes ids unique.
 MEMBER_NAME_CHARACTERS_MAX = 1_000
 
 

@@ -21,10 +21,10 @@ _PARTITION = struct.Struct(">i")
 
 class LoadedRows:
     """Applies the rows of a loaded log to an empty shard, in order, except those of open transactions. This takes less
-    than half of the time of decoding and replaying each row.
+    than half as long as decoding and replaying each row.
 
-    Nearly all rows of a large log are offsets, and most have the group and topic of an earlier one: their keys only
-    differ in the partition, the last field of a key. The resulting state is that of `decode` and `replay`, without
+    Nearly all rows of a large log are offsets, and most have the same group and topic as an earlier row: their keys
+    only differ in the partition, the last field of a key. The resulting state is that of `decode` and `replay`, without
     creating a key and a record for each offset.
     """
 
@@ -33,7 +33,7 @@ class LoadedRows:
         self._shard = shard
         # The offsets in the store of one group and topic, by the bytes of a key before the partition.
         self._known: dict[bytes, dict[int, OffsetCommitValue]] = {}
-        # Consecutive rows of known groups and topics: the place, key and value of each.
+        # Consecutive rows of known groups and topics: the position, key and value of each row.
         self._places: list[dict[int, OffsetCommitValue]] = []
         self._keys: list[bytes] = []
         self._values: list[bytes] = []

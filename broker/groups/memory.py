@@ -16,7 +16,7 @@ from trimaran.node.text.memory import text_bytes
 
 # The bound for all groups of a broker: enough for 20,000 members with subscriptions and assignments of 4 KiB.
 GROUPS_BYTES_MAX = 128 << 20
-# The bound for one principal; without authentication all clients have the same.
+# The bound for one principal; without authentication all clients have the same principal.
 PRINCIPAL_BYTES_MAX = GROUPS_BYTES_MAX // 2
 # The bound for metadata committed with offsets: enough for half a million offsets with a host name each.
 OFFSET_METADATA_BYTES_MAX = 64 << 20

@@ -50,8 +50,8 @@ def decide_commit(
     check: CheckPartition = all_may,
     refusal: Callable[[TopicPartition, str], ErrorCode] = _all_fit,
 ) -> Result[GroupRecord, OffsetCommitResponse]:
-    """Returns the records of an admitted commit; each topic has its name, and its id if known. `refusal` returns the
-    code for an offset that does not fit into the limits.
+    """Returns the records of an admitted commit; each topic is named, and has its id if that is known. `refusal`
+    returns the code for an offset that does not fit into the limits.
     """
     records: list[GroupRecord] = []
     topics = []
@@ -102,7 +102,9 @@ def check_partition(partition: OffsetCommitRequestPartition, limits: GroupLimits
 
 
 def java_length(text: str) -> int:
-    """Returns Java's `String.length`: in UTF-16 units, two for a character outside the basic plane."""
+    """Returns the result of Java's `String.length`: the number of UTF-16 units, two for a character outside the basic
+    plane.
+    """
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 

@@ -15,13 +15,13 @@ from trimaran.wire.schema import Message
 
 
 class Timer(StrEnum):
-    """The purpose of a deadline; each kind of group names further ones. A `StrEnum`, because the hash of a string needs
-    no call: each heartbeat looks up several timers.
+    """The purpose of a deadline; each kind of group defines further purposes. A `StrEnum`, because the hash of a string
+    needs no call: each heartbeat looks up several timers.
     """
 
     SESSION = "session"  # end of a member's or pending member's session
-    EXPIRY = "expiry"  # of the shard: search for expired offsets
-    WALK = "walk"  # of the shard: next piece of a long task
+    EXPIRY = "expiry"  # search for expired offsets, one timer per shard
+    WALK = "walk"  # next piece of a long task, one timer per shard
 
 
 class TimerKey(NamedTuple):
@@ -34,12 +34,12 @@ class TimerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AwaitedResponse:
-    """A response for the request that waits with `token`, sent when all records have been committed; usually without
+    """A response for the request that waits with `token`, sent when all records have been committed; it usually has no
     records.
 
-    Without records, `response` has values from the log. A new coordinator has loaded more than it knows to be
-    committed: if it responded at once, its successor might lose those values and give the same generation to others.
-    `refused` creates the response if the commit fails.
+    Without records, `response` has values from the log. A new coordinator may have loaded records that are not known to
+    be committed: if it responded immediately, its successor might lose those values and give the same generation to
+    other members. `refused` creates the response if the commit fails.
     """
 
     token: PendingResponse[Any] | None = None

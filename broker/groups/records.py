@@ -1,8 +1,9 @@
-"""Records of `__consumer_offsets`: those of each kind of group, by the types that the kind declares, and offsets.
+"""Records of `__consumer_offsets`: the records of each kind of group, by the types that the kind declares, and offsets.
 
 Source: Kafka's `GroupCoordinatorRecordSerde` and `GroupCoordinatorRecordHelpers`: offsets are written at version 4, or
-at 1 if they have their own expiry. They may be written at an older version for other readers of the topic; it lacks the
-topic id, and before version 3 the leader epoch, as in Kafka 2.0 (`GroupMetadataManager.offsetCommitValue`).
+at 1 if they have their own expiry. They may be written at an older version for other readers of the topic; such a
+version lacks the topic id, and below version 3 the leader epoch, as in Kafka 2.0
+(`GroupMetadataManager.offsetCommitValue`).
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """The classes of the keys and values of one type, which is the number of the key's class; and the version in which
-    values are written. Every version is read.
+    """The classes of the keys and values of one type, which is the number of the key's class, and the version in which
+    values are written. Every version can be read.
     """
 
     key: type[Message]
@@ -50,7 +51,7 @@ class RecordType:
 
 
 class GroupRecord(NamedTuple):
-    """A key and its value; without a value it is a tombstone."""
+    """A key and its value; a record without a value is a tombstone."""
 
     key: Message
     value: Message | None
@@ -65,7 +66,7 @@ class GroupRecordSerde:
         """`types` are the types of records of all kinds of groups."""
         self._versions = {}
         self._readers = {}
-        # Before Kafka 0.9 the keys of offsets had another type, and the same form.
+        # Before Kafka 0.9 the keys of offsets had another type, but the same format.
         offsets = RecordType(OffsetCommitKey, OffsetCommitValue, offset_version)
         for type_ in (offsets, *types):
             self._versions[type_.key.KEY] = type_.version
@@ -84,8 +85,8 @@ class GroupRecordSerde:
         return NewRecord(encode_group_key(key), encode_group_value(value, version), now_ms)
 
     def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
-        """As `RecordSerde.decode`: a type that no kind has is left out, as by Kafka's `CoordinatorLoaderImpl`; it may
-        be of a later version, before a downgrade.
+        """Decodes a record as `RecordSerde.decode` does: skips types that no kind declares, like Kafka's
+        `CoordinatorLoaderImpl`; a later version may have written them before a downgrade.
         """
         reader = self._readers.get(key[:2])
         if reader is None:
@@ -97,7 +98,7 @@ class GroupRecordSerde:
         return GroupRecord(decode_key(key[2:]), group_value_decoder(cls, value[:2])(value[2:]))
 
     def _skip(self, key_type: int) -> None:
-        """Logs a type at its first record: there may be millions."""
+        """Logs a type at its first record only, because there may be millions of records."""
         if key_type not in self._skipped:
             self._skipped.add(key_type)
             events.GROUP_RECORDS_SKIPPED.log(log, type=key_type)
@@ -105,7 +106,7 @@ class GroupRecordSerde:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tombstones:
-    """Tombstones, to be written in order, in one or several batches; no request waits for them."""
+    """Tombstones that are written in order, in one or several batches; no request waits for them."""
 
     records: Sequence[GroupRecord]
 

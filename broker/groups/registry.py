@@ -1,5 +1,5 @@
-"""The table of the kinds of groups: one line per kind. The shard, the store and the serde learn the kinds only from
-here.
+"""The table of the kinds of groups: one line per kind. The shard, the store and the serde get the kinds from this table
+only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trimaran.broker.groups.records import OFFSET_VALUE_VERSION, GroupRecordSerd
 from trimaran.broker.groups.share import kind as share
 from trimaran.broker.groups.streams import kind as streams
 
-# The first kind also has the groups that are unknown, or known only by their offsets. A kind may use those above it.
+# The first kind also has unknown groups and groups that only have offsets. A kind may use the kinds above it.
 KINDS: tuple[GroupKind[Any], ...] = (
     classic.KIND,
     consumer.KIND,

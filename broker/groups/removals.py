@@ -1,5 +1,5 @@
 """The removals of a shard, in the order of their requests: offsets of deleted topics, expired offsets and groups,
-deleted groups. Any amount is written in pieces (`walks`).
+deleted groups. Removals of any size are written in pieces (`walks`).
 
 Source: Kafka's `OffsetMetadataManager`, `GroupMetadataManager.maybeDeleteGroup`, which write everything in one
 operation.
@@ -121,7 +121,7 @@ class Removals:
     # -- deletion
 
     def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
-        """Deletes groups without members, and their offsets, as far as they fit into a piece. Groups without a code in
+        """Deletes groups without members, and their offsets, up to the size of a piece. Groups without a code in
         the result must be deleted again after the write.
         """
         records: list[GroupRecord] = []
@@ -142,7 +142,7 @@ class Removals:
         return Result(records, codes, atomic=False)
 
     def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
-        """Yields tombstones, the group's own last: if the log ends in between, the group can be deleted again."""
+        """Yields tombstones, that of the group last: if the log ends in between, the group can be deleted again."""
         yield from offsets_of_group(self._store, group_id)
         for kind in reversed(tuple(self._kinds)):
             yield from kind.tombstones(group_id)

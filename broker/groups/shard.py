@@ -111,7 +111,7 @@ class GroupCoordinatorShard:
         self._removals.find_gone_topics()
 
     def loaded(self, at: Instant) -> None:
-        """Begins to serve: every member gets a whole session, and removals of offsets of deleted topics begin."""
+        """Begins to serve: every member gets a full session, and removals of offsets of deleted topics begin."""
         self._is_loaded = True
         self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
         for kind in reversed(self._kinds):
@@ -135,7 +135,7 @@ class GroupCoordinatorShard:
         self.account.close()
 
     def unload(self) -> None:
-        """Releases the state value by value: freeing a million values at once would block the interpreter."""
+        """Releases the state value by value: freeing a million values in one call would block the interpreter."""
         for kind in self._kinds:
             kind.unload()
         self.store.unload()
@@ -181,7 +181,9 @@ class GroupCoordinatorShard:
     def commit_offsets_in_transaction(
         self, request: OffsetCommitRequest, version: int, at: Instant, producer: Producer
     ) -> Result[GroupRecord, OffsetCommitResponse]:
-        """Does the same as `commit_offsets` for records that are written in the producer's transaction."""
+        """Decides a commit as `commit_offsets` does, for records that are written in the transaction of the
+        producer.
+        """
         check = self.kind_of(request.group_id).check_transactional_commit(request, version)
         return self._decide_commit(request, at, check, producer)
 
@@ -224,13 +226,13 @@ class GroupCoordinatorShard:
     # -- groups
 
     def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
-        """Does the same as `Removals.delete_groups`."""
+        """Deletes groups as `Removals.delete_groups` does."""
         return self._removals.delete_groups(group_ids)
 
     def list_groups(
         self, group_ids: Iterable[str], states: Collection[str], types: Collection[str]
     ) -> list[ListedGroup]:
-        """Returns the groups that pass the filters; these ignore case, and an empty filter passes every group."""
+        """Returns the groups that pass the filters; filters ignore case, and an empty filter passes every group."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         listed = []

@@ -1,10 +1,10 @@
 """The state of a shard of `__consumer_offsets`: the last value of every key.
 
-`replay` and `complete_transaction` are the only mutators, the same for what was just written and for what is loaded
-after a fail-over. Sessions, awaiting requests and groups that nothing was written of are not in here. A group without a
-record of its own exists from its first offset on (Kafka's "simple" group). Every kind of group has offsets; all other
-records are taken over by the kind that declares their type.
-Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
+`replay` and `complete_transaction` are the only mutators, both for records just written and for records loaded after a
+fail-over. Sessions, waiting requests and groups without any record are not part of it. A group without a record of its
+own exists from its first offset on (Kafka's "simple" group). Every kind of group has offsets; all other records are
+applied by the kind that declares their type. Source: the `replay` methods of Kafka's `OffsetMetadataManager` and
+`GroupMetadataManager`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ Offsets = dict[str, dict[int, OffsetCommitValue]]
 
 @dataclass(frozen=True, eq=False)
 class StoredKind:
-    """The records of one kind of group, and what the store makes of them.
+    """The records of one kind of group, and how the store applies them.
 
-    `name` is the type of the group for clients, as in ListGroups. `replay` takes over a record of the kind: it changes
-    `GroupStore.of(name)`, and takes a group that begins out of `emptied`; it never fails. `has_members` says whether
-    a group, as it is there, has members.
+    `name` is the type of the group for clients, as in ListGroups. `replay` applies a record of the kind: it changes
+    `GroupStore.of(name)`, and removes a group that begins from `emptied`; it never fails. `has_members` returns whether
+    a stored group has members.
     """
 
     name: str
@@ -73,11 +73,11 @@ class GroupStore:
         )
 
     def of(self, kind: str) -> ByGroup[Any]:
-        """Returns what the records of one kind have made of its groups."""
+        """Returns the groups of one kind, as given by its records."""
         return self._groups[kind]
 
     def unload(self) -> None:
-        """Releases the state value by value: freeing a million values at once would block the interpreter."""
+        """Releases the state value by value: freeing a million values in one call would block the interpreter."""
         for groups in self._groups.values():
             while groups:
                 groups.popitem()
@@ -161,7 +161,7 @@ class GroupStore:
             self.emptied[key.group] = True
 
     def _has_group(self, group_id: str) -> bool:
-        """Returns whether a record of any kind has made the group."""
+        """Returns whether the group exists by a record of any kind."""
         return any(group_id in groups for groups in self._groups.values())
 
     def offset(self, group_id: str, key: TopicPartition) -> OffsetCommitValue | None:
@@ -169,7 +169,7 @@ class GroupStore:
         return self.offsets.get(group_id, {}).get(key.topic, {}).get(key.partition)
 
     def is_of_other(self, name: str, group_id: str) -> bool:
-        """Returns whether the records of a kind other than `name` have made the group."""
+        """Returns whether the group exists by the records of a kind other than `name`."""
         return any(group_id in self._groups[other] for other in self._kinds if other != name)
 
     def other_has_members(self, name: str, group_id: str) -> bool:
@@ -181,7 +181,7 @@ class GroupStore:
         )
 
     def group_ids(self, *more: Collection[str]) -> Iterator[str]:
-        """Yields every group that is in `more` or known here, of those that exist at the call."""
+        """Yields every group that is in `more` or in this store at the time of the call."""
         seen: list[Container[str]] = []
         for known in (*more, *self._groups.values(), self.offsets, self.emptied):
             for group_id in list(known):

@@ -2,8 +2,8 @@
 
 Source: Kafka's `Utils.computeGroupHash` (KIP-1101): a group detects by a hash that its topics were created, deleted or
 extended. Intentional differences: racks are not part of the hash, because no assignor uses them, and the hash function
-is another one. A coordinator of Apache Kafka that takes over therefore finds a different hash, and increments the
-group's epoch once.
+is a different one. A coordinator of Apache Kafka that takes over therefore computes a different hash, and increments
+the group's epoch once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
 
 
 class ImageTopics:
-    """The topics of one metadata image, as consumer groups use them (`Topics`)."""
+    """The topics of one metadata image, in the form that consumer groups use (`Topics`)."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._topics = image.topics

@@ -1,6 +1,6 @@
 """Work on all groups and offsets of a shard, possibly a million, in pieces on a timer.
 
-A walk is a generator that yields a record to write, or None after each item examined without one. It continues after
+A walk is a generator that yields a record to write, or None after each item that needs no record. It continues after
 its records were written and replayed, and after requests may have changed the state: it reads the current state of each
 item.
 """

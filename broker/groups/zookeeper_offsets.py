@@ -1,8 +1,8 @@
 """The broker's interface to the offsets of version 0, which are stored in ZooKeeper.
 
 Consumers of Kafka 0.8 commit with OffsetCommit v0 and read with OffsetFetch v0, from any broker. Their commits are in
-`/consumers/GROUP/offsets/TOPIC/PARTITION`, which they may also access themselves. A broker receives an object with this
-interface; it has no ZooKeeper code. Source: `KafkaApis` of Kafka 2.8, with `KafkaZkClient`.
+`/consumers/GROUP/offsets/TOPIC/PARTITION`, which consumers may also access themselves. A broker receives an object with
+this interface; it has no ZooKeeper code. Source: `KafkaApis` of Kafka 2.8, with `KafkaZkClient`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ZooKeeperOffsets(Protocol):
 
         Raises:
             KafkaError: INVALID_GROUP_ID if no znode can have this name; GROUP_AUTHORIZATION_FAILED if ZooKeeper denies
-                access; `UNAVAILABLE` if some or all may not be stored: commit again.
+                access; `UNAVAILABLE` if some or all offsets may not have been stored: the client must retry.
         """
 
     async def fetch(

@@ -1,4 +1,5 @@
-"""AddPartitionsToTxn (24): adds partitions to a transaction; brokers also use it to verify that partitions are in one.
+"""AddPartitionsToTxn (24): adds partitions to a transaction; brokers also use it to verify that a transaction has
+partitions.
 
 Versions: up to 3 from clients, with one transaction per request; 2 PRODUCER_FENCED (KIP-588); 4 from brokers, with many
 transactions that are extended or only verified (KIP-890); 5 TRANSACTION_ABORTABLE. Source:
@@ -170,7 +171,9 @@ def _decided(
     ctx: TransactionContext,
     missing: Collection[TopicPartition],
 ) -> Codes | PendingResponse[Any]:
-    """Returns the codes of the partitions, or the pending decision. Raises KafkaError with the code for all."""
+    """Returns the codes of the partitions, or the pending decision. Raises KafkaError with the code for all
+    partitions.
+    """
     name, partitions = transaction.transactional_id, _partitions(transaction.topics)
     producer = Producer(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:

@@ -1,4 +1,6 @@
-"""Splits the items of a request into batches. Each batch is decided at once, and its records are written together."""
+"""Splits the items of a request into batches. Each batch is decided in one step, and its records are written
+together.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from typing import TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-# As many partitions as fit into a frame that is decoded at once (`HEAVY_BYTES`): a typical request is decided as a
-# whole, in 10 to 20 ms.
+# The number of partitions that fit into a frame decoded in one step (`HEAVY_BYTES`): a typical request is one batch,
+# decided in 10 to 20 ms.
 PARTITIONS_PER_BATCH = 1000
 
 

@@ -166,7 +166,7 @@ def _check_own_listeners(
     """Refuses configs of this node that its listeners could not use; the controller cannot check them without this
     node's files.
 
-    At most one resource is this node's. The files that it names are read in a thread.
+    At most one resource is for this node. A thread reads the files that its configs name.
     """
     for resource in resources:
         kind, name = key = resource_of(resource)
@@ -183,7 +183,7 @@ def _check_listeners(resource: Resource, ctx: AdminContext) -> None:
     changes: dict[str, str | None] = {}
     if isinstance(
         resource, alter_configs.AlterConfigsResource
-    ):  # this request lists all configs that remain
+    ):  # this request lists all configs that will remain
         changes = dict.fromkeys(configs.of(BROKER_RESOURCE, str(ctx.node_id)))
     for config in resource.configs:
         operation = getattr(config, "config_operation", ConfigOperation.SET)

@@ -8,14 +8,15 @@ context of every family.
   one.
 - `ctx.partitions.find(key)` returns this broker's `Partition` or None; `.leader_of(key)` returns its
   `PartitionLeader` or raises the `KafkaError` for the client (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
-- `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
-  `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when the whole ISR has it on disk, and raises
-  `NotLeaderError` if the epoch ends first. `leader.log.read_bytes(…)` reads back.
+- `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` immediately.
+  `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when the whole ISR has the records on disk,
+  and raises `NotLeaderError` if the epoch ends first. `leader.log.read_bytes(…)` reads them back.
 - `ctx.forwarder` wraps a client's request in an Envelope for the active controller; `ctx.topic_creation.create(names)`
   makes missing topics (also internal ones).
 - `ctx.groups` coordinates groups and `ctx.transactions` coordinates transactions whose partition this broker leads;
   `ctx.verifier` reaches the coordinator of any transaction.
-- `ctx.shares` coordinates the states of share partitions likewise; `ctx.share_states` reaches the coordinator of any.
+- `ctx.shares` coordinates the states of share partitions in the same way; `ctx.share_states` reaches the coordinator of
+any share partition.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ class TransactionContext:
 class ShareContext:
     """The context of requests about the states of share partitions, and of their consumers.
 
-    `shares` has the states whose partition of `__share_group_state` this broker leads; `share_states` reaches all.
+    `shares` has the states whose partition of `__share_group_state` this broker leads; `share_states` reaches the
+    coordinators of all states.
     """
 
     metadata: BrokerMetadata

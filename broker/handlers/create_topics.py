@@ -25,7 +25,8 @@ from trimaran.wire.transport.scheduling.effects import Compute, Handling, Wait
 
 # The client's next request to this broker is for metadata; the bound keeps a lagging broker from delaying the response.
 KNOWN_SECONDS = 1.0
-# A larger response (some 500 topics) is not decoded; the broker then waits for all requested topics, even refused ones.
+# A larger response (about 500 topics) is not decoded; the broker then waits for all requested topics, even refused
+# ones.
 DECODED_BYTES_MAX = 1 << 20
 
 

@@ -1,6 +1,6 @@
 """DeleteGroups (42): deletes empty groups and their offsets (KIP-229); answered when the deletion is stored.
 
-Versions: 3 a message for each group, which only the store of topology descriptions of streams groups sets in Kafka 4.4
+Versions: 3 a message for each group; in Kafka 4.4 only the store of topology descriptions of streams groups sets it
 (KIP-1331). The states of a share group are deleted first, by share coordinators.
 """
 

@@ -117,5 +117,5 @@ def _shown(producer_id: ProducerId, entry: ProducerEntry) -> ProducerState:
         last_sequence=entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE,
         last_timestamp=entry.last_timestamp,
         coordinator_epoch=entry.coordinator_epoch,
-        current_txn_start_offset=entry.transaction_start,  # -1 for none in both places
+        current_txn_start_offset=entry.transaction_start,  # -1 means none in both fields
     )

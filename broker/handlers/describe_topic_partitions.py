@@ -71,7 +71,7 @@ def describe_topic_partitions(
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE)
     reachable = Reachable(image.cluster, call.connection.listener)
     page = _Page(image.topics, reachable, limit, may_see, call.room())
-    # The names for one page and the start of the next; with an authorizer all names, since some may be hidden.
+    # The names for one page and the start of the next; with an authorizer, all names, since some may be hidden.
     most = limit + 1 if ctx.authorizer is None else len(image.topics.by_name)
     names: list[str] | None = yield Compute(
         ITEM_COST_BYTES * (len(request.topics) or len(image.topics.by_name)),

@@ -28,9 +28,9 @@ def described_groups(
     """Returns the groups of the response.
 
     Args:
-        describe: returns a group without members, and its members; it may raise KafkaError, and so may they.
+        describe: returns a group without members, and an iterator of its members; both may raise KafkaError.
         refused: returns a group that carries only the error.
-        with_operations: whether the client asked for its authorized operations.
+        with_operations: whether the client has requested its authorized operations.
     """
     found = EncodedArray()
     for group_id in group_ids:

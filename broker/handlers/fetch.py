@@ -1,11 +1,11 @@
 """Fetch (1): serves the reads of consumers and the replication of followers.
 
-A fetch that finds enough is answered at once. Otherwise it registers with each of its partitions, and waits without a
-task of its own. Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no message
-larger than the limit, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the
-follower's broker epoch (KIP-903), 16 the current leader (KIP-951), 18 the follower's high watermark, which is ignored.
-From 11 on, if `replica.selector.class` is set, followers serve consumers, and leaders redirect consumers to them
-(KIP-392).
+A fetch that finds enough data is answered immediately. Otherwise it registers with each of its partitions, and waits
+without a task of its own. Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no
+message larger than the limit, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids,
+15 the follower's broker epoch (KIP-903), 16 the current leader (KIP-951), 18 the follower's high watermark, which is
+ignored. From 11 on, if `replica.selector.class` is set, followers serve consumers, and leaders redirect consumers to
+them (KIP-392).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Slots = dict[
     tuple[str, bytes, int], Slot
 ]  # keyed by topic name, topic id and partition, as in the request
 
-# A client may request an unlimited wait; its fetch is answered after this time (Kafka has no bound).
+# A client may request an unlimited wait; its fetch is answered after this time (Kafka does not limit the wait).
 MAX_WAIT_SECONDS = 300.0
 VERSION_NAMING_LEADERS = 16
 # Module constants, because `Operation.READ` costs as much as the whole authorization check.
@@ -192,8 +192,8 @@ def _preference(
 def _refusal(
     replica_id: BrokerId, broker_epoch: BrokerEpoch, ctx: DataContext, call: Call
 ) -> ErrorCode:
-    """Returns why a follower's fetch is refused: it moves the ISR and the watermark, so it must come from that broker
-    (CVE-2018-1288).
+    """Returns the reason to refuse a follower's fetch: it changes the ISR and the watermark, so it must come from that
+    broker (CVE-2018-1288).
     """
     if not may(ctx, call, Action(Operation.CLUSTER_ACTION)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -245,8 +245,8 @@ def _without_session(
             return _throttled(call, NO_SESSION)
         responses = yield from fetch.responses(slots.values())
     finally:
-        # A reader refers to its unread slots, and slots refer to their reader: a cycle that, once frozen
-        # (`FROZEN_ELEMENTS_MIN`), would never be freed.
+        # A reader refers to its unread slots, and slots refer to their reader: once frozen (`FROZEN_ELEMENTS_MIN`),
+        # such a cycle would never be freed.
         reader.changed.clear()
     return _response(responses, ctx, call, NO_SESSION)
 
@@ -272,8 +272,8 @@ def _add_slots(
 def _in_session(
     request: FetchRequest, ctx: DataContext, call: Call, session: FetchSession, terms: FetchTerms
 ) -> Handling[FetchResponse]:
-    """Serves a fetch in a session: it names changes only and is answered with changes only, except for the first, which
-    covers all partitions.
+    """Serves a fetch in a session: request and response have changes only, except for the first ones, which have all
+    partitions.
     """
     reader, is_first = session.reader, request.session_epoch == INITIAL_EPOCH
     if terms.replica_id >= 0:
@@ -310,7 +310,7 @@ def _wait(
     ctx: DataContext,
     max_wait_ms: int,
 ) -> Handling[None]:
-    """Waits until enough can be read, at most for `max_wait_ms`; attaches `passing` slots only during the wait."""
+    """Waits until enough data can be read, at most for `max_wait_ms`; attaches `passing` slots only during the wait."""
     acl_epoch = _acl_epoch(ctx)
     deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
     changed = AutoResetEvent()
@@ -355,7 +355,9 @@ def attach_changed(
             reader.changed[slot] = None
             continue
         slot.attach(partition)
-        if leader is None:  # a follower is read, or the epoch has ended: the next read finds out
+        if (
+            leader is None
+        ):  # the replica is a follower, or the epoch has ended: the next read detects which
             reader.changed[slot] = None
             continue
         upto = leader.log.log_end_offset if slot.upto_end else leader.high_watermark.offset

@@ -1,6 +1,4 @@
-"""InitializeShareGroupState (83): a group coordinator begins the states of share partitions, or begins them again
-(KIP-932).
-"""
+"""InitializeShareGroupState (83): a group coordinator initializes or resets states of share partitions (KIP-932)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 -1 latest (high watermark, or last stable offset with read_committed; log end for followers), -2 earliest, -3 the record
 with the largest timestamp (KIP-734, v7), -4 earliest local (KIP-405, v8), -5 last tiered (KIP-1005, v9) and -6 earliest
 not yet uploaded (KIP-1023, v11): without tiered storage, -4 equals -2, and -5 and -6 find nothing. Version 0 requests
-the first offsets of segments that were last written before a time. Source: `ReplicaManager.fetchOffset`,
+the first offsets of segments last written before a given time. Source: `ReplicaManager.fetchOffset`,
 `Partition.fetchOffsetForTimestamp`.
 """
 
@@ -54,7 +54,7 @@ LEADER_EPOCH_VERSION = 4
 
 
 class Requester(NamedTuple):
-    """A client (of committed transactions only), or a follower."""
+    """The sender of a request: a client (possibly of committed transactions only), or a follower."""
 
     is_client: bool
     reads_committed: bool
@@ -213,8 +213,8 @@ def _below_end(
 
 
 def _check_caught_up(leader: PartitionLeader, is_client: bool) -> None:
-    """Raises KafkaError while a new leader does not know what was committed before it: clients must not see the end go
-    back (KIP-207).
+    """Raises KafkaError while a new leader does not know what was committed before it: clients must not see the end
+    move backwards (KIP-207).
     """
     if is_client and not leader.knows_committed:
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)

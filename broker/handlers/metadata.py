@@ -47,7 +47,7 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
-# Errors of topics that the client may not see; it learns no operations of them.
+# Errors of topics that the client may not see; the response omits their authorized operations.
 _OF_UNSEEN = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID})
 
 MaySee = Callable[[str], bool]
@@ -135,7 +135,7 @@ def _all_topics(
 
 
 def _taking_room(call: Call, size: int) -> Handling[None]:
-    """Reserves memory for a large response, although its topics are shared: connections get copies of them."""
+    """Reserves memory for a large response: its topics are shared, but each connection gets a copy of them."""
     call.room().take(size)
     yield None
 
@@ -145,8 +145,8 @@ def _acls_epoch(ctx: AdminContext) -> AclEpoch:
 
 
 def _is_kept(request: MetadataRequest) -> bool:
-    """Whether the encoded topics may be cached: not if the response has authorized operations, or allowed access is
-    logged.
+    """Whether the encoded topics may be cached, which requires that the response has no authorized operations and
+    allowed access is not logged.
     """
     return not (request.include_topic_authorized_operations or logs_every_verdict())
 
@@ -169,7 +169,9 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
 
 
 def _missing(request: MetadataRequest, ctx: AdminContext, may_see: MaySee) -> Handling[list[str]]:
-    """Returns the names to create. Includes illegal names: their error is only for clients that may create topics."""
+    """Returns the names to create. Includes illegal names, because only clients that may create topics get the error
+    for them.
+    """
     known, asked = ctx.metadata.image.topics.by_name, request.topics or []
     missing: dict[str, None] = {}
     for topic in asked:
@@ -236,13 +238,13 @@ def _encoded(
 
 
 def _is_shown(topic: TopicImage | MetadataResponseTopic) -> bool:
-    """Whether the client receives the authorized operations of the topic: not if it may not see the topic."""
+    """Whether the client receives the authorized operations of the topic, which requires that it may see the topic."""
     return isinstance(topic, TopicImage) or topic.error_code not in _OF_UNSEEN
 
 
 def _each_refused(topics: Topics, error: KafkaError, room: Room) -> Handling[EncodedArray]:
-    """Returns the topics with the error in each, since versions before 13 have no top-level error, and a response
-    without topics would mean that there are none.
+    """Returns the topics with the error in each: versions before 13 have no top-level error, and a response without
+    topics would mean that there are none.
     """
     found = EncodedArray()
     room.rewind(0)

@@ -1,8 +1,8 @@
 """OffsetCommit (8): stores a group's offsets; answered when the whole ISR has them on disk.
 
-Versions: 0 commits to ZooKeeper (`zookeeper_offsets.py`; a broker without it returns UNSUPPORTED_VERSION, as Kafka 3.9
-does in KRaft mode), 1 a commit time for each partition, 2 to 4 a retention time, 6 leader epochs, 7 static members, 10
-topics by id.
+Versions: 0 commits to ZooKeeper (`zookeeper_offsets.py`; a broker without ZooKeeper returns UNSUPPORTED_VERSION, as
+Kafka 3.9 does in KRaft mode), 1 a commit time for each partition, 2 to 4 a retention time, 6 leader epochs, 7 static
+members, 10 topics by id.
 """
 
 from __future__ import annotations

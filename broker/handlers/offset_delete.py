@@ -29,7 +29,7 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> OffsetDeleteResponse:
-    """Returns the error: in each partition if topics are refused, otherwise once for the whole response."""
+    """Returns the error: in each partition if topics are refused, otherwise at the top level of the response."""
     if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return _refuse(code)
     by_name: dict[str, OffsetDeleteResponseTopic] = {}

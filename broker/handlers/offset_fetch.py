@@ -1,8 +1,8 @@
 """OffsetFetch (9): returns groups' offsets, after the last written ones have been committed.
 
-Versions: 0 reads from ZooKeeper (`zookeeper_offsets.py`; a broker without it returns UNSUPPORTED_VERSION, as Kafka 3.9
-does in KRaft mode), 2 null topics mean all, and group-level errors; 7 stable offsets only (KIP-447); 8 many groups
-(KIP-709); 10 topics by id.
+Versions: 0 reads from ZooKeeper (`zookeeper_offsets.py`; a broker without ZooKeeper returns UNSUPPORTED_VERSION, as
+Kafka 3.9 does in KRaft mode), 2 null topics mean all, and group-level errors; 7 stable offsets only (KIP-447); 8 many
+groups (KIP-709); 10 topics by id.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
 from trimaran.wire.transport.scheduling.effects import Handling
 
-# With the longest metadata that Kafka allows by default, these take 2 MiB before encoding, and 5 ms of work.
+# With the longest metadata that Kafka allows by default, this number of offsets takes 2 MiB before encoding, and 5 ms
+# of work.
 OFFSETS_PER_BATCH = 500
 # The size of a topic in the response, without its name and its partitions.
 TOPIC_BYTES = 24

@@ -2,9 +2,9 @@
 
 `produce` calls the stages of `broker/producing/` in order. With acks=all the response waits until the high watermark of
 every partition has passed the appended records (`await_replicas`); with acks=1 it is sent after the append; with acks=0
-there is none (an error closes the connection). Both of these wait for the disk while much of the log is not flushed
-(`await_disk`). Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 errors per record (KIP-467), 10 the
-current leader (KIP-951), 13 topic ids; up to 11 the client adds partitions to its transaction itself (KIP-890).
+there is no response (an error closes the connection). The latter two wait for the disk while much of the log is not
+flushed (`await_disk`). Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 errors per record (KIP-467),
+10 the current leader (KIP-951), 13 topic ids; up to 11 the client adds partitions to its transaction itself (KIP-890).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> Produce
     return refusal(request, KafkaError(code, message))
 
 
-# One megabyte, the usual request size of producers, holds 15,000 of the smallest batches.
+# A request of one megabyte, the usual size for producers, holds 15,000 of the smallest batches.
 @handles(
     ProduceRequest,
     versions="0-13",
@@ -77,7 +77,7 @@ def produce(
         if not may_use_transactional_id(transactional_id, parts, ctx, call):
             return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         yield from authorize(parts, may_with_topic(ctx, call, WRITE))
-    del request  # releases the receive buffer, which its records refer to
+    del request  # releases the receive buffer, to which the records of the request refer
     yield from find_leaders(parts, partitions)
     yield from validate(parts, ctx.now_ms, version)
     yield from verify(parts, ctx.verifier, transactional_id, version)

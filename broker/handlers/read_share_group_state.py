@@ -60,7 +60,7 @@ def read_share_group_state(
 
 
 def _encoded(partition: int, outcome: ShareState | RefusedState, call: Call) -> Handling[bytes]:
-    """Encodes the result of a partition, batch by batch; an error if the response has no room for it."""
+    """Encodes the result of a partition, batch by batch, or an error if the response has no room for it."""
     room = call.room()
     if isinstance(outcome, RefusedState):
         return room.refusal(_ANSWER.refused(partition, outcome))

@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary (87): a group coordinator reads the positions of a share group (KIP-932).
 
-Versions: 1 how many deliveries are complete (KIP-1226). The leader epoch of the request has no effect.
+Versions: 1 the number of complete deliveries (KIP-1226). The leader epoch of the request has no effect.
 """
 
 from __future__ import annotations

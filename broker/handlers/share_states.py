@@ -1,8 +1,9 @@
 """The common part of the five APIs of the share coordinator: a request names share partitions of one group by topic.
 
-Each is decided alone, and has its own error. A request without a group, or with a topic without partitions, gets a
-response without results. A share partition that is named twice is decided twice, and has the last result. Source:
-Kafka's `ShareCoordinatorService`. Until `share.version` is finalized these requests are answered, too, as by Kafka.
+Each share partition is decided separately, and has its own error. A request without a group, or with a topic without
+partitions, gets a response without results. A share partition that is named twice is decided twice, and the response
+has the last result. Source: Kafka's `ShareCoordinatorService`. As in Kafka, these requests are also answered while
+`share.version` is not finalized.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from trimaran.wire.transport.scheduling.effects import Handling
 
 T = TypeVar("T")
 
-NO_COUNT = -1  # the absent number of complete deliveries
+NO_COUNT = -1  # the value for an absent number of complete deliveries
 
 
 class RefusedState(NamedTuple):
-    """The error of a share partition. An exception would keep the frames that it has passed, with the request."""
+    """The error of a share partition. An exception would keep its stack frames in memory, and with them the request."""
 
     code: ErrorCode
     message: str
@@ -36,8 +37,8 @@ Outcomes = dict[bytes, dict[int, T | RefusedState]]
 def decided(
     request: Any, decide: Callable[[SharePartitionKey, Any], PendingResponse[T]]
 ) -> Handling[Outcomes[T]]:
-    """Decides on each share partition first, so that their records are committed together; returns when all are
-    committed. `decide` also gets the partition's item of the request; it may raise KafkaError.
+    """Decides about all share partitions first, so that their records are committed together; returns when all records
+    are committed. `decide` also gets the partition's item of the request; it may raise KafkaError.
     """
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         return {}
@@ -70,17 +71,17 @@ def _settled(pending: PendingResponse[T] | RefusedState) -> Handling[T | Refused
 
 
 def known(offset: Offset) -> Offset | None:
-    """Returns None for the absent offset of a request."""
+    """Returns the offset, or None if the request has none."""
     return None if offset == NO_OFFSET else offset
 
 
 def no_fields(_response: object) -> dict[str, Any]:
-    """Returns the fields of a result without any."""
+    """Returns no fields, for a result that has none."""
     return {}
 
 
 class Answer(NamedTuple):
-    """The types of a response: the whole, the result of a topic, and that of a partition, with the values of its other
+    """The types of a response, of the result of a topic and of the result of a partition, with the values of its other
     fields after an error.
     """
 

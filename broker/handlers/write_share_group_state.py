@@ -1,6 +1,6 @@
 """WriteShareGroupState (85): a partition leader stores changes of the states of share partitions (KIP-932).
 
-Versions: 1 how many deliveries are complete (KIP-1226); before, the number is unknown.
+Versions: 1 the number of complete deliveries (KIP-1226), which is unknown in version 0.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class ClientQuotas:
         self.connections.set_limits(dict(_of_addresses(self._image, self.book.addresses)))
 
     def connected(self, ip: str) -> float:
-        """Counts a new connection. Returns the seconds, at most a window, for which a connection over the quota must
-        wait.
+        """Counts a new connection. Returns the time in seconds, at most one window, for which a connection over the
+        quota must wait.
         """
         if not self.connections.is_set:
             return 0.0
@@ -98,14 +98,15 @@ class ClientQuotas:
         return Hooks(charge=self._charged)
 
     def _charged(self, call: Call, response: Response) -> float:
-        """Returns the throttle time in seconds, at most a window, as in Kafka. A producer with acks=0 gets no response.
+        """Returns the throttle time in seconds, at most one window, as in Kafka. A producer with acks=0 gets no
+        response.
 
-        A request is charged for its own work, except for the encoding and sending of its response, which the next
-        request of its connection is charged for.
+        A request is charged for its own work, except for the encoding and sending of its response: this work is charged
+        to the next request of its connection.
         """
         loop_time = call.connection.loop_time
         if not self.requests.is_set:
-            loop_time.taken = loop_time.seconds  # never charged later either
+            loop_time.taken = loop_time.seconds  # this is not charged later either
             return 0.0
         taken = loop_time.take(self.loop_clock())
         if response is None:
@@ -116,7 +117,7 @@ class ClientQuotas:
         return min(delay, self.windows.seconds)
 
     def fetch_bytes_max(self, call: Call, asked: int) -> int:
-        """Returns the part of a consumer's fetch size that its quota can ever allow at once."""
+        """Returns the part of a consumer's fetch size that its quota can ever allow in one response."""
         if not self.fetch.is_set:
             return asked
         most = self.fetch.most_at_once(*_client(call))

@@ -25,7 +25,7 @@ class BrokerMetadata:
         self.applied_offset = image.provenance.offset
         self._now = now
         self._changed = Notifier()
-        self._fenced_at: dict[BrokerId, float] = {}  # at most the registered brokers
+        self._fenced_at: dict[BrokerId, float] = {}  # bounded by the registered brokers
 
     def set(self, image: MetadataImage) -> None:
         """Replaces the image; `BrokerPublisher` updates the partitions."""
@@ -37,8 +37,8 @@ class BrokerMetadata:
     def is_listed(self, broker: BrokerRegistration) -> bool:
         """Whether Metadata lists the broker: it is live, or was until a moment ago.
 
-        librdkafka drops a broker as soon as it is not listed, and with it, for a second, the partitions that it was
-        just moving to their new leader. A dead address in the list costs a client one refused connection.
+        librdkafka drops a broker as soon as it is not listed, and for a second also the partitions that it is moving to
+        their new leader. A dead address in the list costs a client one refused connection.
         """
         if not broker.fenced:
             return True

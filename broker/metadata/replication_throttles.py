@@ -28,8 +28,8 @@ def _throttle() -> ReplicationThrottle:
 
 @dataclass(slots=True)
 class ReplicationThrottles:
-    """A `Publisher` of replication throttles. `leader` limits the bytes sent to followers, `follower` those fetched
-    from leaders, and `moves` those copied between this broker's directories, for all replicas.
+    """A `Publisher` of replication throttles. `leader` limits the bytes sent to followers, `follower` the bytes fetched
+    from leaders, and `moves` the bytes copied between this broker's directories, for all replicas.
     """
 
     configs: NodeConfigs | None = None

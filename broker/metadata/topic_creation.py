@@ -1,6 +1,6 @@
 """Creates missing topics that a request needs: `auto.create.topics.enable`, and internal topics.
 
-Source: `AutoTopicCreationManager` of Kafka. Kafka answers at once; here the request waits until the topic is in the
+Source: `AutoTopicCreationManager` of Kafka. Kafka answers immediately; here the request waits until the topic is in the
 broker's image, so that the next request finds it, or until the controller has refused it, which the response reports.
 """
 
@@ -47,8 +47,8 @@ class TopicCreation:
         self._under_way: dict[str, trio.Event] = {}
 
     async def create(self, names: Iterable[str], call: Call | None = None) -> dict[str, ErrorCode]:
-        """Creates the topics; NONE means that the image now has the topic. With a client's `call` they count for its
-        `controller_mutation_rate`, as in Kafka; internal topics count for no client.
+        """Creates the topics; NONE means that the image now has the topic. With the `call` of a client they are charged
+        to its `controller_mutation_rate`, as in Kafka; internal topics are not charged to any client.
 
         The errors are those of Metadata and FindCoordinator: after UNKNOWN_TOPIC_OR_PARTITION the client retries;
         INVALID_TOPIC_EXCEPTION and INVALID_REPLICATION_FACTOR are permanent.
@@ -135,8 +135,8 @@ class TopicCreation:
         )
 
     def _share_states_topic(self) -> CreatableTopic:
-        """The topic is not compacted: an update counts as well as the one before it. The share coordinator deletes what
-        is redundant. Limits min.insync.replicas as `_transactions_topic` does.
+        """Returns the configs of the topic. It is not compacted, because an update does not replace the previous one;
+        the share coordinator deletes redundant records. Limits min.insync.replicas as `_transactions_topic` does.
         """
         config = self._config
         replicas = config["share.coordinator.state.topic.replication.factor"]

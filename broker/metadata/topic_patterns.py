@@ -1,5 +1,4 @@
-"""The topic names that the patterns of consumer groups match (KIP-848): found in a thread, for all groups of a broker
-together.
+"""The topic names that the patterns of consumer groups match (KIP-848): a thread finds them for all groups of a broker.
 
 RE2 takes time linear in the name for any pattern, but up to a millisecond per thousand instructions of its program if
 no two names follow the same path through it. Therefore programs are bounded, names are matched a few milliseconds at a
@@ -31,8 +30,8 @@ Ts = TypeVarTuple("Ts")
 REGEX_CHARACTERS_MAX = 10_000
 # The maximum size of a program: about one instruction per character of the pattern with its repetitions expanded.
 INSTRUCTIONS_MAX = 10_000
-# The memory of a program and its cached states while names are matched: with less, names of 249 characters take many
-# times as long, because no state is found in the cache.
+# The memory of a program and its cached states while names are matched: with less memory, matching names of 249
+# characters takes many times as long, because no state stays in the cache.
 MEMORY_BYTES_MAX = 8 << 20
 # The number of patterns that have such memory at the same time.
 PATTERNS_AT_ONCE = 4
@@ -72,7 +71,7 @@ class TopicPatterns:
         return None
 
     async def matching(self, regex: str, topics: Topics) -> frozenset[str]:
-        """Returns the topics whose whole name matches, whatever the principal may see.
+        """Returns the topics whose whole name matches, including those that the principal may not see.
 
         Raises:
             KafkaError: the errors that `refusal` returns.
@@ -105,8 +104,8 @@ class TopicPatterns:
         return frozenset(found)
 
     async def _apart(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Runs one piece of work in the thread, one piece for all patterns at a time: other work of the thread never
-        waits for two.
+        """Runs one piece of work in the thread. Only one piece runs at a time for all patterns, so that other work of
+        the thread never waits for two.
         """
         async with self._turn:
             return await run_apart(work, *args)

@@ -28,8 +28,8 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# The first and last delay after a temporary refusal by the controller: a replica that waits to join the ISR waits this
-# long, and so does a client that waits for a replica to leave it.
+# The first and last delay after a temporary refusal by the controller: a replica that is to join the ISR waits this
+# long, and so does a client that waits for a replica to leave the ISR.
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 0.5
 
@@ -58,7 +58,7 @@ class AlterPartitions:
         self._wanted.set()
 
     async def run(self) -> None:
-        """Sends changes forever."""
+        """Sends changes until cancelled."""
         backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         while True:
             await self._wanted.wait()

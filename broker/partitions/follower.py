@@ -1,8 +1,8 @@
 """One follower epoch of a partition: its fetch position, and the handling of the leader's responses.
 
 Source: `AbstractFetcherThread` and `ReplicaFetcherThread` of Kafka, KIP-101, KIP-279, KIP-595 (diverging epoch in
-Fetch). The order matters (reliability P9): truncation first, then append, then the high watermark. Nothing is reported
-to the leader before it is durable: a partition is `ready` to be fetched when its whole log is.
+Fetch). The order matters (reliability P9): truncation comes first, then the append, then the high watermark. Nothing is
+reported to the leader before it is durable: a partition is `ready` to be fetched when its whole log is.
 `trimaran.broker.replication.fetcher` does the I/O with the leader.
 """
 
@@ -126,8 +126,9 @@ class PartitionFollower:
         (`may_join`).
 
         Unless all of them are known to be committed, their files are removed as well: if the broker crashed before the
-        next checkpoint of the log start, the diverged records would reappear (P3). Their producer state goes too: as
-        leader, the broker would otherwise report batches as duplicates that never were in the leader's log (P5).
+        next checkpoint of the log start, the diverged records would reappear (P3). Their producer state is removed,
+        too: otherwise the broker, once leader, would report batches as duplicates that were never in the leader's log
+        (P5).
         """
         if self.is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
             return
@@ -152,7 +153,7 @@ class PartitionFollower:
         """Applies the leader's high watermark and log start, as far as this log reaches; called after append and
         truncation.
 
-        A new leader may not know yet how much is committed: the local high watermark never goes back (P7).
+        A new leader may not know yet how much is committed: the local high watermark never moves backwards (P7).
         """
         if self.is_new:
             self.replica.saved_watermark = Offset(0)
@@ -167,7 +168,7 @@ class PartitionFollower:
             log.delete_records_before(leader_log_start_offset)
 
     def truncate_diverging(self, leader_epoch: LeaderEpoch, leader_end_offset: Offset) -> None:
-        """Truncates the log: the leader's log of the last fetched epoch ends below our position; the next fetch checks
+        """Truncates the log: in the leader's log, the last fetched epoch ends below our position; the next fetch checks
         again (KIP-279).
         """
         self.truncate_to(self.diverging_at(leader_epoch, leader_end_offset))

@@ -28,7 +28,7 @@ class FetchClock:
     """The time of a follower's last fetch, whichever partitions the request named.
 
     Shared by all partitions of a fetch session: if an incremental fetch omits a partition, its position has not
-    changed, and the follower is as current in it as its last request.
+    changed, and the follower is as up to date in it as at its last request.
     """
 
     time: float = float("-inf")
@@ -50,12 +50,12 @@ class ReplicaProgress:
     leader_end_at_fetch: Offset = Offset(0)
     caught_up_at: float = float("-inf")
     clock: FetchClock = field(default_factory=FetchClock)
-    given_from: Offset = NO_OFFSET  # the offset of the records last sent to it
+    given_from: Offset = NO_OFFSET  # the offset of the records last sent to the follower
     given_again: int = 0
 
     def given(self, offset: Offset) -> bool:
-        """Records that the follower is sent the records from `offset` on; returns True if it has got them suspiciously
-        often.
+        """Notes that the records from `offset` on are sent to the follower; returns True if it has received them
+        suspiciously often.
 
         After the first time it returns True less and less often, because each True leads to a check.
         """
@@ -77,14 +77,14 @@ class ReplicaProgress:
         """Records a fetch at `offset` made at `now`, for which `clock` has ticked.
 
         Everything below `offset` is on the follower's disk; `leader_end` is the leader's end before the read. An offset
-        below the previous one means that the follower has lost records and has to catch up again.
+        below the previous one means that the follower has lost records and must catch up again.
         """
         if offset < self.end_offset:
             self.caught_up_at = float("-inf")
         if offset >= leader_end:
             self.caught_up_at = now
         elif offset >= self.leader_end_at_fetch:
-            # Its previous fetch had reached the leader's end of that time.
+            # Its previous fetch had reached the end of the leader's log at that time.
             previous = clock.previous if self.clock is clock else self.clock.time
             self.caught_up_at = max(self.caught_up_at, previous)
         self.end_offset = offset
@@ -145,11 +145,11 @@ def may_join(
     epoch_start_offset: Offset,
     log_start_offset: Offset,
 ) -> bool:
-    """Returns whether a follower has everything that a member of the ISR must have (KAFKA-7128: also the epoch's
-    start), and nothing else.
+    """Returns whether a follower has all records that a member of the ISR must have (KAFKA-7128: also the start of the
+    epoch), and no others.
 
     A log that ends at or before the leader's log start may have diverged without an epoch to show it: it may join once
-    it has dropped its records, which the leader's next response makes it do. Kafka does not wait for that.
+    it has dropped its records, as it does after the leader's next response. Kafka does not wait for that.
     """
     end = progress.end_offset
     is_of_our_history = end > log_start_offset or progress.log_start_offset >= log_start_offset

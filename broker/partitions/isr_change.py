@@ -36,8 +36,8 @@ AWAIT_METADATA = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """A requested ISR. `new_isr` pairs broker ids with the broker epochs that the leader saw in their fetches (-1: none
-    yet).
+    """A requested ISR. `new_isr` pairs broker ids with the broker epochs that the leader saw in their fetches (-1 if
+    there was none yet).
     """
 
     partition: TopicIdPartition

@@ -1,7 +1,7 @@
 """One leader epoch of one partition: appends, and the effects of followers' fetches, metadata and controller answers.
 
-Source: the leader part of Kafka's `Partition`. `open_leader_epoch` is its block; the epoch owns no task (one for each
-of 50,000 partitions would cost more than all other work), and therefore the block is a plain `with`, which `Partition`
+Source: the leader part of Kafka's `Partition`. `open_leader_epoch` is its block. The epoch owns no task (a task for
+each of 50,000 partitions would cost more than all other work); therefore the block is a plain `with`, which `Partition`
 holds open until metadata ends the epoch. State that several epochs share is in `Replica`. Not implemented:
 transactions, and the catch-up rules of reassignments (the controller has them).
 """
@@ -135,7 +135,7 @@ class PartitionLeader:
         return self._watermarks.high_when_flushed
 
     def _flush_what_recovery_left(self) -> None:
-        """Flushes bytes above the flushed offset: they may be in the page cache only, so the watermark must not include
+        """Flushes bytes above the flushed offset: they may only be in the page cache, so the watermark must not include
         them yet.
         """
         if self._services.commit.durable_end(self.log) < self.log.log_end_offset:
@@ -215,8 +215,8 @@ class PartitionLeader:
         self, replica_id: BrokerId, offset: Offset, last_epoch: LeaderEpoch
     ) -> None:
         """Checks a follower's fetch at `offset`, after a last record of `last_epoch`. If an in-sync follower has more
-        of this epoch than the leader, this replica has lost records or has sent damaged ones: it must not make others
-        truncate (P19).
+        of this epoch than the leader, this replica has lost records or has sent damaged ones: it must not make other
+        replicas truncate (P19).
 
         Raises KafkaError KAFKA_STORAGE_ERROR in that case; the replica is taken out of service soon.
         """
@@ -263,7 +263,7 @@ class PartitionLeader:
         self._watermarks.advance_high()
 
     def given(self, replica_id: BrokerId, offset: Offset, size: int) -> None:
-        """Records that a follower is sent up to `size` bytes of records from `offset` on; if it gets the same ones
+        """Records that a follower is sent up to `size` bytes of records from `offset` on; if it gets the same records
         again and again, they may be damaged on this disk.
         """
         progress = self._in_sync.followers.get(replica_id)
@@ -302,7 +302,7 @@ class PartitionLeader:
         """Checks again which followers may join the ISR or hold back the watermark, after a change of the ISR or of
         registrations.
 
-        Only caught-up followers are added here: others are checked at their next fetch.
+        Only caught-up followers are added here: the rest are checked at their next fetch.
         """
         in_sync = self._in_sync
         self._must_reconsider = in_sync.isr.proposed is not None
@@ -335,14 +335,14 @@ class PartitionLeader:
         leader_epoch: LeaderEpoch,
         partition_epoch: PartitionEpoch,
     ) -> None:
-        """Applies the controller's answer to `change`, unless metadata was faster."""
+        """Applies the controller's answer to `change`, unless the metadata already has it."""
         if not self._is_current(change) or leader_epoch != self.epoch:
             return
         if self._in_sync.committed(isr, partition_epoch):
             self.reconsider_followers()
 
     def isr_refused(self, change: IsrChange, code: int) -> bool:
-        """Returns True if `change` should be sent again as it is.
+        """Returns True if the same `change` should be sent again.
 
         A refused follower may have become eligible since, but a fetch session omits unchanged partitions, so its next
         fetch might not name this one. Therefore followers are checked again if anything changed while the request was

@@ -29,7 +29,9 @@ class LeaderWatermarks:
 
     def advance_high(self) -> None:
         own_end = self._services.commit.durable_end(self._log)
-        if own_end <= self.high.offset:  # the progress of other replicas does not matter then
+        if (
+            own_end <= self.high.offset
+        ):  # in that case the progress of other replicas does not matter
             return
         offset = self._next_high(own_end)
         if offset > self.high.offset:
@@ -48,7 +50,8 @@ class LeaderWatermarks:
         in_sync, current = self._in_sync, self.high.offset
         if in_sync.is_under_min:
             # Otherwise too few replicas would acknowledge acks=all. Also, a replica that has left the ISR may still be
-            # elected, because it has everything committed so far; so nothing more may be committed (KIP-966).
+            # elected, because it has all records committed so far; therefore no further records may be committed
+            # (KIP-966).
             return current
         return next_high_watermark(
             current, own_end, in_sync.followers, in_sync.maximal, in_sync.about_to_join

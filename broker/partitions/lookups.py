@@ -1,6 +1,6 @@
 """Lookups in logs that may take long: a request yields between batch headers, and a thread reads records.
 
-Producers determine how much a batch expands to, and how many headers lie between two entries of a time index.
+Producers determine the decompressed size of a batch, and the number of headers between two entries of a time index.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def resolve_timestamp(
 
 
 def in_steps(steps: Steps[T], leader: PartitionLeader) -> Handling[T]:
-    """Does the same as `resolve_timestamp` for steps that only read headers."""
+    """Resolves a timestamp as `resolve_timestamp` does, for steps that only read headers."""
     while True:
         _check(leader)
         try:

@@ -1,9 +1,9 @@
-"""Opens the logs that a request names before it is handled, with a yield after each: opening a thousand at once would
-block the event loop for a second.
+"""Opens the logs that a request names before it is handled, with a yield after each: opening a thousand logs in one
+step would block the event loop for a second.
 
-A partition's log is opened on the first use of its leader, which takes 0.1 to 2 ms (a directory listing, some files,
-the files of a new log). After a crash, a thread also checks the log above its recovery point, whatever its size, and
-rebuilds missing index files.
+A partition's log is opened on the first use of its leader, which takes 0.1 to 2 ms (for a directory listing, reading
+some files, and the files of a new log). After a crash, a thread also checks the log above its recovery point, whatever
+its size, and rebuilds missing index files.
 """
 
 from __future__ import annotations

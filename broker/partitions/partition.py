@@ -21,7 +21,7 @@ from trimaran.wire.identity import BrokerId, Offset, TopicPartition
 
 
 class FollowerReads(NamedTuple):
-    """A follower as consumers read it: below the high watermark that its leader has sent (KIP-392). It has the
+    """A follower from which consumers read below the high watermark that its leader has sent (KIP-392). It has the
     attributes of a `PartitionLeader` that serve consumers, and is valid for one poll.
     """
 
@@ -30,12 +30,14 @@ class FollowerReads(NamedTuple):
 
     @property
     def knows_committed(self) -> bool:
-        """Always True: a follower only answers for its own log; a consumer beyond it waits, or asks the leader."""
+        """Always True: a follower only answers for its own log; a consumer beyond its end waits, or fetches from the
+        leader.
+        """
         return True
 
 
 class Partition(Replica):
-    """A replica of a partition. At most one of its leader and follower epoch is alive, the one of `state`'s epoch.
+    """A replica of a partition. At most one of its leader and follower epochs is alive: that of the epoch in `state`.
 
     `leader_or_none` is the leader epoch, if it has been opened. `_epoch` is the open block of the epoch that is alive:
     closing the block ends the epoch in every case.
@@ -137,14 +139,14 @@ class Partition(Replica):
             self.begin_empty()
         if self.known_end and has_joined:
             with self.services.directories.noting_failure(f"{self.name} goes on as it is"):
-                self.accept_loss()  # the replica now has everything that is committed
+                self.accept_loss()  # the replica now has all committed records
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
             if self.leads:
                 self._count_isr_change(old)
             if self.leader_or_none is not None:
                 self.leader_or_none.update(state)
             elif state.isr != old.isr:
-                self.watchers.notify_all()  # a replica that has left the ISR must fetch to come back
+                self.watchers.notify_all()  # a replica that has left the ISR must fetch to join it again
             return False
         self._end_epoch()
         self._saved_leader = None
@@ -181,7 +183,7 @@ class Partition(Replica):
             self.leader_or_none.drop_lagging()
 
     def release_log(self) -> None:
-        """Releases the epoch and the log, because the log has moved or is gone; both are opened again on demand."""
+        """Releases the epoch and the log, because the log has moved or was deleted; both are opened again on demand."""
         if self.leader_or_none is not None:
             self._saved_leader = self.leader_or_none.saved_state
         self._end_epoch()
@@ -191,6 +193,6 @@ class Partition(Replica):
         self.forget_log()
 
     def close(self) -> None:
-        """Ends the epoch and releases the log for good; its directory closes or deletes it."""
+        """Ends the epoch and releases the log permanently; the log directory closes or deletes it."""
         self.deleted = True
         self.release_log()

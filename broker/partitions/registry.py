@@ -112,10 +112,11 @@ class Partitions:
     def hosted(
         self, key: TopicPartition, current_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
     ) -> Partition:
-        """Returns this broker's replica if the caller has its current leader epoch.
+        """Returns this broker's replica if the caller has the current leader epoch.
 
         Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (other brokers have it), FENCED_LEADER_EPOCH,
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (only other brokers have replicas),
+            FENCED_LEADER_EPOCH,
                 UNKNOWN_LEADER_EPOCH (this broker may lag behind), KAFKA_STORAGE_ERROR.
         """
         partition = self.find(key)
@@ -143,8 +144,8 @@ class Partitions:
     # -- changes of the image
 
     def begin_with(self, topics: TopicsImage | None) -> None:
-        """Declares the replicas in `topics` older than this process, whenever they are applied; all other replicas are
-        new. With None, all replicas without a log are new.
+        """Declares that the replicas in `topics` are older than this process, even if they are applied later; all other
+        replicas are new. With None, all replicas without a log are new.
         """
         self._began_with = topics
 
@@ -273,7 +274,7 @@ class Partitions:
 
     def watermarks(self) -> dict[TopicPartition, Offset]:
         """Returns the high watermarks for the checkpoint. Includes the saved values of partitions not opened since
-        startup; omits those never used.
+        startup; omits partitions that were never used.
         """
         return {
             partition.topic_partition: partition.high_watermark

@@ -106,7 +106,7 @@ class Replica:
         """The log, opened or created on first use; blocks as long as that takes.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR; UNKNOWN_TOPIC_OR_PARTITION if this broker has no replica any more.
+            KafkaError: KAFKA_STORAGE_ERROR; UNKNOWN_TOPIC_OR_PARTITION if this broker no longer has a replica.
         """
         if self._log is None:
             if self.deleted:
@@ -133,8 +133,9 @@ class Replica:
         self.saved_watermark = min(self.saved_watermark, log.log_end_offset)
 
     def _has_all_committed(self, directory: LogDirectory) -> bool:
-        """Whether all committed records were on this disk: not after the crash of a broker that, like Kafka,
-        acknowledged records before their flush. The flush policy of this process does not apply to the crashed one.
+        """Whether all committed records were on this disk, which is unknown after the crash of a broker that, like
+        Kafka, acknowledged records before their flush. The flush policy of this process does not apply to the crashed
+        one.
         """
         if directory.clean_shutdown:
             return True
@@ -142,8 +143,8 @@ class Replica:
         return directory.high_watermark(key) <= directory.offsets.written_logs.get(key, 0)
 
     def accept_loss(self) -> None:
-        """Accepts the loss of missing records: from now on no checkpoint claims them after a crash. Blocks briefly.
-        Raises KafkaError KAFKA_STORAGE_ERROR.
+        """Accepts the loss of missing records: from now on, no checkpoint will refer to them after a crash. Blocks
+        briefly. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         directory = self.services.directories.holding(self.topic_partition)
         if self._log is not None and directory is not None:
@@ -165,7 +166,7 @@ class Replica:
     @property
     def must_check(self) -> bool:
         """Whether opening `log` would have to repair a log after a crash, or to read much for its producer state:
-        `check` does this in a thread or in turns.
+        `check` does this in a thread or step by step.
         """
         log = self._log
         if log is None:
@@ -229,14 +230,14 @@ class Replica:
         return max(log.log_start_offset, min(self.saved_watermark, log.log_end_offset))
 
     def forget_log(self) -> None:
-        """Releases the log, which has moved or is gone; it is opened again on demand."""
+        """Releases the log, which has moved or was deleted; it is opened again on demand."""
         if self._log is not None:
             self.services.commit.forget(self._log)
             self._log = None
 
 
 def why_incomplete(replica: Replica, end: Offset) -> str:
-    """Returns, for the server log, why a replica whose log ends at `end` does not lead."""
+    """Returns the reason, for the server log, why a replica whose log ends at `end` does not lead."""
     return (
         f"{replica.name} ends at offset {end} here, but records up to offset {replica.known_end} were committed: put "
         f"the files back from a copy, or take the file damaged away from them while the broker is down, to go on "

@@ -1,8 +1,9 @@
 """Checks records on the leader's own disk that a follower fetches again and again: they may be damaged.
 
-A read by `sendfile` checks nothing, and must not: the follower checks records when it appends them, and fetches invalid
-ones again. If the bytes on this disk are damaged, this replica goes out of service, and another in-sync replica leads
-(P17); if there is none, it continues with the sound records. Kafka has no such check: its followers fetch forever.
+A read by `sendfile` checks no records: the follower checks records when it appends them, and fetches invalid
+ones again. If the bytes on this disk are damaged, this replica is taken out of service, and another in-sync replica
+leads (P17); if there is none, this replica continues to lead with the undamaged records. Kafka has no such check: its
+followers repeat the fetch forever.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _DAMAGE = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
 
 
 async def check_suspects(partitions: Partitions) -> None:
-    """Checks suspects one after the other, in a thread, forever; takes damaged replicas out of `partitions`."""
+    """Checks suspects one after the other, in a thread, until cancelled; takes damaged replicas out of `partitions`."""
     while True:
         await _check_suspect(await partitions.suspects.take(), partitions)
 
@@ -61,7 +62,7 @@ async def _check_suspect(suspect: Suspect, partitions: Partitions) -> None:
 async def _damage_in(
     opened: PartitionLog, offset: Offset, size: int, epoch: LeaderEpoch
 ) -> str | None:
-    """Returns a description of the damage, or None if the records are sound."""
+    """Returns a description of the damage, or None if the records are undamaged."""
     where = f"damaged from offset {offset} on"
     try:
         piece = opened.read(offset, size, upto_offset=opened.log_end_offset, min_one=True)
@@ -78,8 +79,8 @@ async def _damage_in(
 
 
 def _check(piece: LogSlice, epoch: LeaderEpoch, epoch_max: LeaderEpoch) -> None:
-    """Checks the CRCs and what they do not cover: offsets must ascend within the piece, and epochs from `epoch` to
-    `epoch_max`.
+    """Checks the CRCs, and the fields that they do not cover: offsets must ascend within the piece, and epochs from
+    `epoch` to `epoch_max`.
     """
     least = 0
     for batch in iter_batches(piece.read(), allow_old=True):

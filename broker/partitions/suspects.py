@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-# Read at once for a check: as much as a Fetch response holds.
+# The number of bytes read for one check: the maximum size of a Fetch response.
 LOOK_BYTES_MAX = 16 << 20
 
 
@@ -20,16 +20,14 @@ class Suspect(NamedTuple):
 
 
 class Suspects:
-    """The records to check: at most one place in each partition that this broker leads."""
+    """The records to check: at most one position in each partition that this broker leads."""
 
     def __init__(self) -> None:
         self._waiting: dict[TopicPartition, Suspect] = {}
         self._wanted = AutoResetEvent()
 
     def add(self, key: TopicPartition, offset: Offset, size: int) -> None:
-        """Requests a check of the records; if several places of a partition wait, keeps the one with the lowest
-        offset.
-        """
+        """Requests a check of the records; if several positions of a partition wait, keeps the lowest offset."""
         waiting = self._waiting.get(key)
         if waiting is None or offset < waiting.offset:
             self._waiting[key] = Suspect(key, offset, min(size, LOOK_BYTES_MAX))

@@ -61,7 +61,9 @@ class Traffic:
         return found
 
     def find(self, topic: str) -> TopicTraffic | None:
-        """Returns the topic's counters, or None without a replica here: names that clients invent are not counted."""
+        """Returns the topic's counters, or None if this broker has no replica of it: invalid names in requests are not
+        counted.
+        """
         return self._topics.get(topic)
 
     def forget(self, topic: str) -> None:

@@ -1,7 +1,7 @@
 """The readers that wait for more data in a partition.
 
 A fetch reads many partitions and waits once: it registers an `Interest` with each of them, which marks the partition
-for another read and wakes the single waiting task. This needs no task and no event per partition.
+for another read and wakes the single waiting task. It therefore needs no task and no event per partition.
 """
 
 from __future__ import annotations

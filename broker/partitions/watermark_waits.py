@@ -2,8 +2,8 @@
 
 A request that has begun work in several partitions is complete when the watermark of each has reached its offset.
 
-A read that follows a response to acks=1 waits for the current flush, so that it finds the record and everything visible
-is on disk.
+A read that follows a response to acks=1 waits for the current flush, so that it finds the record, and all visible
+records are on disk.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
     """Waits until all watermarks have reached their offsets, at most for `seconds`; sets the errors in the results of
     the rest.
 
-    NOT_LEADER_OR_FOLLOWER: the epoch ended; REQUEST_TIMED_OUT: it may still be reached. No checkpoint if all have
-    already been reached.
+    NOT_LEADER_OR_FOLLOWER: the epoch ended; REQUEST_TIMED_OUT: the offset may still be reached. This is not a
+    checkpoint if all offsets have already been reached.
     """
     if all(wait.watermark.reached(wait.offset) for wait in waits):
         return
@@ -62,7 +62,7 @@ async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
 
 
 class PendingFlush(NamedTuple):
-    """A flush that will advance the partition's watermark to `offset`; nothing else is missing."""
+    """A flush that will advance the watermark of the partition to `offset`; the watermark waits for nothing else."""
 
     key: TopicPartition
     watermark: Watermark

@@ -77,7 +77,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """The logins of clients, and their rights."""
+    """The authentication and authorization of clients."""
 
     authorizer: Authorizer | None
     accounts: Accounts
@@ -190,7 +190,7 @@ def _altered(
 
 
 def _publish(access: QuorumAccess, gate: _Gate, *publishers: Publisher) -> None:
-    """Adds the publishers of the metadata in order: accounts first, the authorizer last."""
+    """Adds the publishers of the metadata in order, from accounts to the authorizer."""
     access.loader.add_publisher(gate.accounts, *publishers)
     if gate.authorizer is not None:
         access.loader.add_publisher(gate.authorizer)
@@ -299,8 +299,8 @@ def _maintenance(
 
 
 def advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:
-    """Returns the listeners to register (`advertised.listeners`); port 0 becomes the bound port, and a missing host
-    this machine's name.
+    """Returns the listeners to register (`advertised.listeners`); replaces port 0 by the bound port, and a missing host
+    by the name of this machine.
     """
     ports = {listener.name: listener.address[1] for listener in listeners}
     return [

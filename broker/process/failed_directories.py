@@ -1,6 +1,6 @@
-"""The failure of a log directory, in the broker that has it.
+"""The failure of a log directory, as handled by its broker.
 
-1. A call on a file meets an OSError: `DirectoryHealth` takes the directory offline, which refuses all later calls, and
+1. A file operation raises OSError: `DirectoryHealth` takes the directory offline, which refuses all later calls, and
    wakes the task of this file (`log/durability/health.py`).
 2. `watch_directories` ends the epochs of the directory's replicas, so that waiting requests get a retriable error, and
    sends a heartbeat that names the directory. It ends the broker if no usable directory is left.
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 async def watch_directories(parts: Parts) -> None:
     """Handles failed directories: takes their replicas offline, and reports them to the controller. Raises
-    StorageFailure if the broker cannot continue: the metadata log's directory failed, or the last one.
+    StorageFailure if the broker cannot continue: the directory of the metadata log or the last usable directory failed.
 
     If the controller has a replica in another directory, the failed directory is reported as its directory (Kafka
     reports the replica as lost). The replica then comes back with the directory, even if a crash prevented its log from
@@ -69,7 +69,9 @@ class FailedDirectories:
             directory.health.watch(self._wake)
 
     async def wait(self) -> list[LogDirectory]:
-        """Waits until directories go offline, and returns those that did since the last call. One task calls this."""
+        """Waits until directories go offline, and returns the directories that have gone offline since the last call.
+        One task calls this.
+        """
         self._loop = trio.lowlevel.current_trio_token()
         while True:
             failed = [
@@ -83,7 +85,7 @@ class FailedDirectories:
             await self._news.wait()
 
     def _wake(self) -> None:
-        """Wakes `wait`; called by the thread that met the failure."""
+        """Wakes `wait`; called by the thread that detected the failure."""
         if self._loop is not None:
             with suppress(trio.RunFinishedError):
                 self._loop.run_sync_soon(self._news.set, idempotent=True)

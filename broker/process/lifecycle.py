@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 # The delay between two attempts while the controller is not ready.
 PAUSE_SECONDS = 0.02
 PAUSE_SECONDS_MAX = 0.5
-# After this many failures during the broker's shutdown the controller counts as gone too: the whole cluster is being
-# stopped.
+# The number of failures during the shutdown of the broker after which the controller is assumed to be stopped, too: the
+# whole cluster is being stopped.
 LEAVE_SECONDS = 1.5
 LEAVE_ATTEMPTS = 2
 
@@ -134,12 +134,12 @@ class Lifecycle:
                 await self._wanted.wait()
 
     def unfence(self) -> None:
-        """Requests to be unfenced, because the image is up to date and the logs are recovered."""
+        """Requests that the broker be unfenced, because the image is up to date and the logs are recovered."""
         self._ready_to_unfence = True
         self._wanted.set()
 
     def register_again(self) -> None:
-        """Registers again with the same incarnation and epoch, because the controller may now store more of the
+        """Registers again with the same incarnation and epoch, because the controller may now store more fields of the
         registration.
         """
         self._must_register = True
@@ -245,7 +245,7 @@ class Lifecycle:
         return 0 <= self.epoch <= self._applied_offset()
 
     async def _heartbeat(self) -> float:
-        """Sends one heartbeat; returns the maximum time in seconds until the next."""
+        """Sends one heartbeat; returns the maximum time until the next one, in seconds."""
         # Also true after the shutdown was granted: a heartbeat without requests would unfence the broker again.
         leaving = self.state.value in (
             BrokerState.PENDING_CONTROLLED_SHUTDOWN,

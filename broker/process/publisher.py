@@ -2,7 +2,7 @@
 
 Source: `BrokerMetadataPublisher` and `ReplicaManager.applyDelta` of Kafka. Nothing is applied before `activate`: an
 outdated image may name former leaders, and directories of partitions that it lacks would look like strays. A change of
-many partitions is visible at once, and `run` applies it in pieces.
+many partitions is visible immediately, but `run` applies it in pieces.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Partitions applied when they are published, otherwise later: 5 to 10 ms of work.
+# The number of partitions that are applied when they are published; further ones are applied later. 5 to 10 ms of work.
 PARTITIONS_AT_ONCE = 500
 
 
@@ -129,9 +129,9 @@ class BrokerPublisher:
 
     async def _catch_up(self) -> None:
         async for topic_id, index in Paced(self._take_behind()):
-            topics = self._metadata.image.topics.by_id  # the newest: publishing continues
+            topics = self._metadata.image.topics.by_id  # the newest image: publishing continues
             topic = topics.get(topic_id) or self._gone.get(topic_id)
-            if topic is not None:  # otherwise created and deleted in between
+            if topic is not None:  # otherwise the topic was created and deleted in the meantime
                 self._apply_one(topic, index, is_gone=topic_id not in topics)
             self._long_lived.add(1)
         self._gone.clear()
@@ -149,12 +149,14 @@ class BrokerPublisher:
                 self._partitions.remove(topic, index)
             else:
                 self._partitions.apply_changes(topic, {index: topic.partitions[index]})
-        except Exception:  # one must not stop the others  # noqa: BLE001 - it is logged, with its traceback
+        except Exception:  # the rest must be applied  # noqa: BLE001 - it is logged, with its traceback
             events.REPLICA_METADATA_FAILED.log(log, exc_info=True, topic=topic.name, index=index)
 
 
 class _Wanted:
-    """The replicas that this broker has or should have, as (topic, partition): tested one by one, never listed."""
+    """The replicas that this broker has or should have, as (topic, partition): the members are tested one by one, never
+    listed.
+    """
 
     def __init__(self, metadata: BrokerMetadata, partitions: Partitions) -> None:
         self._metadata = metadata
@@ -163,13 +165,13 @@ class _Wanted:
     def __contains__(self, key: object) -> bool:
         assert isinstance(key, TopicPartition)
         if self._partitions.find(key) is not None:
-            return True  # if it should not exist any more, it is deleted later
+            return True  # if it should no longer exist, it is deleted later
         state = self._partitions.state_of(key)
         return state is not None and self._partitions.node_id in state.replicas
 
 
 def _in_controlled_shutdown(image: MetadataImage) -> bool:
-    """Returns whether a broker is in controlled shutdown: it waits until all others have applied its leadership
+    """Returns whether a broker is in controlled shutdown: it waits until all other brokers have applied its leadership
     changes.
     """
     return any(

@@ -27,7 +27,7 @@ from trimaran.wire.security.listener import ClientSecurity
 class QuorumAccess:
     """The quorum node and its loader: `node` follows the quorum, and `loader` turns its log into images.
 
-    `owned`: the broker runs the node; in a combined process the controller runs it, and stops last.
+    `owned` is True if the broker runs the node; in a combined process the controller runs it, and stops last.
     """
 
     node: QuorumNode

@@ -37,8 +37,8 @@ from trimaran.wire.transport.server.server import Server, serve_listener
 
 log = logging.getLogger(__name__)
 
-# The time for which a stopping broker waits for the controller to move its leaderships (Kafka has no bound; supervisors
-# kill after 30 s), and for pending responses.
+# The time for which a stopping broker waits for the controller to move its leaderships (Kafka does not limit this time;
+# supervisors kill after 30 s), and for pending responses.
 CONTROLLED_SHUTDOWN_SECONDS = 20.0
 DRAIN_SECONDS = 2.0
 
@@ -130,7 +130,7 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
             ctx.authorizer.complete_initial_load()
         for line in overridden(parts.config, ctx.metadata.image.configs):
             events.CONFIG_OVERRIDDEN.log(log, config=line)
-        # The image may have the registration before its response arrives, and no later record may follow.
+        # The image may have the registration before the response to it arrives, and there may be no later record.
         await lifecycle.state.wait_not(BrokerState.STARTING)
         await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
         await finish_moves(ctx.directories, ctx.metadata.image.topics, ctx.node_id)
@@ -173,7 +173,7 @@ async def _serve(
 
 
 async def _recover_logs(parts: Parts) -> None:
-    """Recovers logs after a crash: checks written logs above their recovery points; opens none after a clean
+    """Recovers logs after a crash: checks written logs above their recovery points. Opens no log after a clean
     shutdown.
     """
     async with trio.open_nursery() as nursery:

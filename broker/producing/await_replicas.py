@@ -1,7 +1,9 @@
-"""The stage `await_replicas` of Produce: acks=all is answered when the high watermarks have passed the records.
+"""The stage `await_replicas` of Produce: a request with acks=all is answered when the high watermarks have passed the
+records.
 
-With other acks (`await_disk`), a client that outruns the disk is held until its writes are flushed. Kafka does not
-wait here, and leaves it to the kernel to stop a writer: then the fsyncs of all clients wait for all of its records.
+With other acks (`await_disk`), a client that outruns the disk is held until its writes are flushed. Kafka does not wait
+here: the kernel stops a writer that is too fast, and then the fsyncs of all clients wait for all records of that
+writer.
 
 Source: `DelayedProduce` of Kafka.
 """
@@ -29,7 +31,7 @@ from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 def await_replicas(parts: Sequence[PartitionAppend], timeout_ms: int) -> Handling[None]:
     """Waits until all parts are replicated, at most for `timeout_ms`, and sets the errors of the rest. The caller must
-    hold no reference to the request any more.
+    no longer refer to the request.
     """
     if not replicated(parts):
         for part in parts:
@@ -44,7 +46,7 @@ def await_replicas(parts: Sequence[PartitionAppend], timeout_ms: int) -> Handlin
 
 
 def replicated(parts: Iterable[PartitionAppend]) -> bool:
-    """Returns whether the wait is over: every watermark has passed the records, or never will."""
+    """Returns whether the wait is over: each watermark has passed the records, or never will."""
     for part in parts:
         if part.leader is not None and part.required_offset is not None:
             watermark = part.leader.high_watermark
@@ -67,7 +69,7 @@ class _Replication:
         return replicated(self._parts)
 
     def when_ready(self, call: Callable[[], object]) -> PendingCall | None:
-        """Calls `call` once the first of those that are late is replicated, or at the deadline."""
+        """Calls `call` when the first late part is replicated, or at the deadline."""
         for part in self._parts:
             if not replicated((part,)):
                 assert part.leader is not None
@@ -102,7 +104,7 @@ def _outcome(leader: PartitionLeader, required_offset: Offset) -> ErrorCode:
     watermark = leader.high_watermark
     if watermark.offset < required_offset:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if watermark.closed else ErrorCode.REQUEST_TIMED_OUT
-    # After the epoch has ended, this broker does not know the ISR; the records were committed, which is enough.
+    # After the epoch has ended, this broker does not know the ISR; the records were committed, which is sufficient.
     if watermark.closed or leader.satisfies_min_isr:
         return ErrorCode.NONE
     return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

@@ -2,8 +2,8 @@
 this broker leads the partition, and that the batches obey the topic's rules. All batches of a request are checked
 before any is appended.
 
-A batch is checked at once within a budget of decompressed bytes (`BYTES_CHECKED_AT_ONCE_MAX`). A worker thread checks
-larger batches, and converts message sets of v0 and v1.
+A batch is checked immediately within a budget of decompressed bytes (`BYTES_CHECKED_AT_ONCE_MAX`). A worker thread
+checks larger batches, and converts message sets of v0 and v1.
 
 Source: `KafkaApis.handleProduceRequest`, which requires WRITE on the transactional id if any batch is transactional,
 and WRITE on each topic before it checks whether the topic exists.
@@ -37,14 +37,17 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.scheduling.effects import Compute, Handling
 
 FIRST_VERSION_OF_BATCHES = 3
-# Decompressed bytes of records that the thread checks before it turns to batches with more: 20 ms.
+# The decompressed size up to which the thread checks a batch first; larger batches are checked afterwards. 20 ms of
+# work.
 BYTES_TRIED_MAX = 8 << 20
 
 
 def may_use_transactional_id(
     transactional_id: str | None, parts: Iterable[PartitionAppend], ctx: Guarded, call: Call
 ) -> bool:
-    """Returns False if a batch is transactional and the client gives no transactional id or may not write with it."""
+    """Returns False if a batch is transactional and the request has no transactional id, or the client may not write
+    with it.
+    """
     for part in parts:
         if begins_transactional(part.records):
             break
@@ -130,8 +133,8 @@ def validate(
 def _validated_apart(
     records: memoryview, rules: ProduceRules, now_ms: int, version: int
 ) -> Handling[list[BatchView]]:
-    """Checks batches in the thread. Batches that expand to little data do not wait for those that expand to much; the
-    size is only known after decompression, so each batch is first tried within a budget.
+    """Checks batches in the thread. Batches with a small decompressed size do not wait for batches with a large one;
+    the size is only known after decompression, so each batch is first tried within a budget.
     """
     if version >= FIRST_VERSION_OF_BATCHES:
         tried = partial(_try, records, rules, now_ms, version)
@@ -147,7 +150,7 @@ def _validated_apart(
 def _try(
     records: memoryview, rules: ProduceRules, now_ms: int, version: int
 ) -> list[BatchView] | None:
-    """Returns the same as `_check`, or None if that takes long."""
+    """Returns the result of `_check`, or None if that takes long."""
     try:
         return validate_produced(
             records, rules, now_ms=now_ms, version=version, budget=BYTES_TRIED_MAX
@@ -157,8 +160,8 @@ def _try(
 
 
 def _check(records: memoryview, rules: ProduceRules, now_ms: int, version: int) -> list[BatchView]:
-    """Returns the checked batches. Old versions of the request may also have v2 batches: like Kafka, it checks the
-    magic byte, not the version.
+    """Returns the checked batches. Requests of old versions may also have v2 batches: as in Kafka, the magic byte
+    determines the format, not the version.
     """
     is_set = len(records) <= MAGIC_POSITION or records[MAGIC_POSITION] != MAGIC
     if is_set and version < FIRST_VERSION_OF_BATCHES:

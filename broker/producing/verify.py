@@ -20,7 +20,7 @@ from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.scheduling.effects import Handling
 
 # From this version on every transaction has its own epoch: a marker that ends this transaction fences the batch. A
-# marker before the confirmation ends the previous transaction, which the coordinator has awaited.
+# marker before the confirmation ends the previous transaction: the coordinator has already waited for it.
 BUMPING_VERSION = 12
 
 NOT_IN_TRANSACTION = "the partition is not part of the transaction"
@@ -45,7 +45,7 @@ def verify(
     transactional_id: str | None,
     version: int,
 ) -> Handling[None]:
-    """Verifies with the coordinator those transactions that begin here. Fails the parts of unknown
+    """Verifies the transactions that begin in these partitions with the coordinator. Fails the parts of unknown
     transactions; the rest may be appended until the next marker.
     """
     unknown = []
@@ -75,7 +75,7 @@ def verify(
 def must_verify(part: PartitionAppend, transactional_id: str | None) -> bool:
     """Returns whether a transactional part must be verified with the coordinator.
 
-    Fails the part at once if its epoch is over. A transactional batch without a transactional id gets
+    Fails the part immediately if its epoch is over. A transactional batch without a transactional id gets
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED, because the client's permission to write cannot be checked (CVE-2018-17196).
     """
     if not transactional_id:
@@ -94,7 +94,7 @@ def must_verify(part: PartitionAppend, transactional_id: str | None) -> bool:
 def _begun(
     parts: Iterable[PartitionAppend], version: int
 ) -> Mapping[Producer, Sequence[PartitionAppend]]:
-    """Returns the parts by producer; records in their partitions that verification has begun."""
+    """Returns the parts by producer; notes in their partitions that verification has begun."""
     by_producer: defaultdict[Producer, list[PartitionAppend]] = defaultdict(list)
     for part in parts:
         batch, leader = part.batches[0], part.leader

@@ -1,6 +1,6 @@
 """A follower's side of a fetch session: the positions that the leader knows, and those to send next (KIP-227).
 
-Source: `FetchSessionHandler` of Kafka. Without I/O. The cost of a request depends on the changes since the previous
+Source: `FetchSessionHandler` of Kafka. No I/O. The cost of a request depends on the changes since the previous
 one: an idle partition costs nothing.
 """
 
@@ -91,7 +91,7 @@ class FetchClient:
     def __init__(self, settings: FetchSettings) -> None:
         self.settings = settings
         self.session_id = NO_SESSION
-        self.requests = 0  # in all sessions; the number of the last one
+        self.requests = 0  # the number of the last request, counted over all sessions
         self._epoch = INITIAL_EPOCH
         self._followed: dict[TopicIdPartition, PartitionFetchState] = {}
         # The leader epochs and positions as sent, all with the broker epoch `_sent_broker_epoch`.
@@ -113,8 +113,8 @@ class FetchClient:
         return None if followed is None or followed.follower.ended else followed
 
     def find_asked(self, key: TopicIdPartition, request: int) -> PartitionFetchState | None:
-        """Does the same as `find`, but also returns None if the request with this number did not fetch it: a response
-        to a fetch of an ended epoch may have records that were truncated since (KAFKA-18723).
+        """Returns the partition as `find` does, but also returns None if the request with this number did not fetch it:
+        a response to a fetch of an ended epoch may have records that were truncated since (KAFKA-18723).
         """
         followed = self.find(key)
         if followed is None or followed.asked_first is None or followed.asked_first > request:
@@ -140,13 +140,13 @@ class FetchClient:
 
     def dropped(self, key: TopicIdPartition) -> None:
         """Notes that a response had data for a partition whose epoch has ended. The leader does not send it again in
-        this session: a watermark that no later write moves would stay unknown here.
+        this session: a watermark that no later write advances would remain unknown on this broker.
         """
         if key in self._known:
             self._dropped.add(key)
 
     def delay(self, followed: PartitionFetchState, now: float) -> None:
-        """Removes a partition that the leader refuses from the session for a while, longer each time.
+        """Removes a partition that the leader refuses from the session for a time that grows with each failure.
 
         Does nothing if it has been removed, or added again, since the request.
         """
@@ -259,8 +259,8 @@ class FetchClient:
                 self._forget_later(key)
 
     def _resend_under_new_epoch(self) -> None:
-        """Sends all positions again after a new registration: to the leader, this is a different broker without
-        positions (KIP-903).
+        """Sends all positions again after a new registration: the leader considers this to be a different broker,
+        without positions (KIP-903).
         """
         broker_epoch = self.settings.broker_epoch()
         if broker_epoch != self._sent_broker_epoch:

@@ -1,10 +1,10 @@
-"""Replicates from one leader: one task, one connection, one incremental fetch session for all partitions it leads.
+"""Replicates from one leader: one task, one connection, one incremental fetch session for all partitions that it leads.
 
 Source: `AbstractFetcherThread`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint` of Kafka.
 
 A round: send changed positions; append the received records; wait until they are durable; repeat. Changes need not wait
-for a pending fetch: newly followed partitions go in a second request. Our leaders then release the first one at once;
-Kafka's answer one after the other. Responses are processed in order.
+for a pending fetch: newly followed partitions go in a second request. Our leaders then release the first one
+immediately; Kafka's leaders answer them one after the other. Responses are processed in order.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 
 log = logging.getLogger(__name__)
 
-# The long poll, and a request for changes in the meantime.
+# The maximum number of requests in flight: the long poll, and a request for changes in the meantime.
 IN_FLIGHT_MAX = 2
 # New partitions are empty. While a fetch is pending, they are sent to the leader at most this often, all together: if a
 # client creates topics one after another, each request covers several, and the first write to one of them waits at most
 # this long (in Kafka, until the end of the long poll).
 NEW_PARTITION_BATCH_SECONDS = 0.1
 
-# Batches of a response that are appended at once: 5 ms of work.
+# The number of batches of a response that are appended in one step: 5 ms of work.
 BATCHES_AT_ONCE = 1_000
 
 LATEST = -1
@@ -75,7 +75,7 @@ _FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolErr
 
 
 class _LeaderError(KafkaError):
-    """An error of the leader, as opposed to one of our disk."""
+    """An error of the leader, as opposed to an error of our disk."""
 
 
 class Fetcher:
@@ -91,7 +91,9 @@ class Fetcher:
         self._connector = connector
         self._client = FetchClient(settings)
         self._new: dict[TopicIdPartition, Partition] = {}
-        self._checking: Partition | None = None  # being checked; None if removed meanwhile
+        self._checking: Partition | None = (
+            None  # partitions being checked; None if removed meanwhile
+        )
         self._start_new_at = -inf
         self._flushing: dict[TopicIdPartition, None] = {}
         self._in_flight = 0
@@ -122,7 +124,7 @@ class Fetcher:
         self._news.set()
 
     async def run(self) -> None:
-        """Connects and replicates, and reconnects after failures, forever."""
+        """Connects and replicates, and reconnects after failures, until cancelled."""
         longest = self._client.backoff_seconds_max
         backoff = ExponentialBackoff(BACKOFF_SECONDS, longest)
         while True:
@@ -133,7 +135,7 @@ class Fetcher:
                 ) as connection:
                     await self._replicate(connection)
             except BrokerUnknown:
-                pass  # not registered yet, or not any more: the metadata will show
+                pass  # not registered yet, or no longer registered: the metadata will show it
             except _FAILURES as error:
                 self._log_once(str(error))
             if trio.current_time() - began > longest:
@@ -141,7 +143,7 @@ class Fetcher:
             await trio.sleep(backoff.failed())
 
     def _log_once(self, why: str) -> None:
-        """Logs a reason once while it repeats."""
+        """Logs a reason that repeats only once."""
         if why != self._last_error:
             events.REPLICA_FETCHER_STOPPED.log(log, leader=self.leader_id, reason=why)
         self._last_error = why
@@ -215,8 +217,8 @@ class Fetcher:
             yield self._new.popitem()
 
     async def _check(self, partition: Partition) -> bool:
-        """Checks the log of `partition`; returns whether it is still followed afterwards (if it was removed and added
-        again meanwhile, it is new again). Raises KafkaError as `Replica.check` does.
+        """Checks the log of `partition`; returns whether it is still followed afterwards (False if it was removed and
+        added again in the meantime: it is then a new partition). Raises KafkaError as `Replica.check` does.
         """
         self._checking = partition
         try:
@@ -276,12 +278,12 @@ class Fetcher:
         for followed in lost.values():
             if (
                 not followed.follower.ended
-            ):  # ended while offsets of another partition were requested
+            ):  # the epoch ended while offsets of another partition were requested
                 await self._find_position(connection, followed)
 
     async def _prepare_cuts(self, response: FetchResponse, number: int) -> None:
-        """Lowers the recovery points of all partitions to be truncated at once: separately, each would write the
-        checkpoints.
+        """Lowers the recovery points of all partitions to be truncated in one step: if this were done for each
+        partition, each would write the checkpoints.
         """
         cut = []
         for key, data in _partitions_of(response):
@@ -341,7 +343,7 @@ class Fetcher:
         Raises KafkaError, RemoteProtocolError as `PartitionFollower.append` does.
         """
         follower, is_news = followed.follower, False
-        if follower.replica.must_check:  # truncated, and not appended to since
+        if follower.replica.must_check:  # the log was truncated, and no records were appended since
             await follower.replica.check()
         for number, some in enumerate(in_runs(records, BATCHES_AT_ONCE)):
             if number:
@@ -372,7 +374,7 @@ class Fetcher:
             self._delay(followed, f"the leader answers {code.name}")
 
     def _delay(self, followed: PartitionFetchState, why: str) -> None:
-        """Logs a new error, and delays the partition, longer each time."""
+        """Logs a new error, and delays the partition for a time that grows with each error."""
         if why != followed.last_error:
             events.REPLICATION_FAILED.log(
                 log,

@@ -75,7 +75,8 @@ def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
 
     Raises:
         MetaPropertiesError, DirectoryLocked, MetadataTooNew: the reason why the broker cannot start.
-        KafkaError: KAFKA_STORAGE_ERROR if the metadata log's directory cannot be read, or none of the others: the
+        KafkaError: KAFKA_STORAGE_ERROR if the directory of the metadata log, or all other directories, cannot be read:
+        the
             controller does not register a broker without a directory.
     """
     if shared is None:

@@ -1,8 +1,8 @@
 """The broker's log directories: the directory of each replica, and the choice for new replicas (KIP-112, KIP-858).
 
 Source: `LogManager` of Kafka. If a partition's directory has a topic id other
-than the image's, it is renamed before a new one is created, so that no data of one topic is served as another's (P14).
-A directory that fails is handled in `broker/process/failed_directories.py`.
+than the image's, it is renamed before a new one is created, so that no data of one topic is served as data of another
+topic (P14). A directory that fails is handled in `broker/process/failed_directories.py`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ OnPlaced = Callable[[TopicIdPartition, bytes], None]
 
 
 class LogDirectories:
-    """The log directories of this broker. `all` could be opened at startup; `failed_at_start` has the reasons of the
-    rest.
+    """The log directories of this broker. `all` could be opened at startup; `failed_at_start` has the errors of the
+    remaining ones.
 
     `preferred` has the operator's directories for replicas that do not exist yet; `on_placed` is called for replicas
     outside of the image's directory; `cordoned` returns the paths that take no new replicas.
@@ -64,7 +64,7 @@ class LogDirectories:
         self.on_placed: OnPlaced = lambda *_: None
         self.cordoned: Callable[[], Collection[Path]] = tuple
         self._out_of_service = OutOfService()
-        # Replicas whose logs threads check, and those among them that are deleted as soon as the check ends.
+        # Replicas whose logs are being checked by threads, and the subset that is deleted as soon as the check ends.
         self._checks: dict[TopicPartition, trio.Event] = {}
         self._deleted_in_check: dict[TopicPartition, LogDirectory] = {}
 
@@ -76,7 +76,9 @@ class LogDirectories:
 
     @property
     def offline(self) -> str | None:
-        """The reason why the broker cannot continue, or None: the metadata log's directory is offline, or all are."""
+        """The reason why the broker cannot continue, or None: the directory of the metadata log is offline, or all
+        directories are.
+        """
         if self.metadata.offline is not None:
             return f"{self.metadata.path}: {self.metadata.offline}"
         if not self.online:
@@ -258,8 +260,9 @@ class LogDirectories:
         standing: Standing = Standing.HELD,
     ) -> None:
         """Handles a log that could not be opened or created, because its directory failed or the replica is damaged or
-        missing. The controller is notified of the latter two, and removes the replica from ISR and leadership; but not
-        of a missing last replica: it may never have had a log, which a later start could not tell from a lost one.
+        missing. In the latter two cases the controller is notified, and removes the replica from ISR and leadership. It
+        is not notified of a missing last replica, which may never have had a log: a later start could not distinguish
+        it from a lost one.
         """
         found = self.holding(key)
         if found is not None and found.offline is not None:
@@ -289,8 +292,8 @@ class LogDirectories:
         *,
         may_begin_anew: bool,
     ) -> None:
-        """Reports the directory of a replica that this broker does not lead, if `assigned` is not a directory of this
-        broker any more (the disk was replaced, or the replica moved). Its log may remain closed; without the report it
+        """Reports the directory of a replica that this broker does not lead, if `assigned` is no longer a directory of
+        this broker (the disk was replaced, or the replica moved). Its log may remain closed; without the report it
         could never lead again, nor join the ISR of a partition without records (KIP-858).
 
         A missing replica starts empty if there is a leader to follow, or no other replica may have its records. If it
@@ -312,7 +315,7 @@ class LogDirectories:
             self.refused(key, topic_id, error)
 
     def _may_be_elsewhere(self, key: TopicPartition, topic_id: bytes, standing: Standing) -> bool:
-        """Returns whether a replica without an assigned directory in this process may still be in one."""
+        """Returns whether a replica without an assigned directory in this process may still be in a directory."""
         if self.failed_at_start or len(self.online) < len(self.all):
             return True
         return self._why_not_made(key, topic_id, UNASSIGNED_DIRECTORY, standing) is not None
@@ -341,7 +344,7 @@ class LogDirectories:
             return wanted
         cordoned = (
             self.cordoned()
-        )  # all may have been cordoned since the controller chose this broker
+        )  # all directories may have been cordoned since the controller chose this broker
         open_ones = [directory for directory in online if directory.path not in cordoned]
         return min(open_ones or online, key=lambda one: one.replicas)
 
@@ -351,7 +354,8 @@ class LogDirectories:
         """Renames the partition's directory for deletion if it has that topic id; `purge` removes the files later.
 
         While a thread checks the log, the directory must keep its name; it is renamed after the check. In an offline
-        directory the name remains but is ignored: when the directory is back, topic ids decide.
+        directory the name remains but is ignored: when the directory is online again, topic ids determine which one is
+        valid.
         """
         self.preferred.pop(key, None)
         self._out_of_service.forget(key)
@@ -374,14 +378,15 @@ class LogDirectories:
         if directory is not None:
             with self.noting_failure(f"{key} is not deleted"):
                 directory.delete_log(key)
-            # Online, the name stays known: otherwise a namesake's log would begin with its records (P14).
+            # In an online directory the name remains known: otherwise the log of a new topic with this name would begin
+            # with its records (P14).
             if key in directory and directory.offline is not None:
                 directory.forget(key)
 
     async def drop_strays(self, wanted: Container[TopicPartition]) -> None:
         """Puts aside every partition that is not in `wanted`, a few at a time; `wanted` is read again for each.
 
-        Only names are compared: topic ids are checked when a log is opened, so that startup opens none. A log with a
+        Only names are compared: topic ids are checked when a log is opened, so that startup opens no logs. A log with a
         damaged topic id may belong to any topic, and stays.
         """
         for directory in self.online:
@@ -426,7 +431,7 @@ class LogDirectories:
             lowered = directory.offsets.begin_lowering(held)
             if lowered is None:
                 continue
-            with suppress(KafkaError):  # truncating the log meets the error again
+            with suppress(KafkaError):  # truncating the log raises the error again
                 while not await run_blocking(directory.offsets.write, lowered):
                     lowered = directory.offsets.collect_lowered()
                 directory.offsets.end_lowering(held)
@@ -438,8 +443,8 @@ class LogDirectories:
         high_watermarks: Mapping[TopicPartition, Offset],
         but: LogDirectory | None = None,
     ) -> None:
-        """Closes all directories (see `LogDirectory.close`); only writes checkpoints for `but`, which its owner closes.
-        Blocks.
+        """Closes all directories (see `LogDirectory.close`); only writes checkpoints for `but`, which is closed by its
+        owner. Blocks.
         """
         for directory in dict.fromkeys([*self.all, self.metadata]):
             held = _held(directory, high_watermarks, alone=len(self.all) == 1)

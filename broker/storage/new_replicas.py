@@ -1,7 +1,7 @@
 """Decides whether the log of a replica may be created if no log directory has it under its name.
 
-That no log was found does not mean that none exists: the replica may be in a directory that is offline or could not be
-read, in a `-future`, in a `-delete` that no controller ordered, or in a `-stray`. The controller's metadata show which
+Even if no log was found, one may exist: the replica may be in a directory that is offline or could not be
+read, in a `-future`, in a `-delete` that no controller ordered, or in a `-stray`. The controller's metadata shows which
 replicas are new. Source: `Partition.createLogInAssignedDirectoryId` and `LogManager.getOrCreateLog` of Kafka, KIP-858;
 stricter than Kafka, which treats every replica as new when its broker starts.
 """
@@ -30,7 +30,7 @@ class Standing(Enum):
 
     # The partition was created, or assigned to this broker, while this process ran.
     NEW = "new"
-    # Another broker leads, and this one is neither in the ISR nor in the ELR: nothing depends on its records.
+    # Another broker leads, and this broker is neither in the ISR nor in the ELR: its records are not needed.
     SPARE = "spare"
     # The replica may be elected with the records that it has.
     HELD = "held"

@@ -18,7 +18,7 @@ class OutOfService:
 
     def __init__(self) -> None:
         self._reasons: dict[TopicPartition, str] = {}
-        # By missing replica: the directory in the controller's metadata, now or before LOST was reported.
+        # The directory of each missing replica in the controller's metadata, now or before LOST was reported.
         self._were_in: dict[TopicPartition, bytes] = {}
 
     def __contains__(self, key: TopicPartition) -> bool:
@@ -36,7 +36,7 @@ class OutOfService:
             events.REPLICA_OFFLINE.log(log, partition=name, error=reason, folder=directory / name)
 
     def note_before(self, key: TopicPartition, assigned: bytes) -> None:
-        """Notes that a replica was not found, and that the metadata place it in the directory `assigned`."""
+        """Notes that a replica was not found, and that it is in the directory `assigned` according to the metadata."""
         self._were_in[key] = assigned
 
     def take_back(self, key: TopicPartition) -> bytes | None:

@@ -1,9 +1,9 @@
-"""Finishes moves between log directories after a crash: one copy of each replica is kept (KAFKA-8069).
+"""Finishes moves between log directories after a crash: keeps one copy of each replica (KAFKA-8069).
 
 A move renames the copy first and the old replica second, so that a crash leaves two complete directories of the same
-name. Earlier releases, and Kafka before 2.4, renamed the old one first: then the complete copy is the only one. Topic
-ids take precedence over everything else, and only the cluster's metadata show which is the right one. Source:
-`LogManager.recoverAbandonedFutureLogs` of Kafka.
+name. Earlier releases, and Kafka before 2.4, renamed the old replica first: then the complete copy is the only one.
+Topic ids take precedence over all other rules, and only the metadata of the cluster shows which topic id is the current
+one. Source: `LogManager.recoverAbandonedFutureLogs` of Kafka.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 async def finish_moves(directories: LogDirectories, topics: TopicsImage, node_id: BrokerId) -> None:
     """Finishes moves before any log is opened; `topics` are the cluster's current topics. If a disk fails meanwhile,
-    the next start does the rest.
+    the next start continues.
     """
     await _Moves(directories, topics, node_id).finish()
 
@@ -63,8 +63,8 @@ class _Moves:
         return state if state is not None and self.node_id in state.replicas else None
 
     async def _settle_twins(self, key: TopicPartition) -> None:
-        """Settles a replica found in two directories. Copies with another topic id are put aside. Among the rest the
-        longest stays, or, if they are equal, the one in the controller's metadata.
+        """Settles a replica found in two directories. Copies with another topic id are put aside. The longest remaining
+        copy stays; if they have the same length, the copy in the directory named by the controller's metadata.
         """
         topic = self.topics.by_name.get(key.topic)
         state = self._placed(topic, key.partition)
@@ -96,8 +96,8 @@ class _Moves:
             twin.put_aside(key)
 
     def _promote(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """Completes the move of a copy whose source is missing, if the source is known to have been here: the copy is
-        then complete. Otherwise it may be partial.
+        """Completes the move of a copy whose source is missing, if the source is known to have been on this broker: the
+        copy is then complete. Otherwise it may be partial.
         """
         topic = self.topics.by_name.get(key.topic)
         state = self._placed(topic, key.partition)

@@ -32,11 +32,11 @@ CLIENTS_MAX = 16384
 LABELS_BYTES_MAX = 8 << 20
 _KEPT_MS = 60_000
 _KEPT_INTERVALS = 3
-# A sweep takes about 0.2 ms for all clients, little compared with the pushes in between.
+# A sweep takes about 0.2 ms for all clients, which is little compared with the pushes between two sweeps.
 _SWEEP_MS = 10_000
 _RESERVED = frozenset({NIL_UUID, bytes(15) + b"\x01"})
 _COMPRESSIONS = frozenset(map(int, Compression))
-# After these errors a client requests its subscription again at once, as it should.
+# After these errors a client requests its subscription again immediately, as it should.
 _FORGIVEN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
@@ -62,7 +62,7 @@ class Client:
         return max(_KEPT_MS, self.wanted.interval_ms * _KEPT_INTERVALS)
 
     def may_ask(self, now_ms: int, *, forgiven: bool) -> bool:
-        """Returns whether the client may request its subscription: once per interval, counting pushes; at once if
+        """Returns whether the client may request its subscription: once per interval, counting pushes; immediately if
         `forgiven`.
         """
         last = max(
@@ -96,7 +96,7 @@ class Counts:
 
 
 class ClientMetrics:
-    """A `Publisher` of subscriptions. Accepted pushes go to `received`; if it is None, nothing collects them and
+    """A `Publisher` of subscriptions. Accepted pushes go to `received`; if it is None, they are not collected, and
     clients are not requested to push.
     """
 

@@ -1,4 +1,4 @@
-"""Decodes the metrics that a client has pushed to numbers: OpenTelemetry's MetricsData of format v1, decoded by the
+"""Decodes the metrics that a client has pushed into numbers: OpenTelemetry's MetricsData of format v1, decoded by the
 OpenTelemetry library.
 
 The library is an extra (`trimaran[telemetry]`), imported at the first push. Histograms and summaries, which no Kafka

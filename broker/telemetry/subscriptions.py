@@ -17,7 +17,7 @@ from trimaran.node.config.client_metrics_keys import (
 from trimaran.node.config.config_def import ConfigError
 
 ALL_METRICS = "*"
-# The maximum, even if a subscription has a longer interval, as in Kafka.
+# The maximum interval, even if a subscription has a longer one, as in Kafka.
 INTERVAL_MS = 300_000
 # Longer labels match no pattern.
 _CHARACTERS_MAX = 255
@@ -25,8 +25,8 @@ _CHARACTERS_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription. `match` has patterns by parameter, all of which must match: an empty one matches every client,
-    and None matches none.
+    """A subscription. `match` has patterns by parameter, all of which must match: an empty mapping matches every
+    client, and None matches no client.
     """
 
     metrics: frozenset[str]

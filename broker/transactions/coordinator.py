@@ -3,8 +3,8 @@
 Handlers call it with the fields of requests; it finds the shard of a transactional id, or raises NOT_COORDINATOR if
 another broker leads, or COORDINATOR_LOAD_IN_PROGRESS until the log has been read. Source: Kafka's
 `TransactionCoordinator`. Intentional difference: a request that arrives while markers of the previous transaction are
-being written waits for them for a while; Kafka returns CONCURRENT_TRANSACTIONS at once, and the client retries later
-than necessary.
+being written waits for them for a while; Kafka returns CONCURRENT_TRANSACTIONS immediately, and the client retries
+later than necessary.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class TransactionCoordinator:
     # -- finding
 
     def partition_count(self) -> int:
-        """Returns the number of partitions that the topic has, or would be created with."""
+        """Returns the number of partitions of the topic, existing or yet to be created."""
         topic = self._metadata.image.topics.by_name.get(TRANSACTION_TOPIC)
         return len(topic.partitions) if topic is not None else self.limits.partition_count
 
@@ -172,8 +172,8 @@ class TransactionCoordinator:
         client_version: int,
         deadline: float | None = None,
     ) -> Handling[PendingResponse[Transaction]]:
-        """Does the same as `add_partitions`, but waits for the markers of the previous transaction, until `deadline`,
-        by default for `END_SECONDS_MAX`.
+        """Adds partitions as `add_partitions` does, but waits for the markers of the previous transaction, until
+        `deadline`, by default for `END_SECONDS_MAX`.
         """
         return self._deciding(
             transactional_id,

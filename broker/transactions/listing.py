@@ -38,8 +38,8 @@ STATE_NAMES = frozenset(state.shown for state in TransactionState) | {"Dead", "P
 def describe(
     coordinator: TransactionCoordinator, transactional_id: str
 ) -> described.TransactionState:
-    """Returns the description of a transaction. If this broker does not know the id, returns TRANSACTIONAL_ID_NOT_FOUND
-    or the code of the reason in its place.
+    """Returns the description of a transaction. If this broker does not know the id, returns a description with
+    TRANSACTIONAL_ID_NOT_FOUND or the code of the reason.
     """
     try:
         shard = coordinator.epoch_of(transactional_id).active()
@@ -98,7 +98,7 @@ def candidates(
 
 def matching(matches: Matches | None, names: list[str], whom: int) -> Handling[list[str]]:
     """Returns the names that match the pattern, for the connection with the id `whom`. A thread matches them in pieces:
-    a pattern may take two milliseconds for a name, and 50 for the longest name.
+    a pattern may take two milliseconds for a name, and 50 ms for the longest name.
     """
     if matches is None:
         return names

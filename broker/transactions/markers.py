@@ -1,10 +1,11 @@
-"""Writes the markers of a decided transaction to all its partitions, with retries until every partition has one.
+"""Writes the markers of a decided transaction to all its partitions, with retries until every partition has its marker.
 
 A transaction is complete when all its partitions have their markers; partitions of deleted topics need none. The work
 belongs to the shard's epoch and ends with it: the next coordinator finds the decision and continues (T7). A broker
 writes to the partitions that it leads without a request to itself. Source: Kafka's `TransactionMarkerChannelManager`,
 `TransactionMarkerRequestCompletionHandler`. Intentional difference: if a newer epoch of the producer has already
-written to a partition, it needs no marker of this one; in Kafka the transaction would hang (KAFKA-16352 and similar).
+written to a partition, the partition needs no marker of this epoch; in Kafka the transaction would hang (KAFKA-16352
+and similar).
 """
 
 from __future__ import annotations
@@ -158,9 +159,8 @@ class MarkerWriter:
         return done
 
     async def _ask_about(self, broker_id: BrokerId, marker: _Marker) -> Results:
-        """Sends a marker to a broker. A single marker for this broker is written at once; markers that follow
-        meanwhile, or in the same turn of the event loop, are written together: after a fail-over there may be
-        thousands.
+        """Sends a marker to a broker. A single marker for this broker is written immediately; further markers in the
+        meantime, or in the same turn of the event loop, are written together: after a fail-over there may be thousands.
         """
         turn = loop_turns().number
         if broker_id != self._node_id or self._writes_alone or turn == self._wrote_alone_in:

@@ -75,7 +75,7 @@ class Marking:
     now_ms: Callable[[], int]
 
     def writing(self, request: WriteTxnMarkersRequest) -> Handling[WriteTxnMarkersResponse]:
-        """Writes the markers of a request, at most one between two pauses. Returns when the whole ISR has each marker,
+        """Writes the markers of a request, with a pause after each. Returns when the whole ISR has each marker,
         or the wait is over.
         """
         yield from opening(self.partitions, keys_of(request), for_writing=True)

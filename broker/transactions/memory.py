@@ -1,7 +1,7 @@
 """A bound for the approximate memory of a broker's transactional ids.
 
-Each shard counts its ids and the partitions of open transactions. Without room, new ids and more partitions are
-refused; loaded ones count but are never refused. Kafka has no such bound.
+Each shard counts its ids and the partitions of open transactions. If there is no room, new ids and more partitions are
+refused; loaded ones are counted but never refused. Kafka has no such bound.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _KNOWN_STATES = frozenset(TransactionState)
 
 
 class TransactionRecord(NamedTuple):
-    """A transactional id and its new state; None if the id is removed."""
+    """A transactional id and its new state, which is None if the id is removed."""
 
     transactional_id: str
     transaction: Transaction | None

@@ -1,10 +1,10 @@
 """The rules of transactions: the state changes of a transactional id. Pure decisions without I/O or a clock.
 
-Each function takes the state (None for an unknown id) and returns the next state, or the same one if nothing is to be
-written, or raises the KafkaError for the client. Source: `TransactionCoordinator` of Kafka 4.3 (KIP-98, KIP-360,
+Each function takes the state (None for an unknown id) and returns the next state, or the same state if there is nothing
+to write, or raises the KafkaError for the client. Source: `TransactionCoordinator` of Kafka 4.3 (KIP-98, KIP-360,
 KIP-588, KIP-890). Intentional differences: a fenced producer cannot abort the transaction of its successor (Kafka only
-compares producer ids while a transaction is open); a decided state takes effect at once, and only its response waits
-for the commit, so there are no pending states.
+compares producer ids while a transaction is open); a decided state takes effect immediately, and only its response
+waits for the commit, so there are no pending states.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def _end_with_bump(
             last_epoch=transaction.epoch,
             next_producer_id=next_id,
         )
-    # A transaction that was aborted in the last epoch was fenced: that epoch is not used any more.
+    # A transaction that was aborted in the last epoch was fenced: that epoch is no longer used.
     went_on = transaction.epoch < EPOCH_MAX and transaction.epoch - 1 == producer.epoch
     asked_again = transaction.state.is_complete and (
         (went_on and producer.id == transaction.producer_id) or _rotated_from(transaction, producer)
@@ -306,7 +306,7 @@ def _prepared(
 
 
 def fence(transaction: Transaction, now_ms: int, *, is_told: bool = False) -> Transaction:
-    """Aborts an open transaction in an epoch of its own, so that its producer can do nothing more (T5).
+    """Aborts an open transaction in an epoch of its own, so that its producer can no longer act on it (T5).
 
     Args:
         is_told: True if the producer itself requests the abort and may continue with that epoch; otherwise it is

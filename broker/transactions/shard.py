@@ -31,7 +31,7 @@ from trimaran.wire.identity import Offset, ProducerId, TopicPartition
 log = logging.getLogger(__name__)
 
 # The bounds of one step of a sweep: the ids examined, the transactions aborted (one write each), and the tombstones of
-# one write. Each is 5 ms of work, together 10 ms. The next step is due at once, after other tasks.
+# one write. Each is 5 ms of work, together 10 ms. The next step is due immediately, after other tasks.
 LOOKED_AT_PER_STEP = 5_000
 ABORTED_PER_STEP = 50
 EXPIRED_PER_STEP = 250
@@ -206,8 +206,8 @@ class TransactionCoordinatorShard:
             for transactional_id, transaction in self.transactions.items()
             if transaction.state.is_prepared
         ]
-        # The first sweep is due at once: with moves of the coordinator more frequent than the interval, nothing would
-        # ever time out.
+        # The first sweep is due immediately: if the coordinator moved more often than once per interval, transactions
+        # would otherwise never time out.
         self._timers.set(_Timer.ABORT, at.now)
         self._timers.set(_Timer.EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
 
@@ -245,7 +245,7 @@ class TransactionCoordinatorShard:
         return bool(ids)
 
     def _expire(self, at: Instant) -> bool:
-        """Does the same as `_abort_timed_out`, for unused ids."""
+        """Continues or begins a sweep for unused ids, as `_abort_timed_out` does for open transactions."""
         ids = self._to_expire = self._to_expire or deque(self.transactions)
         expired = []
         for transactional_id in _taken(ids, LOOKED_AT_PER_STEP):

@@ -21,7 +21,7 @@ from trimaran.wire.identity import (
 )
 
 EPOCH_MAX = (1 << 15) - 1
-# The last epoch that a producer gets: one more is needed to fence it.
+# The last epoch that a producer gets: one more epoch is needed to fence it.
 PRODUCER_EPOCH_MAX = EPOCH_MAX - 1
 
 # Levels of the feature `transaction.version`.
@@ -68,12 +68,11 @@ class Transaction(NamedTuple):
     ```
 
     Args:
-        last_epoch: the previous epoch, with which the producer may repeat a request whose response it did not get; not
-            written, and therefore unknown after the id has been loaded.
-        previous_producer_id: the producer id of the previous record.
-        next_producer_id: the new producer id when the epochs of the current one are used up; valid from Complete* on.
-        started_ms, updated_ms: wall clock.
-        client_version: the client's level of `transaction.version`.
+        last_epoch: the previous epoch, with which the producer may repeat a request whose response it did not get; it
+        is not written, and therefore unknown after the id has been loaded. previous_producer_id: the producer id of the
+        previous record. next_producer_id: the new producer id when the epochs of the current one are used up; valid
+        from Complete* on. started_ms, updated_ms: wall clock. client_version: the client's level of
+        `transaction.version`.
     """
 
     producer_id: ProducerId

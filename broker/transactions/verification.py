@@ -1,8 +1,8 @@
-"""Verification that a partition belongs to a producer's transaction: leaders ask the coordinator before an append
-(KIP-890).
+"""Verification that a partition belongs to a producer's transaction: leaders send a request to the coordinator before
+an append (KIP-890).
 
 Clients with version 2 of transactions do not add partitions themselves: the leader adds them with the same request.
-Questions about several producers go to a coordinator in one request. Without verification, a batch that arrives after
+One request to a coordinator verifies several producers. Without verification, a batch that arrives after
 its transaction was aborted would begin one that never ends. Source: Kafka's `AddPartitionsToTxnManager`,
 `ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
 """
@@ -99,7 +99,8 @@ class TransactionVerifier:
         version: int,
     ) -> Handling[Codes]:
         """Returns NONE or the code for a Produce request of `version` for each partition; without a wait if this broker
-        coordinates the transaction and the decision is committed. Adds partitions that the client leaves to the broker.
+        coordinates the transaction and the decision is committed. Adds partitions that the client leaves for the broker
+        to add.
         """
         support = _Support.of(version, abortable=11, adding=12)
         codes = yield from self._checking(transactional_id, producer, partitions, support)
@@ -108,7 +109,7 @@ class TransactionVerifier:
     def checking_offset_commit(
         self, transactional_id: str, producer: Producer, partition: TopicPartition, version: int
     ) -> Handling[ErrorCode]:
-        """Does the same for TxnOffsetCommit and the partition of `__consumer_offsets` that it writes to."""
+        """Checks a TxnOffsetCommit in the same way, for the partition of `__consumer_offsets` to which it writes."""
         support = _Support.of(version, abortable=4, adding=5)
         codes = yield from self._checking(transactional_id, producer, [partition], support)
         code = codes[partition]
@@ -240,7 +241,7 @@ def _code_for_client(code: ErrorCode, support: _Support) -> ErrorCode:
     return code
 
 
-# Producers do not retry these codes as they should; NOT_ENOUGH_REPLICAS they retry without a metadata request
+# Producers do not retry these codes as they should, but they retry NOT_ENOUGH_REPLICAS without a metadata request
 # (KAFKA-16386).
 _RETRIED_AS_TOO_FEW_REPLICAS = frozenset(
     {

@@ -4,9 +4,10 @@ the size.
 Used by the server, and by both clients for responses. It does not read the socket: the caller fills `room()`.
 
 Ownership: a frame is a `memoryview` of the receive buffer. It stays unchanged while it or a slice of it is alive:
-before bytes are overwritten, the buffer checks for live views; if there is one, the buffer is left to its holder and
-replaced by a new one. Therefore a late reader never sees another request's bytes (the bug of CVE-2026-35554). A view
-that is released in time costs nothing; one that is held pins its buffer (at most twice the largest frame).
+before bytes are overwritten, the buffer checks for live views; if there is one, the buffer is left to the holder of the
+view and replaced by a new one. Therefore a late reader never sees the bytes of another request (the bug of
+CVE-2026-35554). A view that is released in time costs nothing; a view that is held pins its buffer (at most twice the
+largest frame).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ SIZE_BYTES = 4
 
 # The buffer size of a connection that sends little. An idle connection has no buffer: ten thousand would take 40 MiB.
 _BUFFER_BYTES_MIN = 4096
-# After a large frame no more than this is read ahead, because the head of the next frame would have to be moved.
+# After a large frame no more than this number of bytes is read ahead, because the head of the next frame would have to
+# be moved.
 _READ_AHEAD_BYTES = 65536
 # A buffer that has grown beyond this for a large frame is dropped when the connection becomes idle.
 BUFFER_BYTES_KEPT = 65536
@@ -71,7 +73,7 @@ class FrameBuffer:
         self._end = 0
 
     def allow(self, frame_bytes_max: int) -> None:
-        """Sets the largest frame from now on; if it is small, no more than one is read ahead."""
+        """Sets the largest frame from now on; if it is small, at most one frame is read ahead."""
         self.frame_bytes_max = frame_bytes_max
         self._read_ahead = min(SIZE_BYTES + frame_bytes_max, _READ_AHEAD_BYTES)
 
@@ -141,7 +143,7 @@ class FrameBuffer:
         return min(self._start + wanted, len(self._buffer))
 
     def _move(self, size: int) -> None:
-        """Moves the unread bytes to the start of a buffer of `size` bytes: the same one, if it has no views."""
+        """Moves the unread bytes to the start of a buffer of `size` bytes: the same buffer, if it has no views."""
         unread = self._end - self._start
         if size == len(self._buffer) and not _is_viewed(self._buffer):
             self._buffer[:unread] = self._buffer[self._start : self._end]
@@ -152,7 +154,7 @@ class FrameBuffer:
         self._start, self._end = 0, unread
 
     def rest(self) -> None:
-        """Frees an empty, small buffer until more bytes come."""
+        """Frees an empty, small buffer until more bytes arrive."""
         if self._start == self._end and len(self._buffer) <= _BUFFER_BYTES_MIN:
             self.drop()
 

@@ -29,12 +29,12 @@ Records = Piece | list[Piece] | tuple[Piece, ...]
 class Outgoing(bytearray):
     """Bytes to send, with splices, each to be inserted before the byte at its place.
 
-    `splices` ascend by place; equal places keep their order.
+    `splices` ascend by place; splices with the same place keep their order.
     """
 
     __slots__ = ("splices",)
 
-    def __init__(self) -> None:  # a new bytearray is empty without `super`
+    def __init__(self) -> None:  # a new bytearray is empty even without `super`
         self.splices: list[tuple[int, Splice]] = []
 
     @property
@@ -47,7 +47,7 @@ def records_view(value: Records | None) -> memoryview:
     """Returns the decoded record bytes of a message as one view; an absent (null) value is empty.
 
     Raises:
-        LocalProtocolError: the value consists of splices or pieces, which only this node builds.
+        LocalProtocolError: the value consists of splices or pieces, which exist only in messages built by this node.
     """
     if value is None:
         return memoryview(b"")

@@ -1,6 +1,6 @@
 """Variable-length integers and UUID text: the primitives of the Kafka protocol.
 
-Source: Kafka's `ByteUtils` (varints) and `Uuid`. Fixed-size integers are left to `struct`.
+Source: Kafka's `ByteUtils` (varints) and `Uuid`. Fixed-size integers are encoded by `struct`.
 Readers accept any bytes-like object that indexes to ints and return `(value, next position)`.
 """
 

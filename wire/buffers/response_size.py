@@ -1,17 +1,17 @@
-"""The most bytes of one response. The transport counts them while the response is built; encoders raise at the second
-number, for any handler.
+"""The maximum size of a response. The transport counts its bytes while the response is built; encoders raise an error
+at the second bound, for any handler.
 """
 
 from __future__ import annotations
 
 from trimaran.wire.errors import ErrorCode, KafkaError
 
-# The bound of a response with state of the node. It is below the frame that clients accept (librdkafka: 100 MB), a
-# quarter of the memory of all responses, and above the needs of a large cluster: all topics with 200,000 partitions
-# take 16 MiB, 100,000 groups 10, the configs of 1,000 topics with synonyms and documentation 18.
+# The bound of a response that reports state of the node. It is below the frame that clients accept (librdkafka: 100
+# MB), a quarter of the memory of all responses, and above the needs of a large cluster: all topics with 200,000
+# partitions take 16 MiB, 100,000 groups 10 MiB, the configs of 1,000 topics with synonyms and documentation 18 MiB.
 RESPONSE_BYTES_MAX = 32 << 20
-# The bound with repeated names: a response may repeat each name of its request with an error, and a request has no more
-# bytes than this.
+# The bound with repeated names: a response may repeat each name of its request with an error, and a request cannot be
+# larger than this.
 ENCODED_BYTES_MAX = 2 * RESPONSE_BYTES_MAX
 
 

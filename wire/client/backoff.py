@@ -14,7 +14,7 @@ def exponential_seconds(initial: float, maximum: float, failures: int) -> float:
 
 
 class ExponentialBackoff:
-    """A sequence of `exponential_seconds`, each with a random deviation of up to ± `jitter`.
+    """A sequence of `exponential_seconds`, each with a random deviation of at most ± `jitter`.
 
     Args:
         uniform: returns numbers in [0, 1), like `random.random`; passed in so that a run can be repeated. Without it

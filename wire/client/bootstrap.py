@@ -31,8 +31,8 @@ def _parse(part: str) -> Address:
 
 
 class Bootstrap:
-    """A ring of addresses: `current` is used until it fails, then the next; first the given addresses, then the learned
-    ones.
+    """A ring of addresses: `current` is used until it fails, then the next one. The given addresses come first, then
+    the learned ones.
     """
 
     def __init__(self, addresses: Iterable[Address], start: int = 0) -> None:

@@ -46,7 +46,7 @@ class Pause:
 Step = Ask | Pause
 Steps = Generator[Step, Any, Any]
 
-# Errors of a request that went to the wrong node, or to the right one too early. The caller handles others.
+# Errors of a request that went to the wrong node, or to the right one too early. The caller handles all other errors.
 RETRIED: frozenset[int] = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -67,7 +67,7 @@ RETRIED: frozenset[int] = frozenset(
 # Requests whose responses report faults as data: partitions without a leader, offline log directories.
 _DESCRIBING = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS})
 
-# The highest version of FindCoordinator with a single key; more keys are not needed here.
+# The highest version of FindCoordinator with a single key; several keys are not needed here.
 _ONE_COORDINATOR_VERSION = 3
 
 
@@ -83,8 +83,8 @@ def routed_call(
 ) -> Steps:
     """Sends the request until there is a response without an error of `retried`, and returns it.
 
-    With `retry_unknown` it also retries when a connection broke after the request was sent, though it may have been
-    carried out; that is wrong for a request that must not happen twice.
+    With `retry_unknown` it also retries when a connection broke after the request was sent, although the request may
+    have been executed; this is wrong for requests that are not idempotent.
 
     Raises:
         KafkaError: no node can name the responsible node.

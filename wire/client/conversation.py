@@ -1,7 +1,7 @@
 """One connection of a client without its socket: the bytes to send, and the request of each response.
 
 A node responds to the requests of a connection in order, so a response belongs to the oldest unanswered request. Its
-correlation id must match; otherwise the rest of the connection cannot be trusted. Time, waiting and sockets belong to
+correlation id must match; otherwise the rest of the connection cannot be trusted. Timeouts, waits and sockets belong to
 the shell.
 """
 
@@ -29,7 +29,7 @@ RESPONSE_BYTES_MAX = 256 << 20
 # Responses with record bytes, which are views of the frame unless copied.
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
 
-# A node before 4.4 refuses version 5, which costs an exchange, and we have no use for it.
+# A node before 4.4 refuses version 5, which costs an exchange, and we do not need its fields.
 HELLO_VERSION = 4
 
 SOFTWARE_NAME = "trimaran"

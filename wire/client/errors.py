@@ -8,7 +8,7 @@ class ConnectionLost(Exception):
 
 
 class ConnectRefused(ConnectionLost):
-    """Every address of the node refused a new connection: the process is gone, and nothing was sent."""
+    """Every address of the node refused a new connection: the process has ended, and nothing was sent."""
 
 
 class AuthenticationRefused(ConnectionLost):

@@ -25,7 +25,8 @@ from trimaran.wire.messages.describe_cluster import DescribeClusterResponse
 from trimaran.wire.messages.find_coordinator import FindCoordinatorResponse
 from trimaran.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
-# The most topics and coordinators remembered; beyond it the oldest are forgotten and requested again.
+# The most topics and coordinators remembered; above this number the oldest ones are forgotten, and requested again when
+# needed.
 _REMEMBERED_MAX = 10_000
 
 
@@ -86,7 +87,7 @@ class Routing:
         return known.id if known else None
 
     def forget(self, destination: Destination) -> None:
-        """Forgets the route to `destination`, which proved wrong."""
+        """Forgets the route to `destination`, which proved to be wrong."""
         match destination:
             case ControllerNode():
                 self.controller_id = NO_NODE
@@ -142,7 +143,7 @@ class Routing:
     def update_coordinator(
         self, wanted: CoordinatorNode, response: FindCoordinatorResponse
     ) -> None:
-        """Updates the coordinator from a response of version 3 or below; one with an error is ignored."""
+        """Updates the coordinator from a response of version 3 or below; a response with an error is ignored."""
         if response.error_code:
             return
         node_id = NodeId(response.node_id)

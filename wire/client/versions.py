@@ -14,8 +14,9 @@ from trimaran.wire.messages.api_versions import ApiVersionsResponse
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.schema import Message
 
-# The lowest versions that our clients use: in lower ones, records have older formats, and topics, epochs or filters
-# cannot be named. They are the lowest that Kafka 4.0 serves; lower ones are declared for captures and for old peers.
+# The lowest versions that our clients use: in lower versions, records have older formats, and topics, epochs or filters
+# cannot be named. They are the lowest versions that Kafka 4.0 serves; lower ones are declared for captures and for old
+# peers.
 _LOWEST: Mapping[int, int] = {
     ApiKey.PRODUCE: 3,
     ApiKey.FETCH: 4,

@@ -18,7 +18,7 @@ BuildDecoder = Callable[[type[DeclaredMessage], int, Reader], "Decoder"]
 build_decoder: BuildDecoder | None
 try:
     from trimaran.wire.codec import program
-except ImportError:  # The module was not compiled.
+except ImportError:  # The module is not compiled.
     build_decoder = None
 else:
     build_decoder = program.build_decoder
@@ -34,15 +34,17 @@ def build_element_writer(struct: type[Struct], of: type[DeclaredMessage], versio
 
 
 def build_reader(cls: type[DeclaredMessage], version: int) -> Reader:
-    """Returns the compiled decoder if there is one, with generated code that names the fault of refused bytes."""
+    """Returns the compiled decoder if there is one, combined with generated code that reports the fault in refused
+    bytes.
+    """
     if build_decoder is None:
         return generated_reader(cls, version)
     return _decoder(build_decoder, cls, version).read
 
 
 def build_bulk_reader(cls: type[DeclaredMessage], version: int) -> BulkReader:
-    """Returns a reader of many messages. Without the compiled decoder it always returns None, as for refused bytes,
-    which the caller handles.
+    """Returns a reader of many messages. Without the compiled decoder it always returns None, as it does for refused
+    bytes; the caller handles both.
     """
     if build_decoder is None:
         return lambda _bufs, _prefix, _elements_max, _tags_max: None

@@ -257,12 +257,12 @@ class Struct(metaclass=StructMeta):
 def default_struct(cls: type[Struct]) -> Struct:
     """Returns the instance that is used if a message leaves a field of this struct at its default.
 
-    All messages share it, so it refuses assignment, and its lists refuse to grow: assign a new struct to the field
+    All messages share it, so it refuses assignments, and its lists refuse changes: assign a new struct to the field
     instead. (One instance per message would cost more than the rest of a partition of a Fetch response.)
     """
     body: dict[str, Any] = {
         "__slots__": (),
-        "__class__": cls,  # it appears as a plain `cls`
+        "__class__": cls,  # it looks like a plain `cls`
         "__setattr__": _refuse_assignment,
         "__reduce__": lambda _self: (default_struct, (cls,)),
     }
@@ -305,7 +305,7 @@ class EncodedArray(list[Any]):
     """An array of structs whose elements are their encodings (`encode_element`), for elements that many responses
     share.
 
-    It replaces the list in a message that is encoded in the same version; nothing else can read it.
+    It replaces the list in a message that is encoded in the same version; no other code can read it.
     """
 
     __slots__ = ()

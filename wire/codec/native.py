@@ -17,7 +17,7 @@ op      = letter, slot and tag of the field, whether it is nullable, and
 
 It decodes as the generated readers do (`trimaran.wire.codec.reader`), and refuses the same bytes. Refused bytes are
 passed to a generated reader, which names the fault, so that error texts are in one place. If this module was not
-compiled, importing it raises ImportError, and the generated readers read everything.
+compiled, importing it raises ImportError, and the generated readers read all messages.
 
 Only `take` accesses bytes, and checks the buffer's end. All state is in the call's `Cursor`, because a finalizer or
 another thread may run the same program. The types for callers are in `native.pyi`.
@@ -45,9 +45,9 @@ from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 
 _STRING_BYTES_MAX = cython.declare(cython.Py_ssize_t, 0x7FFF)
 # Above this size the garbage collector is off until the message is complete, as in all C code from Python 3.12 on: a
-# message contains no garbage, and searching ten thousand partitions for it took two fifths of the time.
+# message contains no garbage, and a search of ten thousand partitions for garbage took two fifths of the time.
 _COLLECTED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2048)
-# After this many items (about 2 ms) other threads may run, if one has waited long.
+# After this many items (about 2 ms) other threads may run, if one of them has waited long.
 _ITEMS_PER_TURN = cython.declare(cython.Py_ssize_t, 4096)
 _unpack_float64 = struct.Struct(">d").unpack
 
@@ -139,8 +139,8 @@ class Decoder:
             return self.refused(buf, elements_max, tags_max)
 
     def read_all(self, bufs, prefix, elements_max, tags_max):
-        """Returns the messages of these bytes after `prefix`; None if one is refused: the caller reads them one by one
-        to find which.
+        """Returns the messages of these bytes after `prefix`; None if one is refused: the caller then reads them one by
+        one to find that one.
         """
         cursor: Cursor = Cursor.__new__(Cursor)
         cursor.flexible = self.flexible
@@ -189,7 +189,7 @@ class Cursor:
     """A position in the bytes of one message, and the rest of its budget."""
 
     source: object
-    view: object  # of all bytes, created for the first record batches
+    view: object  # a view of all bytes, created for the first record batches
     buffer: Py_buffer
     data: cython.p_uchar
     pos: cython.Py_ssize_t
@@ -219,7 +219,7 @@ class Cursor:
             return []
         if format_code == "{":
             if op.nullable and cython.cast(cython.schar, self.data[self.take(1)]) < (op.tag >= 0):
-                return None  # the int8 -1, but the unsigned varint 0 in a tagged field
+                return None  # null is the int8 -1, but the unsigned varint 0 in a tagged field
             return self.read_struct(op.program)
         if format_code == "s" or format_code == "y" or format_code == "r" or format_code == "[":
             return self.read_sized(op)
@@ -343,7 +343,7 @@ class Cursor:
     @cython.inline
     @cython.exceptval(-1)
     def take(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Returns the position of the next `size` bytes, after checking that they exist."""
+        """Returns the position of the next `size` bytes, after it has checked that they exist."""
         at: cython.Py_ssize_t = self.pos
         if size > self.end - at:
             raise Refused

@@ -49,7 +49,7 @@ class StructPlan(NamedTuple):
 
     @property
     def refused(self) -> tuple[int, ...]:
-        """Returns the tags of other versions, which this one must not contain."""
+        """Returns the tags of other versions, which this version must not contain."""
         known = {p.field.tag for p in self.tagged}
         return tuple({p.field.tag for p in self.absent if p.field.tag is not None} - known)
 
@@ -93,7 +93,7 @@ def _plan_field(f: Field, version: int) -> FieldPlan:
 
 
 def size_min(shape: Shape, nullable: bool, version: int, flexible: bool) -> int:
-    """Returns the fewest bytes that a value of this shape takes, against which an array's count is checked."""
+    """Returns the minimum size of a value of this shape in bytes, which limits the count of an array."""
     if shape.wire is not None:
         if shape.wire.fmt:
             return _FIXED_SIZES[shape.wire.fmt]
@@ -111,7 +111,9 @@ def size_min(shape: Shape, nullable: bool, version: int, flexible: bool) -> int:
 
 
 def least_size(item: Shape, version: int, flexible: bool) -> int:
-    """Returns the least bytes of an array's item: at least one, so that a count is bounded by the remaining bytes."""
+    """Returns the minimum size of an item of an array in bytes, at least one, so that the remaining bytes bound the
+    count.
+    """
     return max(1, size_min(item, False, version, flexible))
 
 

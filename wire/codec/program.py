@@ -1,4 +1,4 @@
-"""The compiler of programs by which `trimaran.wire.codec.native` reads one version of a message."""
+"""The compiler of the programs with which `trimaran.wire.codec.native` reads one version of a message."""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,8 @@
 """The generator of decoders, for one message class in one version.
 
-Every size is checked against the available bytes before anything is allocated by it, so a decoder needs no more memory
-than a multiple of its input (`trimaran.wire.schema.DecodeBudget`). Malformed bytes raise in `struct`, indexing or UTF-8
-decoding, and `Message.decode` maps the errors.
+Every size is checked against the available bytes before memory of that size is allocated, so a decoder needs no more
+memory than a multiple of its input (`trimaran.wire.schema.DecodeBudget`). Malformed bytes raise in `struct`, indexing
+or UTF-8 decoding, and `Message.decode` maps the errors.
 
 Performance: a `struct` call costs little more for ten fields than for one. Therefore fixed-size fields, the first byte
 of the size after them and the byte that counts tags are read by one call (a run); short arrays of numbers begin the run
@@ -35,7 +35,7 @@ from trimaran.wire.codec.reading import (
 from trimaran.wire.codec.source import FunctionSource, fixed_size
 from trimaran.wire.codec.writing import STRING_BYTES_MAX
 
-# The least count for which `iter_unpack` over an array of fixed-size structs is worth its preparation.
+# The minimum count at which `iter_unpack` over an array of fixed-size structs is faster than reading each.
 _STRIDE_COUNT_MIN = 4
 
 
@@ -185,7 +185,7 @@ class ReaderGenerator:
             emit(f"{target} = {local}")
 
     def read_size(self, fmt: str) -> str:
-        """Reads a size or count; null is -1. A compact one above 126 must still be resolved."""
+        """Reads a size or count; null is -1. A compact size above 126 must still be resolved."""
         size = self.source.fresh("n")
         self.take("B" if self.flexible else fmt, size)
         self.flush()
@@ -263,7 +263,7 @@ class ReaderGenerator:
         stride = fixed_size(format_codes) + self.flexible
         fits = f"{size} >= {_STRIDE_COUNT_MIN}"
         if self.flexible:
-            # None of them has tags, so each is as long as the first.
+            # None of them has tags, so all have the size of the first.
             fits += f" and not any(buf[pos + {stride - 1}:pos + {size} * {stride}:{stride}])"
         with self.source.block(f"if {fits}:"):
             self.read_strided(plan, format_codes, target, size)

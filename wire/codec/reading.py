@@ -29,7 +29,7 @@ def array_format(item: str, count: int) -> str:
 
 
 class ArrayUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
-    """Readers by count, each of that many numbers and the fixed-size fields after them. Filled on demand up to
+    """Readers by count; each reads this number of numbers and the fixed-size fields after them. Filled on demand up to
     `SHORT_ARRAY_MAX`.
     """
 
@@ -59,7 +59,7 @@ def read_tag(
 ) -> tuple[int, int, int]:
     """Reads the head of a tagged field: its tag, and the start and end of its value.
 
-    Tags ascend; `refused` are those of other versions, which Kafka also refuses.
+    Tags ascend; `refused` has the tags of other versions, which Kafka also refuses.
     """
     tag, pos = read_uvarint(buf, pos)
     size, pos = read_uvarint(buf, pos)

@@ -177,7 +177,7 @@ class WriterGenerator:
             emit(f"{out} += {value}")
 
     def put_size(self, value: str, fmt: str, empty: object, *, nullable: bool) -> None:
-        """Adds the size or count of `value` to the run; null becomes `empty` after the mark of null."""
+        """Adds the size or count of `value` to the run; null is replaced by `empty` after the marker of null."""
         emit = self.source.emit
         size = self.source.fresh("n")
         plus_1 = " + 1" * self.flexible

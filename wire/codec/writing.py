@@ -10,7 +10,8 @@ from trimaran.wire.errors import LocalProtocolError
 # Kafka's limit on strings (originally with an int16 size), which also applies to compact strings.
 STRING_BYTES_MAX = 0x7FFF
 
-# The most compiled formats of one run: the counts of replicas, in-sync and offline ones have few combinations.
+# The maximum number of compiled formats of one run: the counts of replicas, in-sync replicas and offline replicas have
+# few combinations.
 FORMATS_MAX = 256
 
 
@@ -34,7 +35,8 @@ def write_string_size(out: bytearray, size_plus_1: int) -> None:
 class RunPackers(dict[tuple[int, ...], Callable[..., bytes]]):
     """Packers of a whole run, by the counts of its arrays. Filled on demand with common ones.
 
-    `template` is a `struct` format with `{}` in the place of each array, `format_codes` those of their elements.
+    `template` is a `struct` format with `{}` in place of each array, `format_codes` has the format codes of their
+    elements.
     """
 
     def __init__(self, template: str, format_codes: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (25): adds a group's offsets to a transaction (KIP-98).
+"""AddOffsetsToTxn (25): adds the offsets of a group to a transaction (KIP-98).
 
 Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 TRANSACTION_ABORTABLE (KIP-890).
 """

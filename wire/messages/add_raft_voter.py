@@ -1,6 +1,6 @@
 """AddRaftVoter (80): adds a voter to the quorum (KIP-853).
 
-Versions: 1 whether to answer only when the change is committed.
+Versions: 1 a choice to answer only when the change is committed.
 """
 
 from trimaran.wire.codec.declarations import (

@@ -1,4 +1,4 @@
-"""AlterConfigs (33): replaces all configs of resources; IncrementalAlterConfigs came after it (KIP-133).
+"""AlterConfigs (33): replaces all configs of resources; IncrementalAlterConfigs replaces it (KIP-133).
 
 Versions: 2 flexible.
 """

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments (45): starts or cancels moves of partitions (KIP-455).
 
-Versions: 1 whether the replication factor may change (KIP-860).
+Versions: 1 a flag that permits a changed replication factor (KIP-860).
 """
 
 from trimaran.wire.codec.declarations import (

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (73): a broker reports which of its log directories hold which replicas (KIP-858)."""
+"""AssignReplicasToDirs (73): a broker reports the log directories of its replicas (KIP-858)."""
 
 from trimaran.wire.codec.declarations import (
     Struct,

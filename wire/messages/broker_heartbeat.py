@@ -1,6 +1,6 @@
 """BrokerHeartbeat (63): keeps a broker's lease with the controller and changes its state (KIP-631).
 
-Versions: 1 offline log directories (KIP-858); 2 cordoned ones (KIP-1066).
+Versions: 1 offline log directories (KIP-858); 2 cordoned log directories (KIP-1066).
 """
 
 from trimaran.wire.codec.declarations import (

@@ -1,4 +1,4 @@
-"""ControlledShutdown (7): a stopping broker requests its ZooKeeper controller to move leaders away.
+"""ControlledShutdown (7): a stopping broker requests that its ZooKeeper controller move its leaders to other brokers.
 
 Version 0 has a request header without client id.
 Versions: 2 broker epoch (KIP-380); 3 flexible. Removed in 4.0.

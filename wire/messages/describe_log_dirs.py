@@ -1,7 +1,6 @@
 """DescribeLogDirs (35): log directories of a broker and the sizes of replicas.
 
-Versions: 2 flexible; 3 a top-level error; 4 sizes of the volumes (KIP-827); 5 whether a directory
-is cordoned.
+Versions: 2 flexible; 3 a top-level error; 4 sizes of the volumes (KIP-827); 5 a flag for cordoned directories.
 """
 
 from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string

@@ -1,4 +1,4 @@
-"""Fetch (1): reads record batches; consumers read, followers and observers replicate.
+"""Fetch (1): reads record batches; used by consumers to read, and by followers and observers to replicate.
 
 Versions: 0 and 1 return message sets of v0, 2 and 3 of v1; 3 adds a size limit of the response (KIP-74); 4 isolation
 levels (KIP-98); 7 adds fetch sessions (KIP-227); 9 the caller's leader epoch (KIP-320); 11 racks

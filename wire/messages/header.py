@@ -1,10 +1,10 @@
 """Headers of requests and responses, and whole messages with them (without the size prefix).
 
-    request header v0: int16 api key, int16 version, int32 correlation id; only of ControlledShutdown v0
+    request header v0: int16 api key, int16 version, int32 correlation id; only in ControlledShutdown v0
     request header v1: int16 api key, int16 version, int32 correlation id, nullable string client id
     request header v2: the same and tags; with flexible versions of a request
     response header v0: int32 correlation id
-    response header v1: the same and tags; with flexible versions, except of ApiVersions
+    response header v1: the same and tags; with flexible versions, except in ApiVersions
 
 The client id stays a non-compact string in v2. Source: KIP-482, KIP-511, Kafka's `ApiKeys`.
 """
@@ -68,7 +68,7 @@ def decode_request_header(
         has_tags = _has_tags(key, version)
     if has_tags:
         if pos < len(view) and not view[pos]:
-            pos += 1  # no tags, as from nearly every client
+            pos += 1  # no tags, as in the requests of nearly all clients
         else:
             pos, _ = skip_tags("a request header", (), view, pos, len(view), budget.tags_max)
     # Bypasses the constructor function of a NamedTuple, because each request creates one.
@@ -139,7 +139,7 @@ def decode_response_header(view: bytes | memoryview, key: int, version: int) -> 
     flexible = RESPONSES[key].FLEXIBLE
     if flexible.low <= version <= flexible.high and key != ApiKey.API_VERSIONS:
         if pos < len(view) and not view[pos]:
-            return correlation_id, pos + 1  # no tags, as nearly always
+            return correlation_id, pos + 1  # no tags, as in nearly all responses
         tags_max = DECODE_BUDGET.tags_max
         pos, _ = skip_tags("a response header", (), view, pos, len(view), tags_max)
     return correlation_id, pos

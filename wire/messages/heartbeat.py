@@ -1,4 +1,4 @@
-"""Heartbeat (12): a classic group's member reports that it is alive, and learns of rebalances.
+"""Heartbeat (12): a member of a classic group reports that it is alive, and is notified of rebalances.
 
 Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible.
 """

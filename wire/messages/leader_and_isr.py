@@ -1,4 +1,4 @@
-"""LeaderAndIsr (4): a ZooKeeper controller informs brokers which replicas they lead or follow.
+"""LeaderAndIsr (4): a ZooKeeper controller informs brokers of the replicas that they lead or follow.
 
 Versions: 1 marks new replicas; 2 broker epoch, grouped by topic (KIP-380); 3 adding and removing replicas (KIP-455); 4
 flexible; 5 topic ids and full or incremental (KIP-516); 6 recovery state

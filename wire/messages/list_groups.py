@@ -1,4 +1,4 @@
-"""ListGroups (16): the groups a broker coordinates.
+"""ListGroups (16): lists the groups that a broker coordinates.
 
 Versions: 1 throttle time; 3 flexible; 4 filters by state (KIP-518); 5 by type (KIP-848).
 """

@@ -1,8 +1,8 @@
-"""ListOffsets (2): finds offsets by timestamp, or the first, the last and other special ones.
+"""ListOffsets (2): finds offsets by timestamp, or the first, the last and other special offsets.
 
 Versions: 0 returns a list of base offsets of segments; 2 adds isolation levels; 4 leader epochs (KIP-320); 6 flexible;
-7 the maximal timestamp (KIP-734); 8 and 9 tiered storage (KIP-405, KIP-1005); 10 a timeout for reading it (KIP-1075);
-11 the first offset not yet uploaded.
+7 the maximal timestamp (KIP-734); 8 and 9 tiered storage (KIP-405, KIP-1005); 10 a timeout for reads from it
+(KIP-1075); 11 the first offset not yet uploaded.
 """
 
 from trimaran.wire.codec.declarations import (

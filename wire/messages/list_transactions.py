@@ -1,6 +1,6 @@
 """ListTransactions (66): lists transactions that match a filter (KIP-664).
 
-Versions: 1 those older than a duration (KIP-994); 2 those whose id matches a pattern (KIP-1152).
+Versions: 1 a filter by age (KIP-994); 2 a pattern for ids (KIP-1152).
 """
 
 from trimaran.wire.codec.declarations import (

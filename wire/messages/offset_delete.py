@@ -1,4 +1,4 @@
-"""OffsetDelete (47): deletes a group's offsets of topics that its members do not read (KIP-496)."""
+"""OffsetDelete (47): deletes the offsets of a group for topics to which its members do not subscribe (KIP-496)."""
 
 from trimaran.wire.codec.declarations import Struct, int16, int32, string
 from trimaran.wire.schema import Message, request, response

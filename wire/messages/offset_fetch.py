@@ -1,8 +1,8 @@
 """OffsetFetch (9): reads a group's stored offsets.
 
-Versions: 0 reads from ZooKeeper, later ones from Kafka; 2 null topics mean all, and a group error; 5 leader epochs; 6
-flexible; 7 stable offsets only (KIP-447); 8 several groups in one request (KIP-709); 9 members of the consumer protocol
-(KIP-848); 10 names topics by id.
+Versions: 0 reads from ZooKeeper, later ones from Kafka; 2 null means all topics, and a group-level error; 5 leader
+epochs; 6 flexible; 7 stable offsets only (KIP-447); 8 several groups in one request (KIP-709); 9 members of the
+consumer protocol (KIP-848); 10 names topics by id.
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID

@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary (87): reads only the start offsets of share partitions (KIP-932).
 
-Versions: 1 how many deliveries are complete (KIP-1226).
+Versions: 1 the number of complete deliveries (KIP-1226).
 """
 
 from trimaran.wire.codec.declarations import (

@@ -1,6 +1,6 @@
 """ShareAcknowledge (79): a member of a share group acknowledges records (KIP-932).
 
-Versions: 0 was early access; 1 is the first stable one; 2 renewal (KIP-1222).
+Versions: 0 was early access; 1 is the first stable version; 2 renewal (KIP-1222).
 """
 
 from trimaran.wire.codec.declarations import (

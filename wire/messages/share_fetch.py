@@ -1,7 +1,7 @@
 """ShareFetch (78): a member of a share group acquires records, and acknowledges earlier ones (KIP-932).
 
-Versions: 0 was early access; 1 is the first stable one; 2 the strictness of the acquire limit, and renewal (KIP-1206,
-KIP-1222).
+Versions: 0 was early access; 1 is the first stable version; 2 the strictness of the acquire limit, and renewal
+(KIP-1206, KIP-1222).
 """
 
 from trimaran.wire.codec.declarations import (

@@ -1,6 +1,6 @@
 """ShareGroupDescribe (77): members and assignments of share groups (KIP-932).
 
-Versions: 0 was early access; 1 is the first stable one.
+Versions: 0 was early access; 1 is the first stable version.
 """
 
 from trimaran.wire.codec.declarations import (

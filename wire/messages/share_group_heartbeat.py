@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat (76): a member joins, stays in or leaves a share group (KIP-932).
 
-Versions: 0 was early access; 1 is the first stable one.
+Versions: 0 was early access; 1 is the first stable version.
 """
 
 from trimaran.wire.codec.declarations import Struct, int16, int32, int32_group_epoch, string, uuid

@@ -1,4 +1,4 @@
-"""StopReplica (5): a ZooKeeper controller requests brokers to stop or delete replicas.
+"""StopReplica (5): a ZooKeeper controller requests that brokers stop or delete replicas.
 
 Versions: 1 broker epoch, grouped by topic (KIP-380); 2 flexible; 3 leader epochs (KIP-570); 4 a KRaft
 controller during migration (KIP-866). Removed in 4.0.

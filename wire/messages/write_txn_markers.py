@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (27): a transaction coordinator requests partition leaders to write the result of a transaction
+"""WriteTxnMarkers (27): a transaction coordinator requests that partition leaders write the result of a transaction
 (KIP-98).
 
 Versions: 1 flexible; 2 the version of transactions (KIP-1228).

@@ -1,4 +1,4 @@
-"""Metadata records of brokers and controllers: registration, fencing, end (KIP-631, KIP-919)."""
+"""Metadata records of brokers and controllers: registration, fencing, unregistration (KIP-631, KIP-919)."""
 
 from trimaran.wire.codec.declarations import (
     Struct,

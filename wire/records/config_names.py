@@ -1,4 +1,4 @@
-"""Names of the configs that are not secret, by resource type: any other may be secret.
+"""Names of the configs that are not secret, by resource type: any other config may be secret.
 
 Generated from the tables of `node/config` by `REWRITE_TRANSCRIPTS=1 pytest tests/node/config/test_config_names.py`.
 """

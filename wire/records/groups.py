@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets`: classic groups and offsets.
 
 A key is its int16 type (the `KEY` of its class) and its fields; a value is an int16 version and its
-fields. Key type 0 is that of Kafka before 0.9: the same form as type 1, with a value of version 0.
+fields. Kafka before 0.9 used key type 0: it has the same format as type 1, with a value of version 0.
 The records of other groups are declared in `consumer_groups`, `share_groups` and `streams_groups`;
 they are all encoded and decoded here.
 """
@@ -135,8 +135,8 @@ def decode_group_value(view: bytes | memoryview, cls: type[V]) -> V:
 
 @cache
 def group_value_decoder(cls: type[V], prefix: bytes) -> Callable[[bytes | memoryview], V]:
-    """Returns the decoder of the values that follow the two bytes of a version. It is made once for each, as a
-    coordinator decodes millions of values when it loads.
+    """Returns the decoder of the values that follow the two bytes of a version. It is created once per version, because
+    a coordinator decodes millions of values when it loads.
 
     Raises:
         RemoteProtocolError: the class has no such version.
@@ -145,7 +145,7 @@ def group_value_decoder(cls: type[V], prefix: bytes) -> Callable[[bytes | memory
 
 
 def decode_offset_commit_values(values: Sequence[bytes]) -> list[OffsetCommitValue]:
-    """Decodes each like `decode_group_value`, several times as fast if they have the same version."""
+    """Decodes each value as `decode_group_value` does, several times as fast if they have the same version."""
     if not values:
         return []
     prefix = values[0][:2]

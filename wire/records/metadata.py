@@ -25,7 +25,7 @@ _DIRECTORIES = 17  # 3.7-IV2
 _ELIGIBLE_LEADERS = 23  # 4.0-IV1
 _CORDONED_DIRECTORIES = 30  # 4.3-IV0
 
-# Ascending; the last level reached decides. Level 0 applies to every metadata version.
+# In ascending order; the last level that is reached determines the version. Level 0 applies to every metadata version.
 _LEVELS: dict[type[Message], tuple[tuple[int, int], ...]] = {
     RegisterBrokerRecord: (
         (0, 1),
@@ -61,8 +61,7 @@ class UnknownRecord(NamedTuple):
 def metadata_record_version(cls: type[Message], metadata_version: int) -> int:
     """Returns the version of a record that a cluster at this level of `metadata.version` may write.
 
-    Returns:
-        The highest that every node of that level reads; 0 for records that never changed.
+    Returns: The highest version that every node of that level reads; 0 for records that never changed.
     """
     version = 0
     for level, candidate in _LEVELS.get(cls, ()):
@@ -102,7 +101,7 @@ def decode_metadata_record(view: bytes | memoryview) -> Message:
 def read_metadata_record(
     view: bytes | memoryview, offset: Offset = NO_OFFSET
 ) -> Message | UnknownRecord:
-    """Decodes like `decode_metadata_record`, but returns an UnknownRecord for an unknown type or version.
+    """Decodes a record as `decode_metadata_record` does, but returns an UnknownRecord for an unknown type or version.
 
     Raises:
         RemoteProtocolError: the frame version is unknown, or the body is malformed.
@@ -116,8 +115,8 @@ def read_metadata_record(
 
 
 def unknown_record(view: bytes | memoryview, offset: Offset = NO_OFFSET) -> UnknownRecord | None:
-    """Returns the result of `read_metadata_record` for a record of a later Kafka, None for others; the body is not
-    read.
+    """Returns the result of `read_metadata_record` for a record of a later Kafka, None for all other records; the body
+    is not read.
 
     Raises:
         RemoteProtocolError: the frame version is unknown, or the frame is malformed.
@@ -133,7 +132,7 @@ def metadata_decoder(key: int, version: int) -> Callable[[bytes | memoryview], M
     """Returns the decoder of bodies of a type and version, for callers that read frames themselves. Raises
     RemoteProtocolError.
     """
-    # Cached, because there are few; errors are not cached.
+    # Cached, because there are few decoders; errors are not cached.
     cls = METADATA_RECORDS.get(key)
     if cls is None:
         raise RemoteProtocolError(f"a metadata record has the unknown type {key}")

@@ -1,6 +1,6 @@
 """The `.snapshot` file of a log: the state of its producers at an offset.
 
-The file is an int16 version before these fields; the CRC-32C covers what follows it.
+The file is an int16 version before these fields; the CRC-32C covers the bytes after it.
 """
 
 from trimaran.wire.codec.declarations import (

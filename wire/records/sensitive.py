@@ -1,4 +1,4 @@
-"""The secret configs: passwords, and all undeclared ones, which may hold a plug-in's secret.
+"""The secret configs: passwords, and all undeclared configs, which may be secrets of plug-ins.
 
 This is the only rule for all views of configs: DescribeConfigs, the mirror's znodes, JSON of records, events, tables of
 Spark.

@@ -1,6 +1,6 @@
 """Records of `__share_group_state`: the delivery counts of records in a share partition (KIP-932).
 
-Keys and values are framed as those of `consumer_groups`. An update adds to the snapshot before it.
+Keys and values are framed as those of `consumer_groups`. An update changes the state in the previous snapshot.
 """
 
 from trimaran.wire.codec.declarations import (

@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets`: share groups (KIP-932).
 
-Keys and values are framed as those of `consumer_groups`. Type 9 belongs to the early access in 3.9.
+Keys and values are framed as those of `consumer_groups`. Type 9 was used by the early access in 3.9.
 """
 
 from trimaran.wire.codec.declarations import (

@@ -26,7 +26,7 @@ class ListenerSecurity:
     names: PrincipalMapping = AS_THEY_ARE
 
 
-# Yields one request after another and is sent the answer to each. Returns the lifetime of the login in milliseconds, 0
+# Yields one request after another and receives the answer to each. Returns the lifetime of the login in milliseconds, 0
 # if unlimited.
 Login = Generator[Message, Any, int]
 

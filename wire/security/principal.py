@@ -5,7 +5,7 @@ to its name.
     rule   := "DEFAULT" | "RULE:" pattern "/" replacement "/" ["L" | "U"]
 
 The first rule whose pattern matches the whole name applies; `$1` is its first group, `L` and `U` convert to lower or
-upper case. If no rule matches, the connection is refused. Patterns are matched in linear time, whatever the certificate
+upper case. If no rule matches, the connection is refused. Patterns are matched in linear time, for any certificate
 (RE2, which supports no look-ahead and no back-references). Source: `KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`,
 `SslPrincipalMapper` of Kafka, KIP-371; RFC 2253 for names of certificates.
 """

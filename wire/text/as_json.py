@@ -1,7 +1,7 @@
 """Messages and records as JSON, for operators and for Spark.
 
-Fields by Kafka's names in snake_case, UUIDs as Kafka's text, bytes and records as base64, not-a-number floats as text,
-secrets hidden, because the output is copied into tickets and logs.
+Fields have Kafka's names in snake_case; UUIDs are written as Kafka's text, bytes and records as base64, and
+not-a-number floats as text. Secrets are hidden, because the output is copied into tickets and logs.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ class Endpoint(NamedTuple):
     security_protocol: int = 0
 
 
-# Bounds of endpoints, which are stored in the log and every snapshot, and are dialled indefinitely: no DNS name is
-# longer, and no node has more listeners.
+# Bounds of endpoints, which are stored in the log and in every snapshot, and to which nodes try to connect
+# indefinitely: no DNS name is longer, and no node has more listeners.
 HOST_CHARS_MAX = 255
 LISTENERS_MAX = 32
 _PORT_MAX = 65535
@@ -39,7 +39,9 @@ class AnyEndpoint(Protocol):
 
 
 def endpoints_problem(endpoints: Sequence[AnyEndpoint]) -> str | None:
-    """Returns the fault of these listeners, or None. Listener names are compared case-insensitively."""
+    """Returns a description of the fault in these listeners, or None. Listener names are compared
+    case-insensitively.
+    """
     names = [endpoint.name.upper() for endpoint in endpoints]
     if len(endpoints) > LISTENERS_MAX:
         return f"there are {len(endpoints)} listeners, and {LISTENERS_MAX} are allowed"

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ipaddress
 from functools import lru_cache
 
-# The size of the cache: ACLs and connections repeat the same few addresses. Texts have at most some hundred bytes;
-# longer ones are not addresses.
+# The size of the cache: ACLs and connections repeat the same few addresses. An address has at most about a hundred
+# characters; longer texts are not addresses.
 _KEPT_MAX = 10_000
 _ADDRESS_CHARACTERS_MAX = 64
 
 
 def address_in(text: str) -> str | None:
-    """Returns an address in the format of sockets, IPv4-mapped IPv6 as IPv4; None for a name."""
+    """Returns an address in the format of sockets, with IPv4-mapped IPv6 as IPv4; None for a name."""
     if len(text) > _ADDRESS_CHARACTERS_MAX:
         return None
     try:
@@ -64,7 +64,7 @@ def covers_host(pattern: str, host: str) -> bool:
 
 
 def java_text(host: str) -> str:
-    """Returns Java's text of an address; other texts unchanged."""
+    """Returns Java's text of an address; returns other texts unchanged."""
     if ":" not in host:
         return host
     address, percent, zone = host.partition("%")

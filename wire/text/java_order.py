@@ -14,9 +14,9 @@ _WORD = 0xFFFFFFFF
 
 def java_hash_order(names: Sequence[str], least_buckets: int = _LEAST_BUCKETS) -> list[str]:
     """Returns the distinct keys in the order of a `java.util.HashMap` to which they were added one by one: by bucket,
-    and within a bucket by age.
+    and within a bucket in order of insertion.
 
-    A bucket must have fewer than eight keys, which holds for tens of names: a larger one would be a tree.
+    A bucket must have fewer than eight keys, which holds for tens of names: Java stores larger buckets as trees.
     """
     buckets = least_buckets
     while len(names) > buckets * 3 // 4:

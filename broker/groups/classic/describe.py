@@ -30,7 +30,7 @@ def describe_group(group: ClassicGroup) -> Description:
 
 
 def _members(group: ClassicGroup, stable: bool) -> Iterator[DescribedGroupMember]:
-    """Yields the members as of the call."""
+    """Yields the members at the time of the call."""
     protocol = group.protocol_name or ""
     members = [
         (member, member.metadata(protocol) if stable else b"", member.assignment)

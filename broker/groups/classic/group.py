@@ -112,7 +112,7 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Returns whether a member subscribes to the topic; True in doubt."""
+        """Returns whether a member subscribes to the topic; True if this is unknown."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
@@ -137,7 +137,7 @@ class ClassicGroup:
         self.bytes += size_of(member.protocols)
 
     def remove(self, member_id: str) -> Member | None:
-        """Removes a member or a pending one; if it was the leader, the next member becomes leader."""
+        """Removes a member or a pending member; if it was the leader, the next member becomes leader."""
         if member_id in self.pending:
             self.pending.remove(member_id)
             self.account.gone((self.id, member_id), pending_bytes(member_id))
@@ -182,7 +182,7 @@ class ClassicGroup:
         self._supported.update(name for name, _ in protocols)
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Gives a static member the id of its next incarnation, keeping its position."""
+        """Gives a static member the id of its next incarnation, and keeps its position."""
         self.account.gone((self.id, member.id), member.held_bytes)
         old_id, member.id = member.id, member_id
         self._change(member_id, member.held_bytes)

@@ -292,8 +292,8 @@ class ClassicGroups(GroupsOfKind):
             self._timers.set(key, at.after_ms(member.session_timeout_ms))
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
-        """Handles the outcome of a write: committed (the members wait for this), not written, or not committed
-        in time.
+        """Handles the outcome of a write: committed (for which the members wait), not written, or not committed in
+        time.
         """
         if isinstance(write, GroupWrite):
             if (group := self.groups.get(write.group_id)) is None:

@@ -2,8 +2,8 @@
 
 Source: `GroupMetadataManager.classicGroupJoin` of Kafka 4.3 (KIP-62, KIP-345 static members, KIP-394 member ids,
 KIP-814 `skip_assignment`). Intentional differences: if a member repeats a waiting join, the first one is answered with
-REBALANCE_IN_PROGRESS at once (Kafka drops it); pending members have a bound; and a full group takes back a static
-member without its id (Kafka refuses it until its session ends).
+REBALANCE_IN_PROGRESS immediately (Kafka drops it); the number of pending members is bounded; and a full group takes
+back a static member without its id (Kafka refuses it until its session ends).
 """
 
 from __future__ import annotations

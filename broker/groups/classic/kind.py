@@ -1,4 +1,4 @@
-"""The classic groups as a kind: their record, and their line's values in the table of kinds."""
+"""Classic groups as a kind of group: their record, and their entry in the table of kinds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimaran.wire.records.groups import GroupMetadataKey, GroupMetadataValue
 
 
 def _replay(store: GroupStore, record: GroupRecord) -> None:
-    """A group is its last value; a tombstone also ends one that is known by its offsets alone."""
+    """Stores the last value of a group; a tombstone also removes a group that only has offsets."""
     key, value = record
     assert isinstance(key, GroupMetadataKey)
     store.emptied.take(key.group)

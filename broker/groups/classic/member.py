@@ -39,7 +39,7 @@ class Member:
     assignment: bytes = b""
     # The member has not received a generation yet and cannot heartbeat: a waiting join does not keep it alive.
     is_new: bool = False
-    # Its connection has closed since it joined: a response to it does not extend its session.
+    # The connection of the member has closed since it joined: a response to it does not extend its session.
     is_abandoned: bool = False
     join: PendingResponse[JoinGroupResponse] | None = None
     sync: PendingResponse[SyncGroupResponse] | None = None

@@ -14,7 +14,7 @@ S = GroupState
 
 # From this version on a commit to a missing group has its own error.
 GROUP_ID_NOT_FOUND_VERSION = 9
-# The same for commits in transactions.
+# The corresponding version for commits in transactions.
 TXN_GROUP_ID_NOT_FOUND_VERSION = 6
 
 
@@ -51,7 +51,7 @@ def check_commit(
 def check_transactional_commit(
     group: ClassicGroup | None, request: OffsetCommitRequest, version: int, exists: bool
 ) -> None:
-    """Does the same as `check_commit` for a producer, which names a member and its generation from version 3 on
+    """Checks a commit as `check_commit` does, for a producer, which names a member and its generation from version 3 on
     (KIP-447).
 
     Raises:

@@ -29,7 +29,7 @@ from trimaran.wire.schema import Message
 
 
 class ClassicTimer(StrEnum):
-    """The timers of a classic group, beside the session of a member or a pending member."""
+    """The timers of a classic group, in addition to the sessions of members and pending members."""
 
     JOIN = "join"  # end of the join phase
     SYNC = "sync"  # removal of members that have not synced

@@ -1,4 +1,4 @@
-"""The course of a rebalance: how it starts, when the join phase ends, and the effect of each timeout.
+"""The course of a rebalance: how it starts, when the join phase ends, and how each timeout is handled.
 
 Source: the classic parts of Kafka's `GroupMetadataManager` (KIP-62, KIP-134, KIP-345, KIP-394). Every phase has a
 timer, and therefore ends even if a member is stuck (invariant G7; KAFKA-9752, KAFKA-12890, KAFKA-14422). Intentional
@@ -76,8 +76,8 @@ def prepare(operation: GroupOperation, reason: str) -> None:
 
 
 def delay_initial_rebalance(operation: GroupOperation) -> None:
-    """Delays the end of a new group's first rebalance: by a delay after the newest member, at most until a rebalance
-    timeout after the first.
+    """Delays the end of a new group's first rebalance until a delay after the newest member arrived, but at most until
+    a rebalance timeout after the first member arrived.
     """
     delayed = operation.at.after_ms(operation.limits.initial_rebalance_delay_ms)
     key = TimerKey(ClassicTimer.JOIN, operation.group.id)
@@ -88,8 +88,8 @@ def delay_initial_rebalance(operation: GroupOperation) -> None:
 
 
 def complete_if_all_joined(operation: GroupOperation) -> None:
-    """Ends the join phase early if all members have joined, except for a group's first one, which waits for its
-    delay.
+    """Ends the join phase early if all members have joined, except for the first join phase of a group, which waits for
+    its delay.
     """
     group = operation.group
     if (
@@ -107,7 +107,7 @@ def complete_join(operation: GroupOperation) -> None:
     for member in [m for m in group.members.values() if m.join is None and not m.is_static]:
         drop(operation, member.id)
     if not group.elect_joined_leader() and group.members:
-        # Only static members are left, none of which has rejoined: their sessions decide, and one may still join.
+        # Only static members are left, and none of them has rejoined: they may still join until their sessions end.
         operation.set_timer(ClassicTimer.JOIN, max(group.rebalance_timeout_ms(), JOIN_PHASE_MS_MIN))
         return
     group.begin_generation(operation.at.now_ms)
@@ -177,7 +177,7 @@ def session_expired(operation: GroupOperation, member_id: str) -> None:
     group = operation.group
     member = group.members.get(member_id)
     if member is not None and member.satisfies_heartbeat:
-        return  # a new session begins with the response that it waits for
+        return  # a new session begins with the awaited response
     if member is None and member_id not in group.pending:
         return
     events.GROUP_MEMBER_FAILED.log(log, member=member_id, group=group.id)

@@ -1,4 +1,4 @@
-"""The record of a classic group, as decisions make it. Source: Kafka's `GroupCoordinatorRecordHelpers`."""
+"""Creates the record of a classic group. Source: Kafka's `GroupCoordinatorRecordHelpers`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def group_record(group_id: str, value: GroupMetadataValue | None) -> GroupRecord
 
 
 def group_value(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
-    """The group as it is stored, with the assignments of its generation."""
+    """Returns the group as it is stored, with the assignments of its generation."""
     return GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,

@@ -1,4 +1,4 @@
-"""The answers to members of the classic protocol that ask for a group of a kind which they may not join.
+"""The answers to members of the classic protocol that name a group of a kind that they may not join.
 
 Source: the last branches of `classicGroupJoin`, `-Sync`, `-Heartbeat` and `-Leave` in Kafka's `GroupMetadataManager`.
 """

@@ -2,8 +2,8 @@
 
 Source: `GroupMetadataManager.classicGroupSync`, `-Heartbeat`, `-Leave` of Kafka 4.3. Intentional differences: while the
 leader's assignment is being stored, a second one is not accepted, so that members receive the stored one (G2); a stable
-group's assignment is sent when it is committed, which may take a moment on a new coordinator (Kafka sends it at once);
-a member that leaves gets a response to its waiting requests.
+group's assignment is sent when it is committed, which may take a moment on a new coordinator (Kafka sends it
+immediately); a member that leaves gets a response to its waiting requests.
 """
 
 from __future__ import annotations

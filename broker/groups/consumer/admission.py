@@ -1,4 +1,5 @@
-"""Determines the member that a request is from: new, known at its epoch, or static in the place of another.
+"""Determines the member that sent a request: a new one, a known one at its epoch, or a static one that replaces
+another.
 
 Source: `getOrMaybeSubscribeDynamicConsumerGroupMember`, `-StaticConsumerGroupMember` and
 `throwIfConsumerGroupMemberEpochIsInvalid` of Kafka 4.4's `GroupMetadataManager`.
@@ -96,8 +97,8 @@ def admit_static(
     *,
     uses_classic_protocol: bool,
 ) -> ConsumerMember:
-    """Returns the member for a joining static member: new, known, or in the place of the previous one with its instance
-    id.
+    """Returns the member for a joining static member: a new one, a known one, or one that replaces the previous member
+    with its instance id.
 
     Raises:
         KafkaError: UNRELEASED_INSTANCE_ID if another member still uses the instance id.

@@ -1,4 +1,4 @@
-"""Decides when to recompute a group's target, and writes it: at once for small groups, otherwise in pieces.
+"""Decides when to recompute a group's target, and writes it: immediately for small groups, otherwise in pieces.
 
 Source: `GroupMetadataManager.maybeUpdateTargetAssignment` of Kafka 4.4 (KIP-848; KIP-1263 for the interval).
 Intentional differences: the target is computed when the interval is over (Kafka waits for the next heartbeat of a

@@ -24,7 +24,7 @@ from trimaran.wire.messages.list_groups import ListedGroup
 
 CONSUMER = "consumer"
 
-# The values for a member's protocol in ConsumerGroupDescribe (KIP-1099).
+# The values for the protocol of a member in ConsumerGroupDescribe (KIP-1099).
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 

@@ -117,7 +117,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         return group_id in self._groups and not self._classic.has(group_id)
 
     def classic_members(self) -> ConsumerGroups:
-        """Returns these groups: a client may not know yet that its group has moved on."""
+        """Returns these groups: a client may not know yet that its group was converted."""
         return self
 
     def operation(
@@ -233,8 +233,8 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
     # -- members of the classic protocol
 
     def join(self, join: Join, at: Instant) -> None:
-        """Writes the outcome of the join; the response follows the commit. A classic group replaces an empty consumer
-        group.
+        """Writes the outcome of the join; the response is sent after the commit. A classic group replaces an empty
+        consumer group.
         """
         group = self._groups[join.request.group_id]
         if group.is_empty:
@@ -315,7 +315,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
     def described_with_members(
         self, group_id: str
     ) -> tuple[DescribedGroup, Iterator[DescribedMember]]:
-        """Returns a group as ConsumerGroupDescribe describes it, without its members, and these.
+        """Returns a group as ConsumerGroupDescribe describes it, without its members, and an iterator of its members.
 
         Raises:
             KafkaError: as `find`.
@@ -358,7 +358,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         """
         group, work = self._groups.get(group_id), self._works.get(group_id)
         if work is None or work.regexes.pop(regex, None) is None:
-            return  # no member waits for it any more
+            return  # no member waits for it any longer
         if group is None or topics is None:
             return
         operation = self.operation(group, at)

@@ -1,4 +1,4 @@
-"""The consumer groups as a kind (KIP-848): their records, and their line's values in the table of kinds."""
+"""Consumer groups as a kind of group (KIP-848): their records, and their entry in the table of kinds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _settings(config: ServerConfig, configs: Callable[[], ConfigsImage]) -> Sett
 
 
 def _replay(store: GroupStore, record: GroupRecord) -> None:
-    """A group begins with its first record, and ends with its last tombstone."""
+    """Applies a record; a group begins with its first record, and ends with its last tombstone."""
     key = cast(ConsumerGroupKey, record.key)
     value = cast("ConsumerGroupValue | None", record.value)
     groups: ByGroup[ConsumerGroup] = store.of(CONSUMER)
@@ -67,7 +67,7 @@ def _has_members(group: ConsumerGroup) -> bool:
     return not group.is_empty
 
 
-# -- patterns, which are resolved apart from the shard
+# -- patterns, which are resolved outside of the shard
 
 
 async def _resolve_patterns(

@@ -1,5 +1,5 @@
 """Online migration between the protocols (KIP-848): a classic group becomes a consumer group when the first member of
-the consumer protocol joins, and a classic one again when the last of them leaves.
+the consumer protocol joins, and a classic group again when the last such member leaves.
 
 Source: `GroupMetadataManager.convertToConsumerGroup`, `convertToClassicGroup`, `ConsumerGroup.fromClassicGroup`,
 `ClassicGroup.fromConsumerGroup` of Kafka 4.4. Each conversion is one batch of records. Offsets do not change.

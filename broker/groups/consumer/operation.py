@@ -30,17 +30,17 @@ from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGrou
 
 
 class ConsumerTimer(StrEnum):
-    """The timers of a consumer group and its members, beside the session of a member."""
+    """The timers of a consumer group and its members, in addition to the sessions of members."""
 
     REVOCATION = "revocation"  # removal of a member that has not revoked its partitions
     CLASSIC_JOIN = "classic join"  # deadline for a rejoin by a member of the classic protocol
-    CLASSIC_SYNC = "classic sync"  # deadline for its sync
+    CLASSIC_SYNC = "classic sync"  # deadline for the sync of that member
     TARGET = "target"  # next step of the group's target
 
 
 @dataclass(slots=True)
 class TargetWork:
-    """The target of `epoch`: first computed, then written for some members at a time."""
+    """The target of `epoch`, which is first computed, then written for some members at a time."""
 
     epoch: GroupEpoch
     computing: Work[Assignment]

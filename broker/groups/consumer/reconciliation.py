@@ -1,4 +1,5 @@
-"""The steps of a member towards its target assignment: revoke, wait for partitions of other members, take.
+"""The steps of a member towards its target assignment: it revokes partitions, waits for those of other members, and
+takes them.
 
 Source: Kafka's `CurrentAssignmentBuilder` (KIP-848, KIP-1251 for the epochs of partitions).
 
@@ -36,7 +37,7 @@ def reconcile(
     """Returns the member after its next step, or the same member if there is none. `owners` has the owners of all
     partitions of the group.
 
-    `gives_up`: the target has shrunk within the same epoch, because the member has unsubscribed from a topic.
+    `gives_up` means that the target has shrunk within the same epoch, because the member has unsubscribed from a topic.
 
     Raises:
         KafkaError: FENCED_MEMBER_EPOCH if the member's state is unknown to this version; it must rejoin.

@@ -1,6 +1,6 @@
 """Creates the records of a consumer group.
 
-Source: Kafka's `GroupCoordinatorRecordHelpers`. All are written at version 0.
+Source: Kafka's `GroupCoordinatorRecordHelpers`. All records are written at version 0.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def member_tombstones(group_id: str, member_id: str) -> Iterator[GroupRecord]:
 
 
 def group_tombstones(group: ConsumerGroup) -> Iterator[GroupRecord]:
-    """Yields the tombstones of a whole group: those of members first, that of its epoch last."""
+    """Yields all tombstones of a group: first those of its members, last that of its epoch."""
     for member_id in group.members:
         key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.id, member_id=member_id)
         yield GroupRecord(key, None)

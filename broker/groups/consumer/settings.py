@@ -28,7 +28,8 @@ MEMBER_ID_CHARACTERS_MAX = 1_000
 # together.
 RECONCILING_INTERVAL_MS_MIN = 500
 RECONCILING_HEARTBEATS_PER_SECOND_MAX = 500
-# A group still counts as reconciling for this long after its last assignment: other members may be about to join.
+# The time for which a group still counts as reconciling after its last assignment, because other members may be about
+# to join.
 RECONCILING_MS = 3_000
 
 

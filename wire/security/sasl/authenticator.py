@@ -2,7 +2,7 @@
 
     hello      -> ApiVersions: answered; SaslHandshake v0: raw; v1: wrapped; anything else: refused
     wrapped    -> SaslAuthenticate: one round of the mechanism; anything else: ILLEGAL_SASL_STATE
-    raw        -> the frame is a token, and so is the answer (the peer knows no SaslAuthenticate, before KIP-152)
+    raw        -> the frame is a token, and so is the answer (before KIP-152 peers do not support SaslAuthenticate)
     done       -> the connection is open
 
 A refusal also closes the connection. An open connection may authenticate again, as the same principal by the same
@@ -33,7 +33,7 @@ from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge
 
 TOKEN_BYTES_MAX = 524_288  # `sasl.server.max.receive.size`, Kafka's default
 FAILURE_DELAY_SECONDS = 0.1  # `connection.failed.authentication.delay.ms`
-# Rounds of one exchange; SCRAM has two, OAUTHBEARER's failure two.
+# The maximum number of rounds of one exchange; SCRAM has two, and so does a failure of OAUTHBEARER.
 _ROUNDS_MAX = 8
 _HEAD = struct.Struct(">hhi")  # api key, api version, correlation id
 M = TypeVar("M", bound=Message)
@@ -62,7 +62,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """An authenticated principal and its mechanism; `session_ms` is the login's lifetime, None if unlimited."""
+    """An authenticated principal and its mechanism; `session_ms` is the lifetime of the login, None if unlimited."""
 
     principal: Principal
     mechanism: str

@@ -13,7 +13,9 @@ from trimaran.wire.security.principal import Principal
 
 
 class AuthenticationFailed(Exception):
-    """The peer did not prove its identity. The text is sent to the peer and reveals nothing that it does not know."""
+    """The peer did not prove its identity. The text is sent to the peer, and reveals only facts that the peer already
+    knows.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class Exchange(Protocol):
         """
 
 
-# The client's side: yields tokens, is sent the node's answers, and ends when the node has proved its identity if
-# required.
+# The client's side: yields tokens, receives the node's answers, and ends when the node has proved its identity, if that
+# is required.
 Tokens = Generator[bytes, bytes, None]
 
 
@@ -73,5 +75,6 @@ class ClientMechanism(Protocol):
         """Returns the exchange of one login.
 
         Raises:
-            AuthenticationRefused: the node has not proved its identity, or refuses by the mechanism's own message.
+            AuthenticationRefused: the node has not proved its identity, or refuses the login with a message of the
+            mechanism.
         """

@@ -19,7 +19,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """A login module. Its class is only a name here: nothing is loaded."""
+    """A login module. Its class is only a name here: no code is loaded."""
 
     name: str
     options: dict[str, str]

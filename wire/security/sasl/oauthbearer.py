@@ -1,10 +1,10 @@
 r"""SASL OAUTHBEARER: its messages, from both sides. See `trimaran.node.oauth` for the checks of tokens.
 
     client   n,[a=NAME],^A auth=Bearer TOKEN^A [KEY=VALUE^A …] ^A
-    server   nothing, or {"status":"invalid_token"}; then the client says ^A, and fails
+    server   nothing, or {"status":"invalid_token"}; then the client sends ^A, and fails
 
 Source: RFC 7628, `OAuthBearerSaslServer`, `OAuthBearerClientInitialResponse` of Kafka, KIP-255, KIP-342 (extensions,
-which are read and mean nothing here).
+which are parsed and ignored).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _AUTH = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
 
 
 class TokenRefused(Exception):
-    """A token is refused. The reason is for our log; the client only learns the refusal."""
+    """A token is refused. The reason is for our log; the client is only informed of the refusal."""
 
 
 @dataclass(frozen=True, slots=True)
 class BearerToken:
-    """A valid token: its principal, and the rest of its lifetime."""
+    """A valid token: its principal, and its remaining lifetime."""
 
     subject: str
     lifetime_ms: int

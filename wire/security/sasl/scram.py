@@ -22,11 +22,12 @@ from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge
 
 # Mechanism → its hash.
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-# The bounds of iterations, as in Kafka: fewer make guessing easy, more would let one peer slow down the other.
+# The bounds of iterations, as in Kafka: fewer iterations make guessing easy, more would let one peer slow down the
+# other.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 # Names, nonces and salts are short; a message is matched by patterns and echoed in part.
 MESSAGE_BYTES_MAX = 8192
-# The extension which declares that name and password are the id and HMAC of a delegation token (KIP-48).
+# The extension that declares that name and password are the id and HMAC of a delegation token (KIP-48).
 TOKEN_EXTENSION = "tokenauth"
 _NONCE_BYTES = 24
 
@@ -63,7 +64,7 @@ class ScramAccount:
     lifetime_ms: int | None = None
 
 
-# (mechanism, name, whether it is the id of a delegation token) → account.
+# A function from mechanism, name and whether the name is the id of a delegation token to the account.
 FindAccount = Callable[[str, str, bool], ScramAccount]
 
 
@@ -95,7 +96,8 @@ def made_up_credential(
 ) -> ScramCredential:
     """Returns a credential for an unknown name: the same each time, with a salt and iterations like those of `like`.
 
-    Only the nodes know `secret`, and all use the same, so that responses do not reveal a made-up salt.
+    Only the nodes know `secret`, and all nodes use the same one, so that responses do not reveal that a salt is made
+    up.
     """
     noise = hmac.digest(secret, name.encode(), "sha512")
     salt = (noise * (1 + len(like.salt) // len(noise)))[: len(like.salt)]

@@ -32,7 +32,7 @@ _VERIFY = {
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
-# The cipher suites of TLS 1.3: OpenSSL enables all of them, or the version is disabled.
+# The cipher suites of TLS 1.3: OpenSSL can only enable all of them, or disable the version.
 _SUITES_OF_13 = frozenset(
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 )
@@ -54,12 +54,12 @@ class TlsSettings:
     """The settings of one side; each corresponds to a key `ssl.…` of Kafka with nearly the same name.
 
     Args:
-        keystore_location: a file with private key and certificate chain; needed by listeners.
-        keystore_key, keystore_chain: the same as PEM text instead of a file.
-        truststore_location, truststore_certificates: trusted authorities; if neither is set, those of the machine.
-        crl_location: a PEM file with revocation lists; a peer is refused if its issuer has no list in it, or an expired
-            one.
-        check_hostname: whether a client verifies the server's name (`ssl.endpoint.identification.algorithm=https`).
+        keystore_location: a file with the private key and the certificate chain, which listeners require.
+        keystore_key, keystore_chain: the key and the chain as PEM text instead of a file.
+        truststore_location, truststore_certificates: trusted authorities; if neither is set, the authorities of the
+        machine are used. crl_location: a PEM file with revocation lists; a peer is refused if the file has no list of
+        its issuer, or an expired one. check_hostname: whether a client verifies the server's name
+        (`ssl.endpoint.identification.algorithm=https`).
     """
 
     keystore_type: str = "JKS"

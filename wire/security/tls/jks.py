@@ -1,9 +1,9 @@
 """A reader of Java keystores (JKS): private keys with their chains, and certificates, as PEM.
 
-It is our own, because the format is small and fixed, and the only package for it has had no release since 2020 and
-depends on ciphers that need a compiler. The format hardly protects its secrets: it applies SHA-1 once to the password.
-PKCS12 is better.
-Source: `sun.security.provider.JavaKeyStore` and `KeyProtector` of OpenJDK. Not implemented: JCEKS, writing.
+We wrote our own reader, because the format is small and fixed, and the only package for it has had no release since
+2020 and depends on ciphers that need a compiler. The format hardly protects its secrets: it applies SHA-1 once to the
+password. PKCS12 is better. Source: `sun.security.provider.JavaKeyStore` and `KeyProtector` of OpenJDK. Not implemented:
+JCEKS, writing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def pem_of_jks(data: bytes, password: str | None, key_password: str | None = Non
         raise JksError("its version is not known")
     own: list[str] = []
     trusted: list[str] = []
-    for _ in range(count):  # each takes some of the bytes, of which there are SMALL_FILE_BYTES_MAX
+    for _ in range(
+        count
+    ):  # each entry takes some of the bytes, which are at most SMALL_FILE_BYTES_MAX
         tag = reader.number()
         reader.take(reader.number(_U16))  # the alias
         reader.number(_I64)  # the creation time

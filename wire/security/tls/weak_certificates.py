@@ -1,7 +1,7 @@
-"""The weaknesses for which OpenSSL refuses a certificate, in words: OpenSSL itself only returns a code.
+"""The weaknesses for which OpenSSL refuses a certificate, as text: OpenSSL itself only returns a code.
 
-Java accepts SHA-1 under private authorities, and RSA keys of 1,024 bits. OpenSSL at security level 2 accepts neither,
-nor does a peer that uses it. This module reads only the necessary parts of X.509 (RFC 5280). As in OpenSSL, the
+Java accepts SHA-1 under private authorities, and RSA keys of 1,024 bits. OpenSSL at security level 2 accepts neither of
+these, nor does a peer that uses it. This module reads only the necessary parts of X.509 (RFC 5280). As in OpenSSL, the
 signature of a self-signed certificate is not checked.
 """
 

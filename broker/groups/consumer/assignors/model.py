@@ -29,7 +29,9 @@ class AssignedMember:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInput:
-    """`members`: at least one. `topics`: partition counts by topic id, for all topics with subscribers."""
+    """The input of an assignor: `members`, at least one, and `topics`, the partition counts by topic id of all topics
+    with subscribers.
+    """
 
     members: tuple[AssignedMember, ...]
     topics: Mapping[bytes, int]
@@ -47,7 +49,7 @@ Assignor = Callable[[AssignmentInput], Work[Assignment]]
 
 
 def done(work: Work[T]) -> T:
-    """Runs all pieces of work at once, and returns the result."""
+    """Runs all pieces of work without a pause, and returns the result."""
     while True:
         try:
             next(work)

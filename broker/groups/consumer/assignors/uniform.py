@@ -22,7 +22,7 @@ from trimaran.broker.groups.consumer.assignors.model import (
 )
 from trimaran.wire.identity import TopicIdPartition
 
-# As in Kafka: with overlapping but unequal subscriptions, each round about halves the imbalance.
+# As in Kafka: with overlapping but unequal subscriptions, each round roughly halves the imbalance.
 ROUNDS_MAX = 16
 
 
