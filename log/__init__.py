@@ -1,1 +1,1 @@
-"""Files and bytes of a partition log, synchronous, Apache Kafka's layouts."""
+"""Files and bytes of partition logs in Apache Kafka's layouts, with synchronous I/O."""

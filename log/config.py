@@ -1,7 +1,7 @@
 """The configuration of a partition's log: sizes, times and limits.
 
-Source: Kafka's topic configs (`TopicConfig`); the names are theirs with underscores, the defaults Kafka 4.4's.
-`trimaran.node.config` parses and validates user input; this is the typed result that `log` needs.
+Source: Kafka's topic configs (`TopicConfig`); the names are the same with underscores, and the defaults are those of
+Kafka 4.4. `trimaran.node.config` parses and validates user input; this is the typed result for `log`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class LogConfig:
     deletes: bool = True  # cleanup.policy has `delete`
     compacts: bool = False  # cleanup.policy has `compact`
     max_message_bytes: int = 1048588
-    max_decompressed_message_bytes: int = (1 << 31) - 9  # that of the largest array in Java
+    max_decompressed_message_bytes: int = (1 << 31) - 9  # the size of the largest array in Java
     compression: Compression | None = None  # the stored codec; None: the producer's
-    compression_level: int | None = None  # the level of that codec; None: its default
+    compression_level: int | None = None  # the level of that codec; None: the default of the codec
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
     message_timestamp_before_max_ms: int = (1 << 63) - 1
     message_timestamp_after_max_ms: int = 3600 * 1000
     producer_id_expiration_ms: int = 24 * 3600 * 1000
     preallocate: bool = (
-        False  # new segments get their full size as zeros, until they are rolled or closed
+        False  # new segments have their full size as zeros until they are rolled or closed
     )
     file_delete_delay_ms: int = 0  # from the removal of a segment to that of its files
     segment_jitter_ms: int = 0  # the largest random reduction of segment_ms

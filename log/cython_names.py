@@ -1,7 +1,7 @@
 """Replacements of the names in the `cython` module, for machines on which the compiled files of `log` run as plain
 Python.
 
-The compiler has these names built in and never reads this file; interpreted, they have no effect.
+These names are built into the compiler, which never reads this file; in interpreted code they have no effect.
 """
 
 from __future__ import annotations

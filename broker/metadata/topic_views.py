@@ -65,7 +65,8 @@ class TopicView:
         """Encodes one more partition of a topic that `find` does not have; after the last one, `find` returns the
         topic.
 
-        Requests that need the same topic share the work; no request waits for another one, whose client may be slow.
+        Requests that need the same topic share the work; no request waits for another one, because its client may be
+        slow.
         """
         begun = self._begun.get(topic.id)
         if begun is None or begun[0] is not topic:

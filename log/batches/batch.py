@@ -33,14 +33,14 @@ Buffer = bytes | bytearray | memoryview
 HEADER = struct.Struct(">qiibIhiqqqhii")  # base offset … record count, as in BatchView's docstring
 assert HEADER.size == 61
 HEADER_BYTES = HEADER.size
-PREFIX_BYTES = 12  # base offset and length: what `length` does not count
+PREFIX_BYTES = 12  # base offset and length, which `length` does not count
 CRC = struct.Struct(">I")
 CRC_POSITION = 17
-CRC_START = 21  # attributes to the end
+CRC_START = 21  # the bytes from the attributes to the end
 MAGIC = 2
-MAGIC_POSITION = 16  # for all formats
+MAGIC_POSITION = 16  # of all formats
 ATTRIBUTES_END = 23
-OLD_CRC_START = MAGIC_POSITION  # for v0 and v1
+OLD_CRC_START = MAGIC_POSITION  # of v0 and v1
 
 ATTRIBUTES_COMPRESSION = 0x07
 ATTRIBUTES_LOG_APPEND_TIME = 0x08
@@ -50,7 +50,7 @@ ATTRIBUTES_DELETE_HORIZON = 0x40
 
 SEQUENCE_SPACE = 1 << 31  # sequences wrap from 2^31 - 1 to 0
 
-_COMPRESSIONS = tuple(Compression)  # by id
+_COMPRESSIONS = tuple(Compression)  # in the order of their ids
 _STAMP_TIMESTAMP = struct.Struct(">q")
 _STAMP_HEAD = struct.Struct(">qii")  # base offset, length, leader epoch
 _STAMP_ATTRIBUTES = struct.Struct(">h")
@@ -59,7 +59,7 @@ _MAX_TIMESTAMP_POSITION = 35
 
 
 def begins_transactional(records: Buffer) -> bool:
-    """Whether the first batch sent by a client is marked as transactional; nothing else is checked."""
+    """Whether the first batch sent by a client is marked as transactional; other batches and fields are not checked."""
     return (
         len(records) >= ATTRIBUTES_END
         and records[MAGIC_POSITION] >= MAGIC
@@ -85,7 +85,7 @@ class BatchView:
     ```
     bytes  field                 in the CRC
     8      base offset           no
-    4      length                no    of all that follows
+    4      length                no of all bytes after it
     4      leader epoch          no
     1      magic                 no    2
     4      CRC-32C               no
@@ -106,7 +106,7 @@ class BatchView:
              varint header count, { varint key size, key, varint value size (-1 null), value }
     ```
 
-    The leader may stamp offset and epoch without touching the CRC: that is why they come before it.
+    The leader may stamp offset and epoch without a new CRC, because the CRC does not cover the fields before it.
     """
 
     __slots__ = (
@@ -195,13 +195,13 @@ class BatchView:
 
     @property
     def last_sequence(self) -> int:
-        """Returns the last record's sequence; -1 if it has none. Sequences wrap to 0 (KIP-98)."""
+        """Returns the sequence of the last record; -1 if it has none. Sequences wrap to 0 (KIP-98)."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) % SEQUENCE_SPACE
 
     def stamp(self, base_offset: Offset, leader_epoch: LeaderEpoch) -> None:
-        """Writes both into the bytes, which must be writable; the CRC does not cover them."""
+        """Writes base offset and leader epoch into the bytes, which must be writable; the CRC does not cover them."""
         _STAMP_HEAD.pack_into(self.buffer, 0, base_offset, self.size - PREFIX_BYTES, leader_epoch)
         self.base_offset = base_offset
         self.leader_epoch = leader_epoch
@@ -231,7 +231,10 @@ _OLD_HEAD = struct.Struct(
     ">qiIBB"
 )  # offset, size, CRC-32, magic, attributes; then, in v1, the timestamp
 _OLD_TIMESTAMP = struct.Struct(">q")
-OLD_BYTES_MIN = {0: 26, 1: 34}  # by magic: a message with null key and value, including its prefix
+OLD_BYTES_MIN = {
+    0: 26,
+    1: 34,
+}  # by magic: the size of a message with null key and value, including its prefix
 
 
 def old_view(buffer: Buffer, position: int) -> BatchView:
@@ -275,7 +278,7 @@ def iter_batches(
     """Yields the consecutive batches in `view`, headers only: CRCs are not checked.
 
     With `allow_partial_tail` an incomplete last batch ends the iteration (as in Kafka's Fetch responses); with
-    `allow_old` messages of v0 and v1 are also batches (`old_view`), as in a log begun by an old Kafka.
+    `allow_old` messages of v0 and v1 are also batches (`old_view`), as in a log that was begun by an old Kafka version.
 
     Raises:
         RemoteProtocolError: a size or magic that no batch has, or trailing bytes.
@@ -316,7 +319,7 @@ def check_batch(batch: BatchView, *, allow_old: bool = False) -> None:
 
     Raises:
         KafkaError: CORRUPT_MESSAGE: the CRC differs.
-        RemoteProtocolError: as `check_header`.
+        RemoteProtocolError: as `check_header` does.
     """
     check_header(batch, allow_old=allow_old)
     check_crc(batch)

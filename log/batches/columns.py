@@ -1,13 +1,13 @@
 """Records of batches in bulk: decoded into columns, checked, or filtered, without a Python object per record.
 
-The loops are in `trimaran.log.batches.columns_walk`: C if it was compiled (`COMPILED`), otherwise the same source
-interpreted, some hundred times slower. Both are tested against the plain decoder
+The loops are in `trimaran.log.batches.columns_walk`: compiled to C if possible (`COMPILED`), otherwise the same source
+is interpreted, about a hundred times slower. Both are tested against the plain decoder
 `trimaran.log.batches.records.decode_records`. Bodies are the decompressed bytes after a batch's header
 (`trimaran.log.batches.records.records_bytes`). The interpreter's lock is released while a body of more than 64 KiB is
 walked.
 
 Columns are `array.array`s, which numpy and Arrow wrap without a copy (`numpy.frombuffer`, `pyarrow.py_buffer`).
-Memory: 52 bytes per record, which takes at least 7 bytes of a body; nothing is allocated for a count that the body
+Memory: 52 bytes per record, which takes at least 7 bytes of a body; no memory is allocated for a count that the body
 cannot hold.
 """
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
-DATA_BYTES_MAX = (1 << 31) - 1  # positions are int32, as Arrow's are
+DATA_BYTES_MAX = (1 << 31) - 1  # positions are int32, as in Arrow
 _VARINT_BYTES_MAX = 5
 _GROWTH_BYTES_MAX = (
     13  # the growth of a record with a new timestamp delta: ten bytes for one delta, five for two
@@ -90,7 +90,7 @@ class Columns:
     ```
     batch          int32   index of the batch in the sequence that was decoded
     offset         int64
-    timestamp_ms   int64   that of the append if the batch says so
+    timestamp_ms   int64 the append time if the batch has it
     record_start   int32   where the record's length begins
     key_start      int32   key_size     int32, -1 null
     value_start    int32   value_size   int32, -1 null
@@ -167,7 +167,7 @@ class Kept:
 
     body: memoryview
     count: int
-    last_offset_delta: int  # that of the last record kept; the batch may end later
+    last_offset_delta: int  # the offset delta of the last record kept; the batch may end later
     max_timestamp_ms: int
     max_timestamp_offset_delta: int
 
@@ -186,8 +186,8 @@ def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTE
 
 
 def decode_bodies(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Columns:
-    """Decodes like `decode_columns`, from records that were decompressed before. Raises the same errors, except those
-    of compression.
+    """Decodes records as `decode_columns` does, but from decompressed bodies. Raises the same errors, except those of
+    compression.
     """
     data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
     starts = list(accumulate(map(len, bodies), initial=0))
@@ -195,11 +195,11 @@ def decode_bodies(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Col
 
 
 def decode_first(batch: BatchView, body: Buffer, count_max: int) -> Columns:
-    """Returns the first records of a batch, `count_max` at most; `body` has all of them, decompressed. Later bytes are
+    """Returns the first records of a batch, at most `count_max`; `body` has all of them, decompressed. Later bytes are
     not examined.
 
     Raises:
-        MalformedRecords: as `decode_columns`.
+        MalformedRecords: as `decode_columns` does.
     """
     _ensure_room(batch.count, len(body))
     count = min(batch.count, count_max)
@@ -215,9 +215,9 @@ def decode_first(batch: BatchView, body: Buffer, count_max: int) -> Columns:
 
 
 def decode_next(batch: BatchView, data: Buffer, count_max: int) -> tuple[Columns, int]:
-    """Returns the whole records at the start of `data`, `count_max` at most, and their end; more bytes may follow.
+    """Returns the complete records at the start of `data`, at most `count_max`, and their end; more bytes may follow.
 
-    There are none if the first record extends beyond the data.
+    There are no records if the first one extends beyond the data.
 
     Raises:
         MalformedRecords: a record within the data is malformed; its index is that in `data`.
@@ -246,7 +246,7 @@ def decode_next(batch: BatchView, data: Buffer, count_max: int) -> tuple[Columns
 
 
 def decode_some(batch: BatchView, body: Buffer, count_max: int) -> Iterator[Columns]:
-    """Decodes one batch like `decode_bodies`, in chunks of `count_max` records; positions refer to each chunk's
+    """Decodes one batch as `decode_bodies` does, in chunks of `count_max` records; positions refer to each chunk's
     `data`.
     """
     _ensure_room(batch.count, len(body))
@@ -278,7 +278,7 @@ def _is_whole_record(data: Buffer, start: int) -> bool:
 def decode_columns_within(
     data: Buffer, batches: Sequence[BatchView], starts: Sequence[int]
 ) -> Columns:
-    """Decodes uncompressed batches like `decode_columns`. Their bodies lie at `starts` in `data`, which is not
+    """Decodes uncompressed batches as `decode_columns` does. Their bodies lie at `starts` in `data`, which is not
     copied.
     """
     ends = [start + batch.size - HEADER_BYTES for start, batch in zip(starts, batches, strict=True)]

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
 """The loops of `trimaran.log.batches.columns` over the bytes of records: in C if the package was built with a compiler,
-otherwise plain Python.
+otherwise in plain Python.
 
 Cython compiles this file in its pure-Python mode. Two rules keep both variants equal and hostile bytes harmless: every
-index into a buffer is checked against its bounds (compiled too), and every sum that could exceed 64 bits is masked, or
-compared before the addition. Grammar of a record: see `trimaran.log.batches.batch.BatchView`. Use it through
+index into a buffer is checked against its bounds (also in compiled code), and every sum that could exceed 64 bits is
+masked, or compared before the addition. Grammar of a record: see `trimaran.log.batches.batch.BatchView`. Use it through
 `trimaran.log.batches.columns` and `trimaran.log.validation.validate`; the types for callers are in `columns_walk.pyi`.
 """
 
@@ -23,7 +23,7 @@ COMPILED = cython.compiled
 
 
 class Problem(IntEnum):
-    """Why records are refused; the messages are in `trimaran.log.batches.columns`. Values are negative, because
+    """The reasons to refuse records; the messages are in `trimaran.log.batches.columns`. Values are negative, because
     positions are not; -1 is Cython's value for an exception.
     """
 
@@ -346,7 +346,7 @@ class Walker:
         self, count: cython.Py_ssize_t, base_timestamp: cython.longlong, shift: cython.longlong
     ) -> cython.int:
         problem: cython.int
-        run: cython.Py_ssize_t = -1  # start of kept records that are not yet copied
+        run: cython.Py_ssize_t = -1  # start of kept records that have not been copied yet
         at: cython.Py_ssize_t = self.begin
         data: cython.const[cython.uchar][::1] = self.data
         while self.index < count:
@@ -468,7 +468,7 @@ class Walker:
     @cython.nogil
     @cython.exceptval(-1)
     def _record(self, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Reads the record at `at`; returns the start of the next one, or a problem, as do the readers below."""
+        """Reads the record at `at`; returns the start of the next one, or a problem; so do the readers below."""
         end: cython.Py_ssize_t
         self.record_start = at
         at = self._varint(at, self.stop)
@@ -630,7 +630,7 @@ def _short(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cyth
 @cython.nogil
 @cython.exceptval(-1)
 def _short_size(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.int:
-    """Does the same as `_short`, but also returns 0 for a size below -1."""
+    """Reads a size as `_short` does, but also returns 0 for a size below -1."""
     short: cython.int = _short(data, at)
     return short if _short_value(short) >= -1 else 0
 

@@ -1,4 +1,4 @@
-"""Control batches, typed: transaction ends in partitions; leader changes, snapshot bounds, KRaft version and voters in
+"""Typed control batches: transaction ends in partitions; leader changes, snapshot bounds, KRaft version and voters in
 metadata logs.
 
 ```
@@ -7,9 +7,8 @@ control record := key { version int16, type int16 }, value { version int16, … 
                  5 KRaftVersionRecord; 6 VotersRecord
 ```
 
-A batch of transaction ends holds one record and is transactional; those of Raft may hold several. A compacted one may
-be empty.
-Source: Kafka's `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`; layouts are in
+A batch of transaction ends holds one record and is transactional; a batch of Raft may hold several. A compacted batch
+may be empty. Source: Kafka's `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`; layouts are in
 `wire/messages/control.py`.
 """
 
@@ -31,8 +30,8 @@ from trimaran.wire.messages.control import (
     encode_control_value,
 )
 
-# The bound of a control batch. Records of voters with endpoints are the largest, some hundred bytes for each voter; a
-# megabyte is a thousand times the largest quorum.
+# The bound of a control batch. Records of voters with endpoints are the largest, about a hundred bytes for each voter;
+# a megabyte is a thousand times the largest quorum.
 CONTROL_BATCH_BYTES_MAX = 1 << 20
 
 

@@ -1,7 +1,7 @@
 """Search of a batch for the first record with a late enough timestamp, with only a piece of the batch in memory.
 
-Bodies are decompressed and decoded piece by piece (`trimaran.log.batches.columns.decode_next`); of a record larger than
-a piece only the head is decoded. Source: `FileRecords.searchForTimestamp` of Kafka, which decodes every record.
+Bodies are decompressed and decoded piece by piece (`trimaran.log.batches.columns.decode_next`); only the head of a
+record larger than a piece is decoded. Source: `FileRecords.searchForTimestamp` of Kafka, which decodes every record.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def find_record(
 def _pieces(batch: BatchView, limit_bytes: int) -> Iterator[Buffer]:
     if not batch.count:  # compaction leaves the header, which may be marked as compressed
         return iter(())
-    # A block of snappy is decompressed at once: 32 KiB from Java, everything from librdkafka.
+    # A block of snappy is decompressed in one step: 32 KiB from Java, the whole body from librdkafka.
     is_whole = batch.compression is Compression.SNAPPY
     return records_in_pieces(batch, limit_bytes if is_whole else PIECE_BYTES)
 
@@ -71,7 +71,7 @@ def _within(pieces: Iterable[Buffer], limit_bytes: int) -> Iterator[Buffer]:
 def search_pieces(
     batch: BatchView, pieces: Iterable[Buffer], timestamp_ms: int, start_offset: Offset
 ) -> FoundRecord | None:
-    """Finds the record like `find_record`; `pieces` are the decompressed records of `batch`."""
+    """Finds the record as `find_record` does; `pieces` are the decompressed records of `batch`."""
     left, to_skip = batch.count, 0
     rest: Buffer = b""
     for piece in pieces:

@@ -46,7 +46,7 @@ RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header c
 RECORDS_BYTES_MAX = (
     256 << 20
 )  # default output limit of `decode_records`: 2.5 times the largest frame
-# The most headers of a record: each takes two bytes at least.
+# The maximum number of headers of a record: each takes at least two bytes.
 HEADERS_MAX = RECORDS_BYTES_MAX // 2
 
 
@@ -87,8 +87,8 @@ def records_bytes(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> Buf
 
 
 def records_in_pieces(batch: BatchView, piece_bytes: int) -> Iterator[Buffer]:
-    """Yields the bytes of `records_bytes` in pieces that end anywhere, for records that are too large to be held at
-    once. Raises as `decompress_in_pieces`.
+    """Yields the bytes of `records_bytes` in pieces with arbitrary boundaries, for records that are too large to be
+    held in memory. Raises as `decompress_in_pieces` does.
     """
     payload = memoryview(batch.buffer)[HEADER_BYTES:]
     if not batch.attributes & ATTRIBUTES_COMPRESSION:
@@ -97,7 +97,7 @@ def records_in_pieces(batch: BatchView, piece_bytes: int) -> Iterator[Buffer]:
 
 
 def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> list[Record]:
-    """Returns all records of a whole batch, with copies of key, value and headers. Raises as `iter_records`."""
+    """Returns all records of a whole batch, with copies of key, value and headers. Raises as `iter_records` does."""
     return [record for record, _ in iter_records(batch, limit_bytes)]
 
 
@@ -105,7 +105,7 @@ def iter_records(
     batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX, headers_max: int = HEADERS_MAX
 ) -> Iterator[tuple[Record, int]]:
     """Yields each record of a whole batch with its first `headers_max` headers, and the count of all its headers. A
-    header of two bytes becomes an object of a hundred, so a few kilobytes may exhaust the memory.
+    header of two bytes becomes an object of a hundred bytes, so a few kilobytes may exhaust the memory.
 
     Raises:
         RemoteProtocolError: the records contradict the header, or exceed `limit_bytes` when decompressed.
@@ -171,7 +171,7 @@ def _read_sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 def _read_headers(
     data: bytes, position: int, end: int, headers_max: int
 ) -> tuple[tuple[RecordHeader, ...], int, int]:
-    """Returns the first `headers_max` headers, the count of all, and the position after them."""
+    """Returns the first `headers_max` headers, the count of all headers, and the position after them."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (end - position) // 2:  # a header takes at least two bytes
         raise RemoteProtocolError(f"{count} headers in {end - position} bytes")

@@ -4,10 +4,10 @@ Source: Kafka's `compress` package. Each codec is a module of `trimaran.log.code
 at the first use, with three functions:
 
 ```
-compress(data, level)            framed as Kafka's Java producer frames it
+compress(data, level)            with the framing of Kafka's Java producer
 decompress(data, limit_bytes)    stops at an output limit of ours, so a small batch cannot grow without bound in memory
 (CVE-2023-34455)
-pieces(data, piece_bytes)        the same in pieces, for what is too large to be held at once
+pieces(data, piece_bytes) yields the data in pieces, if it is too large to be held in memory
 ```
 """
 
@@ -52,7 +52,7 @@ def _codec(kind: Compression) -> _Codec:
 
 
 def compress(kind: Compression, data: Bytes, *, magic: int = 2, level: int | None = None) -> bytes:
-    """Returns `data` compressed, framed as by Kafka's Java producer in the record format `magic`.
+    """Returns `data` compressed, with the framing of Kafka's Java producer in the record format `magic`.
 
     `level` is as in Kafka's `compression.gzip.level` and similar keys; None is the codec's default, and snappy has no
     level.
@@ -77,7 +77,7 @@ def decompress(
 
     Raises:
         OutputTooLarge: there would be more than `limit_bytes` bytes.
-        RemoteProtocolError: the stream is damaged, cut short, or followed by something else.
+        RemoteProtocolError: the stream is damaged, cut short, or followed by other bytes.
         MemoryError: this process has no memory for it; the data may be valid.
     """
     if magic == 0 and kind is Compression.LZ4:
@@ -93,10 +93,10 @@ def decompress(
 def decompress_in_pieces(
     kind: Compression, data: Bytes, piece_bytes: int
 ) -> Iterator[bytes | bytearray]:
-    """Decompresses like `decompress` in format v2 with `may_be_followed`, in pieces of at most `piece_bytes`.
+    """Decompresses as `decompress` does in format v2 with `may_be_followed`, in pieces of at most `piece_bytes`.
 
     Raises:
-        OutputTooLarge: a block of snappy, which is decompressed at once, is larger than a piece.
+        OutputTooLarge: a block of snappy, which is decompressed in one step, is larger than a piece.
         RemoteProtocolError: the stream is damaged or cut short; earlier pieces were yielded.
         MemoryError: this process has no memory for it.
     """

@@ -1,5 +1,5 @@
-"""gzip (RFC 1952). Read with zlib-ng, which takes two thirds of zlib's time; written with zlib, as Kafka does, so that
-sizes are the same.
+"""gzip (RFC 1952). Data is decompressed with zlib-ng, which takes two thirds of the time of zlib, and compressed with
+zlib, as in Kafka, so that sizes are the same.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from trimaran.log.codecs.output import Bytes, BytesAfterEnd, Output, damaged
 
 try:
     from zlib_ng import zlib_ng as inflating
-except ImportError:  # no wheel for this Python; the two have the same interface
+except ImportError:  # there is no wheel for this Python; both modules have the same interface
     import zlib as inflating  # type: ignore[no-redef]
 
-# The most members of a stream: each costs a step of Python and a copy of the rest, and may be empty, so a megabyte of
-# them could hold the loop. Producers write one.
+# The maximum number of members of a stream: each costs a step of Python and a copy of the remaining data, and may be
+# empty, so a megabyte of them could block the loop. Producers write one.
 MEMBERS_MAX = 16
 _GZIP_WRAPPER = 31  # `wbits`: a window of 32 KiB, gzip's header and trailer
 _MAGIC = b"\x1f\x8b\x08"

@@ -27,7 +27,7 @@ def compress(data: Bytes, level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
-    """Decompresses; by one call if that yields all of it, as for most batches."""
+    """Decompresses the data, with a single call if that returns all of it, as it does for most batches."""
     context = frame.create_decompression_context()
     step = step_bytes(data)
     piece, rest, ended = _next(context, memoryview(data), min(step, limit_bytes + 1))
@@ -46,7 +46,7 @@ def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
 
 
 def _next(context: object, data: memoryview, bytes_max: int) -> tuple[bytes, memoryview, bool]:
-    """Returns some more bytes, the rest of `data`, and whether the frame has ended."""
+    """Returns more decompressed bytes, the rest of `data`, and whether the frame has ended."""
     try:
         piece, taken, ended = frame.decompress_chunk(context, data, max_length=bytes_max)
     except (RuntimeError, ValueError, EOFError) as error:

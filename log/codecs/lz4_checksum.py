@@ -1,5 +1,5 @@
-"""The header checksum of LZ4 frames: in the record format v0 all clients of that time computed it wrongly (KAFKA-3160),
-so for v0 the wrong value is written, and it is not checked.
+"""The header checksum of LZ4 frames: all clients of record format v0 computed it incorrectly (KAFKA-3160), so for v0
+the incorrect value is written, and the value is not checked.
 """
 
 from __future__ import annotations

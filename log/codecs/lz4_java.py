@@ -21,15 +21,15 @@ FLAGS_AT = 4
 INDEPENDENT_BLOCKS, BLOCK_CHECKSUMS, CONTENT_SIZE, DICTIONARY_ID = 0x20, 0x10, 0x08, 0x01
 SIZE_BYTES = CHECKSUM_BYTES = 4
 NOT_COMPRESSED = 1 << 31
-# The most blocks: each costs a step of Python and may be empty, so a megabyte of them could hold the loop. With blocks
-# of 64 KiB, the smallest that clients write, this suffices for 512 MiB.
+# The maximum number of blocks: each costs a step of Python and may be empty, so a megabyte of them could block the
+# loop. With blocks of 64 KiB, the smallest that clients write, this suffices for 512 MiB.
 BLOCKS_MAX = 1 << 13
 _size_at = struct.Struct("<I").unpack_from
 
 
 def check_java_reads(frame: Bytes) -> None:
-    """Raises RemoteProtocolError if Java cannot read the frame; other faults, such as a truncated frame, are left to
-    the reader.
+    """Raises RemoteProtocolError if Java cannot read the frame; other faults, such as a truncated frame, are reported
+    by the reader.
     """
     flags = frame[FLAGS_AT] if len(frame) > FLAGS_AT else 0
     if flags & (INDEPENDENT_BLOCKS | DICTIONARY_ID) != INDEPENDENT_BLOCKS:

@@ -6,7 +6,8 @@ from trimaran.wire.errors import RemoteProtocolError
 
 Bytes = bytes | bytearray | memoryview
 
-# Output grows by this, or by four times the received bytes: a declared size is never allocated before its bytes exist.
+# The output grows by this size, or by four times the received bytes: a declared size is never allocated before its
+# bytes exist.
 CHUNK_BYTES = 32 * 1024
 
 
@@ -15,7 +16,7 @@ class OutputTooLarge(RemoteProtocolError):
 
 
 class TooManyParts(RemoteProtocolError):
-    """There are more blocks or members than are decompressed at once: `pieces` accepts any number."""
+    """There are more blocks or members than are decompressed in one step; `pieces` accepts any number."""
 
     def __init__(self, codec: str, parts_max: int, what: str) -> None:
         super().__init__(f"damaged {codec} data: more than {parts_max} {what}")
@@ -40,8 +41,8 @@ def damaged(codec: str, why: object) -> RemoteProtocolError:
 
 
 def step_bytes(data: Bytes) -> int:
-    """Returns how many bytes to request from a library at once: each call has a cost, so it may be as much as most data
-    expands to.
+    """Returns the number of bytes to request from a library in one call: each call has a cost, so this is the
+    decompressed size of most data.
     """
     return max(CHUNK_BYTES, 4 * len(data))
 

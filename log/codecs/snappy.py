@@ -3,12 +3,12 @@
 ```
 stream := header, { size int32, block | header }*
 header := magic 8 bytes, version int32, lowest compatible version int32
-block  := length of what it expands to (varint), elements
+block := decompressed length (varint), elements
 ```
 
 Streams may follow one another, as in snappy-java: a header between them is skipped.
 
-Blocks are read by cramjam, which python-snappy wraps: it decompresses each directly to its place.
+Blocks are read by cramjam, which python-snappy wraps: it decompresses each block directly into its place.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ XERIAL_HEADER = struct.Struct(">8sii")
 _SIZE = struct.Struct(">i")
 (_SIZE_OF_HEADER,) = _SIZE.unpack_from(XERIAL_MAGIC)  # a header in place of a size
 BLOCK_BYTES = 32 * 1024  # snappy-java's default
-# The most blocks: each costs a step of Python and may be empty, so a megabyte of them could hold the loop. Old versions
-# of snappy-java wrote blocks of at least 1 KiB, so this suffices for at least 8 MiB.
+# The maximum number of blocks: each costs a step of Python and may be empty, so a megabyte of them could block the
+# loop. Old versions of snappy-java wrote blocks of at least 1 KiB, so this suffices for at least 8 MiB.
 BLOCKS_MAX = 1 << 13
 EXPANSION_MAX = 64  # the bound of a block, by its format
 
@@ -43,8 +43,8 @@ def compress(data: Bytes, _level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytearray:
-    """Decompresses; the declared sizes of the blocks are summed up, so that each block is written directly to its
-    place.
+    """Decompresses the data; the declared sizes of the blocks are added first, so that each block is written directly
+    into its place.
     """
     blocks = _blocks(memoryview(data))
     total = sum(map(_length, blocks))
@@ -93,7 +93,7 @@ def _blocks(data: memoryview, blocks_max: int = BLOCKS_MAX) -> list[memoryview]:
 
 
 def _length(block: memoryview) -> int:
-    """Returns the declared decompressed size of a raw block, at most what its format allows."""
+    """Returns the declared decompressed size of a raw block, limited to the maximum of its format."""
     try:
         length = cramjam.snappy.decompress_raw_len(block)
     except cramjam.DecompressionError as error:

@@ -14,15 +14,17 @@ from trimaran.log.codecs.output import CHUNK_BYTES, Bytes, Output, TooManyParts,
 # The largest window of Java's library by default (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim in a
 # few bytes only reserves address space: pages of a window are allocated as output fills them, up to the caller's limit.
 WINDOW_BYTES_MAX = 1 << 27
-WINDOW_BYTES_KEPT = 2 << 20  # that of zstd's default level, for each thread that reads batches
-# The most blocks and skippable frames: each costs a step of Python and may be empty, so a megabyte of them could hold
-# the loop. Blocks have 128 KiB.
+WINDOW_BYTES_KEPT = (
+    2 << 20
+)  # the window of zstd's default level, for each thread that reads batches
+# The maximum number of blocks and skippable frames: each costs a step of Python and may be empty, so a megabyte of them
+# could block the loop. Blocks have 128 KiB.
 PARTS_MAX = 1 << 13
 LEVEL_DEFAULT = 3
 
 _FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f
-_SKIPPABLE = struct.Struct("<II")  # magic, size of what follows
+_SKIPPABLE = struct.Struct("<II")  # magic, and the size of the data after it
 _FRAME_HEADER_BYTES_MAX = 18
 _BLOCK_HEADER_BYTES = 3
 _LAST_BLOCK = 1  # bit of a block's header
@@ -39,8 +41,8 @@ def compress(data: Bytes, level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
-    """Decompresses; in one step if the data is a frame of one block, as in small batches; if that fails, in several
-    steps, which find the fault.
+    """Decompresses the data, in one step if it is a frame of one block, as in small batches; if that fails, in several
+    steps, which detect the fault.
     """
     try:
         window_bytes = _window_of_one_block(data)
@@ -94,7 +96,7 @@ def _reader(data: Bytes, parts_max: int = PARTS_MAX) -> zstandard.ZstdDecompress
 
 @contextmanager
 def _errors_mapped() -> Iterator[None]:
-    """Raises the library's errors as those of `decompress`."""
+    """Converts the errors of the library to those of `decompress`."""
     try:
         yield
     except zstandard.ZstdError as error:
@@ -147,8 +149,8 @@ def _check_frames(data: Bytes, parts_max: int) -> int:
 
 
 def _end_of_blocks(data: Bytes, position: int, parts: int, parts_max: int) -> tuple[int, int]:
-    """Returns the end of the blocks of a frame, and the number of parts; it stops when one lies outside, or there are
-    too many.
+    """Returns the end of the blocks of a frame, and the number of parts; it stops when a part lies outside of the data,
+    or there are too many parts.
     """
     last = False
     while not last and position <= len(data) and parts <= parts_max:

@@ -1,8 +1,8 @@
 """Rewriting of batches in compaction: fewer records, the same offsets.
 
 Source: `MemoryRecords.filterTo`, `DefaultRecordBatch.writeEmptyHeader` of Kafka. A batch that keeps all its records is
-copied unchanged. A batch that loses some keeps its base and last offset, sequences, epochs and codec, so that neither
-offsets nor the producer's state change.
+copied unchanged. A batch that loses records keeps its base and last offset, sequences, epochs and codec, so that
+neither offsets nor the producer's state change.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from trimaran.log.compaction.offset_map import OffsetMap
 from trimaran.log.compaction.retention import Fate, Retention, RetentionDecision
 from trimaran.wire.identity import NO_TIMESTAMP, Offset
 
-# The records decoded at once, each with 52 bytes of columns: a batch of twelve kilobytes may expand to millions of
-# records.
+# The number of records decoded in one step, each with 52 bytes of columns: a batch of twelve kilobytes may expand to
+# millions of records.
 RECORDS_AT_ONCE = 100_000
-VALUE, TOMBSTONE = 1, 2  # in the marks of `OffsetMap.mark`
+VALUE, TOMBSTONE = 1, 2  # values in the result of `OffsetMap.mark`
 
 
 class Run(NamedTuple):
@@ -45,8 +45,8 @@ class Run(NamedTuple):
         return records_bytes(self.batches[index])
 
     def columns(self, wanted: Sequence[int], body: Buffer | None) -> Iterator[tuple[int, Columns]]:
-        """Yields the records of the batches with these indices, in chunks, each with the position in `wanted` from
-        which their `batch` counts. `body`: the records of a single batch without a block.
+        """Yields the records of the batches with these indices, in chunks, each with the position in `wanted` at which
+        the numbers in their `batch` column begin. `body`: the records of a single batch without a block.
 
         Raises RemoteProtocolError: the records contradict their headers.
         """
@@ -61,7 +61,9 @@ class Run(NamedTuple):
                 yield place, columns
 
     def bytes_of(self, kept: Sequence[BatchView]) -> memoryview:
-        """Returns the bytes of the batches kept by `clean_run`, in one piece; without a copy if all are kept."""
+        """Returns the bytes of the batches kept by `clean_run`, in one piece, without a copy if all batches are
+        kept.
+        """
         if kept is self.batches and self.block is not None:
             return self.block[self.positions[0] : self.positions[-1] + kept[-1].size]
         return memoryview(b"".join(batch.buffer for batch in kept))
@@ -74,7 +76,7 @@ def clean_run(
     latest_offset: Offset,
     retention: Retention,
 ) -> Sequence[BatchView]:
-    """Returns the batches of a run with the kept records; the run's own sequence if all are kept.
+    """Returns the batches of a run with the kept records; the original sequence of the run if all records are kept.
 
     `offsets` is complete up to `latest_offset`. Raises RemoteProtocolError: the records contradict their headers.
     """
@@ -84,7 +86,7 @@ def clean_run(
         for index, verdict in enumerate(verdicts)
         if verdict.fate is not Fate.DROP_ALL and batches[index].count
     ]
-    body = run.body(0) if run.block is None and wanted else None  # decompressed once
+    body = run.body(0) if run.block is None and wanted else None  # decompressed only once
     keep = bytearray()
     fates = bytes(verdicts[index].fate for index in wanted)
     for place, columns in run.columns(wanted, body):

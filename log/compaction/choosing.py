@@ -1,5 +1,5 @@
-"""The choice of what to compact: which part of a log, whether it is worthwhile, and which segments are merged. Pure
-decisions over facts.
+"""Chooses the part of a log to compact and the segments to merge, and decides whether compaction is worthwhile. Pure
+decisions based on given facts.
 
 Source: `LogCleanerManager.cleanableOffsets`, `LogToClean`, `Cleaner.groupSegmentsBySize` of Kafka.
 """
@@ -19,7 +19,7 @@ class SealedSegment(NamedTuple):
     """
 
     base_offset: Offset
-    next_base_offset: Offset  # that of the segment after it
+    next_base_offset: Offset  # the base offset of the segment after it
     size: int
     first_timestamp: int
     largest_timestamp: int
@@ -57,7 +57,7 @@ def measure(
     stable_offset: Offset,
     now_ms: int,
 ) -> Dirt:
-    """Measures how dirty a log is; nothing at or above `stable_offset` is ever cleaned (P13, KAFKA-13194).
+    """Measures the dirty part of a log; records at or above `stable_offset` are never cleaned (P13, KAFKA-13194).
 
     `cleaned_to` is the checkpoint: if it is not within the log, the whole log counts as dirty.
     """
@@ -85,7 +85,7 @@ def measure(
 
 
 class GroupMember(NamedTuple):
-    """The sizes that decide on grouping; index sizes in bytes."""
+    """The sizes that determine the grouping; sizes of indexes are in bytes."""
 
     base_offset: Offset
     next_base_offset: Offset

@@ -1,4 +1,4 @@
-"""One round of compaction of one log: reads sealed segments, writes `.cleaned` files. Blocks; for a thread.
+"""One round of compaction of one log: reads sealed segments, writes `.cleaned` files. Blocks, so it runs in a thread.
 
 Source: `Cleaner.doClean`, `buildOffsetMap`, `cleanSegments` of Kafka. The state of the log is copied into the round on
 the loop (`plan`), so the thread does not access the log; on the loop the written files replace the segments
@@ -42,11 +42,11 @@ BLOCK_BYTES = 512 << 10
 
 
 class Uncleanable(Exception):
-    """The log cannot be compacted; the message gives the place and the reason. It is not compacted any more."""
+    """The log cannot be compacted; the message gives the place and the reason. It is no longer compacted."""
 
 
 class CleaningStopped(Exception):
-    """The round was cancelled, or the log is gone."""
+    """The round was cancelled, or the log was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class CleanerLimits:
 class SourceSegment:
     """A sealed segment at the time of the plan."""
 
-    segment: Segment  # for comparison, and as a name
+    segment: Segment  # compared, and used as a name
     size: int
     base_offset: Offset
     next_base_offset: Offset
@@ -91,7 +91,7 @@ class Round:
     directory: Path
     files: Files
     config: LogConfig
-    sources: Sequence[SourceSegment]  # from the log's first segment on
+    sources: Sequence[SourceSegment]  # beginning with the first segment of the log
     first_dirty_offset: Offset
     retention: Retention
     aborted: Sequence[AbortedTransaction]
@@ -133,7 +133,7 @@ class Round:
         return self.latest_offset + 1
 
     def _note(self, run: Run, transactions: CleanedTransactions, source: SourceSegment) -> bool:
-        """Adds records to the map; returns whether all of them fitted."""
+        """Adds records to the map; returns whether there was room for all of them."""
         batches, wanted = run.batches, []
         for index, batch in enumerate(batches):
             unneeded = transactions.is_unneeded(batch)
@@ -186,7 +186,7 @@ class Round:
         cleaned = CleanedSegment(self.directory, base_offset, self.files, size=0, created=True)
         cleaned.create()
         if any(self._file_size(s.segment.path(TRANSACTION_INDEX_SUFFIX)) for s in sources):
-            cleaned.transaction_index.file()  # even if empty: it replaces the old one
+            cleaned.transaction_index.file()  # written even if it is empty: it replaces the old one
         try:
             for source in sources:
                 for run in self._runs(source):
@@ -200,7 +200,7 @@ class Round:
         return cleaned
 
     def discard(self, cleaned: Segment) -> None:
-        """Removes files that did not replace segments."""
+        """Removes files that have not replaced segments."""
         for suffix in SEGMENT_SUFFIXES:
             self.files.unlink(cleaned.path(suffix))
 
@@ -240,8 +240,8 @@ class Round:
     # Reading
 
     def _runs(self, source: SourceSegment) -> Iterator[Run]:
-        """Yields all batches of a source, whole and checked, in runs; a compressed one forms its own run, because it
-        may expand.
+        """Yields all batches of a source, whole and checked, in runs; a compressed batch is a run of its own, because
+        it may expand.
         """
         try:
             file = self.files.open(source.segment.path(LOG_SUFFIX), write=False)

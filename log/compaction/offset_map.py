@@ -107,10 +107,12 @@ class OffsetMap:
         return row
 
     def mark(self, columns, fates, latest_offset, keep):
-        """Sets one byte of `keep` per record: 0 is removed, 1 is a retained value, 2 a retained tombstone.
+        """Sets one byte of `keep` per record: 0 for a removed record, 1 for a retained value, 2 for a retained
+        tombstone.
 
-        `fates` by batch: 0 retains values and tombstones by the map, 1 retains values by the map and no tombstone, 2
-        retains everything. Records above `latest_offset` are retained, those without a key are removed.
+        `fates` has a number per batch: 0 retains values and tombstones according to the map, 1 retains values according
+        to the map and no tombstones, 2 retains all records. Records above `latest_offset` are retained, records without
+        a key are removed.
         """
         rows: cython.Py_ssize_t = len(columns)
         latest: cython.longlong = latest_offset
@@ -180,7 +182,7 @@ class OffsetMap:
     @cython.nogil
     @cython.exceptval(-1)
     def _find(self, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Returns the slot of the key, or the free one in which it would be stored."""
+        """Returns the slot of the key, or the free slot in which it would be stored."""
         slot: cython.Py_ssize_t
         self._hash(start, size)
         slot = self.low % self.slots

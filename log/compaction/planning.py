@@ -1,4 +1,4 @@
-"""Collects the facts by which compaction decides, and creates a round. Runs on the loop: the data that a round needs is
+"""Collects the facts on which compaction decides, and creates a round. Runs on the loop: the data that a round needs is
 copied here.
 """
 
@@ -38,8 +38,8 @@ def dirt_of(
 
 
 def _facts(log: PartitionLog, segment: Segment, end: Offset) -> SealedSegment:
-    """Returns the facts about segments. Timestamps are read only if a lag is configured, because that reads the
-    segment.
+    """Returns the facts about segments. Timestamps are only read if a lag is configured, because this requires reading
+    the segment.
     """
     config = log.config
     first = largest = -1

@@ -18,7 +18,7 @@ from trimaran.wire.identity import Offset, ProducerEpoch, ProducerId
 
 
 class Fate(IntEnum):
-    """The fate of the records of a batch; the first three are those of `OffsetMap.mark`."""
+    """The fate of the records of a batch; the first three are the `fates` of `OffsetMap.mark`."""
 
     BY_KEY = 0
     BY_KEY_WITHOUT_TOMBSTONES = 1
@@ -35,13 +35,13 @@ class LastRecord(NamedTuple):
 
 class RetentionDecision(NamedTuple):
     fate: Fate
-    keeps_empty: bool  # kept as a header if no record is kept
+    keeps_empty: bool  # the header is kept even if no record is kept
     needs_horizon: bool  # a marker of a transaction without batches, met for the first time
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The rules of a round. `last_records` is keyed by producer id; `end_offset` is that of the whole round."""
+    """The rules of a round. `last_records` is keyed by producer id; `end_offset` is the end offset of the round."""
 
     now_ms: int
     delete_retention_ms: int
@@ -54,7 +54,7 @@ class Retention:
         return self.now_ms + self.delete_retention_ms
 
     def verdict(self, batch: BatchView, transactions: CleanedTransactions) -> RetentionDecision:
-        """Returns the decision about a batch; must be called for every batch in order."""
+        """Returns the decision about a batch; must be called for all batches in order."""
         unneeded = transactions.is_unneeded(batch)
         horizon = batch.delete_horizon_ms
         keeps_empty = self._is_last_of_producer(batch) or batch.next_offset == self.end_offset

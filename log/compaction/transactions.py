@@ -1,5 +1,4 @@
-"""The transactions that compaction meets on its way through a log: aborted batches, and markers that are no longer
-needed.
+"""The transactions that compaction finds in a log: aborted batches, and markers that are no longer needed.
 
 Source: Kafka's `CleanedTransactionMetadata`. A marker is kept until no batch of its transaction remains (T9); an entry
 of the transaction index is kept while its marker has batches (T8, KAFKA-13727).
@@ -16,8 +15,8 @@ from trimaran.log.segments.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """The transactions of a range, which must pass all its batches in order; `aborted` are those that overlap it, and
-    may include others.
+    """The transactions of a range; all batches of the range must be passed in order; `aborted` has the aborted
+    transactions that overlap it, and possibly others.
 
     `kept_aborts` are the index entries to write; the writer empties it.
     """
@@ -31,11 +30,13 @@ class CleanedTransactions:
 
     def is_unneeded(self, batch: BatchView) -> bool:
         """Whether the records of the next batch may be removed: it belongs to an aborted transaction, or is the marker
-        of one without batches.
+        of a transaction without batches.
         """
         while self._coming and self._coming[0].first_offset <= batch.last_offset:
             entry = self._coming.popleft()
-            if entry.last_offset >= batch.base_offset:  # otherwise it ended before the range
+            if (
+                entry.last_offset >= batch.base_offset
+            ):  # otherwise the transaction ended before the range
                 self._aborted.setdefault(entry.producer_id, entry)
         if batch.is_control:
             return self._ends_nothing(batch)

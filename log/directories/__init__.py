@@ -1,1 +1,1 @@
-"""Log directories: their lock, and the files apart from partitions that keep state across restarts."""
+"""Log directories: their lock, and the files outside of partitions that keep state across restarts."""

@@ -1,9 +1,9 @@
-"""The renamed directories of replicas, `…-delete` and `…-stray`, which an earlier process left.
+"""The renamed directories of replicas, `…-delete` and `…-stray`, left by an earlier process.
 
 Each may be the last copy of a replica: a move between log directories renames its source to `-delete` when the copy has
-taken the name, and the disk with the copy may be absent at the next start. Therefore a log that should already exist is
-not created while a directory of its topic id lies here. A deletion ordered by the controller leaves no such copy: it
-removes `partition.metadata`, which would identify the directory. Kafka does not track this.
+been given the name, and the disk with the copy may be absent at the next start. Therefore a log that should already
+exist is not created while there is a directory with its topic id here. A deletion ordered by the controller leaves no
+such copy: it removes `partition.metadata`, which would identify the directory. Kafka does not track this.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class ReplicaToRemove(NamedTuple):
 
 
 class AsideReplicas:
-    """The directories by partition name, as far as the directory name contains it. `deleted` are those to remove."""
+    """The directories by partition name, as far as the directory name contains it. `deleted` has the directories to
+    remove.
+    """
 
     def __init__(
         self, path: Path, files: Files, health: DirectoryHealth, deleted: dict[Path, int | None]
@@ -46,7 +48,7 @@ class AsideReplicas:
         self._known: dict[Path, bytes] = {}
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        """Whether `copy_of` must search; quick."""
+        """Whether `copy_of` must search; this check is fast."""
         if not self._directories:
             return False
         return partition in self._directories or len(partition.topic) > UNCUT_CHARS
@@ -62,7 +64,7 @@ class AsideReplicas:
         self._deleted.pop(directory, None)
 
     def to_be_removed(self) -> list[ReplicaToRemove]:
-        """Returns the directories to remove without an order of the controller. Blocks; for a thread. Raises
+        """Returns the directories to remove without an order of the controller. Blocks, so it runs in a thread. Raises
         KafkaError.
         """
         found = []
@@ -99,7 +101,7 @@ class AsideReplicas:
             try:
                 names = self._files.list_directory(directory)
             except (FileNotFoundError, NotADirectoryError):
-                return False  # removed since, or not a replica's
+                return False  # removed since, or not the directory of a replica
         # Without the file the controller ordered the deletion, or a crash came before the first flush.
         is_known = FILE_NAME in names
         found = self._topic_id(directory, unknown=topic_id) if is_known else None
@@ -118,7 +120,7 @@ class AsideReplicas:
 
 
 def forget_topic_id(directory: Path, files: Files) -> None:
-    """Removes the topic id from a directory that is to be removed, which marks it as not needed; follows no link.
+    """Removes the topic id from a directory that is to be removed, which marks it as not needed; does not follow links.
     Raises OSError.
     """
     if files.status(directory).is_directory:

@@ -1,6 +1,7 @@
-"""The marker of a clean shutdown, after which everything is flushed: without it the next start recovers the logs.
+"""The marker of a clean shutdown, after which all logs are flushed: without the marker the next start recovers the
+logs.
 
-Source: Kafka's `CleanShutdownFileHandler` (KIP-966: the controller trusts a broker's epoch that the broker remembers).
+Source: Kafka's `CleanShutdownFileHandler` (KIP-966: the controller trusts the epoch that the broker reports).
 
 ```
 .kafka_cleanshutdown        {"version":0,"brokerEpoch":42}    Kafka 3.7 and later

@@ -1,6 +1,6 @@
 """A clean shutdown: every log must be complete and durable, because the next process assumes it.
 
-Source: `LogManager.shutdown` of Kafka, which has loaded all logs, so that none remains unchecked.
+Source: `LogManager.shutdown` of Kafka, which has loaded all logs, so that no log remains unchecked.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 
-# Closing a written log takes five fsyncs. With more logs than this the whole volume is synced once instead.
+# Closing a written log takes five fsyncs. With more logs than this, the whole volume is synced once instead.
 SYNCS_MAX = 100
-# The seconds for checking logs that were not opened since a crash: each takes a millisecond or two, and a container is
-# killed ten seconds after its stop.
+# The time in seconds for checks of logs that were not opened since a crash: each takes a millisecond or two, and a
+# container is killed ten seconds after its stop.
 CHECK_SECONDS_MAX = 8.0
 
 
@@ -48,7 +48,7 @@ def close_logs(
     *,
     clean: bool,
 ) -> None:
-    """Closes the logs of `directory`; if `clean`, makes everything written to them durable. Blocks. Raises
+    """Closes the logs of `directory`; if `clean`, makes all records written to them durable. Blocks. Raises
     KafkaError.
     """
     unsynced = [each_log for each_log in logs if clean and each_log.must_close]

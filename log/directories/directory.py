@@ -63,8 +63,8 @@ _Offsets = Mapping[TopicPartition, Offset]
 class LogDirectory:
     """One log directory, locked from construction to `close`.
 
-    `previous_broker_epoch` is that of a clean shutdown, None if the last process died: the marker is removed when it is
-    read, before any log is opened, so a crash during loading counts as a crash (KAFKA-10471).
+    `previous_broker_epoch` is the broker epoch of a clean shutdown, None if the last process crashed: the marker is
+    removed when it is read, before any log is opened, so a crash during loading counts as a crash (KAFKA-10471).
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class LogDirectory:
         self._unusable: dict[TopicPartition, str] = {}
         self._names: set[TopicPartition] = set()
         self._topic_ids = TopicIds(files, self.health, self._directory)
-        self._deleted: dict[Path, int | None] = {}  # and when `purge` saw them first
+        self._deleted: dict[Path, int | None] = {}  # and the time when `purge` first saw them
         self.futures = FutureReplicas(path, files, self.health, now_ms, self._deleted)
         self.aside = AsideReplicas(path, files, self.health, self._deleted)
         self._lock = self._take_lock()
@@ -129,7 +129,7 @@ class LogDirectory:
 
     @property
     def offline(self) -> str | None:
-        """Returns the reason why the directory must not be used any more, as in `DirectoryHealth`."""
+        """Returns the reason why the directory must no longer be used, as in `DirectoryHealth`."""
         return self.health.offline
 
     @property
@@ -153,7 +153,7 @@ class LogDirectory:
         return self._topic_ids.get(key)
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether the replica here is of the topic of that id. Raises KafkaError: its id is damaged or lost."""
+        """Whether the replica here belongs to the topic with that id. Raises KafkaError: its id is damaged or lost."""
         return self._topic_ids.is_of(key, topic_id)
 
     def high_watermark(self, key: TopicPartition) -> Offset:
@@ -189,7 +189,7 @@ class LogDirectory:
     def open_log(self, key: TopicPartition, config: LogConfig) -> PartitionLog:
         """Returns the log of an existing partition; opens (and recovers) it at the first call.
 
-        After a crash this reads everything above the recovery point, which is little if checkpoints are frequent.
+        After a crash this reads all bytes above the recovery point, which is little if checkpoints are frequent.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION: there is no directory; KAFKA_STORAGE_ERROR: see `PartitionLog.open`.
@@ -215,7 +215,7 @@ class LogDirectory:
         return not self.clean_shutdown or takes_long(self._directory(key), self._files)
 
     def try_again(self, key: TopicPartition) -> None:
-        """Takes note that the cause which made a log unusable is resolved."""
+        """Notes that the cause that made a log unusable was removed."""
         self._unusable.pop(key, None)
 
     def check_log(self, key: TopicPartition, config: LogConfig) -> None:
@@ -268,7 +268,7 @@ class LogDirectory:
         except KafkaError as error:
             # A second check would take long and find the same damage.
             self._unusable[key] = error.message
-            is_damage = not isinstance(error.__cause__, OSError)  # the next start meets it again
+            is_damage = not isinstance(error.__cause__, OSError)  # the next start finds it again
             if is_damage and not self.clean_shutdown and key != CLUSTER_METADATA:
                 # A clean shutdown may follow, and the next start then checks only the log's end.
                 with suppress(KafkaError):
@@ -320,7 +320,9 @@ class LogDirectory:
         return self._adopt(key, log)
 
     def delete_log(self, key: TopicPartition) -> None:
-        """Deletes a partition for the controller; `purge` removes its files. Readers keep theirs. Raises KafkaError."""
+        """Deletes a partition for the controller; `purge` removes its files. Readers keep their open files. Raises
+        KafkaError.
+        """
         if key in self._names:
             directory = self._take_away(key, DELETE_SUFFIX)
             self._deleted[directory] = None
@@ -428,7 +430,7 @@ class LogDirectory:
         """Closes all logs and releases the lock. Blocks.
 
         With `broker_epoch` the shutdown is clean and the marker is written (-1 means `self.broker_epoch`, which a
-        controller leaves unknown); None leaves everything as a crash would. After a crash with too many logs to check
+        controller leaves unknown); None leaves all files as a crash would. After a crash with too many logs to check
         now there is no marker: the next start checks them.
 
         Raises:

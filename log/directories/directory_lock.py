@@ -1,7 +1,7 @@
 """The lock `.lock`: only one process uses a log directory, and only one object in the process.
 
-Source: Kafka's `FileLock` in `LogManager.lockLogDirs`; the same file and kind of lock, so that we and Kafka exclude
-each other.
+Source: Kafka's `FileLock` in `LogManager.lockLogDirs`; it is the same file and the same kind of lock, so that Trimaran
+and Kafka exclude each other.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class FutureReplicas:
         self._now_ms = now_ms
         self._deleted = deleted
         self._directories: dict[TopicPartition, Path] = {}
-        # The copies that this process has opened; None while a copy is being opened, perhaps by a thread.
+        # The copies that this process has opened; None while a copy is being opened, possibly by a thread.
         self._opened: dict[TopicPartition, PartitionLog | None] = {}
 
     def __len__(self) -> int:
@@ -64,7 +64,9 @@ class FutureReplicas:
             key = parse_directory_name(name)
         except ValueError:
             return
-        if key in self:  # one was abandoned in a crash: each is a prefix of the replica
+        if (
+            key in self
+        ):  # a crash interrupted the removal of one of them: each is a prefix of the replica
             self._deleted[self._path / name] = None
         else:
             self._directories[key] = self._path / name
@@ -106,7 +108,7 @@ class FutureReplicas:
             return has_records(directory, self._files)
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether the copy here belongs to the topic of that id. Raises KafkaError like `topic_id_in` and `belongs`:
+        """Whether the copy here belongs to the topic with that id. Raises KafkaError like `topic_id_in` and `belongs`:
         the copy is then kept, because it may be the last one.
         """
         directory = self._directories[key]
@@ -136,8 +138,8 @@ class FutureReplicas:
                 forget_topic_id(target, self._files)
 
     def drop_left(self, key: TopicPartition, topic_id: bytes) -> None:
-        """Drops a copy of that topic id that no move has open: a failed move left it, because it may have been the last
-        copy. Raises KafkaError like `drop` and `is_of`.
+        """Drops a copy with that topic id that no move has open: a failed move left it, because it may have been the
+        last copy. Raises KafkaError like `drop` and `is_of`.
         """
         if key not in self:
             return
@@ -146,7 +148,7 @@ class FutureReplicas:
             self.drop(key)
 
     def promote(self, partition: TopicPartition, target: Path) -> None:
-        """Durably gives the partition's name to the copy. Blocks briefly. Raises KafkaError."""
+        """Durably renames the copy to the name of the partition. Blocks briefly. Raises KafkaError."""
         with self._health.guard(f"renaming {self._directories[partition]}"):
             self._files.rename(self._directories[partition], target)
             self._files.fsync_directory(self._path)

@@ -3,7 +3,7 @@
 Source: Kafka's `MetaProperties`, KIP-858. A Java properties file:
 
 ```
-version       1; 0, or none, in ZooKeeper's times
+version 1; 0, or none, in ZooKeeper mode
 cluster.id    text; version 0 may lack it
 node.id       int; broker.id in version 0
 directory.id  UUID in base64url; files from before Kafka 3.7 lack it, and get one when the directory is used
@@ -92,7 +92,7 @@ class MetaProperties:
             raise ValueError(f"{cluster_id!r} is no cluster.id")
         directory_id = properties.get("directory.id")
         if directory_id is None and (others := properties.keys() - _KEYS):
-            # With a new id this would count as another replica.
+            # With a new id this directory would count as another replica.
             raise ValueError(f"it has no directory.id, but {min(others)!r}")
         return cls(
             cluster_id=cluster_id,

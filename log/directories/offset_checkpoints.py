@@ -1,11 +1,11 @@
-"""The offsets that a log directory keeps across restarts, and when they are written.
+"""The offsets that a log directory keeps across restarts, and the rules for writing them.
 
 ```
-recovery-point-offset-checkpoint     below it everything was flushed
-log-start-offset-checkpoint          where the log starts, if that is above 0
+recovery-point-offset-checkpoint all records below it were flushed
+log-start-offset-checkpoint the start of the log, if that is above 0
 replication-offset-checkpoint        the high watermark
 cleaner-offset-checkpoint            below it the log is compacted
-written-logs-checkpoint              ours: the logs that this process wrote to, with their recovery points
+written-logs-checkpoint (ours) the logs to which this process wrote, with their recovery points
 ```
 
 Source: Kafka's `OffsetCheckpointFile`, `LogManager.checkpointLogRecoveryOffsets`, `LogCleanerManager`. Each line is
@@ -15,7 +15,7 @@ which is logged, and nothing is guessed:
 
 - without recovery points everything is checked;
 - log starts are those of the leader epochs (`noted_start`), because otherwise deleted records would be served again;
-- without high watermarks they are learnt from the ISR, as by a new replica;
+- high watermarks are obtained from the ISR, as for a new replica;
 - without cleaner offsets cleaning begins at the log's start.
 
 Without the first or the last of them a gap between segments counts as caused by compaction: it may be, and otherwise
@@ -66,7 +66,7 @@ class CollectedCheckpoints:
 
 
 class OffsetCheckpoints:
-    """The offsets in memory and their files; `damaged` are the names of files that could not be read."""
+    """The offsets in memory and their files; `damaged` has the names of the files that could not be read."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class OffsetCheckpoints:
         self._forgotten: set[TopicPartition] = set()
         # The files that a thread is writing because offsets in them were lowered.
         self._being_lowered: dict[TopicPartition, set[str]] = {}
-        # Kafka fills all of them except the cleaner's within seconds; our files are never empty.
+        # Kafka fills all of them, except that of the cleaner, within seconds; our files are never empty.
         may_be_empty = not partitions
         self.recovery_points = self._read(RECOVERY_POINTS, may_be_empty=may_be_empty)
         self.log_starts = self._read(LOG_START_OFFSETS, may_be_empty=may_be_empty)
@@ -113,14 +113,14 @@ class OffsetCheckpoints:
             return {}
 
     def _restore_log_starts(self, partitions: Iterable[TopicPartition]) -> None:
-        """Restores all log starts at once: the file is rewritten before a missing entry counts as 0."""
+        """Restores all log starts in one step: the file is rewritten before a missing entry counts as 0."""
         for partition in partitions:
             try:
                 start = noted_start(self._directory / str(partition), self._files)
             except OSError as error:
                 if not is_of_name(error):
                     raise
-                continue  # the log cannot be opened either
+                continue  # in that case the log cannot be opened either
             if start > 0:
                 self.log_starts[partition] = start
         self._save(LOG_START_OFFSETS, _text(LOG_START_OFFSETS, self.log_starts))
@@ -135,7 +135,7 @@ class OffsetCheckpoints:
 
     def forget(self, key: TopicPartition) -> None:
         """Forgets a deleted partition; the files are updated when they are written next, or before another partition
-        takes the name.
+        gets the name.
         """
         for offsets in self._live.values():
             if offsets.pop(key, 0) > 0:
@@ -186,8 +186,8 @@ class OffsetCheckpoints:
         return CollectedCheckpoints(self._truncations, files, frozenset(self._forgotten))
 
     def write(self, collected: CollectedCheckpoints) -> bool:
-        """Writes the files. Blocks; for a thread. Unchanged files are not rewritten, nor are offsets older than a
-        truncation or a deleted namesake written.
+        """Writes the files. Blocks, so it runs in a thread. Unchanged files are not rewritten, nor are offsets older
+        than a truncation or a deleted namesake written.
 
         Returns:
             Whether all offsets are durable now.
@@ -239,9 +239,9 @@ class OffsetCheckpoints:
     def begin_lowering(
         self, points: Mapping[TopicPartition, Offset]
     ) -> CollectedCheckpoints | None:
-        """Lowers several recovery points, like `lower_recovery_point`, and returns the contents for `write`, in a
-        thread; if that returns False, it is repeated with the result of `collect_lowered`. None: nothing is to be
-        written. `end_lowering` follows.
+        """Lowers several recovery points as `lower_recovery_point` does, and returns the contents for `write`, in a
+        thread; if that returns False, it is repeated with the result of `collect_lowered`. Returns None if there is
+        nothing to write. `end_lowering` follows.
         """
         for key, offset in points.items():
             if lowered := self._lower(key, offset):
@@ -258,7 +258,7 @@ class OffsetCheckpoints:
         return CollectedCheckpoints(self._truncations, files, frozenset())
 
     def end_lowering(self, points: Iterable[TopicPartition]) -> None:
-        """Takes note that the lowered offsets are durable."""
+        """Notes that the lowered offsets are durable."""
         for key in points:
             self._being_lowered.pop(key, None)
 
@@ -274,14 +274,14 @@ class OffsetCheckpoints:
         return lowered
 
     def collect_cleaned(self, cleaned: Mapping[TopicPartition, Offset]) -> CollectedCheckpoints:
-        """Collects on the loop how far logs are compacted now, for `write`."""
+        """Collects the current offsets up to which logs are compacted, on the loop, for `write`."""
         self.cleaner_offsets.update(cleaned)
         files = {CLEANER_OFFSETS: self.cleaner_offsets.copy()}
         return CollectedCheckpoints(self._truncations, files, frozenset())
 
 
 def _text(name: str, offsets: Mapping[TopicPartition, Offset]) -> bytes:
-    """Returns the content of the file; of log starts only those above 0."""
+    """Returns the content of the file, with only those log starts that are above 0."""
     if name == LOG_START_OFFSETS:
         offsets = {key: offset for key, offset in offsets.items() if offset > 0}
     return format_offsets(offsets)

@@ -1,7 +1,7 @@
 """Removal of the directory of a deleted partition, with all its contents.
 
-Source: Kafka's `Utils.delete`, which also follows no links. Different from Kafka: a file that cannot be removed because
-of its type or permissions is not a disk failure (`log/durability/health.py`).
+Source: Kafka's `Utils.delete`, which does not follow links either. Intentional difference: a file that cannot be
+removed because of its type or permissions is not a disk failure (`log/durability/health.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def remove_deleted(path: Path, files: Files) -> None:
-    """Removes everything at `path` that can be removed, and logs the first error of the rest. A link itself is removed,
+    """Removes all files at `path` that can be removed, and logs the first error of the rest. A link itself is removed,
     never its target. Blocks. Raises OSError: the disk failed.
     """
     # Lists instead of recursion, because the depth is not under our control.

@@ -1,9 +1,9 @@
 """The topic to which the replica in a partition's directory belongs, by `partition.metadata`.
 
-Kafka treats a directory without the file as a stray (KAFKA-16814): nothing was appended to it, because the file is
-synced first. The same holds for our directories until the log's first flush. If records were flushed, the file is
-damaged or lost, and the replica must not be treated as another topic's: it is out of service until an operator has
-inspected it.
+Kafka treats a directory without the file as a stray (KAFKA-16814): no records were appended to it, because the file is
+synced first. The same is true of our directories until the log's first flush. If records were flushed, the file is
+damaged or lost, and the replica must not be treated as that of another topic: it is out of service until an operator
+has inspected it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 
-# Ids are random: if two differ in so few characters, they are the same id, changed by a bad disk. Kafka's file has no
-# checksum.
+# Ids are random: if two ids differ in only a few characters, they are the same id, corrupted by a bad disk. Kafka's
+# file has no checksum.
 CHARACTERS_OF_DAMAGE = 1
 
 
@@ -43,7 +43,7 @@ def topic_id_in(directory: Path, files: Files, health: DirectoryHealth) -> bytes
         try:
             topic_id = read_partition_metadata(directory, files)
             if topic_id is None and not files.is_directory(directory):
-                # It may be a link to a disk that is absent now.
+                # It may be a link to a disk that is currently absent.
                 raise _refused(
                     FileDamaged(f"{directory / FILE_NAME} is missing, with its directory")
                 )
@@ -116,14 +116,14 @@ class TopicIds:
         self._known: dict[TopicPartition, bytes | None] = {}
 
     def get(self, key: TopicPartition) -> bytes | None:
-        """Returns the topic id, like `topic_id_in`."""
+        """Returns the topic id as `topic_id_in` does."""
         if key not in self._known:
             directory = self._directory_of(key)
             self._known[key] = topic_id_in(directory, self._files, self._health)
         return self._known[key]
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether the replica belongs to the topic, like `belongs`. Raises KafkaError like `topic_id_in`, too."""
+        """Whether the replica belongs to the topic, as `belongs` does. Raises KafkaError like `topic_id_in`, too."""
         directory = self._directory_of(key)
         return belongs(directory, self.get(key), topic_id, self._files, self._health)
 

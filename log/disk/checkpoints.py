@@ -1,4 +1,4 @@
-"""Kafka's checkpoint files: a version line, a count line, one line per entry.
+"""Kafka's checkpoint files: a version line, a count line, and one line per entry.
 
 Source: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`.
 
@@ -10,8 +10,8 @@ topic 0 42           offset checkpoints: topic, partition, offset
 ```
 
 Our files end with a checksum that Kafka ignores, because it splits lines at blanks and tabs: after a tab, the CRC-32C
-of everything before it, a blank for each 0 and a tab for each 1, highest bit first. Kafka's files have none, so a
-changed digit in them is not detected; nor have files without entries.
+of all bytes before it, with a blank for each 0 and a tab for each 1, highest bit first. Kafka's files, and files
+without entries, have no checksum, so a changed digit in them is not detected.
 
 A file that cannot be parsed or read is damaged: `CheckpointDamaged` names it, and the caller rebuilds or refuses (mD3).
 """
@@ -42,7 +42,7 @@ _CHECKSUM = re.compile(rb"\t([ \t]{32})\n\Z")
 
 
 class CheckpointDamaged(FileDamaged):
-    """The file exists and is not a valid checkpoint; the message names it."""
+    """The file exists but is not a valid checkpoint; the message names it."""
 
 
 def format_checkpoint(lines: Iterable[str]) -> bytes:

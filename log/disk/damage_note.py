@@ -13,7 +13,7 @@ from trimaran.log.disk.files import Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
 
 FILE_NAME = "damaged"
-# The most characters of a reason that are written and read.
+# The maximum number of characters of a reason that are written and read.
 REASON_CHARS_MAX = 1000
 
 

@@ -1,7 +1,7 @@
 """The file system calls of this package, in one object that tests can replace.
 
 Nothing else in `log` accesses the file system (`tests/log/disk/test_file_layer.py` checks that), except
-`log/durability/syncing.py`, by which the kernel syncs descriptors. `tests/log/faulty_files.py` injects faults. All
+`log/durability/syncing.py`, with which the kernel syncs descriptors. `tests/log/faulty_files.py` injects faults. All
 calls are positional, so no handle depends on a seek pointer. Every method raises OSError as the system does; callers
 turn the first one into an offline directory.
 """
@@ -24,11 +24,15 @@ WRITTEN_OUT_BYTES = 1 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)  # os has no syncfs and no sync_file_range
 _WRITE_AND_WAIT = 1 | 2 | 4  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE, _WAIT_AFTER
-_NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.EPERM)  # by the system, file system or sandbox
+_NOT_KNOWN = (
+    errno.ENOSYS,
+    errno.EINVAL,
+    errno.EPERM,
+)  # not supported by the system, file system or sandbox
 
 
 class OpenFile:
-    """An open file; it is closed with the last reference, so readers survive the deletion of the name."""
+    """An open file; it is closed with the last reference, so readers can continue after the name is deleted."""
 
     __slots__ = ("fd", "path")
 
@@ -53,7 +57,7 @@ class FileStatus(NamedTuple):
 
 
 class Volume(NamedTuple):
-    """The sizes of the file system of a path, in bytes; `usable` is what this user may still write."""
+    """The sizes of the file system of a path, in bytes; `usable` is the space that this user may still use."""
 
     total: int
     usable: int
@@ -137,8 +141,8 @@ class Files:
             os.close(fd)
 
     def sync_volume(self, path: Path) -> None:
-        """Makes everything on the file system of `path` durable, from all writers: the only fast way for thousands of
-        files.
+        """Makes all data on the file system of `path` durable, from all writers: this is the only fast way for
+        thousands of files.
         """
         fd = self._descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -156,8 +160,8 @@ class Files:
         os.posix_fallocate(file.fileno(), 0, size)
 
     def lock(self, file: OpenFile) -> None:
-        """Excludes other processes until `unlock` or the end of this one; raises BlockingIOError if another has the
-        lock.
+        """Excludes other processes until `unlock` or the end of this one; raises BlockingIOError if another process has
+        the lock.
         """
         fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -195,7 +199,7 @@ class Files:
         )
 
     def set_modified(self, path: Path, modified_ms: int) -> None:
-        """Sets the time of the last write. Not durable by itself."""
+        """Sets the time of the last write. This is not durable by itself."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def is_directory(self, path: Path) -> bool:

@@ -1,7 +1,7 @@
 """The start and end offsets of leader epochs in a log (KIP-101, KIP-279).
 
 Source: Kafka's `LeaderEpochFileCache`. Entries ascend in both epoch and start offset. The log's flush writes the file
-before the flushed offset advances, so entries of flushed batches are never lost; recovery finds later ones.
+before the flushed offset advances, so entries of flushed batches are never lost; recovery restores later ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offs
 
 
 class LeaderEpochs:
-    """The entries of one log; `version` counts changes, so that a flush knows which state it saved."""
+    """The entries of one log; `version` counts changes, so that a flush can identify the state that it saved."""
 
     __slots__ = ("_epochs", "_starts", "latest_epoch", "version")
 
@@ -87,7 +87,8 @@ class LeaderEpochs:
     ) -> tuple[LeaderEpoch, Offset]:
         """Returns the largest known epoch not above `epoch` and its end offset; (-1, -1) if none is known.
 
-        Below the first known epoch it is (`epoch`, the first known start), so that a follower begins at our start.
+        For an epoch below the first known one, returns (`epoch`, the first known start), so that a follower begins at
+        our start.
         """
         if epoch == NO_LEADER_EPOCH:
             return NO_LEADER_EPOCH, NO_OFFSET

@@ -20,7 +20,7 @@ class NamedFile:
     def __init__(self, path: Path, files: Files) -> None:
         self.path = path
         self.listed = False  # registered with the clock
-        self.used = False  # used since the hand last passed
+        self.used = False  # used since the hand of the clock last passed
         self._files = files
         self._file: OpenFile | None = None
 

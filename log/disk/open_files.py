@@ -1,12 +1,12 @@
 """A bound of open descriptors: files by name (`log/disk/named_file.py`) are closed when too many are open.
 
 Source: the idea of the virtual descriptors of PostgreSQL; Kafka keeps all segments open and requires `ulimit -n
-100000`. Files to close are chosen by the clock algorithm: a file used since the hand last passed is kept for another
-round.
+100000`. Files to close are chosen by the clock algorithm: a file used since the hand of the clock last passed is kept
+for another round.
 
 A file that is being sent or synced stays open even if it is closed here: its users hold the `OpenFile`, and the last
-reference closes it. Closing loses no written bytes; Linux reports a write-back error at the next fsync, also through
-another descriptor (errseq_t), and files that wait for a flush are the most recently used ones.
+reference closes it. No written bytes are lost by closing a file; Linux reports a write-back error at the next fsync,
+also through another descriptor (errseq_t), and files that wait for a flush are the most recently used ones.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from collections import deque
 from threading import Lock
 from typing import Protocol
 
-# The descriptors reserved for sockets, snapshots being sent and checkpoints: a quarter of the process's limit, and at
-# least this many.
+# The descriptors reserved for sockets, snapshots being sent and checkpoints: a quarter of the limit of the process, but
+# at least this number.
 RESERVE_MIN = 256
-# The least number of files for logs: a process with fewer descriptors than the reserve still works, slowly.
+# The minimum number of files for logs: a process with fewer descriptors than the reserve still works, slowly.
 OPEN_MIN = 32
 # The number of files closed when the process has no descriptor left, because more will soon be needed.
 ROOM_MADE = 64
-# The most files for logs: three for each of 40,000 partitions written at the same time; more only costs kernel memory.
+# The maximum number of files for logs: three for each of 40,000 partitions written at the same time; more files only
+# cost kernel memory.
 OPEN_MAX = 120_000
 
 
 def open_files_max(descriptors: int) -> int:
-    """Returns how many of a process's `descriptors` logs may use."""
+    """Returns the number of descriptors that logs may use, given the `descriptors` of the process."""
     return min(OPEN_MAX, max(OPEN_MIN, descriptors - max(RESERVE_MIN, descriptors // 4)))
 
 
 class Reopenable(Protocol):
-    """The interface of a file that may be closed at any time, because the next use reopens it. The one implementation
-    is `trimaran.log.disk.named_file.NamedFile`, which is above this module.
+    """The interface of a file that may be closed at any time, because the next use reopens it. The only implementation
+    is `trimaran.log.disk.named_file.NamedFile`, which is in a higher layer.
     """
 
     listed: bool  # registered with the clock
@@ -74,8 +75,8 @@ class OpenFiles:
                 self._turn(opened)
 
     def make_room(self) -> bool:
-        """Closes some files, used or not, because the process has no descriptor left; returns whether there were
-        any.
+        """Closes some files, used or not, because the process has no descriptor left; returns whether there were any
+        files to close.
         """
         closed = 0
         with self._lock:

@@ -4,7 +4,7 @@
     topic_id: <22 characters of base64>
     crc32c: <8 hexadecimal digits: of the lines above>
 
-Source: Kafka's `PartitionMetadataFile`, which reads only the first two lines and writes no third: a flipped bit may
+Source: Kafka's `PartitionMetadataFile`, which only reads and writes the first two lines: a flipped bit may
 change the topic in Kafka's file, but not in ours.
 """
 
@@ -26,8 +26,8 @@ _CHECKSUM = re.compile(rb"crc32c: ([0-9a-f]{8})\n")
 
 
 class PartitionMetadataDamaged(FileDamaged):
-    """The file is damaged. `may_be_torn`: a power failure may have left it from a file that was never synced; then
-    nothing in its directory was synced.
+    """The file is damaged. `may_be_torn`: a power failure may have damaged the file before it was synced; then no file
+    in its directory was synced.
     """
 
     def __init__(self, message: str, *, may_be_torn: bool = False) -> None:
@@ -44,7 +44,7 @@ _BYTES = len(format_partition_metadata(NIL_UUID))
 
 
 def make_partition_directory(directory: Path, topic_id: bytes | None, files: Files) -> None:
-    """Creates the directory of a partition. Nothing is durable yet: the log's first flush syncs the file. `topic_id` is
+    """Creates the directory of a partition. It is not durable yet: the log's first flush syncs the file. `topic_id` is
     None only for `__cluster_metadata`. Raises OSError.
     """
     files.mkdir(directory)

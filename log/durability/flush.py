@@ -4,8 +4,8 @@
 (`log/durability/syncing.py`); `Flushing` finishes it on the loop.
 
 The order of syncs makes the flushed offset reliable (P6): batches, then the epochs that describe them, then the names
-of new files (KAFKA-3968). A flush owns the handles that it syncs, so changes of the segments meanwhile do not affect
-it.
+of new files (KAFKA-3968). A flush owns the handles that it syncs, so changes of the segments in the meantime do not
+affect it.
 
 Source: Kafka's `LocalLog.flush` and recovery points.
 """
@@ -32,7 +32,7 @@ from trimaran.wire.identity import Offset
 class Names:
     """The names of one log's files, which a flush uses in a thread and which a deletion of the partition takes away.
 
-    Once `gone`, they are free or already belong to a new partition of the same name: they must not be written, and
+    Once `gone`, the names are free or already belong to a new partition: they must not be written, and
     missing files are not a disk failure.
     """
 
@@ -44,7 +44,7 @@ class Names:
 
     @contextmanager
     def taken_away(self) -> Iterator[None]:
-        """Guards the renaming of the directory; waits for a flush that uses the names."""
+        """Protects the renaming of the directory; waits for a flush that uses the names."""
         with self.lock:
             self.gone = True
             yield
@@ -123,7 +123,7 @@ class Flushing:
     ) -> None:
         self.flushed_offset = Offset(0)
         self.names = Names()
-        self.touched = False  # whether anything was written since the log was opened
+        self.touched = False  # whether the log was written since it was opened
         self._directory = directory
         self._epochs = epochs
         self._files = files
@@ -139,7 +139,7 @@ class Flushing:
         self._directory_is_durable = False
 
     def names_changed(self) -> None:
-        """Takes note that a file was created, renamed or removed; the next flush makes that durable."""
+        """Notes that a file was created, renamed or removed; the next flush makes that durable."""
         self._names_version += 1
         self.touched = True
 
@@ -193,7 +193,7 @@ class Flushing:
             flush.open_files += self._identity()
 
     def _identity(self) -> list[OpenFile]:
-        """Opens the file of the topic id, without which the replica would look like one of another topic."""
+        """Opens the file of the topic id, without which the replica would seem to belong to another topic."""
         try:
             return [self._files.open(self._directory / PARTITION_METADATA, write=False)]
         except FileNotFoundError:
@@ -219,14 +219,14 @@ class Flushing:
         return self.flushed_offset
 
     def emptied(self, offset: Offset) -> None:
-        """Takes note that the log is empty, starts at `offset`, and has synced names. The name of its directory may not
+        """Notes that the log is empty, starts at `offset`, and has synced names. The name of its directory may not
         be durable: a power failure before the next flush then removes the directory, and with it the log's start.
         """
         if self._directory_is_durable:
             self.flushed_offset = offset
 
     def lower(self, offset: Offset) -> None:
-        """Takes note of a truncation to `offset`, also for flushes in progress."""
+        """Notes a truncation to `offset`, also for flushes in progress."""
         self.touched = True
         self.flushed_offset = min(self.flushed_offset, offset)
         for flush in self._running:

@@ -1,20 +1,19 @@
-"""Group commit: one fdatasync of a log makes durable everything that was appended before it began.
+"""Group commit: one fdatasync of a log makes all records durable that were appended before it began.
 
-The leader and the follower call `mark_dirty` after each append; `on_flushed` is given how far the log is durable. With
-that the high watermark moves, and a Produce with acks=all is answered (`broker/producing/await_replicas.py`). The log
-says which files must be synced (`flush.py`), and `syncing.py` has the kernel or a thread sync them. A failed fsync
-takes the directory offline (`health.py`).
+The leader and the follower call `mark_dirty` after each append; `on_flushed` receives the durable end of the log. The
+high watermark then advances, and a Produce with acks=all is answered (`broker/producing/await_replicas.py`). The log
+determines the files to sync (`flush.py`), and `syncing.py` has the kernel or a thread sync them. A failed fsync takes
+the directory offline (`health.py`).
 
 At the first append to a clean log, the kernel begins the flush when the slice of requests ends
 (`wire/transport/scheduling/slice_end.py`), if only the file must be synced. All other dirty logs of a directory are
 flushed by a few workers. Each takes a share of the logs that no other worker has. It prepares the flush of each log on
-the loop; then all are synced; then it records on the loop how far each log is durable, and calls back. Appends during
-the flush of their log wait for its next flush, so the more is written, the more appends share an fsync. A log waits for
-no other log while a worker is free: after megabytes of another client a record would wait for the rest of their flush,
-and for more of them in its own. A write that is not awaited gets no flush of its own if an awaited write to the same
-log may follow soon.
-Not implemented: retrying a failed fsync. A second fsync may succeed although pages are lost; the directory goes
-offline.
+the loop; then all are synced; then it records the durable end of each log on the loop, and makes the callbacks. Appends
+during the flush of their log wait for its next flush, so under load more appends share an fsync. A log
+waits for no other log while a worker is free: after megabytes of another client, a record would wait for the rest of
+the flush of those, and its own flush would include more of them. A write that is not awaited gets no flush of its own
+if an awaited write to the same log may follow soon. Not implemented: retrying a failed fsync. A second fsync may
+succeed although pages are lost; therefore the directory goes offline.
 """
 
 from __future__ import annotations
@@ -39,20 +38,21 @@ from trimaran.wire.transport.scheduling.slice_end import SliceEnd, slice_end
 
 OnFlushed = Callable[[Offset], object]
 
-# The number of workers. Six files of 1 MiB take 6 to 12 ms one after another, 3 ms with three threads, and hardly less
-# with six: the file system joins them into one commit of its journal.
+# The number of workers. Six files of 1 MiB take 6 to 12 ms one after another, 3 ms with three threads, and about the
+# same with six: the file system joins them into one commit of its journal.
 WORKERS_MAX = 3
-# The most flushes that the kernel runs at the same time; the other logs of a request share the flushes of the workers.
+# The maximum number of flushes that the kernel runs at the same time; the remaining logs of a request share the flushes
+# of the workers.
 BEGUN_MAX = 3
-# The most logs handled between two checkpoints: preparing may open files, which takes 0.1 to 1 ms; finishing only wakes
-# the waiting tasks.
+# The maximum number of logs handled between two checkpoints: preparing may open files, which takes 0.1 to 1 ms;
+# finishing only wakes the waiting tasks.
 PREPARED_PER_TURN = 16
 FINISHED_PER_TURN = 100
 # The seconds for which an unawaited write may wait for the next flush of its log. By then a client has begun its next
-# transaction, and the work of such a short time is soon repeated after a crash.
+# transaction, and the work of such a short time can be repeated quickly after a crash.
 LEFT_SECONDS_MAX = 0.02
-# The most unsynced bytes of a log directory: more would slow down the waiting producers and speed up none, because the
-# disk is no faster.
+# The maximum number of unsynced bytes of a log directory: more bytes would delay the waiting producers and benefit
+# none, because the disk does not become faster.
 UNFLUSHED_BYTES_MAX = 1 << 20
 
 
@@ -77,7 +77,7 @@ class FlushableLog(Protocol):
 
     @property
     def needs_only_a_sync(self) -> bool:
-        """Whether a flush now is only one fdatasync or two, which the kernel may run by itself."""
+        """Whether a flush now consists of one or two fdatasyncs, which the kernel may run by itself."""
 
     def prepare_flush(self) -> Flush: ...
 
@@ -101,8 +101,8 @@ _Prepared = tuple[_Dirty, Flush]
 class GroupCommit:
     """The flusher of one log directory.
 
-    With `fsync=False` (write-behind, Kafka's default) `on_flushed` is called at once, and only a log that `must_flush`
-    is synced, without a waiter, so that little must be checked after a crash.
+    With `fsync=False` (write-behind, Kafka's default) `on_flushed` is called immediately, and only a log that
+    `must_flush` is synced, without a waiter, so that few records must be checked after a crash.
     """
 
     def __init__(self, directory: DirectoryHealth, *, fsync: bool = True) -> None:
@@ -139,7 +139,7 @@ class GroupCommit:
         *,
         is_awaited: bool = True,
     ) -> None:
-        """Takes note of unsynced appends of `written` bytes to `log`; `on_flushed(flushed_offset)` is called on the
+        """Notes unsynced appends of `written` bytes to `log`; `on_flushed(flushed_offset)` is called on the
         loop when they are durable.
 
         A callback given twice before a flush is called once. With write-behind it is called before this returns. A
@@ -220,7 +220,7 @@ class GroupCommit:
         try:
             flush = log.prepare_flush()
         except OSError:
-            return False  # the worker meets the same error
+            return False  # the worker gets the same error
         finish = self._finisher([(dirty, flush)])
         if not begin([flush], finish, partial(self._ended, dirty)):
             log.finish_flush(flush)
@@ -238,7 +238,7 @@ class GroupCommit:
         if type(result) is Error:
             self._fail(result.error)
         elif key in self._dirty:
-            self._wake()  # appends of the callbacks share it
+            self._wake()  # appends by the callbacks share the next flush
 
     def _fail(self, error: BaseException) -> None:
         """Ends `run`, which raises the first error."""
@@ -303,7 +303,7 @@ class GroupCommit:
                 for key in share:
                     self._done(self._flushing.pop(key))
             if self._dirty:
-                await yield_to_loop()  # appends of the callbacks share the next flush
+                await yield_to_loop()  # appends by the callbacks share the next flush
 
     def _take_share(self) -> dict[int, _Dirty]:
         """Takes the share of one worker from the logs that are not being flushed; idle workers take the rest."""
@@ -352,7 +352,7 @@ class GroupCommit:
 
 
 class Durability:
-    """The durability of a broker's logs, as `trimaran.log.fsync` demands.
+    """The durability of a broker's logs, as configured by `trimaran.log.fsync`.
 
     `commit` (the default): records are on disk, by group commit. `none`: records are written, as in Apache Kafka; a
     power failure may lose acknowledged records, a killed process does not.

@@ -2,11 +2,11 @@
 
 See `broker/process/failed_directories.py` for all that follows from a failure.
 
-A `guard` surrounds the calls on files. An append, a read and the start of a flush call `fail` themselves: a guard costs
-too much there.
+A `guard` surrounds the calls on files. An append, a read and the start of a flush call `fail` directly, because a guard
+would cost too much.
 
 Source: Kafka's `LogDirFailureChannel`; stricter after an error (KAFKA-10778): once an append or fsync has failed,
-nothing in the directory is written again, and no fsync is retried (its pages may be lost).
+no file in the directory is written again, and no fsync is retried (its pages may be lost).
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class StorageFailure(Exception):
-    """A log directory failed and is offline. Never retried: after a failed fsync the page cache proves nothing."""
+    """A log directory failed and is offline. Operations are never retried: after a failed fsync the page cache is not
+    reliable.
+    """
 
 
 class DirectoryHealth:
@@ -35,7 +37,7 @@ class DirectoryHealth:
         self._watchers: list[Callable[[], object]] = []
 
     def watch(self, on_failure: Callable[[], object]) -> None:
-        """Registers `on_failure`, which is called once, when the directory goes offline, in the thread that meets the
+        """Registers `on_failure`, which is called once, when the directory goes offline, in the thread that detects the
         failure.
         """
         self._watchers.append(on_failure)
@@ -54,7 +56,7 @@ class DirectoryHealth:
 
     @contextmanager
     def guard_raw(self, what: str) -> Iterator[None]:
-        """Guards like `guard`, for flushes: raises only OSError."""
+        """Guards as `guard` does, for flushes: raises only OSError."""
         if self.offline is not None:
             raise OSError(EIO, self.offline)
         try:
@@ -74,8 +76,8 @@ class DirectoryHealth:
 
     @contextmanager
     def guard_names(self, what: str) -> Iterator[None]:
-        """Guards like `guard`, for paths where any file may lie: an error of one path is raised as KAFKA_STORAGE_ERROR,
-        and the directory stays in service.
+        """Guards as `guard` does, for paths at which there may be any kind of file: an error of one path is raised as
+        KAFKA_STORAGE_ERROR, and the directory stays in service.
         """
         self.check()
         try:

@@ -1,4 +1,4 @@
-"""Syncing of files: by the kernel if nothing else must be done, otherwise by a thread.
+"""Syncing of files: by the kernel if no other work is needed, otherwise by a thread.
 
 In a thread one flush takes 0.2 ms longer than its fdatasync, which takes 0.25 ms on a good disk: the thread is woken,
 must get the interpreter lock, and then the loop is woken. Linux's asynchronous fdatasync needs no thread of ours: the
@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 U = TypeVar("U")
 
-# The most files that the kernel syncs for a flush. It would sync each in its own thread, all at once; one of our
-# threads syncs them one after another, and for many files the cost of waking it is small.
+# The maximum number of files that the kernel syncs for a flush. It would sync each in a thread of its own, all at the
+# same time; one of our threads syncs them one after another, and for many files the cost of waking it is small.
 FILES_MAX = 8
 _IOCB = Struct("<QIIHhIQQqQII")
 _IO_EVENT = Struct("<QQqq")
@@ -52,11 +52,11 @@ _TELL_EVENTFD = 1  # IOCB_FLAG_RESFD
 # Numbers of io_setup, io_submit, io_getevents.
 _GENERIC_CALLS = (0, 2, 4)
 _CALLS = {"x86_64": (206, 209, 208), "aarch64": _GENERIC_CALLS, "riscv64": _GENERIC_CALLS}
-# The most syncs in progress in one context: the files of all flushes of some ten directories. The system allows 65,536
-# over all processes.
+# The maximum number of syncs in progress in one context: the files of all flushes of about ten directories. The system
+# allows 65,536 over all processes.
 UNDER_WAY_MAX = 256
 
-# None of the calls waits, so they keep the interpreter lock: releasing it costs more than the calls.
+# The calls do not wait, so they keep the interpreter lock: releasing it costs more than the calls.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -89,8 +89,8 @@ class Fdatasyncs:
 
     def submit(self, descriptors: Sequence[int]) -> tuple[int, int]:
         """Submits fdatasyncs of these files, which may be closed meanwhile. Returns the tag of their completions, and
-        how many of the first files the kernel accepted: all or none, except for errors that a healthy system does not
-        have.
+        the number of the first files that the kernel accepted: all or none, except after errors that do not occur in a
+        healthy system.
         """
         tag = next(self._tags)
         if self._under_way + len(descriptors) > UNDER_WAY_MAX:
@@ -101,7 +101,7 @@ class Fdatasyncs:
                 self._iocbs, at * _IOCB.size, tag, 0, 0, _FDATASYNC, 0, descriptor, *told
             )
         result = _libc.syscall(self._io_submit, self._context, len(descriptors), self._pointers)
-        # The kernel's thread runs on this processor: it has the disk begin now, instead of when the loop rests.
+        # The kernel's thread runs on this processor: this lets the disk begin now, instead of when the loop is idle.
         os.sched_yield()
         taken = max(0, result)
         self._under_way += taken
@@ -156,7 +156,7 @@ class KernelSyncs:
         return True
 
     async def run(self) -> None:
-        """Calls back for completed syncs, until the trio run ends."""
+        """Makes the callbacks of completed syncs, until the trio run ends."""
         done = slice_end()
         while True:
             await trio.lowlevel.wait_readable(self._fdatasyncs.eventfd)
@@ -181,8 +181,8 @@ _of_run: trio.lowlevel.RunVar[KernelSyncs | None] = trio.lowlevel.RunVar(
 
 
 def of_this_run() -> KernelSyncs | None:
-    """Returns the fdatasyncs of this run; None if the kernel does not support them or has no room: threads then
-    sync.
+    """Returns the fdatasyncs of this run; None if the kernel does not support them or has no room: threads then sync
+    the files.
     """
     try:
         return _of_run.get()
@@ -228,7 +228,7 @@ async def carry_out(flushes: Sequence[Flush], then: Callable[[], T]) -> T:
 def begin(
     flushes: Sequence[Flush], then: Callable[[], T], ended: Callable[[outcome.Outcome[T]], object]
 ) -> bool:
-    """Begins all `flushes` by the kernel; returns False, having done nothing, if the kernel cannot run them.
+    """Begins all `flushes` by the kernel; returns False without any effect if the kernel cannot run them.
 
     `then` is called on the loop at the end, and `ended` with its outcome. `ended` must not raise.
     """

@@ -1,1 +1,1 @@
-"""Reading and verification of directories that another process writes: never written, never trusted."""
+"""Reading and verification of directories that another process writes: they are never written, and never trusted."""

@@ -1,7 +1,8 @@
-"""Reading of segments in directories that another process writes: for analyses and tools, without writing or trusting.
+"""Reading of segments in directories that another process writes: for analyses and tools, which never write to these
+directories and do not trust their content.
 
-Source: Kafka's `FileRecords` and its log layout; works on ours and on Apache Kafka's directories, even while they are
-live: a scan ends at the last whole batch with a valid CRC. Ranges of positions inside a segment can be scanned
+Source: Kafka's `FileRecords` and its log layout; works on our directories and on those of Apache Kafka, even while they
+are live: a scan ends at the last whole batch with a valid CRC. Ranges of positions inside a segment can be scanned
 independently if they begin at batches: `split_segment` returns such ranges. Messages of v0 and v1 are also batches
 (`trimaran.log.batches.batch.old_view`).
 """
@@ -22,13 +23,13 @@ from trimaran.log.segments.scan import is_plausible, scan_headers
 from trimaran.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX
 from trimaran.wire.identity import Offset, Position
 
-READ_BYTES = 1 << 20  # memory of a scan, unless a batch is larger
-BATCH_BYTES_MAX = 256 << 20  # no producer may send more; a larger declared size is damage
+READ_BYTES = 1 << 20  # the memory of a scan, unless a batch is larger
+BATCH_BYTES_MAX = 256 << 20  # no producer may send a larger batch; a larger declared size is damage
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A `.log` file of `size` bytes when it was listed; picklable."""
+    """A `.log` file that had `size` bytes when it was listed; picklable."""
 
     path: str
     base_offset: Offset
@@ -62,9 +63,9 @@ def scan_batches(
 ) -> Iterator[tuple[int, BatchView]]:
     """Yields (position, batch) for every whole batch that begins in [start, end), with its bytes in `buffer`.
 
-    `start_position` must be that of a batch. Ends early, and silently, at anything that is not a valid batch: a live
-    directory's torn end, or a batch of more than `batch_bytes_max`. Compare with the file's size if that matters.
-    Raises OSError.
+    `start_position` must be the position of a batch. Ends early, and silently, at bytes that are not a valid batch: a
+    torn end in a live directory, or a batch of more than `batch_bytes_max`. Compare with the file's size if that
+    matters. Raises OSError.
     """
     file = files.open(Path(path), write=False)
     size = files.size(file)

@@ -1,4 +1,4 @@
-"""Verification that the files of a partition's directory are consistent: nothing is written or repaired.
+"""Verification that the files of a partition's directory are consistent: no file is written or repaired.
 
 It checks every batch (header, CRC, offsets that ascend and lie in the segment, epochs that do not decrease, records
 that match the header); every index entry against the batch that it names; the transaction index against the markers;
@@ -50,12 +50,12 @@ from trimaran.log.segments.transaction_index import AbortedTransaction, Transact
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.identity import NO_LEADER_EPOCH, LeaderEpoch, Offset, Position, ProducerId
 
-PROBLEMS_OF_A_FILE_MAX = 20  # a file of another log would yield one for each entry
+PROBLEMS_OF_A_FILE_MAX = 20  # a file of another log would yield a problem for each entry
 END_BLOCK_BYTES = 1 << 20
 
 
 class LogProblem(NamedTuple):
-    """A problem. `position` is that in the file; None if the problem concerns the whole file."""
+    """A problem. `position` is the position in the file; None if the problem concerns the whole file."""
 
     file: str
     position: Position | None
@@ -72,7 +72,7 @@ class _Span(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The facts kept about a batch."""
+    """The facts about a batch that are kept."""
 
     position: Position
     base_offset: Offset
@@ -302,7 +302,7 @@ class _Check:
 
     def _recovery_point(self) -> Offset:
         """Returns the recovery point: records above it, and the file of epochs, may not be flushed yet. Without a
-        checkpoint nothing is known to be flushed.
+        checkpoint no record is known to be flushed.
         """
         try:
             points = read_offsets(self._directory.parent / RECOVERY_POINTS)
@@ -313,7 +313,9 @@ class _Check:
 
 
 def _span_of(batch: BatchView) -> _Span:
-    """Reads the records of a batch one by one, without headers; there is at least one. Raises as `iter_records`."""
+    """Reads the records of a batch one by one, without headers; there is at least one. Raises as `iter_records`
+    does.
+    """
     found: _Span | None = None
     for record, _ in iter_records(batch, headers_max=0):
         at, timestamp_ms = record.offset, record.timestamp_ms
@@ -349,7 +351,7 @@ def _entries(path: Path, layout: struct.Struct) -> list[tuple[int, int]]:
 
 
 def _is_zero(path: Path, start: int, end: int) -> bool:
-    """Whether only zeros remain, as in a preallocated file."""
+    """Whether the remaining bytes are zeros, as in a preallocated file."""
     file = REAL_FILES.open(path, write=False)
     for position in range(start, end, END_BLOCK_BYTES):
         if REAL_FILES.pread(file, min(END_BLOCK_BYTES, end - position), position).strip(b"\0"):

@@ -3,12 +3,12 @@ v1.
 
 Offsets and timestamps are preserved, and each batch keeps its compression; headers and control batches are dropped,
 because the old formats have neither. From batches without compression the records below the requested offset are
-dropped; compressed ones are sent whole, and the consumer skips the earlier records. Records that an old Kafka wrote in
-an old format are sent unchanged.
+dropped; compressed batches are sent unchanged, and the consumer skips the earlier records. Records that an old Kafka
+wrote in an old format are sent unchanged.
 
-Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike Kafka's, the answer ends with a
-whole message. Not implemented: zstd, which the old formats do not support: the error is UNSUPPORTED_COMPRESSION_TYPE,
-after everything before it has been read.
+Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike in Kafka, the answer ends with a
+complete message. Not implemented: zstd, which the old formats do not support: the error is
+UNSUPPORTED_COMPRESSION_TYPE, after all records before it have been read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def down_convert(batches: Buffer, magic: int, first_offset: Offset) -> bytes:
     included.
 
     Returns `OVERFLOW` if none of them can be expressed in the old format (as Kafka answers). A record costs about 10
-    µs: not for an event loop.
+    µs, so this must not run in an event loop.
 
     Raises:
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE: the first batch is compressed with zstd; MESSAGE_TOO_LARGE: it has

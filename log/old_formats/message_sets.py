@@ -11,10 +11,10 @@ attributes, by bit: 0-2 compression (0 none, 1 gzip, 2 snappy, 3 lz4; zstd came 
 ```
 
 A compressed message (the wrapper) has a null key, and as its value the compressed bytes of a message set. In v0 the
-inner offsets are absolute. In v1 they count from the first inner message, and the wrapper's offset is that of the last;
-a wrapper of offset 0 comes from a producer that left the offsets to the broker. Inner timestamps are their own under
-create time and the wrapper's under log append time. Wrappers are not nested: a compressed inner message is an error, so
-there is only one decompression.
+inner offsets are absolute. In v1 they count from the first inner message, and the wrapper has the offset of the last
+one; a wrapper of offset 0 comes from a producer that left the offsets to the broker. Inner messages have their own
+timestamps under create time, and that of the wrapper under log append time. Wrappers are not nested: a compressed inner
+message is an error, so there is only one decompression.
 
 Source: Kafka's `LegacyRecord`, `AbstractLegacyRecordBatch`, `MemoryRecordsBuilder`; KIP-31, KIP-32, KAFKA-3160 (lz4 in
 v0). See `log/old_formats/up_conversion.py` for the conversion of produced sets.
@@ -48,8 +48,8 @@ MESSAGE_BYTES_MIN = 14  # v0 with null key and value; Kafka checks this first fo
 CRC_BYTES = _CRC.size
 
 SET_BYTES_MAX = 128 << 20  # the most decompressed bytes of a set: more than the largest frame
-# The most messages of a set, compressed or not: a wrapper of 1 MB can contain a thousand times as much, and each
-# message becomes an object.
+# The maximum number of messages of a set, compressed or not: a wrapper of 1 MB can contain a thousand times as much,
+# and each message becomes an object.
 MESSAGES_MAX = 1_000_000
 
 
@@ -77,7 +77,7 @@ class LegacyRecord:
 
     @property
     def size(self) -> int:
-        """Returns the bytes in the set, including offset and size."""
+        """Returns the size in the set, including the fields for offset and size."""
         return PREFIX_BYTES + len(self.body)
 
     @property

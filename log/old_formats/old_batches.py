@@ -4,7 +4,7 @@ Readers, timestamp look-ups and compaction only handle batches of v2, which `as_
 also writes them, so a compacted segment has format v2, as in Kafka.
 
 Source: Kafka's `AbstractLegacyRecordBatch`, `MemoryRecords.buildRetainedRecordsInto`; KIP-724. A message of v0, which
-has no timestamp, has -1.
+has no timestamp, gets -1.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ The cases of the test plan, and the codes that Kafka 3.9 returns:
 | nothing, or only a message cut short at the end                   | success, offset -1           |
 | a size below 14, a magic beyond 2, sizes beyond the message       | CORRUPT_MESSAGE              |
 | wrong CRC, of a message, a wrapper or an inner message            | CORRUPT_MESSAGE              |
-| a message larger than max.message.bytes, or the batch made of all | MESSAGE_TOO_LARGE            |
+| a message larger than max.message.bytes, or the batch of all | MESSAGE_TOO_LARGE            |
 | a wrapper beside other messages; messages of several magics       | INVALID_RECORD               |
 | a wrapper without value or messages, nested, or of zstd           | INVALID_RECORD               |
 | inner messages of another magic than their wrapper                | INVALID_RECORD               |
@@ -18,9 +18,9 @@ The cases of the test plan, and the codes that Kafka 3.9 returns:
 | a timestamp beyond the topic's limits                             | INVALID_TIMESTAMP            |
 | log append time by the producer: the timestamp is not checked     | INVALID_TIMESTAMP      |
 
-Where Kafka has no better answer than UNKNOWN_SERVER_ERROR (compression ids 5 to 7, damaged compressed data, negative
-timestamps) we return the specific code. A set of more than a million messages is RECORD_LIST_TOO_LARGE here; Kafka has
-no bound.
+In cases in which Kafka returns UNKNOWN_SERVER_ERROR (compression ids 5 to 7, damaged compressed data, negative
+timestamps) we return the specific code. A set of more than a million messages is RECORD_LIST_TOO_LARGE here; Kafka does
+not limit the number.
 
 Source: Kafka's `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` (3.9, the last one that converts).
 The batch is compressed like the set, or according to the topic's `compression.type`.
@@ -48,10 +48,11 @@ from trimaran.wire.identity import NO_TIMESTAMP
 def convert_produced(records: memoryview, rules: ProduceRules, *, now_ms: int) -> bytes | None:
     """Converts a produced set of v0 or v1 to a batch with base offset 0; returns None if there is no whole message.
 
-    It costs up to 10 µs per message and `rules.decompressed_bytes_max` of memory: not for an event loop.
+    It costs up to 10 µs per message and `rules.decompressed_bytes_max` of memory, so this must not run in an event
+    loop.
 
     Raises:
-        KafkaError: by the table above; the producer's fault.
+        KafkaError: as in the table above; this is the fault of the producer.
     """
     first, compression = _check_outer(records, rules)
     if first is None:

@@ -1,1 +1,1 @@
-"""The log of one partition: its bytes (`local_log`) and what they mean (`partition_log`)."""
+"""The log of one partition: its bytes (`local_log`) and their meaning (`partition_log`)."""

@@ -114,7 +114,7 @@ class LocalLog:
 
     @contextmanager
     def _lookup(self, what: str) -> Iterator[None]:
-        """Guards like `storage`, for look-ups by indexes and headers."""
+        """Guards as `storage` does, for look-ups by indexes and headers."""
         with self.health.guard(f"{what} in {self.directory}"):
             try:
                 yield
@@ -173,7 +173,7 @@ class LocalLog:
     def _read(
         self, offset: Offset, max_bytes: int, limit: Offset, *, min_one: bool
     ) -> LogSlice | None:
-        """Reads as `PartitionLog.read`; `limit` is at most the log's end, and above `offset`."""
+        """Reads as `PartitionLog.read` does; `limit` is at most the log's end, and above `offset`."""
         segments, interval = self._segments, self.config.index_interval_bytes
         at = bisect_right(segments.bases, offset) - 1
         start = None
@@ -211,11 +211,11 @@ class LocalLog:
 
     @property
     def lacks_index(self) -> bool:
-        """Whether a read found an index lost, until `rebuild_lost` is done."""
+        """Whether a read has found that an index is lost, until `rebuild_lost` is done."""
         return bool(self._lost_indexes)
 
     def rebuild_lost(self) -> Steps[None]:
-        """Rebuilds the indexes that reads found lost. Raises KafkaError as `_while_it_lasts`."""
+        """Rebuilds the indexes that reads have found to be lost. Raises KafkaError as `_while_it_lasts` does."""
         with self._lookup("rebuilding indexes"):
             while self._lost_indexes:
                 segment = next(iter(self._lost_indexes))
@@ -224,7 +224,9 @@ class LocalLog:
                 self._lost_indexes.discard(segment)
 
     def date_oldest(self, now_ms: int, segments_max: int) -> Steps[None]:
-        """Determines the ages of the oldest segments for `apply_retention`. Raises KafkaError as `_while_it_lasts`."""
+        """Determines the ages of the oldest segments for `apply_retention`. Raises KafkaError as `_while_it_lasts`
+        does.
+        """
         with self.storage(f"retention of {self.directory}"):
             oldest = self._segments.all[:segments_max]
             yield from self._while_it_lasts(date_oldest(oldest, self.config, now_ms))
@@ -245,8 +247,8 @@ class LocalLog:
         return self._flushing.needs_only_a_sync(self._segments.active)
 
     def prepare_flush(self) -> Flush:
-        """Returns the files to fsync; cheap, called on the loop. Then `Flush.run()` may run in a thread, and
-        `finish_flush` runs on the loop.
+        """Returns the files to fsync; it is cheap and called on the loop. Afterwards `Flush.run()` may run in a thread,
+        and `finish_flush` runs on the loop.
 
         Raises OSError: the directory is or was offline.
         """
@@ -269,14 +271,14 @@ class LocalLog:
         return self.flushed_offset
 
     def note_synced(self) -> None:
-        """Takes note that the volume was synced after `PartitionLog.close_unsynced`."""
+        """Notes that the volume was synced after `PartitionLog.close_unsynced`."""
         self._flushing.flushed_offset = self.log_end_offset
         self._flushing.touched = False
 
     @property
     def must_close(self) -> bool:
-        """Whether a clean close has anything to write; False if nothing was written since the log was opened. A log
-        that was emptied has a file, too, which may be preallocated.
+        """Whether a clean close must write; False if the log was not written since it was opened. A log that was
+        emptied also has a file, which may be preallocated.
         """
         is_written = self.log_end_offset > 0 or self.active_segment.exists
         return self._flushing.touched and is_written
@@ -284,8 +286,8 @@ class LocalLog:
     # Shortening
 
     def _place_of_cut(self, offset: Offset) -> Cut:
-        """Returns the cut for an end at `offset`, above the first segment's base; a batch with a record at `offset` or
-        above is removed as a whole.
+        """Returns the cut for an end at `offset`, which is above the base of the first segment; a batch with a record
+        at `offset` or above is removed as a whole.
         """
         segment, interval = self._segments.since(offset - 1)[0], self.config.index_interval_bytes
         position = segment.locate(offset, interval)

@@ -6,7 +6,7 @@ Source: Kafka's `LocalLog.parseTopicPartitionName`, `logDeleteDirName` and its s
 orders-3                           a partition:            TOPIC-PARTITION
 orders-3.0f…9a-delete              to be removed:          TOPIC-PARTITION.UNIQUE-delete, the topic cut to fit a file
 name
-orders-3.0f…9a-stray               of no known topic:      likewise
+orders-3.0f…9a-stray of an unknown topic; the topic is cut likewise
 orders-3.0f…9a-future              on its way here from another directory; the topic is never cut
 ```
 """
@@ -38,8 +38,8 @@ def is_partition_directory(name: str) -> bool:
 
 
 def partition_of(name: str) -> TopicPartition | None:
-    """Returns the partition of a directory such as `orders-3`; None for other names. At startup it is called thousands
-    of times, in order.
+    """Returns the partition of a directory such as `orders-3`; None for other names. At startup this is called
+    thousands of times, in order.
     """
     topic, _, number = name.rpartition("-")
     if not number.isdecimal() or not number.isascii() or len(number) > PARTITION_DIGITS_MAX:
@@ -48,7 +48,7 @@ def partition_of(name: str) -> TopicPartition | None:
     return None if known is None else TopicPartition(known, int(number))
 
 
-@lru_cache(maxsize=1)  # the partitions of a topic come one after another
+@lru_cache(maxsize=1)  # the partitions of a topic follow one another
 def _legal_topic(topic: str) -> str | None:
     legal = _TOPIC.match(topic) is not None and topic not in (".", "..")
     return intern(topic) if legal else None
@@ -80,7 +80,7 @@ def put_aside_from(name: str) -> TopicPartition | None:
 
 
 def _renamed_from(name: str, suffix: str) -> str:
-    """Returns `orders-3` for `orders-3.0f…9a-delete`; other names unchanged."""
+    """Returns `orders-3` for `orders-3.0f…9a-delete`; returns other names unchanged."""
     if not name.endswith(suffix):
         return name
     unique = _UNIQUE.search(name.removesuffix(suffix))
@@ -98,7 +98,9 @@ def aside_topic(key: TopicPartition, suffix: str) -> str:
 
 
 def future_name(key: TopicPartition) -> str:
-    """Returns a new name for a replica that is copied here. Raises ValueError: the topic's name is too long for it."""
+    """Returns a new name for a replica that is copied here. Raises ValueError: the name of the topic is too long for
+    this.
+    """
     name = f"{key}.{uuid.uuid4().hex}{FUTURE_SUFFIX}"
     if len(name) > FILE_NAME_BYTES_MAX:
         raise ValueError(f"{name} is longer than a file name can be")

@@ -37,9 +37,9 @@ LOG_START = Offset(0)
 class LastRun(NamedTuple):
     """The facts about a log that the last process stored in the files of the log directory.
 
-    Every offset below `recovery_point` was flushed: only records above it may be cut. After a `clean_shutdown`
-    everything was flushed, and only the end is checked. The log starts at `log_start_offset`, or at its first segment
-    if that is higher. Below `cleaned_to` compaction may have left gaps between segments.
+    Every offset below `recovery_point` was flushed: only records above it may be cut. After a `clean_shutdown` all
+    records were flushed, and only the end is checked. The log starts at `log_start_offset`, or at its first segment if
+    that is higher. Below `cleaned_to` compaction may have left gaps between segments.
     """
 
     clean_shutdown: bool
@@ -95,7 +95,7 @@ def load_log(
     epochs.truncate_from_start(start_offset)
     epochs.truncate_from_end(
         end_offset
-    )  # last: an empty log has none, even if the emptying was not recorded
+    )  # checked last: an empty log has no epochs, even if it was not recorded that the log was emptied
     return segments, epochs
 
 
@@ -132,7 +132,7 @@ def _recover(
     first = max(0, bisect_right(bases, recovery_point - 1) - 1)
     epochs.truncate_from_end(
         recovery_point
-    )  # the batches are the authority; the file may predate a cut
+    )  # the batches take precedence; the file may be older than a cut
     keep = first
     for segment in segments[first:]:
         before = segments[keep - 1].next_offset if keep > first else segment.base_offset
@@ -156,7 +156,8 @@ def _recover(
     del segments[keep:]
     for segment in segments[first:]:
         segment.transaction_index.truncate_to(recovery_point)
-    # Later snapshots go, so that the aborts above it are read and indexed again; all aborts if an index was damaged.
+    # Later snapshots are removed, so that the aborts above it are read and indexed again, or all aborts if an index was
+    # damaged.
     remove_snapshots(segments[0].directory, files, above=recovery_point)
     if any(segment.transaction_index.lacks_entries for segment in segments):
         remove_snapshots(segments[0].directory, files, above=NO_OFFSET)
@@ -164,7 +165,7 @@ def _recover(
 
 def _begin_anew(segments: list[Segment], start_offset: Offset, files: Files) -> list[Segment]:
     """Empties the log. The checkpointed start is beyond the end, because a crash removed the records there: the
-    remaining records were deleted, and nothing may follow them.
+    remaining records had been deleted, and no records may follow them.
     """
     directory = segments[0].directory
     events.LOG_BEGINS_ANEW.log(
@@ -208,7 +209,7 @@ def _knows_start(epochs: LeaderEpochs, segments: list[Segment], start_offset: Of
 
 
 def _knows_end(epochs: LeaderEpochs, active: Segment) -> bool:
-    """Whether the epochs include that of the last batch; those of an old copy of the file do not."""
+    """Whether the epochs include that of the last batch; the epochs in an old copy of the file do not."""
     if active.last_epoch is None or active.last_epoch < 0:
         return True
     return epochs.epoch_for(active.next_offset - 1) == active.last_epoch

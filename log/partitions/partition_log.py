@@ -148,7 +148,7 @@ class PartitionLog(ReadableLog):
         return state
 
     def load_producers(self) -> Steps[ProducerState]:
-        """Builds `producers` in steps. Raises KafkaError as `find_aborted`."""
+        """Builds `producers` in steps. Raises KafkaError as `find_aborted` does."""
         state = self._producers.state
         if state is not None:
             return state

@@ -91,7 +91,7 @@ class ProducerStateManager:
         self.state = self.unfinished = None
 
     def truncate(self, end_offset: Offset) -> None:
-        """Takes note that the log now ends at `end_offset`."""
+        """Notes that the log now ends at `end_offset`."""
         self.forget()
         remove_snapshots(self._directory, self._files, above=end_offset)
 

@@ -113,7 +113,7 @@ class ProducerState:
         return None
 
     def verifying(self, view: BatchView, *, has_own_epoch: bool) -> None:
-        """Takes note that the coordinator of the transaction of `view` is being queried; `has_own_epoch` as in
+        """Notes that the coordinator of the transaction of `view` is being queried; `has_own_epoch` as in
         `Verification`.
         """
         self._verifications.begin(view, has_own_epoch=has_own_epoch)

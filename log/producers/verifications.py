@@ -13,8 +13,8 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import ProducerEpoch, ProducerId
 
-# The most entries of one partition: 200 KiB. Beyond it the oldest is removed; the producer's next batch may then have
-# any sequence.
+# The maximum number of entries of one partition: 200 KiB. Beyond it the oldest is removed; the producer's next batch
+# may then have any sequence.
 VERIFICATIONS_MAX = 1_000
 
 
@@ -40,7 +40,7 @@ class Verifications:
         self._asked: dict[ProducerId, Verification] = {}
 
     def begin(self, view: BatchView, *, has_own_epoch: bool) -> None:
-        """Takes note that the coordinator is being queried for a client's batch `view`."""
+        """Notes that the coordinator is being queried for a client's batch `view`."""
         asked = self._asked.get(view.producer_id)
         if asked is None:
             if len(self._asked) >= VERIFICATIONS_MAX:

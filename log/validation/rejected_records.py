@@ -6,8 +6,8 @@ from trimaran.log.batches.batch import BatchView, Buffer
 from trimaran.log.batches.columns import decode_first
 from trimaran.wire.errors import ErrorCode, KafkaError
 
-# The most records reported. Producers put fewer into a batch (librdkafka 10,000 by default); each costs 100 bytes of
-# the response.
+# The maximum number of records reported. Producers put fewer into a batch (librdkafka 10,000 by default); each costs
+# 100 bytes of the response.
 RECORDS_NAMED_MAX = 10_000
 WITHOUT_KEY = "a record of a compacted topic needs a key"
 

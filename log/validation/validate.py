@@ -66,11 +66,11 @@ _KNOWN_ATTRIBUTES = (
     | ATTRIBUTES_DELETE_HORIZON
 )
 INT64_END = 1 << 63
-# The most decompressed bytes of records that one request checks at once: up to 20 ms for the smallest records, 2 ms for
-# common ones. Interpreted code takes two hundred times as long.
+# The maximum number of decompressed bytes of records that one request checks at once: up to 20 ms for the smallest
+# records, 2 ms for common ones. Interpreted code takes two hundred times as long.
 BYTES_CHECKED_AT_ONCE_MAX = 2 << 20 if COMPILED else 64 << 10
-# The most decompressed bytes of one batch. Kafka limits only each record; producers count bytes before compression
-# (batch.size, max.request.size), so their batches rarely exceed the largest accepted frame (100 MiB).
+# The maximum number of decompressed bytes of one batch. Kafka limits only each record; producers count bytes before
+# compression (batch.size, max.request.size), so their batches rarely exceed the largest accepted frame (100 MiB).
 DECOMPRESSED_BYTES_MAX = 128 << 20
 
 

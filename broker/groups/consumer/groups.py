@@ -318,7 +318,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         """Returns a group as ConsumerGroupDescribe describes it, without its members, and an iterator of its members.
 
         Raises:
-            KafkaError: as `find`.
+            KafkaError: as `find` does.
         """
         default = self._settings(group_id).assignors[0]
         return describe.described(self.find(group_id), self._topics(), default)

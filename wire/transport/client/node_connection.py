@@ -1,4 +1,4 @@
-"""One connection to one node: many requests in flight, answers matched in order.
+"""One connection to one node: with many requests in flight and answers in order.
 
 The trio shell of `trimaran.wire.client.conversation`. The reader always waits for the socket, so the death of the node
 is noticed when its socket closes, not at the next request. Choosing a node and retrying are done by
@@ -43,11 +43,12 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0
-# The most unanswered requests on one connection; further callers wait. Servers do not read more than this either.
+# The maximum number of unanswered requests on one connection; further callers wait. Servers do not read more than this
+# either.
 IN_FLIGHT_MAX = 64
 # The connection closes after this many requests have timed out: the node is stuck.
 _UNANSWERED_MAX = 256
-# The most answers processed between two checkpoints.
+# The maximum number of answers processed between two checkpoints.
 _RESPONSES_PER_TURN = 32
 
 
@@ -86,7 +87,7 @@ class _PendingCall:
         try:
             raise response
         finally:
-            del response  # it refers to this frame, and to those that hold the request: kept here, it would be a cycle
+            del response  # the frames of the traceback refer to the error: a cycle
 
 
 class NodeConnection:
@@ -102,7 +103,7 @@ class NodeConnection:
         response_bytes_max: int = RESPONSE_BYTES_MAX,
     ) -> None:
         self.address = address
-        # Set when no call can succeed any more; pending calls then fail.
+        # Set when calls can no longer succeed; pending calls then fail.
         self.closed = trio.Event()
         self.traffic = ChannelTraffic()
         self._endpoint = endpoint
@@ -171,11 +172,11 @@ class NodeConnection:
         raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
 
     def ask(self, request: Message, on_response: OnResponse, *, version: int | None = None) -> None:
-        """Sends `request` like `call`, without a task that waits: for callers with few requests in flight and their own
+        """Sends `request` as `call` does, but no task waits: for callers with few requests in flight and their own
         clock.
 
         Raises:
-            ConnectionLost, VersionMismatch: as `call`; nothing was sent, and `on_response` will not be called.
+            ConnectionLost, VersionMismatch: as `call` does; nothing was sent, and `on_response` will not be called.
         """
         self._check_open()
         self._request(request, version, on_response)
@@ -288,7 +289,7 @@ class NodeConnection:
         self._running.cancel()
 
     async def run(self) -> None:
-        """Reads and writes until either side closes the connection; never raises but Cancelled."""
+        """Reads and writes until either side closes the connection; raises only Cancelled."""
         try:
             with self._running:
                 async with trio.open_nursery() as nursery:
@@ -357,7 +358,7 @@ async def connect(
     """Returns a connected non-blocking TCP socket.
 
     Raises:
-        ConnectRefused: every address of `host` refused: the process that should listen there is gone.
+        ConnectRefused: every address of `host` refused: no process listens there.
         ConnectionLost: any other failure; the process may still be alive.
     """
     failures: list[OSError] = []
@@ -375,7 +376,7 @@ async def connect(
                 with trio.socket.socket(family, kind, protocol) as sock:
                     await sock.connect(address)
                     return socket.socket(fileno=sock.detach())
-            except OSError as error:  # or of an address family that this machine lacks
+            except OSError as error:  # or the address family is not available on this machine
                 failures.append(error)
         cause = failures[-1]
         refused = all(error.errno == errno.ECONNREFUSED for error in failures)
@@ -391,17 +392,20 @@ async def connect_endpoint(
     *,
     timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
 ) -> TransportLayer:
-    """Connects like `connect`, then performs the TLS handshake if `security` requires TLS.
+    """Connects as `connect` does, then performs the TLS handshake if `security` requires TLS.
 
     Raises:
-        AuthenticationRefused: the node's certificate is not trusted, or it does not trust ours, or it speaks no TLS.
+        AuthenticationRefused: the node's certificate is not trusted, or it does not trust ours, or it does not use TLS.
     """
     sock = await connect(host, port, timeout=timeout)
     if security.tls is None:
         return links.guarded(SocketEndpoint(sock), port)
     try:
         endpoint = TlsEndpoint(sock, security.tls, server_name=host)
-    except (OSError, ValueError) as error:  # already reset, or a name that no certificate can have
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # the connection was reset, or no certificate can have the name
         sock.close()
         raise ConnectionLost(f"TLS with {host}:{port} failed: {error}") from error
     try:

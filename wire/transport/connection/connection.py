@@ -1,7 +1,7 @@
 """One connection in two tasks around its state (`ConnectionCore`): a reader and a writer.
 
-The reader splits bytes into frames and begins requests, taking turns with other connections. While no response is
-pending, it also sends the responses, all those of one receive together; otherwise the writer drives the pending
+The reader splits bytes into frames and begins requests, in turns with other connections. While no response is
+pending, it also sends the responses, all responses to one receive together; otherwise the writer drives the pending
 responses and sends. A request therefore costs neither a task nor an event. Accepting connections and closing idle ones
 is done by `trimaran.wire.transport.server`.
 """
@@ -59,7 +59,7 @@ class Connection:
                         nursery.start_soon(self._write)
                         await self._read()
         except* (ConnectionError, TimeoutError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the peer is gone
+            pass  # the peer has closed the connection
         except* (OSError, CloseConnection) as group:
             error = str(group.exceptions[0])
             log.log(events.CONNECTION_CLOSED, connection=self.info, error=error)
@@ -68,7 +68,7 @@ class Connection:
         finally:
             self.info.mark_closed()
             self._turn.end()
-            self.core.close()  # now: reference cycles may delay collection
+            self.core.close()  # closed here, because reference cycles may delay collection
             with trio.CancelScope(shield=True):
                 await self._endpoint.aclose()
 
@@ -103,7 +103,7 @@ class Connection:
 
     @property
     def received_at(self) -> float:
-        """Returns when bytes last arrived, on the clock of `time.perf_counter`."""
+        """Returns the time when bytes last arrived, on the clock of `time.perf_counter`."""
         return self._endpoint.received_at
 
     @property

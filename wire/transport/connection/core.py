@@ -3,12 +3,13 @@
 Bytes arrive through `frames` and leave through `unsent`; `trimaran.wire.transport.connection.connection` is the shell
 around it. The rules, in the order in which they apply to a frame:
 
-    muted         nothing is read until `muted_until` (KIP-219); responses are still sent
+    muted no bytes are read until `muted_until` (KIP-219); responses are still sent
     memory        no request begins while all connections together hold too much
     login         on a listener with SASL an authenticator receives the frames until the peer is authenticated, and
                   again when it reauthenticates (KIP-368); until then frames are small, and there is a `deadline`
-    begin         the handler runs; its response is sent at once if no earlier one is outstanding, else it is queued
-    back-pressure nothing more begins while `is_full`: a request blocks the next one, or too many or too large requests
+    begin         the handler runs; its response is sent immediately if no earlier one is outstanding, otherwise it is
+    queued back-pressure no further request begins while `is_full`: a request blocks the next one, or too many or too
+    large requests
                   are in flight, or the peer does not read its responses; the kernel's buffers then fill, and the peer
                   stops sending
 
@@ -47,7 +48,7 @@ from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionIn
 
 # A frame that arrives slowly counts as progress only once per this many bytes.
 _PROGRESS_BYTES = 16384
-# The same, while other connections wait for memory.
+# The corresponding number while other connections wait for memory.
 _STALLED_BYTES = 65536
 
 # A response that is not known yet.
@@ -98,11 +99,11 @@ class ConnectionCore:
         self.info = info
         # When the connection closes unless a login completes first, on the service's clock.
         self.deadline = math.inf
-        # A frame was taken from the buffer and its request has not begun: the buffer is in use.
+        # True if a frame was taken from the buffer and its request has not begun: the buffer is in use.
         self.has_frame = False
         # Responses that wait behind the first pending one, which is at the front; at most `in_flight_max`.
         self.owed: deque[Outgoing | Pending] = NOTHING
-        # The bytes of the queued responses that are known.
+        # The total size of the queued responses that are known, in bytes.
         self.owed_bytes = 0
         self.share = MemoryShare(info.memory)
         self.unsent = SendQueue()
@@ -126,11 +127,11 @@ class ConnectionCore:
         self.frames = FrameBuffer(frame_bytes_max)
 
     def connected(self) -> None:
-        """Takes note that the socket is connected; TLS and login must complete within `handshake_seconds`."""
+        """Notes that the socket is connected; TLS and login must complete within `handshake_seconds`."""
         self.deadline = self._service.clock() + self._limits.handshake_seconds
 
     def shook_hands(self) -> None:
-        """Takes note that TLS is done; without SASL the peer is authenticated."""
+        """Notes that the TLS handshake is complete; without SASL the peer is authenticated."""
         if self._authenticator is None:
             self.deadline = math.inf
 
@@ -138,7 +139,7 @@ class ConnectionCore:
 
     @property
     def is_open(self) -> bool:
-        """Whether every frame is a request, and none is part of a login."""
+        """Whether every frame is a request, and no frame is part of a login."""
         return self._authenticator is None and self._session is None
 
     def is_at_login(self, frame: memoryview) -> bool:
@@ -169,7 +170,7 @@ class ConnectionCore:
         """Handles one frame, which may be a step of a login.
 
         Raises:
-            RemoteProtocolError: the frame makes no sense; the connection closes once earlier responses have left.
+            RemoteProtocolError: the frame is malformed; the connection closes once earlier responses have left.
             CloseConnection: the connection closes for another reason.
         """
         self._requests += 1
@@ -187,7 +188,7 @@ class ConnectionCore:
         return self._authenticator
 
     def respond_to_login(self, reply: LoginAction, frame: memoryview) -> None:
-        """Carries out the authenticator's decision about `frame`. Raises as `begin`."""
+        """Carries out the authenticator's decision about `frame`. Raises as `begin` does."""
         service = self._service
         if reply.passes:
             budget = DECODE_BUDGET_BEFORE_AUTHENTICATION
@@ -224,7 +225,7 @@ class ConnectionCore:
     # Back-pressure
 
     def is_blocked(self) -> bool:
-        """Whether the newest request still has effects to come."""
+        """Whether the newest request may still yield effects."""
         return self._newest is not None and self._newest.blocks
 
     def is_full(self) -> bool:
@@ -289,7 +290,7 @@ class ConnectionCore:
         return None
 
     def proceeded(self, pending: Pending, held: int) -> None:
-        """Updates the counts after the pending response at the front, which held `held` bytes, has proceeded."""
+        """Updates the counts after progress of the pending response at the front, which held `held` bytes before."""
         if not pending.is_known:
             self.share.give_back_request(held - pending.held)
             return
@@ -302,7 +303,7 @@ class ConnectionCore:
             self.unsent.add_frame(pending.response)
 
     def sends_enough(self) -> bool:
-        """Whether the unsent bytes are sent before further responses are made."""
+        """Whether the unsent bytes must be sent before further responses are created."""
         return self.unsent.size >= self._limits.unsent_bytes_max
 
     def count_responses(self) -> None:
@@ -314,7 +315,7 @@ class ConnectionCore:
     # Closing
 
     def count_error(self, error: RemoteProtocolError | CloseConnection) -> None:
-        """Counts an error of the peer; nothing is read after it."""
+        """Counts an error of the peer; no bytes are read after it."""
         if isinstance(error, BadFrame):
             self._service.counters.bad_frames += 1
         elif isinstance(error, RemoteProtocolError):
@@ -338,7 +339,9 @@ class ConnectionCore:
     # Used by the server to find idle and stalled connections
 
     def progress(self) -> tuple[int, int, int] | None:
-        """Returns a value that does not change while the peer does nothing; None while the peer waits for this node."""
+        """Returns a value that does not change while the peer makes no progress; None while the peer waits for this
+        node.
+        """
         if (self.owed and not self.unsent.size) or self.info.muted_until is not None:
             return None
         return self._requests, self.unsent.sent, self.frames.unread // _PROGRESS_BYTES

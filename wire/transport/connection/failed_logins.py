@@ -2,7 +2,7 @@
 
 A failure is answered after `connection.failed.authentication.delay.ms`, as in Kafka; here each further failure from the
 same address doubles the delay, up to `DELAY_SECONDS_MAX`. Successful logins never wait, so honest clients that share an
-address with an attacker are not affected. Time is seconds of any clock, passed in.
+address with an attacker are not affected. Times are passed in, in seconds of any clock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from trimaran.wire.buffers.outgoing import Outgoing
 DELAY_SECONDS_MAX = 5.0
 # The count of failures halves after this many seconds without one.
 HALF_LIFE_SECONDS = 30.0
-# The most addresses remembered, some 200 bytes each; the one whose last failure is oldest is forgotten first.
+# The maximum number of addresses remembered, about 200 bytes each; the one with the oldest last failure is forgotten
+# first.
 ADDRESSES_MAX = 4096
 
 
@@ -27,7 +28,7 @@ class FailedLogins:
     """The failed logins of one server."""
 
     def __init__(self) -> None:
-        # Address → the time of its last failure, and the failures decayed to that time.
+        # By address: the time of its last failure, and the count of failures decayed to that time.
         self._seen: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -46,8 +47,8 @@ class FailedLogins:
 
 
 def _network(address: str) -> str:
-    """Returns the address that counts as one peer: an IPv4 address, or the /64 of an IPv6 address, which one host may
-    use whole.
+    """Returns the address that counts as one peer: an IPv4 address, or the /64 of an IPv6 address, because one host may
+    use all addresses of a /64.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -62,7 +63,7 @@ def _network(address: str) -> str:
 
 @dataclass(slots=True)
 class DelayedResponse:
-    """A response that is sent after a delay although it is known; None delays without a response."""
+    """A response that is sent after a delay although it is known; None is a delay without a response."""
 
     response: Outgoing | None
     seconds: float

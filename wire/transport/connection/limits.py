@@ -11,7 +11,7 @@ from trimaran.wire.transport.connection.failed_logins import FailedLogins
 from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX, RESPONSES_BYTES_MAX
 
 # The bound before login keeps a connection below 64 KiB in all, TLS included, until the peer has authenticated
-# (`bench.idle_connections`). No honest token of a supported mechanism comes near this bound; Kerberos tickets would.
+# (`bench.idle_connections`). Valid tokens of the supported mechanisms are far smaller; Kerberos tickets would not be.
 FRAME_BYTES_BEFORE_LOGIN_MAX = 28 << 10
 
 
@@ -22,22 +22,24 @@ class ConnectionLimits:
     Args:
         frame_bytes_max: `socket.request.max.bytes`.
         idle_seconds: `connections.max.idle.ms`. A connection on which neither a request arrived nor an answer moved for
-            this long is closed, even if it sends a byte now and then, or stops reading. The time for which this node
+            this long is closed, even if it occasionally sends a byte, or stops reading. The time for which this node
             defers an answer does not count.
         descriptors_end: a connection whose descriptor has this number, or a higher one, is closed as soon as it is
             accepted: the remaining descriptors are reserved for files. The kernel assigns the lowest free descriptor.
         handshake_seconds: for TLS and authentication together; an unauthenticated connection may not linger.
-        in_flight_max: the most unanswered requests of one connection. librdkafka's idempotent producers keep 5 in
-            flight; each holds only a response and perhaps a wait.
+        in_flight_max: the maximum number of unanswered requests of one connection. librdkafka's idempotent producers
+        keep 5 in
+            flight; each holds only a response and possibly a wait.
         in_flight_bytes_max: the memory of the unanswered requests of one connection; a single request may exceed it. It
             has room for the 5 produce requests of a megabyte that an idempotent producer keeps in flight.
         unsent_bytes_max: no further request begins while this many bytes of answers wait to be sent.
-        request_bytes_max: `queued.max.request.bytes`, of all connections of one kind of listener (`Memory`).
-        responses_bytes_max: the same for answers that wait to be sent.
+        request_bytes_max: `queued.max.request.bytes`, for all connections of one kind of listener (`Memory`).
+        responses_bytes_max: the corresponding bound for answers that wait to be sent.
         stalled_seconds: while other connections wait for memory, a connection that holds memory is closed if it neither
-            receives nor sends 64 KiB nor begins a request within this time; the largest is closed first, until there is
-            room.
-        half_closed_seconds: how long answers are still sent to a peer that has stopped sending, or has sent an invalid
+            receives nor sends 64 KiB nor begins a request within this time; the connection with the most memory is
+            closed first, until there is room.
+        half_closed_seconds: the time for which answers are still sent to a peer that has stopped sending, or has sent
+        an invalid
             frame.
     """
 

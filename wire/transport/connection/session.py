@@ -1,7 +1,7 @@
-"""The session of a login on an open connection: when it ends, and when the peer may log in again.
+"""The session of a login on an open connection: its end, and the times at which the peer may log in again.
 
 Source: KIP-368, `KafkaChannel.maybeBeginServerReauthentication` of Kafka: a connection whose session has ended is
-closed by its next request, unless that begins another login. For the login itself, see
+closed at its next request, unless that request begins another login. For the login itself, see
 `trimaran.wire.security.sasl.authenticator`.
 """
 
@@ -14,7 +14,7 @@ import trio
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.security.sasl.authenticator import Login, SaslAuthenticator, SaslSettings
 
-# The most concurrent logins by blocking mechanisms, over all connections; further ones wait.
+# The maximum number of concurrent logins by blocking mechanisms, over all connections; further ones wait.
 LOGIN_THREADS = trio.CapacityLimiter(16)
 # The shortest interval between logins, as in Kafka: a login costs more than other requests.
 SECONDS_BETWEEN_LOGINS = 1.0
@@ -22,7 +22,7 @@ SECONDS_BETWEEN_LOGINS = 1.0
 
 @dataclass(slots=True)
 class Session:
-    """A session. `ends_at` and `login_began` are in seconds of trio's clock; `login_began` is that of the last
+    """A session. `ends_at` and `login_began` are in seconds of trio's clock; `login_began` is the time of the last
     reauthentication.
     """
 

@@ -16,7 +16,8 @@ from trimaran.wire.transport.scheduling.turn import TURN_SECONDS, Turn
 
 class Writer:
     """The writer. It sleeps while no response is pending; then the reader sends through `flush`. It also sleeps if the
-    first pending response calls back when it is ready; that is then sent at once if the turn of the loop has room.
+    first pending response calls back when it is ready; the response is then sent immediately if the turn of the loop
+    has room.
 
     `progress` is set when responses are sent or become known, so that the reader may begin more requests.
     """
@@ -31,7 +32,8 @@ class Writer:
         self._sends = False
         self._reading_ended = False
         self._failure: Exception | None = None
-        # A response that is ready leaves at the end of the slice: others may be under way, and the next flush.
+        # A response that is ready is sent at the end of the slice: further responses and the next flush may follow by
+        # then.
         self._when_ready = partial(turn.slice_end.then, self._respond)
 
     def flush(self) -> None:
@@ -46,7 +48,7 @@ class Writer:
         self._turn.end()
 
     def end(self) -> None:
-        """Takes note that reading has ended: `run` returns when all responses are sent."""
+        """Notes that reading has ended: `run` returns when all responses are sent."""
         self._reading_ended = True
         self._wanted.set()
 
@@ -69,12 +71,12 @@ class Writer:
                     return
 
     def _has_to_drive(self) -> bool:
-        """Returns whether the first response that is owed is known, or does not wake the writer when it is."""
+        """Returns whether the first outstanding response is known, or will not wake the writer when it is known."""
         first = self._core.owed[0]
         return isinstance(first, Outgoing) or not first.calls_back(self._when_ready)
 
     def _respond(self) -> None:
-        """The first response has called back: sends it, or wakes the writer."""
+        """Sends the first response, which has called back, or wakes the writer."""
         core, info = self._core, self._core.info
         pending, unsent = core.owed[0] if core.owed else None, core.unsent.size
         if (
@@ -91,7 +93,7 @@ class Writer:
         try:
             pending.proceed_now()
             core.proceeded(pending, held)
-            if core.unsent.size:  # it may have paused again, or owe nothing
+            if core.unsent.size:  # the request may have paused again, or get no response
                 self._endpoint.send_nowait(core.unsent)
         except Exception as error:  # noqa: BLE001 - it is for the writer's task, not for the one that calls back
             self._failure = error
@@ -104,7 +106,7 @@ class Writer:
             core.owed = NOTHING
 
     async def _send_known(self) -> None:
-        """Sends everything before the first pending response."""
+        """Sends all responses before the first pending one."""
         core = self._core
         core.first()
         if not core.unsent.size:

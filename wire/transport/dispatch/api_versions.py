@@ -24,13 +24,13 @@ from trimaran.wire.messages.api_versions import (
 from trimaran.wire.transport.requests.calls import Call
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-# Longer names are refused, because they are kept while the connection is open; Kafka sets no bound.
+# Longer names are refused, because they are kept while the connection is open; Kafka does not limit them.
 _SOFTWARE_CHARS_MAX = 256
 
 
 @dataclass(slots=True, frozen=True)
 class Features:
-    """Feature levels by name. `finalized_epoch` is the metadata offset at which they are true, -1 if unknown."""
+    """Feature levels by name. `finalized_epoch` is the metadata offset to which they refer, -1 if unknown."""
 
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     finalized: Mapping[str, int] = field(default_factory=dict)
@@ -53,8 +53,8 @@ def api_versions_response(
 ) -> ApiVersionsResponse:
     """Returns the response, and stores the client's software name and version on the connection.
 
-    A client that expects another cluster or node than `identity` gets REBOOTSTRAP_REQUIRED (KIP-1242); None checks
-    nothing, as in Kafka's controllers.
+    A client that expects another cluster or node than `identity` gets REBOOTSTRAP_REQUIRED (KIP-1242); with None this
+    is not checked, as in Kafka's controllers.
     """
     version = call.header.api_version
     if version >= 3:

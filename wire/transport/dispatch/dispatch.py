@@ -1,6 +1,6 @@
 """Calls the handler of a request, given its bytes, and returns the bytes of the response.
 
-The response of a plain function, or of a generator that never pauses, is returned at once; otherwise there is a
+The response of a plain function, or of a generator that never pauses, is returned immediately; otherwise there is a
 `RunningRequest`. A large frame is decoded in a thread.
 """
 
@@ -60,7 +60,7 @@ def begin(route: Route, call: Call, request: Any, context: Any) -> Dispatched:
     """Runs the handler. Returns the response, None if the request gets no response, or the running request.
 
     Raises:
-        CloseConnection: the handler wants the connection closed, or no response can carry its error.
+        CloseConnection: the handler requests that the connection be closed, or no response can carry its error.
         RemoteProtocolError: the request is malformed.
     """
     if route.hooks is not None:

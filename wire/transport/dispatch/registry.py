@@ -48,7 +48,8 @@ API_VERSIONS_KEY = 18
 # Most elements take at least this many bytes on the wire: an index, or a name.
 ELEMENT_FRAME_BYTES = 4
 
-# api key, api version, correlation id: the same in every header version, so they can be read before the header
+# api key, api version, correlation id: these fields are the same in every header version, so they can be read before
+# the header
 _HEAD = struct.Struct(">hhi")
 
 
@@ -77,14 +78,14 @@ def _sasl_authenticate(
     )
 
 
-# On an open connection there is nothing to authenticate; before that, `trimaran.wire.security.sasl.authenticator`
+# On an open connection there is nothing to authenticate; during a login, `trimaran.wire.security.sasl.authenticator`
 # answers.
 AFTER_LOGIN = (_sasl_handshake, _sasl_authenticate)
 
 
 class Registry(Generic[C]):
     """The handlers of one kind of node; `features` returns the features that ApiVersions reports, and
-    `identity` the node that a client must expect, or None if it may expect any.
+    `identity` the node that a client must expect, or None if it may expect any node.
 
     `judge` decides which principals may perform the operations that the handlers declare; without it every client may.
     `hooks` are called for every request. `unadvertised` are low versions of some requests that are served, but that
@@ -156,7 +157,7 @@ class Registry(Generic[C]):
         connection: ConnectionInfo,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> Dispatched:
-        """Decodes and begins a request like `dispatch`, if its frame `is_heavy`; `frame` is kept meanwhile."""
+        """Decodes and begins a request as `dispatch` does, if its frame `is_heavy`; `frame` is kept in the meantime."""
         key, version, correlation_id = _HEAD.unpack_from(frame)
         route = self._routes[key]
         if version not in route.versions:
@@ -172,7 +173,7 @@ class Registry(Generic[C]):
         self, frame: memoryview, context: C, connection: ConnectionInfo, outer: Call
     ) -> Handling[Outgoing | None]:
         """Handles the request in `frame`, which the request of `outer` carries, as a part of its handler. The version
-        must be in `api_versions`. Returns the response; raises as `dispatch`.
+        must be in `api_versions`. Returns the response; raises as `dispatch` does.
         """
         route = self._routes[_HEAD.unpack_from(frame)[0]]
         return nested(route, frame, context, connection, outer, is_heavy=self.is_heavy(frame))
@@ -185,7 +186,7 @@ class Registry(Generic[C]):
         return route is not None and not route.is_light
 
     def memory_of(self, frame: memoryview) -> int:
-        """Returns how many bytes a heavy request may take while it is decoded and handled."""
+        """Returns the number of bytes that a heavy request may take while it is decoded and handled."""
         route = self._routes[_HEAD.unpack_from(frame)[0]]
         elements = min(len(frame) // ELEMENT_FRAME_BYTES, route.elements_max)
         return len(frame) + elements * ELEMENT_BYTES

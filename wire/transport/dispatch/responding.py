@@ -1,4 +1,4 @@
-"""Encodes the outcome of a handler as a response: errors in the form of the API, hooks, encoding.
+"""Encodes the outcome of a handler as a response: creates errors in the form of the API, calls hooks, and encodes.
 
 A response that is large, or that answers a large request, is encoded in the compute thread.
 """
@@ -32,12 +32,14 @@ def outcome(
         raise
     except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
         found = route.as_kafka_error(error)
-        error.__traceback__ = None  # its frames refer to the error and to the request: a cycle
+        error.__traceback__ = (
+            None  # the frames of the traceback refer to the error and to the request: a cycle
+        )
         return found
 
 
 def respond(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing | None:
-    """Returns the frame for the outcome of a handler; `request` is None if it is not in memory any more.
+    """Returns the frame for the outcome of a handler; `request` is None if it is no longer in memory.
 
     Raises:
         CloseConnection: no response can carry the error.
@@ -49,7 +51,7 @@ def respond(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing 
 
 
 async def respond_apart(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing | None:
-    """Responds like `respond`; hooks are called on the loop, and the thread does the rest."""
+    """Responds as `respond` does; hooks are called on the loop, and the thread does the remaining work."""
     whom = call.connection.id
     if isinstance(found, KafkaError):
         version = call.header.api_version
@@ -79,10 +81,10 @@ def encode_or_refuse(
     """Encodes the response; if it is too large, the error response of its API is sent instead.
 
     Raises:
-        CloseConnection: the API has no error response, or that is too large, too.
+        CloseConnection: the API has no error response, or the error response is also too large.
     """
     if response is None or isinstance(response, Outgoing):
-        return response  # bytes are the response of another node, including its header
+        return response  # the bytes are the response of another node, including its header
     version, number = header.api_version, header.correlation_id
     try:
         return encode_response(response, version, number)
@@ -90,7 +92,7 @@ def encode_or_refuse(
         refused = refusal(route, request, error, version)
     try:
         return encode_response(refused, version, number)
-    except ResponseTooLarge as error:  # the request itself repeats that many megabytes of names
+    except ResponseTooLarge as error:  # the request itself has megabytes of repeated names
         raise CloseConnection(
             f"{route.request.__name__} cannot be answered: its errors alone are too large"
         ) from error

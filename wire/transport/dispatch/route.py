@@ -29,7 +29,7 @@ from trimaran.wire.transport.requests.hooks import Hooks
 
 
 class Route:
-    """One row of the registry: the declaration of a handler (`Handled`), and what follows from it."""
+    """One row of the registry: the declaration of a handler (`Handled`), and values derived from it."""
 
     __slots__ = (
         *("budget", "elements_max", "general_error", "handler", "hooks", "log", "metrics"),
@@ -61,7 +61,7 @@ class Route:
 
     @property
     def is_light(self) -> bool:
-        """Whether its requests are decoded on the loop, whatever their size."""
+        """Whether its requests are decoded on the loop, regardless of their size."""
         return self.takes_frame or self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
 
     def ended(self, call: Call, response: Message | Outgoing | None) -> None:

@@ -1,4 +1,4 @@
-"""A running request: its handler has paused, or waits for something that completes later.
+"""A running request: its handler has paused, or waits for an event.
 
 The connection's writer drives it (`proceed`) after all earlier responses are handed to the socket, until the response
 is known. See `trimaran.wire.transport.scheduling.effects` for the contract of handlers.
@@ -53,7 +53,7 @@ class RunningRequest:
         steps: Handling[Response] | None = None,
         known: Outcome = None,
     ) -> None:
-        """Takes the handler as `steps`; without it `known` is the outcome, and only the response must be made."""
+        """Takes the handler as `steps`; without it, `known` is the outcome, and only the response must be created."""
         self.call = call
         # The approximate bytes of the request that stay in memory.
         self.held = call.held
@@ -103,7 +103,7 @@ class RunningRequest:
         return type(effect) is Wait and effect.ready is not None and effect.ready()
 
     def calls_back(self, call: Callable[[], object]) -> bool:
-        """Returns whether `call` will be called when `proceed` has something to do; if not, `proceed` waits for it."""
+        """Returns whether `call` will be called when `proceed` has work to do; if not, `proceed` waits for it."""
         if self._waiting is not None:
             return self._waiting.call is not None
         effect = self._effect
@@ -134,8 +134,8 @@ class RunningRequest:
                 self._steps, self._known = None, found
 
     async def _go_on(self) -> None:
-        """Waits for the effect, if there is one, and resumes the handler. Once the handler has ended, makes the
-        response, or leaves it to the next call if it is to be made in a thread.
+        """Waits for the effect, if there is one, and resumes the handler. Once the handler has ended, creates the
+        response, or leaves that to the next call if a thread must create it.
         """
         call, steps = self.call, self._steps
         self._stop_waiting()
@@ -149,7 +149,7 @@ class RunningRequest:
             except Exception as error:  # noqa: BLE001 - it is for the handler
                 step, given = steps.throw, error
             found = outcome(self._route, _PASSES, self.run, step, given)
-            given = None  # the error's traceback keeps this frame, which would keep the error
+            given = None  # the traceback of the error refers to this frame, which would refer to the error
             if found is self:
                 return
             self._steps, self._known = None, found
@@ -160,10 +160,11 @@ class RunningRequest:
             self._respond(response)
 
     def proceed_now(self) -> None:
-        """Does as `proceed` if the request is `ready`, except for work in a thread, which is left to `proceed`.
+        """Continues as `proceed` does if the request is `ready`, except for work in a thread, which is left to
+        `proceed`.
 
         Raises:
-            CloseConnection: as `proceed`.
+            CloseConnection: as `proceed` does.
         """
         turn = self.call.connection.turn
         turn.resume()

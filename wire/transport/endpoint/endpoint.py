@@ -36,14 +36,14 @@ S = TypeVar("S", bound=socket.socket)
 
 # Bytes of files given to the kernel between two checkpoints: about a quarter of a millisecond of copying.
 _TURN_BYTES = 1 << 20
-# The same with TLS, which also encrypts: about half a millisecond.
+# The corresponding number with TLS, which also encrypts: about half a millisecond.
 _TLS_TURN_BYTES = 1 << 18
 # Streams are read, and file pieces are written to them, in chunks of this size.
 _BYTES_PER_READ = 65536
-# The most buffers in one `sendmsg`: far below IOV_MAX, and more than accumulate in one turn.
+# The maximum number of buffers in one `sendmsg`: far below IOV_MAX, and more than accumulate in one turn.
 _BUFFERS_MAX = 64
 
-# More of the same frame follows: the kernel fills its packets instead of sending the head alone.
+# More bytes of the same frame follow: the kernel fills its packets instead of sending the head in a packet of its own.
 _MORE = getattr(socket, "MSG_MORE", 0)
 
 
@@ -54,10 +54,10 @@ _NO_TIME_TO_LINGER = struct.pack("ii", 1, 0)
 class _Next(enum.Enum):
     """The condition for sending more."""
 
-    TURN = enum.auto()  # let other tasks run
+    TURN = enum.auto()  # after other tasks have run
     WRITABLE = enum.auto()
     READABLE = enum.auto()
-    WARM = enum.auto()  # the file piece at the front is not in the page cache
+    WARM = enum.auto()  # after the file piece at the front was read: it is not in the page cache
 
 
 class TransportLayer(Protocol):
@@ -80,16 +80,18 @@ class TransportLayer(Protocol):
         """Receives some bytes into `frames`; returns their number, 0 at the end of the stream."""
 
     def receive_nowait(self, frames: FrameBuffer) -> int:
-        """Receives like `receive`, but only bytes that have already arrived; returns 0 also if there are none."""
+        """Receives bytes as `receive` does, but only those that have already arrived; returns 0 also if there are
+        none.
+        """
 
     def send_nowait(self, queue: SendQueue) -> None:
-        """Sends what can be sent without waiting, perhaps nothing."""
+        """Sends the bytes that can be sent without waiting, possibly none."""
 
     async def send(self, queue: SendQueue) -> None:
         """Sends until the queue is empty, including later additions; no checkpoint if one turn suffices."""
 
     def peer_is_gone(self) -> bool:
-        """Whether the peer has closed its side, as far as can be seen without reading."""
+        """Whether the peer has closed its side, as far as this is known without reading."""
 
     def give_up(self) -> None:
         """Makes `aclose` reset the connection: unsent bytes in the kernel are dropped, and the peer sees a reset.
@@ -97,11 +99,11 @@ class TransportLayer(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Closes at once; waiting tasks get an error."""
+        """Closes immediately; waiting tasks get an error."""
 
 
 class _TcpEndpoint(ABC, Generic[S]):
-    """The common part of plain connections and those with TLS: a non-blocking socket, owned by this object."""
+    """The common part of plain and TLS connections: a non-blocking socket, owned by this object."""
 
     _socket: S
 
@@ -160,7 +162,9 @@ class SocketEndpoint(_TcpEndpoint[socket.socket]):
         else:
             frames.received(count)
             self.seconds += clock() - began
-            await yield_to_loop()  # a peer that never lets us wait must not keep the others waiting
+            await (
+                yield_to_loop()
+            )  # a peer that always has data must not keep other connections waiting
             self.received_at = clock()
             return count
         while True:
@@ -243,17 +247,17 @@ class TlsEndpoint(_TcpEndpoint[ssl.SSLSocket]):
         server_name: str | None = None,
         names: PrincipalMapping = AS_THEY_ARE,
     ) -> None:
-        """With `server_name` we are the client, and it is the server's expected name; with None we are the server, and
-        `names` maps the client's certificate to its principal.
+        """With `server_name` we are the client, and this is the server's expected name; with None we are the server,
+        and `names` maps the client's certificate to its principal.
 
         Raises:
             OSError: the peer has reset the connection; the caller still owns `sock`.
-            ValueError: `server_name` is no name that a certificate can have.
+            ValueError: no certificate can have the name `server_name`.
         """
         super().__init__()
         self._names = names
         sock.setblocking(False)
-        sock.getpeername()  # `wrap_socket` takes over the descriptor even of a reset socket
+        sock.getpeername()  # `wrap_socket` takes over the descriptor even if the socket was reset
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = context.wrap_socket(
             sock,
@@ -315,10 +319,10 @@ class TlsEndpoint(_TcpEndpoint[ssl.SSLSocket]):
         self._send_some(queue)
 
     def _send_some(self, queue: SendQueue) -> _Next:
-        """Sends up to a turn's worth. Bytes that OpenSSL accepted and could not send must be passed first again, so
+        """Sends up to a turn's worth. Bytes that OpenSSL accepted but could not send must be passed again first, so
         pieces only grow.
 
-        OpenSSL consumes all bytes that it is given before it returns, so it gets at most a turn's worth.
+        OpenSSL consumes all bytes that it receives before it returns, so it receives at most the bytes of one turn.
         """
         budget = queue.sent + _TLS_TURN_BYTES
         while queue.size and queue.sent < budget:
@@ -339,7 +343,7 @@ class TlsEndpoint(_TcpEndpoint[ssl.SSLSocket]):
         return _Next.TURN
 
     async def aclose(self) -> None:
-        """Sends close_notify if there is room for it, and closes; does not wait for the peer's."""
+        """Sends close_notify if there is room for it, and closes; does not wait for the close_notify of the peer."""
         if self._socket.fileno() >= 0:
             with contextlib.suppress(OSError, ValueError):
                 self._socket.unwrap()

@@ -1,6 +1,7 @@
-"""Detects whether sending a piece of a file would wait for a disk: on the loop, all connections would wait.
+"""Detects whether sending a piece of a file would wait for a disk, because a wait on the loop would block all
+connections.
 
-Linux can tell (`preadv2` with RWF_NOWAIT); on other systems, and on file systems without the flag, pieces are sent
+Linux reports this (`preadv2` with RWF_NOWAIT); on other systems, and on file systems without the flag, pieces are sent
 unchecked.
 """
 
@@ -12,7 +13,7 @@ import trio
 
 from trimaran.wire.buffers.outgoing import Splice
 
-# The bytes checked, or read by a thread, at a time: a disk's readahead is far smaller.
+# The number of bytes checked, or read by a thread, at a time: the readahead of a disk is far smaller.
 _STRETCH_BYTES = 1 << 20
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 
@@ -51,7 +52,7 @@ def read_cached(splice: Splice) -> bytes | bytearray | None:
 def is_cold(piece: FilePiece) -> bool:
     """Whether the next stretch of `piece` is known not to be in the page cache; its first and last bytes are tested.
 
-    If false, the piece may be sent up to `cached_until`.
+    If False, the piece may be sent up to `cached_until`.
     """
     if piece.position < piece.cached_until:
         return False

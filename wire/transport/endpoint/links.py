@@ -1,8 +1,8 @@
-"""Links to other nodes that a test can cut: connections stay open, but nothing passes in either direction.
+"""Links to other nodes that a test can cut: connections stay open, but no bytes pass in either direction.
 
-To the node that connected, it is as if the network dropped every packet: what it sends waits, what was sent to it
-arrives after the cut ends, and new connections time out. Used by the nodes of a local cluster, which are identified by
-their ports (`trimaran.local.links`). Otherwise no port is ever cut, and no connection is guarded.
+For the node that connected, the network seems to drop every packet: the bytes that it sends wait, bytes for it arrive
+after the cut ends, and new connections time out. Used by the nodes of a local cluster, which are identified by their
+ports (`trimaran.local.links`). Otherwise no port is ever cut, and no connection is guarded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def guarded(endpoint: TransportLayer, port: int) -> TransportLayer:
 
 
 class _GuardedEndpoint:
-    """An endpoint through which nothing passes while its link is cut, not even its closing."""
+    """An endpoint that passes no bytes while its link is cut, and does not close either."""
 
     def __init__(self, endpoint: TransportLayer, port: int) -> None:
         self._endpoint = endpoint

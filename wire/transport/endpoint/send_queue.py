@@ -16,13 +16,13 @@ from trimaran.wire.transport.endpoint.file_piece import FilePiece, read_cached
 _COPY_BYTES_MAX = 16384
 # A file piece smaller than this is cheaper to read into memory than to send by a separate `sendfile`.
 _SPLICE_COPY_BYTES_MAX = 32768
-# The most bytes of one answer that are copied: a bound of the memory held for a peer that does not read.
+# The maximum number of bytes of one answer that are copied, which bounds the memory held for a peer that does not read.
 _SPLICES_COPIED_MAX = 1 << 20
 
 
 Piece = bytearray | memoryview | FilePiece
 
-# The empty deque that idle connections share, because each takes 760 bytes. Nothing is ever added to this one.
+# The empty deque that idle connections share, because each takes 760 bytes. It always stays empty.
 NOTHING: deque[Any] = deque(maxlen=0)
 
 

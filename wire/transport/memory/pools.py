@@ -1,10 +1,10 @@
 """The memory that connections of one kind of listener may hold together, in bytes.
 
 The pools are separate, so no connection waits for a pool of which it holds a part: buffers of arriving frames (released
-when the frame's request begins), running requests (released when they are answered), growing responses, the largest of
-these, and the responses that peers have not read yet.
-Source: KIP-72 and `SimpleMemoryPool`, which bound the first. Here the bound is on by default: a broker that runs out of
-memory fails all its clients, but one that stops reading only delays clients that send much.
+when the frame's request begins), running requests (released when they are answered), growing responses, the largest
+growing responses, and the responses that peers have not read yet. Source: KIP-72 and `SimpleMemoryPool`, which bound
+arriving frames. Here the bound is enabled by default: a broker that runs out of memory fails all its clients, but a
+broker that stops reading only delays clients that send a lot.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 # partitions), and answers.
 REQUEST_BYTES_MAX = 128 << 20
 # Records are sent by `sendfile`; only metadata, converted messages and TLS data are in memory. Two of the largest
-# responses are made at once (`transport.room`), the second in excess of the bound.
+# responses are created at the same time (`transport.room`), the second in excess of the bound.
 RESPONSES_BYTES_MAX = 96 << 20
 # The bytes of responses that have grown beyond the free size: 16 at a time, of a megabyte each (`transport.room`).
 LARGE_BYTES_MAX = 16 << 20
-# How often others are granted before the longest-waiting connection.
+# The number of other connections that are granted memory before the longest-waiting connection.
 PASSED_MAX = 1000
-# The assumed size of a request or answer whose size is unknown, so that few waits end at once.
+# The assumed size of a request or answer whose size is unknown, so that only a few waits end at the same time.
 EXPECTED_BYTES = 1 << 20
 # Smaller amounts never wait: every connection may hold this much.
 SMALL_BYTES = 4096
@@ -42,9 +42,9 @@ ELEMENT_BYTES = 384
 class MemoryPool:
     """A pool of bytes. The smallest waiting amount is granted next; among equal amounts, the first to arrive.
 
-    Connections that announce large frames and send nothing therefore keep few others waiting. As in Kafka, any amount
-    is granted while fewer than `bytes_max` are held: an amount larger than the pool is granted, too, and at most one
-    grant exceeds the bound.
+    Connections that announce large frames and send no bytes therefore delay only a few other connections. As in Kafka,
+    any amount is granted while fewer than `bytes_max` are held: an amount larger than the pool is also granted, and at
+    most one grant exceeds the bound.
     """
 
     __slots__ = ("_pressed", "_waiting", "bytes_max", "used")
@@ -148,5 +148,5 @@ class Memory:
         self.responses = MemoryPool(responses_bytes_max)
 
     def pools(self) -> tuple[MemoryPool, MemoryPool, MemoryPool]:
-        """Returns the pools of which a connection may hold bytes while its peer does nothing."""
+        """Returns the pools of which a connection may hold bytes while its peer is inactive."""
         return self.frames, self.requests, self.responses

@@ -1,7 +1,7 @@
-"""The room for one response: its bytes are counted, bounded and charged to the node's memory while it is made.
+"""The room for one response: its bytes are counted, bounded and charged to the node's memory while it is created.
 
 A handler whose response grows with the state of the node takes the `Room` of its `Call` and encodes each item as soon
-as it is made: an encoded item takes a tenth of the memory of an object, repeated items can share it, and the size of
+as it is created: an encoded item takes a tenth of the memory of an object, repeated items can share it, and the size of
 the response is always known. At the bound the item is refused (`ResponseTooLarge`), and the handler returns that error
 for this and all further items, or for the whole request.
 
@@ -33,13 +33,13 @@ from trimaran.wire.transport.memory.pools import Memory
 from trimaran.wire.transport.scheduling.effects import Handling
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
-# The bytes made between two checkpoints: some 1,000 small items, 5 to 10 ms of work.
+# The bytes encoded between two checkpoints: about 1,000 small items, 5 to 10 ms of work.
 STEP_BYTES = 64 << 10
-# The bytes made before the first checkpoint: half a millisecond, after which a response waits for its turn.
+# The bytes encoded before the first checkpoint: half a millisecond, after which a response waits for its turn.
 FIRST_STEP_BYTES = 4 << 10
 # An item counts as at least this many bytes, because of the work that it takes.
 ITEM_BYTES = 64
-# The memory that an item takes as an object.
+# The memory that an item takes as a Python object.
 OBJECT_BYTES = 256
 # Checking an item against ACLs takes as much work as visiting this many items.
 JUDGED_WORK = 5
@@ -53,13 +53,13 @@ class Room(Protocol):
     """The interface of the room for handlers."""
 
     def take(self, size: int) -> None:
-        """Counts `size` bytes of the response. If there is no room for them, it raises ResponseTooLarge and counts
-        nothing.
+        """Counts `size` bytes of the response. If there is no room for them, it raises ResponseTooLarge and does not
+        count them.
         """
         ...
 
     def encoded(self, item: Struct) -> bytes:
-        """Encodes and counts an item of an array of the response. Raises as `take`."""
+        """Encodes and counts an item of an array of the response. Raises as `take` does."""
         ...
 
     def refusal(self, item: Struct) -> bytes:
@@ -82,18 +82,18 @@ class Room(Protocol):
         ...
 
     def expect(self, size: int) -> None:
-        """Announces bytes that are used before they can be counted: `OBJECT_BYTES` for each item made at once. The
-        handler yields `None` next, so that the transport can wait for the memory.
+        """Announces bytes that are used before they can be counted: `OBJECT_BYTES` for each item created in one step.
+        The handler yields `None` next, so that the transport can wait for the memory.
         """
         ...
 
     def encoding(self, items: Iterable[Struct]) -> Handling[EncodedArray]:
-        """Encodes an array of the response, with pauses between items. Raises as `take`."""
+        """Encodes an array of the response, with pauses between items. Raises as `take` does."""
         ...
 
     def encoding_with(self, item: Any, name: str, elements: Iterable[Struct]) -> Handling[bytes]:
         """Encodes an item whose array `name` may be long: its elements are encoded one by one. Raises as `take`, and
-        the exceptions of `elements`; nothing of the item is counted then.
+        the exceptions of `elements`; the item is then not counted.
         """
         ...
 
@@ -112,9 +112,9 @@ class ResponseRoom:
         self._step = STEP_BYTES - FIRST_STEP_BYTES
         # Bytes expected before the next pause.
         self._coming = 0
-        # The size to which the response may grow until more is acquired.
+        # The size to which the response may grow before more memory is acquired.
         self._held = FREE_BYTES
-        # Set after a refusal: all later items are refused before they are made.
+        # Set after a refusal: all later items are refused before they are encoded.
         self._is_full = False
 
     def take(self, size: int) -> None:
@@ -156,7 +156,7 @@ class ResponseRoom:
         return False
 
     async def pause(self) -> None:
-        """Lets others run after enough work; a large response waits for memory. Called by the transport."""
+        """Lets other tasks run after enough work; a large response waits for memory. Called by the transport."""
         coming, self._coming = self._coming, 0
         if self._step + coming < STEP_BYTES:
             return
@@ -190,7 +190,7 @@ class ResponseRoom:
         return data
 
     def close(self) -> None:
-        """Releases the memory: the response is handed on, or no client waits for it any more."""
+        """Releases the memory: the response was passed on, or no client waits for it any longer."""
         if self._held >= LARGE_BYTES:
             self._memory.large.give_back(LARGE_BYTES)
         if self._held == HUGE_BYTES:

@@ -56,7 +56,7 @@ class MemoryShare:
             self._memory.responses.give_back(-more)
 
     def give_back_all(self) -> None:
-        """Releases everything. The connection has ended, and none of its tasks waits."""
+        """Releases all memory. The connection has ended, and none of its tasks waits."""
         self.give_back_frame()
         self.give_back_request(self.requests)
         self.set_responses(0)

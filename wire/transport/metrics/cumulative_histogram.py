@@ -1,4 +1,4 @@
-"""A histogram of durations since the process started, in the form that Prometheus can sum over nodes."""
+"""A histogram of durations since the process started, in a form that Prometheus can sum over nodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Rates per second over sliding windows, by which quotas are measured. Does no I/O.
 
-Source: `Rate`, `SimpleRate`, `SampledStat` and `QuotaUtils` of Kafka. Time is in seconds, of any clock that does not go
-back.
+Source: `Rate`, `SimpleRate`, `SampledStat` and `QuotaUtils` of Kafka. Times are in seconds of any monotonic clock.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ class _Sample:
 
 
 class Rate:
-    """A rate from sums in at most one sample more than there are windows: one sample may overlap the start of the first
-    window.
+    """A rate computed from the sums of samples; there is at most one sample more than windows: one sample
+    may overlap the start of the first window.
     """
 
     __slots__ = ("_samples", "_total", "_windows")
@@ -38,7 +37,7 @@ class Rate:
         self._total = 0.0
 
     def record(self, amount: float, now: float) -> None:
-        """Adds `amount`; a negative one takes back what was added."""
+        """Adds `amount`; a negative amount reverts an earlier one."""
         samples = self._samples
         if not samples or now - samples[-1].start >= self._windows.seconds:
             samples.append(_Sample(now, now, 0.0))
@@ -53,7 +52,7 @@ class Rate:
         return self._over(now)[0]
 
     def delay(self, limit: float, now: float) -> float:
-        """Returns the idle seconds after which the rate falls to `limit`; 0 if it is not above."""
+        """Returns the idle time in seconds after which the rate falls to `limit`; 0 if it is not above `limit`."""
         rate, elapsed = self._over(now)
         return (rate - limit) / limit * elapsed if rate > limit else 0.0
 
@@ -69,7 +68,7 @@ class Rate:
         return self._total / elapsed, elapsed
 
     def _elapsed(self, seconds: float) -> float:
-        """Returns the seconds over which the events of the last `seconds` are spread: a new rate has not had all
+        """Returns the seconds over which the events of the last `seconds` are spread: a new rate does not cover all
         windows yet.
         """
         number, window = self._windows

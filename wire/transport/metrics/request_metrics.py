@@ -1,8 +1,8 @@
 """Counts of the requests of one API by version and by error, and their durations.
 
-Always on: it costs less than a microsecond per request. Source: Kafka's `RequestMetrics`. The duration runs from when
-the request is decoded to when its answer is encoded, including all waits. Not counted: errors of single topics or
-partitions within an answer; answers that another node encoded count as successes.
+They are always enabled: they cost less than a microsecond per request. Source: Kafka's `RequestMetrics`. The duration
+begins when the request is decoded and ends when its answer is encoded, including all waits. Not counted: errors of
+single topics or partitions within an answer; answers that another node encoded count as successes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A histogram of durations in plain integers: cheap enough for every request, exact enough for quantiles.
 
-Durations are counted in buckets of microseconds, four to each power of two, so a quantile is at most an eighth off.
-Buckets cover the last one to two minutes; `count` and `seconds` cover all time. Source: the decaying reservoirs of
-Kafka's histograms, which look back at about five minutes.
+Durations are counted in buckets of microseconds, four to each power of two, so the error of a quantile is at most an
+eighth. Buckets cover the last one to two minutes; `count` and `seconds` cover all time. Source: the decaying reservoirs
+of Kafka's histograms, which cover about five minutes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# One hour; longer durations count as this.
+# One hour; longer durations are counted as one hour.
 _MICROSECONDS_MAX = 3600 * 1_000_000
 WINDOW_SECONDS = 60.0
 
 
 def bucket_of(microseconds: int) -> int:
-    """Returns the bucket of a duration: four to each power of two; each value below four has its own."""
+    """Returns the bucket of a duration: four to each power of two; each value below four has its own bucket."""
     bits = microseconds.bit_length()
     if bits < 3:
         return microseconds
@@ -130,7 +130,7 @@ class TimeHistogram:
         return TimeSummary(self.count, self.seconds, counts)
 
     def _rotate(self, now: float) -> None:
-        """Makes the current window the previous one, unless it is too old for that."""
+        """Makes the current window the previous one, or drops it if it is too old."""
         is_recent = now < self._ends + WINDOW_SECONDS
         self._before = self._now if is_recent and self._now else [0] * BUCKETS
         self._now = [0] * BUCKETS

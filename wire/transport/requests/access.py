@@ -1,11 +1,10 @@
-"""The permissions that a request needs: which operation on which resource. Declared beside the handler, in `@handles(…,
+"""The permissions that a request needs: the operations and the resources. Declared beside the handler, in `@handles(…,
 access=…)`.
 
-A declaration is one `Need`, or several that must all be met. Nothing is open by default: a registry accepts no handler
+A declaration is one `Need`, or several that must all be met. Access is denied by default: a registry accepts no handler
 without a declaration. Paths locate the names in the request: `"group_id"` is a field, `"topics.name"` the field `name`
-of each item of `topics`, `"groups.*"` each item of `groups` itself.
-Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. See `trimaran.wire.transport.requests.guard` for the decision
-by a `Judge`.
+of each item of `topics`, `"groups.*"` each item of `groups` itself. Source: Kafka's `KafkaApis`, `ControllerApis`,
+`AclApis`. See `trimaran.wire.transport.requests.guard` for the decision by a `Judge`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Need:
         listed: the path in the response of resources that the client did not name; those that it may not see are
             omitted.
         on_cluster: one of these operations on the cluster also suffices.
-        why: the reason why no judge decides, or one other than the registry's.
+        why: the reason why no judge decides, or a judge other than that of the registry.
         asks_anyway: the handler is called even if every item is refused, so that an error of the whole request is
             returned instead.
     """
@@ -52,7 +51,7 @@ class Need:
     asks_anyway: bool = False
 
     def with_error_of_whole(self) -> Need:
-        """Returns a need for which an error of the whole request takes precedence over the refusal of its items."""
+        """Returns a need in which an error of the whole request takes precedence over the refusal of its items."""
         return replace(self, asks_anyway=True)
 
     def or_cluster(self, *operations: Operation) -> Need:
@@ -88,7 +87,7 @@ def transactional_ids(
 
 
 def configs(operation: Operation) -> tuple[Need, ...]:
-    """Requires the operation on each topic or group whose configs are named, and on the cluster for those of
+    """Requires the operation on each topic or group whose configs are named, and on the cluster for the configs of
     brokers.
     """
     kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)

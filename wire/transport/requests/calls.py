@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 
 Callback = Callable[[], object]
 
-# The longest muting: one request may use up many minutes of a small quota. Kafka has no bound, but forgets a client
-# after an hour.
+# The longest muting: one request may use up many minutes of a small quota. Kafka does not limit the time, but forgets a
+# client after an hour.
 MUTED_SECONDS_MAX = 3600.0
 
 
@@ -56,7 +56,7 @@ class ConnectionInfo:
     # Set by the certificate or by SASL, before the first request that needs a principal.
     principal: Principal = field(init=False, default=ANONYMOUS)
     closed: bool = field(init=False, default=False)
-    # Nothing is read from the connection until this time, in seconds of trio's clock; None if it is not muted.
+    # No bytes are read from the connection until this time, in seconds of trio's clock; None if it is not muted.
     muted_until: float | None = field(init=False, default=None)
     loop_time: LoopTime = field(init=False, default_factory=LoopTime)
     # The turns of the connection, in which a paused request resumes.
@@ -76,8 +76,8 @@ class ConnectionInfo:
         return info
 
     def on_close(self, callback: Callback) -> None:
-        """Calls `callback` when the peer is found to be gone, or at once if it is; registers each callback only
-        once.
+        """Calls `callback` when the peer is found to be gone, or immediately if it already is; registers each callback
+        only once.
         """
         if self.closed:
             _call(callback)
@@ -85,7 +85,7 @@ class ConnectionInfo:
             self._callbacks[callback] = None
 
     def forget_on_close(self, callback: Callback) -> None:
-        """Removes a callback; an unknown one is no error."""
+        """Removes a callback; an unknown callback is not an error."""
         self._callbacks.pop(callback, None)
 
     def mute(self, seconds: float) -> float:
@@ -97,7 +97,7 @@ class ConnectionInfo:
         return seconds
 
     def mark_closed(self) -> None:
-        """Takes note that the peer is gone; only the transport calls this."""
+        """Notes that the peer has closed the connection; only the transport calls this."""
         self.closed = True
         while self._callbacks:
             _call(self._callbacks.popitem()[0])
@@ -109,13 +109,13 @@ class ConnectionInfo:
 def _call(callback: Callback) -> None:
     try:
         callback()
-    except Exception:  # a failure must not stop the others  # noqa: BLE001 - it is logged, with its traceback
+    except Exception:  # a failure must not prevent further callbacks  # noqa: BLE001 - it is logged, with its traceback
         events.CONNECTION_CALLBACK_FAILED.log(log, exc_info=True)
 
 
 @dataclass(slots=True)
 class Call:
-    """A request apart from its body."""
+    """The properties of a request other than its body."""
 
     header: RequestHeader
     connection: ConnectionInfo
@@ -125,7 +125,7 @@ class Call:
     frame_bytes: int = 0
     # The approximate bytes that the call holds in memory.
     held: int = 0
-    # True if the request or the response is large: computations over all of either belong in the compute thread
+    # True if the request or the response is large: computations over all items of either belong in the compute thread
     # (`compute_thread.run_apart`).
     heavy: bool = False
     # The seconds for which the connection is muted because of this request.
@@ -147,21 +147,21 @@ class Call:
 
     @property
     def wants_pause(self) -> bool:
-        """Whether the response has grown so much that others are to be served first. Read by the transport."""
+        """Whether the response has grown so large that other requests must be served first. Read by the transport."""
         return self._room is not None and self._room.wants_pause()
 
     async def pause(self) -> None:
-        """Waits for the memory that the response needs next, and lets others run. Called by the transport."""
+        """Waits for the memory that the response needs next, and lets other tasks run. Called by the transport."""
         assert self._room is not None
         await self._room.pause()
 
     @property
     def is_large(self) -> bool:
-        """Whether encoding the response would hold the loop."""
+        """Whether encoding the response would block the loop."""
         return self.heavy or (self._room is not None and self._room.size > LARGE_BYTES)
 
     def close_room(self) -> None:
-        """Releases the room: the response is handed on, or there will be none. Called by the transport."""
+        """Releases the room: the response was passed on, or there will be none. Called by the transport."""
         if self._room is not None:
             self._room.close()
 

@@ -1,4 +1,4 @@
-"""The response that carries an error code, for requests whose response has one at the top.
+"""The response that carries an error code, for requests whose response has a top-level error code.
 
 The responses of other requests (Produce, Metadata, …) carry errors per topic or partition: their handlers build them,
 by `@handles(on_error=…)`. In Kafka this is `AbstractRequest.getErrorResponse`.
@@ -45,7 +45,7 @@ def general_error(request_class: type[Message]) -> GeneralError | None:
     hints = get_type_hints(response, include_extras=True)
     zeros = {name: _zero(hints[name]) for name, field in fields.items() if field.required}
     message = fields.get("error_message")
-    # An error message that the version cannot carry would make the response impossible to encode.
+    # The response could not be encoded with an error message that the version lacks.
     has_message = message is not None and (
         message.ignorable or message.versions == fields["error_code"].versions
     )

@@ -42,7 +42,7 @@ class Judge(Protocol):
     """The interface of the authorization decision, for one kind of node."""
 
     def judges(self, context: Any) -> bool:
-        """Returns whether there are rules; called first for each request, so that a node without rules pays nothing."""
+        """Returns whether there are rules; called first for each request, so that a node without rules has no costs."""
         ...
 
     def allows(
@@ -55,7 +55,7 @@ class Judge(Protocol):
         *,
         asked_for: bool,
     ) -> bool:
-        """Returns whether the client may perform the operation. With `asked_for` a denial is logged as a refusal.
+        """Returns whether the client may perform the operation. With `asked_for`, a denial is logged as a refusal.
         Raises KafkaError: no decision is possible.
         """
         ...

@@ -37,13 +37,13 @@ def handles(
     takes_frame: bool = False,
     once: Callable[[Any], Any] | None = None,
 ) -> Callable[[F], F]:
-    """Declares which request, in which versions (`"3-13"`), a function answers, and which clients may send it.
+    """Declares the request that a function answers, its versions (`"3-13"`), and the clients that may send it.
 
     `on_error`, `(request, code, message) -> response`, builds the response to an exception of the handler, if a
     top-level `error_code` does not suffice. A request is refused if its arrays have more than `elements_max` elements
     together. `once` removes repeated items from the request before the function sees it
     (`trimaran.wire.transport.requests.once`). A function that `takes_frame` receives the bytes of the request,
-    including the header: they are decoded only to answer an error.
+    including the header: they are only decoded to respond with an error.
     """
 
     def note(function: F) -> F:
@@ -68,8 +68,8 @@ def handles_as(
     access: Access | None = None,
     takes_frame: bool = False,
 ) -> Callable[[F], F]:
-    """Declares a function like `declared`, with other versions or another access if they are given: an API that two
-    kinds of nodes serve has one declaration.
+    """Declares a function like `declared`, with other versions or another access if they are given: an API that is
+    served by two kinds of nodes has one declaration.
     """
     handled = declaration_of(declared)
     if versions is not None:

@@ -1,8 +1,8 @@
 """The functions that a registry calls for every request: quotas before it is handled, metrics when its answer is known.
 
-Without hooks a request costs one check. Source: KIP-219: a client that sends too much is answered at once; the answer
-carries the time for which its connection is muted. Quotas are in
-`broker/metadata/client_quotas.py`. The time is not put into an answer that another node wrote.
+Without hooks a request costs one check. Source: KIP-219: a client that exceeds its quota is answered immediately; the
+answer carries the time for which its connection is muted. Quotas are in `broker/metadata/client_quotas.py`. The time is
+not added to an answer that another node has encoded.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Response = Message | Outgoing | None
 
 @dataclass(slots=True, frozen=True)
 class Hooks:
-    """Plain functions, called on the event loop: a slow one delays every connection.
+    """Plain functions, called on the event loop: a slow function delays every connection.
 
     Args:
         before: called when the request is decoded. Returns the seconds for which its connection is muted, 0 for none.
-        charge: called when the answer is known (None if there is none); returns the same for the resources that the
-            request used.
-        after: called with the answer before it is encoded: bytes if another node encoded it, None if there is none.
+        charge: called when the answer is known (None if there is none); returns these seconds for the resources that
+        the request used. after: called with the answer before it is encoded: bytes if another node encoded it, None if
+        there is none.
     """
 
     before: Callable[[Call], float] | None = None

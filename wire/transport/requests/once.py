@@ -1,6 +1,6 @@
 """Removes repeated items of a request; otherwise each repetition would be looked up and answered.
 
-This applies to requests whose results clients find by name, also in Apache Kafka. If Kafka refuses a repeated name, or
+This applies to requests whose results are found by name, also in Apache Kafka. If Kafka refuses a repeated name, or
 clients find results by position, handlers see every item.
 """
 

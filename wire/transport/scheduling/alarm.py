@@ -1,6 +1,6 @@
 """An alarm for a time that changes often: every answer of a peer postpones a timeout.
 
-A task that waits for an event with a deadline pays for a cancel scope each time; here one task sleeps, and is woken
+A task that waits for an event with a deadline needs a new cancel scope each time; here one task sleeps, and is woken
 only if the time moves closer.
 """
 

@@ -3,11 +3,11 @@
 One item runs at a time; a second one would double the memory in use. Among the waiting connections, the one with the
 least recent use of the thread is next, as in `trimaran.wire.transport.scheduling.turn`. An item is never interrupted,
 so its expected time counts, too. A connection that needs the thread rarely and briefly therefore waits for the running
-item, and hardly for another. No connection waits forever: while it is passed over, its use decays, and that of the
-others grows.
+item, but rarely for another one. No connection waits forever: while it is passed over, its use decays, and that of
+other connections grows.
 
 Shares belong to connections, not to principals: one principal may represent all services of a company, or all peers if
-none has to log in. Connections of one address are bounded by `max.connections.per.ip`.
+they do not log in. Connections of one address are bounded by `max.connections.per.ip`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ Ts = TypeVarTuple("Ts")
 ITEM_SECONDS = 0.05
 
 # The time in which use decays to a third. It is short enough that a connection that returns after a queue of long items
-# is judged by its own requests, and long enough that one that returns at once is not first again.
+# is judged by its own requests, and long enough that a connection that returns immediately is not first again.
 MEMORY_SECONDS = 2.0
-# The most connections whose use is remembered: no more can compute within some seconds. The others count as unused.
+# The maximum number of connections whose use is remembered: more connections cannot use the thread within a few
+# seconds. All other connections count as unused.
 KNOWN_MAX = 10_000
 
 
@@ -49,8 +50,10 @@ class Shares:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._is_taken = False
-        self._waiting: list[_QueuedWork] = []  # as many as tasks wait
-        self._used: dict[Hashable, tuple[float, float]] = {}  # seconds, decayed to a moment
+        self._waiting: list[_QueuedWork] = []  # one for each waiting task
+        self._used: dict[
+            Hashable, tuple[float, float]
+        ] = {}  # the use in seconds, decayed to a point in time
 
     async def enter(self, whom: Hashable, expected: float) -> None:
         """Waits for the turn of an item that is expected to take `expected` seconds. No checkpoint if the thread is
@@ -89,7 +92,7 @@ class Shares:
         return seconds * math.exp((at - now) / MEMORY_SECONDS)
 
     def _forget_half(self) -> None:
-        """Forgets the half whose use is oldest."""
+        """Forgets the half of the connections with the oldest use."""
         kept = sorted(self._used.items(), key=lambda one: one[1][1])[KNOWN_MAX // 2 :]
         self._used = dict(kept)
 

@@ -1,7 +1,7 @@
-"""Calls that are pending until a value is reached, which most of them do not live to see: an offset, or a time.
+"""Calls that are pending until a value (an offset or a time) is reached; most of them are cancelled before.
 
-A cancel scope for each wait with a time limit costs some forty calls, more than the wait. Here one task sleeps until
-the earliest moment.
+A cancel scope for each wait with a time limit costs about forty calls, more than the wait itself. Here one task sleeps
+until the earliest moment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PendingCall:
                 self.limit.stop()
 
     def time_out(self) -> None:
-        """Calls now, since the time limit is reached."""
+        """Calls the function now, because the time limit is reached."""
         call = self.call
         assert call is not None
         self.stop()
@@ -44,14 +44,14 @@ class PendingCall:
 class PendingCalls:
     """The pending calls for one value that grows. `call_up_to` costs O(called · log pending).
 
-    Their number is bounded by twice the pending waits: there are at most as many stopped ones.
+    Their number is bounded by twice the pending waits: there are at most as many stopped calls as pending ones.
     """
 
     __slots__ = ("_heap", "_on_earlier", "_serial", "next_at", "stopped")
 
     def __init__(self, on_earlier: Callable[[float], object] | None = None) -> None:
-        """`on_earlier` is called with `next_at` when that is lowered."""
-        # The lowest value at which something is to be called; possibly too low.
+        """`on_earlier` is called with `next_at` when `next_at` decreases."""
+        # A lower bound of the values at which a call is due.
         self.next_at = inf
         self.stopped = 0  # the number of stopped calls in the heap
         self._heap: list[tuple[float, int, PendingCall]] = []
@@ -76,7 +76,7 @@ class PendingCalls:
         return pending
 
     def call_up_to(self, value: float) -> None:
-        """Calls all that are due at `value` or below, in order."""
+        """Calls all functions that are due at `value` or below, in order."""
         while self._heap and self._heap[0][0] <= value:
             pending = heapq.heappop(self._heap)[2]
             call, pending.call = pending.call, None
@@ -90,8 +90,8 @@ class PendingCalls:
 
 
 class Deadlines(PendingCalls):
-    """The deadlines of one trio run, in trio's seconds; see `deadlines`. Calls come as soon after their moments as the
-    loop allows.
+    """The deadlines of one trio run, in trio's seconds; see `deadlines`. Each call is made as soon after its deadline
+    as the loop allows.
     """
 
     __slots__ = ("_alarm",)
@@ -105,7 +105,7 @@ class Deadlines(PendingCalls):
         self._alarm.set(self.next_at)
 
     async def run(self) -> None:
-        """Calls back until the trio run ends."""
+        """Makes due calls until the trio run ends."""
         await self._alarm.run()
 
 

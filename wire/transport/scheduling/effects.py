@@ -3,21 +3,21 @@
     def handler(request, ctx, call) -> Response
     def handler(request, ctx, call) -> Handling[Response]
 
-A generator function is for a request with many items, or one whose response depends on something that completes later.
+A generator function is for a request with many items, or a request whose response depends on an event.
 It yields one of four effects; only the transport decides when it resumes, in which thread the work runs, and whether
 the connection's next request may begin meanwhile:
 
     None      a boundary between two items: the request may pause here, so that other connections are served
-    Compute   pure work: run at once if it is little, else in the thread for such work; its result is sent back
-    Blocking  something that completes later, and that further effects of the request depend on
-    Wait      something that completes later, and that only the response depends on
+    Compute   pure work: done immediately if it is short, otherwise in the compute thread; its result is sent back
+    Blocking  an awaitable on which further effects of the request depend
+    Wait      an awaitable on which only the response depends
 
-Order of effects: the requests of a connection take effect in the order in which they came. While a request has paused
-at `None`, `Compute` or `Blocking`, the next request of its connection does not begin. After the first `Wait` it may, so
-a handler that has yielded a `Wait` must only make its response afterwards.
+Order of effects: the requests of a connection take effect in the order in which they arrived. While a request has
+paused at `None`, `Compute` or `Blocking`, the next request of its connection does not begin. After the first `Wait` it
+may begin, so a handler that has yielded a `Wait` may only create its response afterwards.
 
 Errors: an exception out of an effect is raised in the handler at its `yield`. A KafkaError that leaves the handler is
-answered by `on_error` of `@handles`. When the connection closes the generator is closed: its `finally` blocks run.
+answered by `on_error` of `@handles`. When the connection closes, the generator is closed: its `finally` blocks run.
 
 Memory: a generator keeps its request until the response is known, unless it deletes its reference before a `Wait` with
 `holds_request=False`. A response that grows with the state of the node is encoded item by item (`Call.room`).
@@ -44,9 +44,9 @@ class Compute:
     """Pure work: `call` neither waits nor changes state that the event loop uses.
 
     Args:
-        cost_bytes: the cost, in bytes of records that could be checked in the same time (some 1 ms per MiB).
-            `ITEM_COST_BYTES` for each item that Python code looks at.
-        call: returns the value that `yield` evaluates to, or raises.
+        cost_bytes: the cost, in bytes of records that could be checked in the same time (about 1 ms per MiB);
+        `ITEM_COST_BYTES` for each item that Python code visits. call: returns the value that `yield` evaluates to, or
+        raises.
     """
 
     cost_bytes: int
@@ -55,7 +55,7 @@ class Compute:
 
 @dataclass(slots=True, frozen=True)
 class Blocking:
-    """An awaitable that further effects of the request depend on; the connection's next request waits for them.
+    """An awaitable on which further effects of the request depend; the connection's next request waits for them.
 
     Args:
         wait: awaited once all earlier responses of the connection have been handed to the socket. `yield` evaluates to
@@ -67,7 +67,7 @@ class Blocking:
 
 @dataclass(slots=True, frozen=True)
 class Wait:
-    """An awaitable that only the response depends on: all effects of the request are done.
+    """An awaitable on which only the response depends: all effects of the request are done.
 
     Args:
         wait: awaited once all earlier responses of the connection have been handed to the socket. `yield` evaluates to
@@ -77,8 +77,9 @@ class Wait:
         holds_request: whether the handler still refers to the request, or to most of it, which then counts as held in
             memory. False lets further requests of the connection begin; the handler must have deleted its references,
             and errors are answered by the general error response, not by `on_error`.
-        when_ready: calls its argument once `wait` returns without waiting, or may, so that no task waits until then.
-            Returns None if only a task that awaits `wait` can find out. Needs `ready`; once that is True, `wait` has
+        when_ready: calls its argument once `wait` would, or might, return without waiting, so that no task waits until
+        then. Returns None if only a task that awaits `wait` can detect this. Needs `ready`; once that is True, `wait`
+        has
             no checkpoint.
     """
 
@@ -89,5 +90,5 @@ class Wait:
 
 
 Effect: TypeAlias = Compute | Blocking | Wait | None
-# A generator that returns a response, or a part of one for `yield from`.
+# A generator that returns a response, or a part of a response, for `yield from`.
 Handling: TypeAlias = Generator[Effect, Any, R]

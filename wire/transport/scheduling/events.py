@@ -1,7 +1,7 @@
-"""Events that can be set repeatedly, unlike `trio.Event`, which is set once; and functions by which tasks let others
-run.
+"""Events that can be set repeatedly, unlike `trio.Event`, which is set once; and functions by which tasks let other
+tasks run.
 
-An event defines no order of waking and carries no value: the waiter checks the state.
+An event does not define the order of waking, and has no value: the waiter checks the state.
 """
 
 from __future__ import annotations

@@ -38,27 +38,27 @@ class Timed(Protocol):
     """The owner of steps whose time is counted."""
 
     def resume(self) -> object:
-        """Takes note that a step begins."""
+        """Notes that a step begins."""
 
     def pause(self) -> object:
-        """Takes note that the step has ended."""
+        """Notes that the step has ended."""
 
 
 class TurnOfRequests(Timed, Protocol):
     """The turn of a connection's requests. Implemented by `trimaran.wire.transport.scheduling.turn.Turn`."""
 
     async def begin(self) -> None:
-        """Waits until others have been served, then begins a slice of time."""
+        """Waits until other connections have been served, then begins a slice of time."""
 
     def is_over(self) -> bool:
         """Whether the slice has ended."""
 
     def end(self) -> None:
-        """Ends the slice before its time."""
+        """Ends the slice early."""
 
 
 class Unscheduled:
-    """The turn of requests without a connection: others run between two slices, which last `seconds`."""
+    """The turn of requests without a connection: other tasks run between two slices, which last `seconds`."""
 
     __slots__ = ("_ends", "_seconds")
 
@@ -104,7 +104,9 @@ class LoopTimed(Generic[T]):
                 result: T = ended.value
                 return result
             finally:
-                given = None  # the error keeps this frame, which would keep the error: a cycle
+                given = (
+                    None  # the error refers to this frame, which would refer to the error: a cycle
+                )
                 timed.pause()
             try:
                 given, step = (yield awaited), send

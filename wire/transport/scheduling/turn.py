@@ -1,10 +1,11 @@
-"""The order in which requests begin: at once while the loop is not busy, else those of the lightest users first.
+"""The order in which requests begin: immediately while the loop is not busy, otherwise the requests of the lightest
+users first.
 
 trio runs every ready task once in each turn of its loop. With a hundred busy connections, a turn would take a hundred
-slices, and a connection that requests little would wait that long for each step of its request. Therefore only
-`TURN_SECONDS` of requests begin between two turns; a connection that arrives later waits in line, and one with little
-recent use goes before those with much, or at once. Everything that a connection does on the loop counts; work caused by
-its requests is delayed like them. Not implemented here: other tasks of the loop.
+slices, and a connection with few requests would wait that long for each step of a request. Therefore only
+`TURN_SECONDS` of requests begin between two turns; a connection that arrives later waits in line, and a connection with
+little recent use precedes those with much use, or begins immediately. All work of a connection on the loop counts; work
+caused by its requests is delayed in the same way. Not implemented here: other tasks of the loop.
 """
 
 from __future__ import annotations
@@ -22,31 +23,32 @@ from trimaran.wire.transport.scheduling.loop_turns import LoopTurns
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 # Requests begin for this long between two turns of the loop; the slice of one connection has the same length. A turn of
-# the loop itself takes some 40 µs, and a request waits for about five turns.
+# the loop itself takes about 40 µs, and a request waits for about five turns.
 TURN_SECONDS = 0.00025
-# The slice of a connection if no other was served for `MEMORY_SECONDS`: shorter slices would help no other, and each
-# costs a turn of the loop and a packet of answers.
+# The slice of a connection if no other was served for `MEMORY_SECONDS`: shorter slices would not help other
+# connections, and each slice costs a turn of the loop and a packet of answers.
 ALONE_SECONDS = 0.001
 # The time in which use decays to about a third (1/e): 400 slices.
 MEMORY_SECONDS = 0.1
 # Use decays in steps of this length, because each request has several steps.
 _FADING_SECONDS = MEMORY_SECONDS / 20
-# This much of each turn is reserved for connections with little recent use: however full the turn is, one of them is
-# served. It is two slices, because one is often taken by a busy connection that was blocked for a while.
+# This much of each turn is reserved for connections with little recent use: even if the turn is full, one of them is
+# served. It has the length of two slices, because a busy connection that was blocked for a while often takes one of
+# them.
 RESERVED_SECONDS = 2 * TURN_SECONDS
-# Use is little below this fraction of the geometric mean of those in line; if the line is empty, of the use of the
-# connection that was last let in, or of a twentieth of the loop. If eight connections share the loop, each takes a
-# tenth of it, and one that sends one request after another takes half of that. The first in line is no measure: it is
-# often a busy connection that was blocked for a while.
+# Use counts as little below this fraction of the geometric mean of the connections in line or, if the line is empty, of
+# the use of the connection that was last admitted, or of a twentieth of the loop. If eight connections share the loop,
+# each takes a tenth of it, and a connection that sends one request after another takes half of that. The first
+# connection in line is not a good measure: it is often a busy connection that was blocked for a while.
 LITTLE_SHARE = 0.7
 LITTLE_SECONDS = MEMORY_SECONDS / 20
 _LITTLE_ORDER = math.log(LITTLE_SHARE)
-# The order of a connection that used nothing.
+# The order of a connection without any use.
 _LEAST_SECONDS = 1e-6
 
 
 class _QueuedConnection:
-    """A connection in line. `task` is None once it gave up."""
+    """A connection in line. `task` is None once the connection has given up."""
 
     __slots__ = ("expected", "task")
 
@@ -56,7 +58,7 @@ class _QueuedConnection:
 
 
 class TurnQueue:
-    """The queue of connections that share a loop, with turns that `loop` counts: each has a `Turn`."""
+    """The queue of connections that share a loop, with turns that `loop` counts. Each connection has a `Turn`."""
 
     __slots__ = (
         *("_ahead", "_granted", "_in_line", "_loop", "_numbers", "_orders", "_reserved"),
@@ -70,21 +72,22 @@ class TurnQueue:
         self._loop = loop
         # The turn to which `_taken` refers.
         self.number = loop.number
-        # The seconds used in that turn, including those expected of connections that were let in and have not run.
+        # The seconds used in that turn, including those expected of connections that were admitted and have not run
+        # yet.
         self._taken = 0.0
-        # The same for the next turn.
+        # The seconds used in the next turn, counted in the same way.
         self._granted = 0.0
         # The seconds expected of connections that began although the turn was full.
         self._reserved = 0.0
-        # A heap; it includes connections that gave up, which do not count.
+        # A heap; it includes connections that have given up, which do not count.
         self._waiting: list[tuple[float, int, _QueuedConnection]] = []
         self._in_line = 0
         # The sum of the orders of the connections in line.
         self._orders = 0.0
-        # The order of the connection that left the line last, or would have been the only one in it.
+        # The order of the connection that left the line last, or that would have been the only one in the line.
         self._ahead = -math.inf
         self._numbers = itertools.count()
-        # The connection that ran the last step, and when this last changed.
+        # The connection that ran the last step, and the time of the last change of this.
         self.last: Turn | None = None
         self.shared_at = -math.inf
 
@@ -161,7 +164,7 @@ class TurnQueue:
 
     def took(self, seconds: float, expected: float) -> None:
         """Counts `seconds` of this turn for a slice that was expected to take `expected`, and admits connections to the
-        next turn. Each admitted connection calls this in its turn, so none is forgotten.
+        next turn. Each admitted connection calls this in its turn, so no connection is forgotten.
         """
         if self.number != self._loop.number:
             self._begin_turn()
@@ -201,8 +204,8 @@ class Turn:
         self.ended_in = -1
 
     async def begin(self, since: float | None = None, spent: float = 0.0) -> None:
-        """Begins a slice; no checkpoint if there is room for it. `since` is when the connection began to occupy the
-        loop; `spent` are seconds before that, which count but do not shorten the slice.
+        """Begins a slice; no checkpoint if there is room for it. `since` is the time when the connection began to
+        occupy the loop; `spent` are the seconds before that, which count but do not shorten the slice.
         """
         queue = self._queue
         expected = min(self._last, TURN_SECONDS)
@@ -224,7 +227,7 @@ class Turn:
         return self._queue.has_room()
 
     def is_over(self) -> bool:
-        """Whether others are to run next, because the slice has ended or none began."""
+        """Whether other connections must run next, because the slice has ended or was never begun."""
         return self._queue.clock() > self._ends
 
     def may_be_joined(self) -> bool:
@@ -247,11 +250,11 @@ class Turn:
         self.ended_in = self._queue.number
 
     def resume(self) -> None:
-        """Takes note that a step begins."""
+        """Notes that a step begins."""
         self.loop_time.began = self._queue.clock()
 
     def pause(self) -> float:
-        """Takes note that the step has ended; returns its duration."""
+        """Notes that the step has ended; returns its duration."""
         began, now = self.loop_time.began, self._queue.clock()
         assert began is not None
         self.loop_time.began = None
@@ -278,6 +281,6 @@ class Turn:
 
     def order(self) -> float:
         """Returns a number that is greater for a connection with more recent use; it may be read at any time, because
-        all use decays alike.
+        all use decays at the same rate.
         """
         return math.log(self._lately + _LEAST_SECONDS) + self._at / MEMORY_SECONDS

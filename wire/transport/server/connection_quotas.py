@@ -21,9 +21,9 @@ class ConnectionBounds:
     """Kafka's keys about connections.
 
     Args:
-        connections_max: `max.connections`, of all listeners together. Beyond it only other nodes are accepted.
-        of_listeners: `listener.name.NAME.max.connections`, by name; beyond it the listener accepts no connection.
-        per_ip_max: `max.connections.per.ip`; beyond it a connection is closed as soon as it is accepted.
+        connections_max: `max.connections`, for all listeners together. Above it only other nodes are accepted.
+        of_listeners: `listener.name.NAME.max.connections`, by name; above it the listener accepts no connection.
+        per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.
         per_ip: `max.connections.per.ip.overrides`, by address.
         rate: `max.connection.creation.rate`, in connections per second; further ones wait.
         rates_of_listeners: `listener.name.NAME.max.connection.creation.rate`, by name.
@@ -40,13 +40,13 @@ class ConnectionBounds:
 class ConnectionQuotas:
     """Counts connections of all listeners of a server.
 
-    A `protected` listener is the one for other nodes, apart from those of clients: only its own bounds apply to it,
-    however many clients connect and however fast.
+    A `protected` listener is the listener for other nodes, separate from those of clients: only its own bounds apply to
+    it, regardless of the number and rate of client connections.
 
     Args:
-        too_early: counts a new connection of an address, and returns by how many seconds it is too early. An early
-            connection is not served, but closed after that time, which slows down a client that reconnects at once
-            (KIP-612).
+        too_early: counts a new connection of an address, and returns the number of seconds by which it is too early. An
+        early connection is not served, but closed after that time, which slows down a client that reconnects
+        immediately (KIP-612).
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ConnectionQuotas:
         too_early: Callable[[str], float] | None = None,
     ) -> None:
         self.bounds = bounds or ConnectionBounds()
-        self.freed = Notifier()  # one more may be accepted
+        self.freed = Notifier()  # True if one more connection may be accepted
         self.total = 0
         self._windows = windows or Windows()
         self._too_early = too_early
@@ -98,7 +98,7 @@ class ConnectionQuotas:
         return self._of_addresses[ip] >= bounds.per_ip.get(ip, bounds.per_ip_max)
 
     def came(self, listener: str, now: float, *, protected: bool) -> float:
-        """Counts a new connection; returns the seconds for which it must wait, at most a window."""
+        """Counts a new connection; returns the seconds for which it must wait, at most one window."""
         bounds = self.bounds
         delay = self._measured(
             self._rate_of(listener), bounds.rates_of_listeners.get(listener), now
@@ -108,8 +108,8 @@ class ConnectionQuotas:
         return delay
 
     def too_early(self, listener: str, ip: str, now: float, *, protected: bool) -> float:
-        """Returns by how many seconds a connection of an address is too early; if it is, it does not count for the
-        listener.
+        """Returns the number of seconds by which a connection of an address is too early; such a connection does not
+        count for the listener.
         """
         early = 0.0 if self._too_early is None else self._too_early(ip)
         if early > 0:
@@ -137,7 +137,7 @@ class ConnectionQuotas:
         self.total += 1
 
     def closed(self, listener: str, ip: str) -> None:
-        """Takes note that a connection counted by `opened` has closed."""
+        """Notes that a connection counted by `opened` has closed."""
         self._of_listeners[listener] -= 1
         self._of_addresses[ip] -= 1
         if not self._of_addresses[ip]:

@@ -35,16 +35,17 @@ log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 
-# The backlog. After a restart a whole fleet of clients reconnects at once; with Kafka's 50, a thousand of them wait for
-# 17 s.
+# The backlog. After a restart many clients reconnect at the same time; with Kafka's 50, a thousand of them wait for 17
+# s.
 BACKLOG = 4096
-# The most connections accepted before other tasks run.
+# The maximum number of connections accepted before other tasks run.
 _ACCEPTS_PER_TURN = 64
-# No descriptors or memory left: the server retries after a while, because no event reports that some are free.
+# There are no descriptors or memory left: the server retries after a while, because no event reports that some are free
+# again.
 _ACCEPT_PAUSE_SECONDS = 0.1
 _ACCEPT_PAUSE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _LAST_DESCRIPTORS = OSError(errno.EMFILE, "the last descriptors of this process are for files")
-# The number of sweeps per idle time: an idle connection is closed at most an eighth late.
+# The number of sweeps per idle time: an idle connection is closed late by at most an eighth of that time.
 _SWEEPS_PER_IDLE_TIME = 8
 # While connections wait for memory, memory is reclaimed from quiet ones at this interval: a millisecond of work for a
 # thousand.
@@ -74,7 +75,7 @@ class Listener:
         security: ListenerSecurity = PLAINTEXT_LISTENER,
         for_nodes: bool = False,
     ) -> Self:
-        """Listens on `host` (empty: all interfaces) and `port` (0: a free one).
+        """Listens on `host` (empty: all interfaces) and `port` (0: any free port).
 
         Raises:
             OSError: the address (`filename`) is in use or not ours.
@@ -129,7 +130,7 @@ async def _close_later(sock: socket.socket, seconds: float) -> None:
         await trio.sleep(seconds)
 
 
-# The value of `Connection.progress`, and since when it is unchanged.
+# The value of `Connection.progress`, and the time of its last change.
 _Seen = tuple[tuple[int, int, int] | None, float]
 
 
@@ -271,7 +272,7 @@ class _Acceptor(Server):
         try:
             local = accepted.getsockname()
             endpoint = _endpoint(accepted, listener.security)
-        except OSError:  # already reset
+        except OSError:  # the connection was already reset
             accepted.close()
             return
         memory = self._memory[listener.for_nodes]
@@ -300,7 +301,7 @@ class _Acceptor(Server):
             self._quotas.closed(listener.name, ip)
 
     async def close_excess(self) -> None:
-        """Loops forever: when the bounds are lowered, closes client connections in excess of them."""
+        """Loops until cancelled: when the bounds are lowered, closes client connections in excess of them."""
         while True:
             await self._quotas.freed.wait()
             if self._quotas.excess:
@@ -321,7 +322,7 @@ class _Acceptor(Server):
             client.abort()
 
     async def close_idle(self) -> None:
-        """Sweeps forever. Enforcing the idle time costs no more than a check of each connection."""
+        """Sweeps until cancelled. It enforces the idle time at the cost of one check per connection."""
         seen: dict[int, _Seen] = {}
         while True:
             await trio.sleep(self._limits.idle_seconds / _SWEEPS_PER_IDLE_TIME)
@@ -332,7 +333,9 @@ class _Acceptor(Server):
             }
 
     def _look(self, connection: Connection, seen: dict[int, _Seen], now: float) -> _Seen:
-        """Records the progress of the connection since the last sweep, and closes it if there was none for too long."""
+        """Records the progress of the connection since the last sweep, and closes it if there was no progress for too
+        long.
+        """
         if connection.is_abandoned():
             connection.abort()
         progress = connection.core.progress()
@@ -346,8 +349,8 @@ class _Acceptor(Server):
         return progress, since
 
     async def relieve(self, pool: MemoryPool) -> None:
-        """Loops forever: when connections wait for memory, reclaims it from quiet ones, then closes those that hold
-        it.
+        """Loops until cancelled: when connections wait for memory, reclaims it from quiet connections, then closes
+        connections that hold memory.
         """
         while True:
             await pool.wait_pressed()
@@ -403,7 +406,7 @@ async def serve_listener(
 ) -> None:
     """Serves until it is cancelled, or drained through the `Server` that it reports as started.
 
-    The listening sockets are closed on return. Cancellation closes every connection at once.
+    The listening sockets are closed on return. Cancellation closes every connection immediately.
     """
     acceptor = _Acceptor(
         listeners, registry, context, limits or ConnectionLimits(), quotas or ConnectionQuotas()
