@@ -1,6 +1,6 @@
 """Steps: work on a log that may be too long for one turn of the caller's loop.
 
-A generator yields the amount of work done, in batches with headers read, some 5 to 10 µs each. The state that such a
+A generator yields the amount of work done, in batches with headers read, about 5 to 10 µs each. The state that such a
 generator reads may change between two steps; each generator documents how it handles that.
 """
 
@@ -15,11 +15,11 @@ Steps = Generator[int, None, T]
 
 
 class TakesLong(Exception):
-    """The work exceeds what the caller allows in one turn; nothing was changed."""
+    """The work exceeds what the caller allows in one turn; no state was changed."""
 
 
 def at_once(steps: Steps[T], units_max: int | None = None) -> T:
-    """Runs the steps to the end. Raises TakesLong: more than `units_max` units are needed."""
+    """Runs all steps without a pause. Raises TakesLong: more than `units_max` units are needed."""
     done = 0
     while True:
         try:

@@ -355,9 +355,7 @@ def attach_changed(
             reader.changed[slot] = None
             continue
         slot.attach(partition)
-        if (
-            leader is None
-        ):  # the replica is a follower, or the epoch has ended: the next read detects which
+        if leader is None:  # a follower, or the epoch has ended: the next read detects which
             reader.changed[slot] = None
             continue
         upto = leader.log.log_end_offset if slot.upto_end else leader.high_watermark.offset

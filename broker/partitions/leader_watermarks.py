@@ -29,9 +29,7 @@ class LeaderWatermarks:
 
     def advance_high(self) -> None:
         own_end = self._services.commit.durable_end(self._log)
-        if (
-            own_end <= self.high.offset
-        ):  # in that case the progress of other replicas does not matter
+        if own_end <= self.high.offset:  # the progress of other replicas does not matter
             return
         offset = self._next_high(own_end)
         if offset > self.high.offset:

@@ -91,9 +91,7 @@ class Fetcher:
         self._connector = connector
         self._client = FetchClient(settings)
         self._new: dict[TopicIdPartition, Partition] = {}
-        self._checking: Partition | None = (
-            None  # partitions being checked; None if removed meanwhile
-        )
+        self._checking: Partition | None = None  # is being checked; None if removed meanwhile
         self._start_new_at = -inf
         self._flushing: dict[TopicIdPartition, None] = {}
         self._in_flight = 0

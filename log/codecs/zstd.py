@@ -14,9 +14,7 @@ from trimaran.log.codecs.output import CHUNK_BYTES, Bytes, Output, TooManyParts,
 # The largest window of Java's library by default (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim in a
 # few bytes only reserves address space: pages of a window are allocated as output fills them, up to the caller's limit.
 WINDOW_BYTES_MAX = 1 << 27
-WINDOW_BYTES_KEPT = (
-    2 << 20
-)  # the window of zstd's default level, for each thread that reads batches
+WINDOW_BYTES_KEPT = 2 << 20  # the window of zstd's default level, for each reading thread
 # The maximum number of blocks and skippable frames: each costs a step of Python and may be empty, so a megabyte of them
 # could block the loop. Blocks have 128 KiB.
 PARTS_MAX = 1 << 13

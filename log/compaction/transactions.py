@@ -34,9 +34,7 @@ class CleanedTransactions:
         """
         while self._coming and self._coming[0].first_offset <= batch.last_offset:
             entry = self._coming.popleft()
-            if (
-                entry.last_offset >= batch.base_offset
-            ):  # otherwise the transaction ended before the range
+            if entry.last_offset >= batch.base_offset:  # else it ended before the range
                 self._aborted.setdefault(entry.producer_id, entry)
         if batch.is_control:
             return self._ends_nothing(batch)

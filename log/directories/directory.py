@@ -320,7 +320,7 @@ class LogDirectory:
         return self._adopt(key, log)
 
     def delete_log(self, key: TopicPartition) -> None:
-        """Deletes a partition for the controller; `purge` removes its files. Readers keep their open files. Raises
+        """Deletes a partition for the controller; `purge` removes its files. Readers may continue. Raises
         KafkaError.
         """
         if key in self._names:

@@ -64,9 +64,7 @@ class FutureReplicas:
             key = parse_directory_name(name)
         except ValueError:
             return
-        if (
-            key in self
-        ):  # a crash interrupted the removal of one of them: each is a prefix of the replica
+        if key in self:  # a crash interrupted a removal: each copy is a prefix of the replica
             self._deleted[self._path / name] = None
         else:
             self._directories[key] = self._path / name

@@ -24,11 +24,7 @@ WRITTEN_OUT_BYTES = 1 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)  # os has no syncfs and no sync_file_range
 _WRITE_AND_WAIT = 1 | 2 | 4  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE, _WAIT_AFTER
-_NOT_KNOWN = (
-    errno.ENOSYS,
-    errno.EINVAL,
-    errno.EPERM,
-)  # not supported by the system, file system or sandbox
+_NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.EPERM)  # the system or sandbox lacks the call
 
 
 class OpenFile:

@@ -1,8 +1,8 @@
 """The log of one partition: appending, truncation, retention; its leader epochs, its producers, and its start.
 
 Source: Kafka's `UnifiedLog`. `log/partitions/local_log.py` stores the bytes, and `log/partitions/readable_log.py` reads
-them. The same class serves data partitions and `__cluster_metadata-0`. Synchronous, and called from one thread (the
-event loop), except `Flush.run`. See `broker/partitions` for high watermark and leadership.
+them. The same class serves data partitions and `__cluster_metadata-0`. All calls are synchronous and come from one
+thread (the event loop), except `Flush.run`. See `broker/partitions` for high watermark and leadership.
 
 Errors: as in `LocalLog`.
 """
@@ -128,7 +128,7 @@ class PartitionLog(ReadableLog):
     def prepare(self) -> None:
         """Creates missing indexes and builds the state of producers, like Kafka's `LogLoader` before a log is served.
         It reads at most the active segment and those without an index. The next use of the log reports damage or a
-        failing disk. It blocks, and is for a thread with exclusive use of the log.
+        failing disk. It blocks, so it must run in a thread with exclusive use of the log.
         """
         with suppress(KafkaError, SegmentDamaged):
             with self.storage(f"rebuilding indexes in {self.directory}"):
@@ -202,8 +202,8 @@ class PartitionLog(ReadableLog):
     ) -> AppendInfo:
         """Appends fetched batches with their offsets and epochs; a partial batch at the end is ignored.
 
-        Epochs must not decrease, and none may be later than `leader_epoch`, the current leader's: no CRC covers them.
-        Batches before a damaged one are appended.
+        Epochs must not decrease, and must not be later than `leader_epoch`, that of the current leader: no CRC covers
+        them. Batches before a damaged one are appended.
 
         A leader whose log began under an old Kafka sends messages of v0 and v1 unchanged: they have no epoch.
 
@@ -311,7 +311,7 @@ class PartitionLog(ReadableLog):
         return at_once(self.find_aborted(start, end))
 
     def has_no_aborts(self, start: Offset) -> bool:
-        """Whether `find_aborted` finds nothing from `start` on, as in most logs; False also if that is unknown."""
+        """Whether `find_aborted` returns nothing from `start` on, as in most logs; also False if that is unknown."""
         return self._producers.state is not None and self._segments.has_no_aborts(start)
 
     def find_aborted(
@@ -319,8 +319,8 @@ class PartitionLog(ReadableLog):
     ) -> Steps[Aborted]:
         """Finds the aborted transactions that overlap [start, end), in order of their markers' offsets (T8).
 
-        `removals` is that of the log when the records were read (default: now). A removed segment's index is gone while
-        readers keep its records: aborted records would look committed. Raises KafkaError: KAFKA_STORAGE_ERROR;
+        `removals` is that of the log when the records were read (default: now). Readers keep the records of a removed
+        segment without its index: aborted records would look committed. Raises KafkaError: KAFKA_STORAGE_ERROR;
         NOT_LEADER_OR_FOLLOWER: the log was truncated or closed, or a segment was removed.
         """
         removals = self.removals if removals is None else removals
@@ -375,11 +375,11 @@ class PartitionLog(ReadableLog):
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Removes all records; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        # A crash between removing the old segments and adding the new one leaves none: that is consistent only with a
+        # A crash between removing the old segments and adding the new one leaves none: this is only consistent with a
         # flushed offset of zero, because the recorded start may be an older one.
         self._lower_recovery_point(LOG_START)
         with self.storage(f"emptying {self.directory}"):
-            # Snapshots go first: they contain transactions whose end is removed.
+            # Snapshots are removed first: they contain transactions with ends that are removed.
             self._producers.truncate(NO_OFFSET)
             self._begin_anew(offset)
             self.log_start_offset = offset
@@ -387,8 +387,8 @@ class PartitionLog(ReadableLog):
             self._forget_truncated()
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
-        """Replaces segments by the compacted one made from them, unless they are gone or active (its files are then
-        unused).
+        """Replaces segments by the compacted one made from them, unless they were removed or are active (the files of
+        the new segment are then unused).
 
         Must not be called after a truncation: a segment that was cut and has grown again is the same object, so the
         caller compares `truncations`. Readers keep their open files. Raises KafkaError KAFKA_STORAGE_ERROR.
@@ -416,7 +416,7 @@ class PartitionLog(ReadableLog):
     def delete_records_before(self, offset: Offset) -> None:
         """Advances the log's start to `offset`, which the caller has checked against the high watermark.
 
-        The producers of the deleted records stay known, as in Kafka, which reads them when it opens a log (I1).
+        The producers of the deleted records remain known, as in Kafka, which reads them when it opens a log (I1).
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE: above the log's end; KAFKA_STORAGE_ERROR.
@@ -427,7 +427,7 @@ class PartitionLog(ReadableLog):
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the end {self.log_end_offset}"
             )
         if offset > self.log_start_offset:
-            _ = self.producers  # they could not be read from the new start on
+            _ = self.producers  # they could not be found by a read from the new start on
             self._start_at(offset)
 
     def _start_at(self, offset: Offset) -> None:
@@ -462,13 +462,13 @@ class PartitionLog(ReadableLog):
         return count
 
     def remove_expired_producers(self, now_ms: int) -> int:
-        """Removes loaded producers idle for `producer.id.expiration.ms`; returns how many were loaded before."""
+        """Removes loaded producers idle for `producer.id.expiration.ms`; returns the number loaded before."""
         return self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
 
     def close(self, *, clean: bool = True) -> None:
-        """Flushes and writes indexes and a producer snapshot, so that the next start has nothing to scan.
+        """Flushes and writes indexes and a producer snapshot, so that the next start need not scan the log.
 
-        `clean=False` only closes the handles. A log that was not written since it was opened has nothing to flush.
+        `clean=False` only closes the handles. A log that was not written since it was opened needs no flush.
         Raises KafkaError.
         """
         if clean and self.must_close:
@@ -478,8 +478,8 @@ class PartitionLog(ReadableLog):
         self._segments.release()
 
     def close_unsynced(self) -> None:
-        """Closes like `close`, without an fsync: a caller that closes thousands of logs syncs the volume once. Raises
-        KafkaError.
+        """Closes the log as `close` does, but without an fsync: a caller that closes thousands of logs syncs the volume
+        once. Raises KafkaError.
         """
         if self.must_close:
             with self.storage(f"closing {self.directory}"):

@@ -1,8 +1,8 @@
 """Retention: the choice of old segments to delete.
 
 Source: Kafka's `UnifiedLog.deleteOldSegments`. A segment is deleted if it is too old, if the log without it is still as
-large as `retention.bytes`, or if it lies below the log's start; the oldest go first, and none above the high watermark
-(KAFKA-5634).
+large as `retention.bytes`, or if it lies below the log's start; the oldest are deleted first, and none above the high
+watermark (KAFKA-5634).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def date_oldest(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> 
         is_young = timestamp >= 0 and now_ms - timestamp <= config.retention_ms
         if (
             is_young and config.retention_bytes < 0
-        ):  # otherwise it may be deleted by size, and others by time
+        ):  # otherwise it may be deleted because of the size, and other segments because of their age
             return
 
 
@@ -47,8 +47,8 @@ def deletable(
     now_ms: int,
     segments_max: int | None = None,
 ) -> int:
-    """Returns how many of the oldest segments may be deleted, at most `segments_max`; if all of them, the active one
-    must be rolled first.
+    """Returns the number of the oldest segments that may be deleted, at most `segments_max`; if these are all segments,
+    the active one must be rolled first.
     """
     remaining = bounds.size_bytes
     count = 0

@@ -3,8 +3,8 @@
 Source: Kafka's `UnifiedLog.fetchOffsetByTimestamp`, `LogSegment.findOffsetByTimestamp`. Only one batch is decompressed.
 
 A client chooses the timestamps of its records: if they decrease, the time index has few entries, and many headers must
-be read. It also determines the size of a decompressed batch. A look-up is therefore a generator: its caller chooses the
-thread (`resolve`):
+be read. The client also determines the size of a decompressed batch. A look-up is therefore a generator: its caller
+chooses the thread (`resolve`):
 
 ```
 yields int          the number of headers read
@@ -58,7 +58,7 @@ class CandidateBatch(NamedTuple):
     """A batch that contains the searched record, if any of its records at or above `start_offset` has at least
     `timestamp_ms`.
 
-    It stays readable while it is referenced, even after its segment was deleted, and by any thread.
+    It stays readable while it is referenced, even after its segment was deleted, and can be read by any thread.
     """
 
     files: Files
@@ -113,7 +113,7 @@ class CandidateBatch(NamedTuple):
 
 
 def _find_message(batch: BatchView, timestamp_ms: int, start_offset: Offset) -> FoundRecord | None:
-    """Finds the record in a batch of v0 or v1, like `find_record`."""
+    """Finds the record in a batch of v0 or v1 as `find_record` does."""
     for outer in iter_messages(batch.buffer):
         for message in inner_messages(outer) if outer.is_compressed else (outer,):
             if message.timestamp_ms >= timestamp_ms and message.offset >= start_offset:
@@ -217,7 +217,7 @@ def find_max_timestamp(segments: Segments, index_interval: int) -> TimestampLook
     start = largest.locate(largest.max_timestamp_offset, index_interval)
     for position, header in scan_headers(files, file, start or 0, largest.size):
         if not header.count:
-            return None  # compaction left only the header; Kafka then finds nothing either
+            return None  # compaction left only the header; Kafka does not find a record either
         found = yield CandidateBatch(files, file, position, header, timestamp, largest.base_offset)
         if found is not None:
             return found

@@ -1,1 +1,1 @@
-"""The producers of a partition's log: epochs, sequences, open transactions. A function of the log."""
+"""The producers of a partition's log: epochs, sequences, open transactions. They are a function of the log."""

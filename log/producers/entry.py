@@ -98,7 +98,9 @@ class ProducerEntry:
         return None
 
     def expected_sequence(self, batch: BatchView) -> int:
-        """Returns the sequence that `batch` must have to be the next one; its own if any sequence is valid."""
+        """Returns the sequence that `batch` must have to be the next one; returns its own sequence if any sequence is
+        valid.
+        """
         if batch.producer_epoch != self.epoch:  # a new epoch begins at 0 (KIP-360)
             return 0 if self.epoch != NO_PRODUCER_EPOCH else batch.base_sequence
         if self.batches:

@@ -24,14 +24,14 @@ from trimaran.log.segments.segments import Segments
 from trimaran.log.steps import Steps
 from trimaran.wire.identity import NO_OFFSET, Offset
 
-# A snapshot of up to AT_ONCE_MAX producers is made at once, in 5 ms; of more producers, in a PIECE of 2 ms with each
-# append.
+# A snapshot of up to AT_ONCE_MAX producers is created in one step of 5 ms; a snapshot of more producers is created in
+# pieces: each append adds a PIECE in 2 ms.
 AT_ONCE_MAX, PIECE = 5_000, 2_000
 
 
 class ProducerStateManager:
-    """The manager. `state` is that at the log's end; None until it is loaded, and after a truncation. `unfinished` is a
-    snapshot in progress. Methods raise OSError.
+    """The manager. `state` is the state at the end of the log; None until it is loaded, and after a truncation.
+    `unfinished` is a snapshot in progress. Methods raise OSError.
     """
 
     # Slots save memory, because each open log has a manager.
@@ -67,8 +67,8 @@ class ProducerStateManager:
             write_snapshot(self._directory, self.state, self._files, durable=durable)
 
     def begin_snapshot(self) -> None:
-        """Begins a snapshot like `take_snapshot`, without holding the loop: `go_on` makes a snapshot of many producers,
-        and it is dropped if the log is closed or truncated first. Only one is made at a time.
+        """Begins a snapshot as `take_snapshot` does, without blocking the loop: `go_on` continues a snapshot of many
+        producers, which is dropped if the log is closed or truncated first. Only one snapshot is in progress at a time.
         """
         if self.state is None or len(self.state) <= AT_ONCE_MAX:
             self.take_snapshot()
@@ -77,7 +77,7 @@ class ProducerStateManager:
             self.state.before_change = self.unfinished.note
 
     def go_on(self) -> None:
-        """Makes the next piece of the snapshot in progress."""
+        """Creates the next piece of the snapshot in progress."""
         unfinished, state = self.unfinished, self.state
         if unfinished is None or state is None:
             return
@@ -113,7 +113,9 @@ class ProducerStateManager:
             self._files.unlink(self._directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX))
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Removes producers idle for `expiration_ms`, if the state is loaded; returns how many there were before."""
+        """Removes producers idle for `expiration_ms`, if the state is loaded; returns the number of producers
+        before.
+        """
         if self.state is None:
             return 0
         known = len(self.state)

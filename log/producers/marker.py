@@ -14,7 +14,7 @@ from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.identity import CoordinatorEpoch, ProducerEpoch, ProducerId
 from trimaran.wire.messages.control import ControlType, decode_control_key, encode_control_key
 
-CONTROL_BATCH_BYTES_MAX = 1024  # a marker takes under 100 bytes
+CONTROL_BATCH_BYTES_MAX = 1024  # a marker takes less than 100 bytes
 _VALUE = struct.Struct(">hi")  # version, coordinator epoch
 _VALUE_VERSION = 0
 
@@ -27,7 +27,7 @@ class EndMarker(NamedTuple):
 
 
 def read_end_marker(batch: BatchView) -> EndMarker | None:
-    """Returns the marker in a whole control batch; None if the batch is empty (its transaction was compacted away) or
+    """Returns the marker in a whole control batch; None if the batch is empty (compaction removed its transaction) or
     has other control records.
     """
     if not batch.count or len(batch.buffer) != batch.size:
@@ -39,7 +39,7 @@ def read_end_marker(batch: BatchView) -> EndMarker | None:
             return None
         return EndMarker(kind is ControlType.COMMIT, _VALUE.unpack_from(record.value or b"")[1])
     except (RemoteProtocolError, KafkaError, ValueError, struct.error):
-        return None  # a marker type of a later Kafka has no meaning here (mB9)
+        return None  # a marker type of a later Kafka version is ignored (mB9)
 
 
 def build_end_marker(

@@ -1,4 +1,5 @@
-"""Producer snapshots of a partition's directory: written at roll and clean shutdown, read back with the log's tail.
+"""Producer snapshots of a partition's directory: written when a segment is rolled and at a clean shutdown, and read
+back together with the tail of the log.
 
 Source: Kafka's `ProducerStateManager` (`takeSnapshot`, `truncateAndReload`) and `UnifiedLog.rebuildProducerState`. A
 snapshot named after offset N holds the state of all batches below N. A damaged one is renamed, which is logged, and the
@@ -186,11 +187,11 @@ def load_producers(
     """Builds the state at `end_offset`: the newest valid snapshot not above it, and the headers from there on.
 
     Aborts that the transaction indexes lack (after a crash before they were synced) are added to them; a damaged index
-    is truncated, and rebuilt from the first batch on. Between two steps nothing may be truncated. Raises OSError.
+    is truncated, and rebuilt from the first batch on. The log must not be truncated between two steps. Raises OSError.
     """
     state = _newest_snapshot(directory, files, end_offset) or ProducerState(start_offset)
     if not (yield from _cut_damaged_indexes(segments)):
-        # A crash may lose the entries that the replay adds: the next replay must begin as early.
+        # A crash may lose the entries that the replay adds: the next replay must begin at the same point.
         remove_snapshots(directory, files, above=NO_OFFSET)
         state = ProducerState(start_offset)
     bases = [segment.base_offset for segment in segments]

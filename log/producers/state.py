@@ -21,7 +21,7 @@ from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, ProducerEpoch, ProducerId
 
-PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their ids had expired
+PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle producers are removed first, as if their ids had expired
 # Producers that are checked to find an idle one. If all of these are in transactions, the bound is exceeded by one.
 _LOOKED_AT = 100
 EPOCH_MAX = (1 << 15) - 1
@@ -81,14 +81,14 @@ class ProducerState:
 
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH: a newer epoch wrote here; OUT_OF_ORDER_SEQUENCE_NUMBER: a batch is
-                missing before this one (or it is a duplicate older than the last five), also by the verification with
-                the coordinator; INVALID_TXN_STATE: the batch is not transactional, but a transaction of the producer is
-                open.
+                missing before this one (or it is a duplicate older than the last five), or according to the
+                verification with the coordinator; INVALID_TXN_STATE: the batch is not transactional, but a transaction
+                of the producer is open.
         """
         entry = self._producers.get(view.producer_id) if view.producer_id >= 0 else None
         if entry is None:
-            # The producer is unknown, expired or deleted by retention: except after a verification, any sequence is
-            # valid.
+            # The producer is unknown, expired, or was removed by retention: any sequence is valid, except after a
+            # verification.
             self._verifications.check(view, is_new=True)
             return None
         if view.producer_epoch == entry.epoch and view.base_sequence >= 0:
@@ -155,9 +155,9 @@ class ProducerState:
     ) -> None:
         """Checks whether a coordinator's marker may be appended.
 
-        Up to transaction version 1 a marker has the epoch of its transaction; from version 2 on a higher one, so that a
-        late marker cannot end the next transaction (KIP-890). The same marker without an open transaction is a harmless
-        retry.
+        Up to transaction version 1 a marker has the epoch of its transaction; from version 2 on it has a higher one, so
+        that a late marker cannot end the next transaction (KIP-890). The same marker without an open transaction is a
+        harmless retry.
 
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH; TRANSACTION_COORDINATOR_FENCED: a newer coordinator wrote a marker of
@@ -203,7 +203,7 @@ class ProducerState:
 
     def _follow_emptied(self, view: BatchView) -> None:
         """Follows the empty header of a marker, which compaction keeps for its epoch (I3) and which Kafka ignores. It
-        does not tell how an open transaction has ended.
+        does not show how an open transaction has ended.
         """
         entry = self._producers.get(view.producer_id)
         if entry is None or entry.transaction_start == NO_TRANSACTION:
@@ -230,7 +230,7 @@ class ProducerState:
         entry.marker_offset = view.last_offset
         first_offset, entry.transaction_start = entry.transaction_start, NO_TRANSACTION
         if first_offset == NO_TRANSACTION:
-            return None  # no data here, hence nothing to hold back or to skip
+            return None  # there is no data here, so there is nothing to hold back or to skip
         self.transactions.end(view.producer_id, view.last_offset)
         return CompletedTransaction(
             view.producer_id, first_offset, view.last_offset, not marker.is_commit
@@ -269,7 +269,9 @@ class ProducerState:
                 del self._producers[producer_id]
 
     def _forget_longest_idle(self) -> None:
-        """Makes room for one more producer. One in a transaction is not idle: it moves to the end of the order."""
+        """Makes room for one more producer. A producer in a transaction is not idle: it moves to the end of the
+        order.
+        """
         for producer_id, entry in list(islice(self._producers.items(), _LOOKED_AT)):
             if len(self._producers) < PRODUCERS_MAX:
                 return

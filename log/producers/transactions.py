@@ -17,7 +17,7 @@ ENDED_MAX = 1024
 
 class _Ended(NamedTuple):
     first_offset: Offset
-    last_offset: Offset  # the marker's
+    last_offset: Offset  # the offset of the marker
 
 
 class OpenTransactions:

@@ -13,8 +13,8 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import ProducerEpoch, ProducerId
 
-# The maximum number of entries of one partition: 200 KiB. Beyond it the oldest is removed; the producer's next batch
-# may then have any sequence.
+# The maximum number of entries of one partition: 200 KiB. Above it the oldest entry is removed; the producer's next
+# batch may then have any sequence.
 VERIFICATIONS_MAX = 1_000
 
 
@@ -22,8 +22,8 @@ VERIFICATIONS_MAX = 1_000
 class Verification:
     """A verification.
 
-    `lowest_sequence` is that of the verified batches of `epoch`. `has_own_epoch`: each transaction of the producer has
-    its own epoch (`transaction.version` 2), so its first batch has sequence 0.
+    `lowest_sequence` is the lowest sequence of the verified batches of `epoch`. `has_own_epoch` is True if each
+    transaction of the producer has its own epoch (`transaction.version` 2), so its first batch has sequence 0.
     """
 
     epoch: ProducerEpoch

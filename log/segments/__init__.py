@@ -1,1 +1,1 @@
-"""Segments: files of batches end to end, and their indexes."""
+"""Segments: files of consecutive batches, and their indexes."""

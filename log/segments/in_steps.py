@@ -45,8 +45,8 @@ def sound_index(segment: Segment, index_interval: int) -> Steps[None]:
 
 
 def rebuild_in_steps(segment: Segment, index_interval: int) -> Steps[None]:
-    """Rebuilds like `Segment.rebuild`, apart from the indexes that readers use meanwhile. An active segment is rebuilt
-    without steps: its indexes were checked when it was loaded.
+    """Rebuilds indexes as `Segment.rebuild` does, separately from those that readers use in the meantime. An active
+    segment is rebuilt without steps: its indexes were checked when it was loaded.
 
     Nothing changes if the segment was truncated or removed between two steps. Raises OSError.
     """

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 PENDING_BYTES_MAX = (
     512  # 64 offset entries: at Kafka's interval of 4 KiB, at most one write per 256 KiB of log
 )
-BLOCK_ENTRIES = 32  # the entries that a search reads at once: they cost no more than one
+BLOCK_ENTRIES = 32  # a search reads them in one call, which costs no more than one entry
 
 
 Entry = tuple[int, int]
@@ -45,11 +45,11 @@ class IndexDamaged(Exception):
 
 
 class IndexLost(Exception):
-    """An index is damaged, and its segment is too large to be read at once: the caller does without the index."""
+    """An index is damaged, and its segment is too large to be read in one step: the caller works without the index."""
 
 
 def damaged(what: str) -> IndexDamaged:
-    """Returns the error for an existing but invalid file, and logs it; a missing file is rebuilt silently."""
+    """Returns the error for an existing but invalid file, and logs the error; a missing file is rebuilt silently."""
     events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=what)
     return IndexDamaged(what)
 
@@ -81,19 +81,21 @@ class IndexFile:
     layout: struct.Struct
 
     def __init__(self, path: Path, files: Files, *, created: bool) -> None:
-        """Opens nothing yet. `created`: the caller has just created the segment, so there is no file to read."""
+        """Does not open the file. `created` means that the caller has just created the segment, so there is no file to
+        read.
+        """
         self.path = path
         self._files = files
         self._file = NamedFile(path, files)
         self._pending = bytearray()
         self._written = 0  # entries in the file
-        self._entries = 0  # including pending ones
+        self._entries = 0  # entries including pending ones
         self._cut = False  # the file has more entries, which are removed before the next write
         self._created = created
         self._loaded = created
         self._first = (0, 0)
         self._last: tuple[int, int] | None = None
-        self.write_behind = False  # everything stays in memory until `write_pending`
+        self.write_behind = False  # all entries stay in memory until `write_pending`
 
     @property
     def entries(self) -> int:
@@ -129,7 +131,7 @@ class IndexFile:
             self.write_pending()
 
     def clear(self) -> None:
-        """Removes all entries, whatever the file holds."""
+        """Removes all entries, regardless of the content of the file."""
         self._pending = bytearray()
         self._written = self._entries = 0
         self._cut = False
@@ -166,8 +168,8 @@ class IndexFile:
         self._last = self.entry(entries - 1) if entries else None
 
     def set_aside(self, entries: int) -> None:
-        """Removes entries like `keep`, but leaves the file unchanged until the next write: opening a log writes
-        nothing.
+        """Removes entries as `keep` does, but leaves the file unchanged until the next write: opening a log must not
+        write.
         """
         self._load()
         if entries < self._written and not self._pending:
@@ -234,7 +236,7 @@ class IndexFile:
         return below, before, found
 
     def _guess(self, key: int, field: int) -> int:
-        """Returns the slot that would have `key` if entries lay on the line between the first and the last."""
+        """Returns the slot that would have `key` if entries were linear between the first and the last."""
         assert self._last is not None
         first, last = self._first[field], self._last[field]
         return (key - first) * (self._entries - 1) // max(1, last - first)
@@ -251,7 +253,7 @@ class IndexFile:
     def _opened(self) -> OpenFile:
         file = self._file.get(create=True)
         if self._created:
-            self._files.truncate(file, 0)  # truncates a leftover of the same name
+            self._files.truncate(file, 0)  # truncates a leftover file with the same name
             self._created = False
         return file
 

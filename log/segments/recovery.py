@@ -1,6 +1,7 @@
-"""Checks when a partition's directory is opened: which segments there are, and up to which offset they are valid.
+"""Checks when a partition's directory is opened: they determine the segments, and the offset up to which these are
+valid.
 
-Source: Kafka's `LogLoader` and `LogSegment.recover`. Intentionally different from Kafka: only batches above the
+Source: Kafka's `LogLoader` and `LogSegment.recover`. Intentional difference: only batches above the
 recovery point may be cut (a torn end). Damage below it raises `SegmentDamaged`, so that the replica is taken offline
 and repaired from its peers instead of being shortened (P17). Not implemented: splitting segments with overflowing
 offsets.
@@ -48,9 +49,9 @@ log = logging.getLogger(__name__)
 
 # The bytes of a segment that take ten milliseconds to read if its batches are small.
 READ_AT_ONCE_BYTES = 1 << 20
-# The bytes of a producer snapshot, 60 for each producer, that take as long.
+# The bytes of a producer snapshot, 60 for each producer, that take the same time.
 SNAPSHOT_BYTES_AT_ONCE = 256 << 10
-CRC_BLOCK_BYTES = 1 << 20  # a batch is checked in pieces: its declared size is not allocated
+CRC_BLOCK_BYTES = 1 << 20  # batches are checked in pieces: no declared size is allocated
 
 
 def base_offset_of(name: str, suffix: str) -> Offset | None:
@@ -94,7 +95,7 @@ def _drop_unfinished(directory: Path, names: set[str], files: Files) -> None:
         base = _swapped_base(name, SWAP_SUFFIX)
         is_begun = unfinished is not None and base is not None and base >= unfinished
         if is_begun or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-            with suppress(IsADirectoryError):  # a directory that is not ours
+            with suppress(IsADirectoryError):  # the directory was not created by us
                 files.unlink(directory / name)
             names.discard(name)
 
@@ -163,8 +164,8 @@ def lacks_index(names: Collection[str], base_offset: Offset) -> bool:
 
 
 def takes_long(directory: Path, files: Files) -> bool:
-    """Whether much must be read before a cleanly closed log can be used: segments without an index, batches after the
-    last producer snapshot, or a large snapshot. If the disk fails, opening the log reports it.
+    """Whether many bytes must be read before a cleanly closed log can be used: segments without an index, batches after
+    the last producer snapshot, or a large snapshot. If the disk fails, opening the log reports it.
     """
     with suppress(OSError):
         names = set(files.list_directory(directory))
@@ -188,7 +189,7 @@ def recover_segment(
     index_interval: int,
     note: Callable[[BatchView], None],
 ) -> bool:
-    """Checks every batch that extends above `recovery_point`, and truncates the segment at the first invalid one.
+    """Checks every batch that extends above `recovery_point`, and truncates the segment at the first invalid batch.
 
     `note` is called with the header of each valid batch above the recovery point, in order.
 

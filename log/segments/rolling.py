@@ -1,4 +1,4 @@
-"""Rolling: when a segment is full, and how many batches fit into one.
+"""Rolling: the conditions under which a segment is full, and the batches that fit into it.
 
 Source: Kafka's `LogSegment.shouldRoll`. A segment is rolled by size, by age, when its indexes are full, and when
 offsets no longer fit into its indexes (KAFKA-5413).
@@ -16,7 +16,7 @@ from trimaran.log.segments.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from trimaran.log.segments.segment import LOG_SUFFIX, Segment, SegmentRoom
 from trimaran.wire.identity import Offset, Position
 
-JITTER_PATH_BYTES = 64  # the segment's name and its partition's
+JITTER_PATH_BYTES = 64  # the name of the segment and that of its partition
 
 
 def must_roll(
@@ -40,10 +40,10 @@ def must_roll(
 
 def room_left(active: Segment, config: LogConfig) -> SegmentRoom:
     """Returns the room in the current segment; it stays valid while batches are appended."""
-    # An index may get one entry at once, and each further one after more than `index.interval.bytes`.
+    # An index may get one entry immediately, and each further entry after more than `index.interval.bytes`.
     entries = entries_left(active, config.segment_index_bytes) - 1
     indexed = active.size + entries * (config.index_interval_bytes + 1)
-    first, newest_ms = active.first_timestamp, -1  # by the clock: any timestamp may be old
+    first, newest_ms = active.first_timestamp, -1  # by the clock: timestamps may be old
     if first is not None and first >= 0:
         newest_ms = first + _age_ms_max(config) - config.segment_jitter_ms
     last_offset = active.base_offset + RELATIVE_OFFSET_MAX
@@ -51,8 +51,8 @@ def room_left(active: Segment, config: LogConfig) -> SegmentRoom:
 
 
 def entries_left(active: Segment, index_bytes_max: int) -> int:
-    """Returns how many entries fit into both indexes before the segment must be rolled; negative if it must be rolled
-    now. One time entry is reserved for `Segment.seal`.
+    """Returns the number of entries that fit into both indexes before the segment must be rolled; negative if it must
+    be rolled now. One time entry is reserved for `Segment.seal`.
     """
     offsets = index_bytes_max // OFFSET_ENTRY_BYTES - 1 - active.offset_index.entries
     times = index_bytes_max // TIME_ENTRY_BYTES - 2 - active.time_index.entries
@@ -60,7 +60,9 @@ def entries_left(active: Segment, index_bytes_max: int) -> int:
 
 
 def age_ms(active: Segment, timestamp_ms: int, now_ms: int) -> int:
-    """Returns the time between the first batch and one of `timestamp_ms`; by the clock if there are no timestamps."""
+    """Returns the time between the first batch and a batch with `timestamp_ms`; uses the clock if there are no
+    timestamps.
+    """
     first = active.first_timestamp
     if first is None or first < 0 or timestamp_ms < 0:
         return now_ms - active.opened_ms
@@ -75,12 +77,12 @@ def _age_ms_max(config: LogConfig) -> int:
 
 
 def _is_old(active: Segment, config: LogConfig, age_ms: int) -> bool:
-    """Returns whether the age exceeds the largest one, less the segment's jitter."""
+    """Returns whether the age exceeds the maximum age minus the jitter of the segment."""
     age_ms_max = _age_ms_max(config)
     if age_ms <= age_ms_max - config.segment_jitter_ms:
         return False
     jitter_ms = min(config.segment_jitter_ms, age_ms_max)
-    if jitter_ms:  # spread over segments and partitions, and the same after a restart
+    if jitter_ms:  # different for each segment and partition, and the same after a restart
         path = bytes(active.path(LOG_SUFFIX))
         age_ms_max -= crc32c.crc32c(path[-JITTER_PATH_BYTES:]) % jitter_ms
     return age_ms > age_ms_max

@@ -1,8 +1,8 @@
 """Iteration over the batch headers of a segment file, in blocks, without reading the records.
 
-All formats: a message of v0 or v1, plain or a wrapper, is a batch (`trimaran.log.batches.batch.old_view`).
+It handles all formats: a message of v0 or v1, plain or a wrapper, is a batch (`trimaran.log.batches.batch.old_view`).
 
-Source: Kafka's `FileLogInputStream`. Used for lookups, recovery, rebuilding indexes and producer state.
+Source: Kafka's `FileLogInputStream`. It is used for lookups, recovery, rebuilding indexes and producer state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def scan_headers(
     """Yields (position, header) of the whole batches in [start, end), which must begin at a batch.
 
     It ends before the first bytes that are not a whole batch; the caller compares the end reached with `end`. The
-    views' `buffer` is the block read, not the batch.
+    `buffer` of the views is the block, not the batch.
     """
     position = Position(start)
     block, block_start, block_bytes = b"", Position(0), first_block_bytes

@@ -1,7 +1,7 @@
 """A segment: one file of consecutive batches, with its two sparse indexes.
 
 Source: Kafka's `LogSegment`. The positions of the newest batches are kept in memory (`_tail_…`), so that reads near the
-end, which are nearly all, need no I/O to find their position.
+end (nearly all reads) need no I/O to find their position.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-# The `.log` is created last and removed first: while it exists, so do the files that belong to it.
+# The `.log` is created last and removed first: while it exists, the files that belong to it also exist.
 SEGMENT_SUFFIXES = (*INDEX_SUFFIXES, LOG_SUFFIX)
 
 TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; older reads use the index
-# Headers further apart than this are read one by one; of smaller batches one read yields several headers.
+# Headers further apart than this are read one by one; for smaller batches, one read yields several headers.
 LARGE_BATCH_BYTES = 2 * FIRST_BLOCK_BYTES
 REBUILT_AT_ONCE_BYTES = 1 << 20  # 10 ms of work if batches are small
-HINTS_MAX = 32  # the most sequential readers of an old segment whose next position is remembered
+HINTS_MAX = 32  # sequential readers of an old segment with a remembered next position
 
-Headers = Iterator[tuple[Position, BatchView]]  # together with the positions of their batches
+Headers = Iterator[tuple[Position, BatchView]]  # with the positions of their batches
 _Place = tuple[Position, Headers]
 _Newest = tuple[int, int]  # a timestamp, and the last offset of its batch
 
@@ -57,7 +57,7 @@ class SegmentDamaged(Exception):
 
 
 class Boundary(NamedTuple):
-    """A position between two batches; `offset` is where a reader that has read everything before it continues."""
+    """A position between two batches; `offset` is the offset at which a reader of all batches before it continues."""
 
     position: Position
     offset: Offset
@@ -101,14 +101,14 @@ class Segment:
         self.time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), files, created=created)
         self.transaction_index = TransactionIndex(self.path(TRANSACTION_INDEX_SUFFIX), files)
         self._log_file = NamedFile(self.path(LOG_SUFFIX), files)
-        self.exists = not created  # on the disk
-        self.removed = False  # from the log; readers keep their open files
+        self.exists = not created  # whether the files exist on the disk
+        self.removed = False  # whether it was removed from the log; readers keep their open files
         self.last_epoch: LeaderEpoch | None = None  # of the last batch
         self.max_is_known = created
         self._is_preallocated = False  # there are zeros after `size`
         self.room = NO_ROOM  # reset by every change except an append
         self._bytes_since_index = 0
-        # The type of an array has no other integers than `int`.
+        # The elements of an array can only be typed as `int`.
         self._tail_last_offsets: MutableSequence[Offset] = array("q")  # type: ignore[assignment]
         self._tail_positions: MutableSequence[Position] = array("q")  # type: ignore[assignment]
         self._tail_floor: Offset | None = None  # last offset before the tail; None: no tail
@@ -124,7 +124,7 @@ class Segment:
 
     @property
     def file(self) -> OpenFile:
-        """Returns the open `.log`; creates it if the segment is new and nothing was written yet."""
+        """Returns the open `.log`; creates it if the segment is new and has not been written yet."""
         if self.exists:
             return self._log_file.get()
         file = self._log_file.get(create=True)
@@ -133,7 +133,7 @@ class Segment:
         return file
 
     def release(self) -> None:
-        """Closes the files of a sealed segment and forgets its tail, until needed again (readers keep theirs)."""
+        """Closes the files of a sealed segment and forgets its tail, until the next use (readers keep their files)."""
         self._log_file.close()
         self.offset_index.release()
         self.time_index.release()
@@ -187,7 +187,7 @@ class Segment:
         return [*files, *self.transaction_index_files()]
 
     def transaction_index_files(self) -> list[OpenFile]:
-        """Returns the transaction index, if any, even an emptied one: else a crash would restore truncated entries."""
+        """Returns the transaction index, if any, even if emptied: else a crash would restore truncated entries."""
         index = self.transaction_index
         try:
             return [index.file()] if index.changed or index.exists else []
@@ -203,7 +203,7 @@ class Segment:
         self.write_indexes()
 
     def seal(self) -> None:
-        """Completes the indexes, because nothing will be appended for now. Raises OSError."""
+        """Completes the indexes, because no records will be appended for now. Raises OSError."""
         if self._is_preallocated:
             self.files.truncate(self.file, self.size)
             self._is_preallocated = False
@@ -239,7 +239,7 @@ class Segment:
         """Reads the headers from the last index entry on; returns the position where valid headers end.
 
         Indexes that are missing, damaged, or do not fit the batches are rebuilt. If the log `is_clean`, the time index
-        is complete; otherwise all headers after its last entry are read, many if timestamps decrease. Raises OSError.
+        is complete; otherwise all headers after its last entry are read (many, if timestamps decrease). Raises OSError.
         """
         try:
             entry = self.offset_index.last
@@ -319,7 +319,7 @@ class Segment:
         return at_once(self.rebuild_steps(index_interval))
 
     def rebuild_steps(self, index_interval: int) -> Steps[int]:
-        # Nothing else uses the segment meanwhile.
+        # No other code uses the segment in the meantime.
         self._hints.clear()
         self.offset_index.clear()
         self.time_index.clear()
@@ -347,7 +347,7 @@ class Segment:
         return self._tail_floor is not None
 
     def can_hold(self, view: BatchView, expected_offset: Offset) -> bool:
-        """Whether the batch continues the offsets. They are not under its CRC: damaged ones may have any value."""
+        """Whether the batch continues the offsets. The CRC does not cover them, so damaged ones may have any value."""
         return (
             view.base_offset >= expected_offset
             and view.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
@@ -433,7 +433,7 @@ class Segment:
         return reached
 
     def hint(self, boundary: Boundary) -> None:
-        """Remembers where a reader of everything below the boundary continues."""
+        """Remembers the boundary at which a reader of all batches below it continues."""
         if boundary.position < self.size:
             if len(self._hints) >= HINTS_MAX:
                 self._hints.pop(next(iter(self._hints)))
@@ -447,8 +447,8 @@ class Segment:
     def _named_by_index(
         self, find: Callable[[int, int], Entry | None], key: int, field: int
     ) -> tuple[Position, BatchView] | None:
-        """Returns the batch, and its position, to which the entry for `key` refers, if batches are so large that most
-        have an entry.
+        """Returns the batch, and its position, to which the entry for `key` refers, if batches are large enough that
+        most of them have an entry.
 
         None if batches are smaller, or the index is wrong: the caller must then scan to the batch.
         """
@@ -479,7 +479,7 @@ class Segment:
         raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
 
     def _by_index(self, key: int, field: int) -> _Place | None:
-        """Returns a position by index; None if it is damaged: the batch there must end with the entry's offset."""
+        """Returns a position from the index; None if it is damaged: the batch must end at the offset of the entry."""
         try:
             entry = self.offset_index.floor(key, field)
         except IndexDamaged:

@@ -26,7 +26,7 @@ from trimaran.log.steps import Steps
 from trimaran.wire.identity import Offset
 
 OPEN_SEGMENTS_MAX = (
-    8  # old segments with open files; more would let slow readers use up the handles
+    8  # the maximum number of old segments with open files, because handles are limited
 )
 
 
@@ -38,7 +38,7 @@ class Segments:
         self.all = segments
         self.bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
-        # Removed segments, and when `purge` first saw them.
+        # Removed segments, and the time when `purge` first saw them.
         self.deleted_files: dict[Path, int | None] = {}
         self.removals = 0  # the number of segments removed, for any reason
         self._files = files
@@ -140,7 +140,7 @@ class Segments:
         return all(segment.transaction_index.is_empty for segment in self.since(start))
 
     def aborted_transactions(self, start: Offset, end: Offset) -> Steps[list[AbortedTransaction]]:
-        """Finds aborted transactions as `PartitionLog.find_aborted`; also raises IndexDamaged."""
+        """Finds aborted transactions as `PartitionLog.find_aborted` does; also raises IndexDamaged."""
         found: list[AbortedTransaction] = []
         for segment in self.since(start):
             if segment.transaction_index.is_empty or segment.removed:
@@ -153,7 +153,7 @@ class Segments:
         return found
 
     def use(self, segment: Segment) -> None:
-        """Limits the number of old segments with open files; the least recently read are closed first."""
+        """Limits the number of old segments with open files; those that were least recently read are closed first."""
         recent = self._recently_read
         if segment in recent:
             recent.remove(segment)
@@ -172,7 +172,7 @@ class Segments:
         if not segment.exists:
             return
         segment.release()
-        # The `.log` goes first: if a crash leaves it, its aborted transactions must be known.
+        # The `.log` is renamed first: if a crash leaves it, its aborted transactions must be known.
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = segment.path(suffix)
             target = path.with_name(path.name + DELETED_SUFFIX)

@@ -1,4 +1,4 @@
-"""The result of a read: a piece of an open file, not read yet, to be sent by `sendfile`."""
+"""The result of a read: a piece of an open file that is not read yet, because `sendfile` will send it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from trimaran.log.disk.files import Files, OpenFile
 from trimaran.wire.identity import Offset, Position
 
 
-@dataclass(slots=True)  # not frozen: creating a frozen one takes as long as finding its position
+@dataclass(
+    slots=True
+)  # not frozen: creating a frozen instance takes as long as finding its position
 class LogSlice:
-    """Whole batches: `size` bytes at `position` of `file`. A `trimaran.wire.buffers.outgoing.Splice`.
+    """Whole batches in `size` bytes at `position` of `file`. A `trimaran.wire.buffers.outgoing.Splice`.
 
     It is readable while it is referenced, even after its segment is deleted. After a truncation it yields the new bytes
     at that place, or fewer: the reader's session ends with the truncated leader epoch.

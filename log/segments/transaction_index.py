@@ -4,16 +4,16 @@ Source: Kafka's `TransactionIndex`, and the schema `AbortedTxn` of Kafka 4.4 (KI
 
 ```
 .txnindex = { entry }, ascending by last offset; no file without aborts
-entry     = int16 version (0), int64 producer id, int64 first offset, int64 last offset (the marker's),
+entry     = int16 version (0), int64 producer id, int64 first offset, int64 last offset (of the marker),
             int64 last stable offset after the marker: transactions that end later began above it          34 bytes
 ```
 
 An entry is in the segment of its marker; its first offset may lie in an earlier segment. No handle is kept open: most
 segments have no such file, and aborts are rare.
 
-While a transaction stays open for long, last stable offsets stay equal, so no abort after a reader's offset proves that
-the following ones began too late to matter. Therefore the least first offset of each group of entries is kept in
-memory.
+While a transaction stays open for long, last stable offsets stay equal, so an abort after the offset of a reader does
+not prove that later transactions began too late to matter. Therefore the least first offset of each group of entries is
+kept in memory.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ log = logging.getLogger(__name__)
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
-BLOCK_ENTRIES = 512  # 17 KiB per read: one abort per thousand offsets is a lot.
+BLOCK_ENTRIES = 512  # 17 KiB per read: one abort per thousand offsets is unusually many.
 # The least first offset of each group of entries is in memory: 24 bytes of memory, and 100 µs to read the group.
 GROUP_ENTRIES = 64
 ENTRIES_PER_UNIT = 3
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction. `last_stable_offset` is where the earliest transaction still open at its end began, or
-    the offset after the marker.
+    """An aborted transaction. `last_stable_offset` is the first offset of the earliest transaction that was still open
+    at its end, or the offset after the marker.
     """
 
     producer_id: ProducerId
@@ -113,7 +113,7 @@ class TransactionIndex:
         return self._files.open(self.path, create=True)
 
     def append(self, entry: AbortedTransaction) -> bool:
-        """Adds an entry unless it exists (a replay adds nothing twice); returns whether the file is new."""
+        """Adds an entry unless it exists (a replay must not add entries twice); returns whether the file is new."""
         count = self._load()
         if entry.last_offset <= self._last_offset:
             return False
@@ -187,7 +187,7 @@ class TransactionIndex:
         self._cut(slot)
 
     def keep_sound(self) -> None:
-        """Removes everything from the first damaged entry on; the caller adds the missing entries by a replay."""
+        """Removes all entries from the first damaged one on; the caller adds the missing entries by a replay."""
         self._count = self._size() // ENTRY_BYTES
         sound = 0
         try:

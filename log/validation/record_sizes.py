@@ -1,7 +1,7 @@
 """The limit for the decompressed size of one record: `max.decompressed.message.bytes`.
 
-Source: `DefaultRecord.readFrom` and `LogValidator` of Kafka 4.4. Like there, the limit applies to records of compressed
-batches, and the length field of a record does not count.
+Source: `DefaultRecord.readFrom` and `LogValidator` of Kafka 4.4. As in Kafka, the limit applies to records of
+compressed batches, and the length field of a record is not counted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trimaran.log.batches.columns import MalformedRecords, decode_some
 from trimaran.wire.buffers.primitives import read_varint
 from trimaran.wire.errors import ErrorCode, KafkaError
 
-# Records that are decoded at once: less than 1 MiB of columns.
+# The number of records that are decoded in one step: less than 1 MiB of columns.
 _RECORDS_AT_ONCE = 16_384
 
 
@@ -29,7 +29,7 @@ def check_record_sizes(batch: BatchView, body: Buffer, limit: int) -> None:
         return
     with suppress(MalformedRecords):
         for columns in decode_some(batch, body, _RECORDS_AT_ONCE):
-            end = len(columns.data)  # that of the last record or behind it
+            end = len(columns.data)  # the end of the last record, or a position after it
             for start, next_start in pairwise(chain(columns.record_start, (end,))):
                 if next_start - start > limit:
                     _check_size(columns.data, start, limit)

@@ -2,16 +2,16 @@
 
 Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`.
 
-The checks are: that there is exactly one whole batch; its magic, base offset, size, CRC, compression id, control and
-transactional flags, producer fields, offset range against record count; and every record of it
-(`trimaran.log.batches.columns.check_records`): compressed ones are decompressed for that, then dropped. The producer's
-bytes are stored, except that the header's largest timestamp is corrected to that of the records, as in Kafka, and that
-a topic's `compression.type` may recompress them. Compared with a Kafka 4.3 broker on a hundred malformed batches, the
+The checks cover: that there is exactly one complete batch; its magic, base offset, size, CRC, compression id, control
+and transactional flags, producer fields, its offset range against the record count; and each of its records
+(`trimaran.log.batches.columns.check_records`), which are decompressed for this check if necessary. The producer's bytes
+are stored, except that the header's largest timestamp is corrected to that of the records, as in Kafka, and that a
+topic's `compression.type` may recompress them. Compared with a Kafka 4.3 broker on a hundred malformed batches, the
 codes are the same except if Kafka answers UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data, lz4 that
-Java cannot read: ours is the specific code), if it accepts records that we refuse (bytes after the batch, a producer id
-without epoch, offset deltas that are not consecutive, append time, a delete horizon or an undefined bit set by a
+Java cannot read: we return the specific code), if it accepts records that we refuse (bytes after the batch, a producer
+id without epoch, offset deltas that are not consecutive, append time, a delete horizon or an undefined bit set by a
 client, negative timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes after the compressed stream),
-and for a size beyond the request (INVALID_RECORD there, CORRUPT_MESSAGE here).
+and for a size beyond the request (INVALID_RECORD in Kafka, CORRUPT_MESSAGE here).
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ LZ4, ZSTD = (
     Compression.LZ4,
     Compression.ZSTD,
 )  # an attribute access on the enum takes ten times as long
-SIZE_OF_SMALLEST_BATCH = 14  # that of format v0; smaller sizes are damage, whatever the magic
+SIZE_OF_SMALLEST_BATCH = (
+    14  # the size of format v0; smaller sizes are damage, regardless of the magic
+)
 _MAGIC_POSITION = 16
 _KNOWN_ATTRIBUTES = (
     ATTRIBUTES_COMPRESSION
@@ -66,7 +68,7 @@ _KNOWN_ATTRIBUTES = (
     | ATTRIBUTES_DELETE_HORIZON
 )
 INT64_END = 1 << 63
-# The maximum number of decompressed bytes of records that one request checks at once: up to 20 ms for the smallest
+# The maximum number of decompressed bytes of records that one request checks in one step: up to 20 ms for the smallest
 # records, 2 ms for common ones. Interpreted code takes two hundred times as long.
 BYTES_CHECKED_AT_ONCE_MAX = 2 << 20 if COMPILED else 64 << 10
 # The maximum number of decompressed bytes of one batch. Kafka limits only each record; producers count bytes before
@@ -86,7 +88,7 @@ class ProduceRules:
     compression: Compression | None = None  # None: the producer's
     compression_level: int | None = None
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
-    record_bytes_max: int = DECOMPRESSED_BYTES_MAX  # of a record in a compressed batch
+    record_bytes_max: int = DECOMPRESSED_BYTES_MAX  # the limit of a record in a compressed batch
 
     @classmethod
     def of(cls, config: LogConfig) -> ProduceRules:
@@ -114,12 +116,12 @@ def validate_produced(
     version: int = 13,
     budget: int | None = None,
 ) -> list[BatchView]:
-    """Returns the only batch in `records`, with the largest timestamp of its records; a copy if that was wrong and
-    `records` is read-only.
+    """Returns the only batch in `records`, with the largest timestamp of its records; a copy if that timestamp was
+    wrong and `records` is read-only.
 
     `version` is that of the Produce request. `budget` is the number of bytes that may be checked before other
-    connections are served; without it the call may take a second: not for an event loop. Recompression and the search
-    of refused records exceed any budget.
+    connections are served; without it the call may take a second, so it must not run in an event loop. Recompression
+    and the search of refused records exceed any budget.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP;
@@ -179,14 +181,14 @@ def _is_sound(
 ) -> bool:
     """Whether this is an uncompressed batch that is valid and needs no change.
 
-    Nearly all uncompressed batches are. All others are left to the later checks, which find the fault and word the
-    error.
+    Nearly all uncompressed batches are. All other batches are left to the later checks, which find the fault and create
+    the error.
     """
     size = len(records)
     if (
         not HEADER_BYTES <= size <= rules.max_message_bytes
         or records[ATTRIBUTES_END - 1] & ATTRIBUTES_COMPRESSION
-        or rules.compression  # to another codec than NONE
+        or rules.compression  # to a codec other than NONE
     ):
         return False
     if budget is not None and size > budget:
@@ -201,7 +203,7 @@ def _is_over(records: memoryview, rules: ProduceRules, budget: int) -> bool:
     """Whether a compressed batch, or one to be compressed, exceeds the budget of this turn; a later turn also computes
     the checksum.
 
-    A batch above the size limit is refused at once.
+    A batch above the size limit is refused immediately.
     """
     if not HEADER_BYTES <= len(records) <= rules.max_message_bytes:
         return False
@@ -286,7 +288,7 @@ def _check_fields(batch: BatchView) -> None:
 
 
 def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
-    """Returns the least and the largest timestamp that a record may have."""
+    """Returns the smallest and the largest timestamp that a record may have."""
     if rules.message_timestamp_type is not CREATE_TIME:
         return INT64_MIN, INT64_MAX
     least = max(0, now_ms - rules.timestamp_before_max_ms)
@@ -299,14 +301,14 @@ def _body(
     """Returns the decompressed bytes of the records, at most `budget` (mB7); a view of `records` if they are not
     compressed.
 
-    Records that Java consumers cannot read would stop them at this offset forever, so they are refused.
+    Records that Java consumers cannot read are refused, because they would stop these consumers at this offset forever.
     """
     payload = records[HEADER_BYTES:]
     limit = rules.decompressed_bytes_max
     if budget is not None:
         walked = 0 if codec else len(records)  # checked by `_is_sound`
         limit = min(limit, budget - walked)
-        if len(records) > limit:  # data that decompresses to less still costs its size
+        if len(records) > limit:  # data with a smaller decompressed size still costs its own size
             raise OverBudget
     try:
         if codec is LZ4:

@@ -92,7 +92,8 @@ class ActiveController:
         # The epochs of brokers whose heartbeat connection has closed.
         self.suspects: dict[BrokerId, BrokerEpoch] = {}
         self.suspected = AutoResetEvent()
-        # Each asks a task to elect leaders: for partitions without a leader, and uncleanly if that is allowed.
+        # Each event makes a task elect leaders for partitions without one, by the second event also uncleanly where
+        # allowed.
         self.leaders_wanted = AutoResetEvent()
         self.unclean_wanted = AutoResetEvent()
         self.draining = AutoResetEvent()
@@ -122,7 +123,8 @@ class ActiveController:
         return self._registered_at.get(broker.id, Offset(broker.epoch))
 
     def submit(self, steps: Steps[T]) -> PendingResponse[T]:
-        """Queues a decision, which is usually made at once: `steps` read the state, `write`, and return the response.
+        """Queues a decision, which is usually made immediately: `steps` read the state, `write`, and return the
+        response.
 
         Raises:
             KafkaError: NOT_CONTROLLER if the epoch has ended; REQUEST_TIMED_OUT if too many decisions are waiting.
@@ -130,7 +132,7 @@ class ActiveController:
         return self._machine.operations.submit(steps)
 
     def write(self, result: Result[Message, T]) -> Steps[T]:
-        """Appends and replays the records in the turn of their decision, like `ReplicatedStateMachine.write`.
+        """Appends and replays the records in the turn of their decision, as `ReplicatedStateMachine.write` does.
 
         Until all of them are replayed, `image` is the old one; the index is consistent only at the end of the turn.
         """
@@ -155,7 +157,7 @@ class ActiveController:
         self.suspected.set()
 
     def applied(self, end_offset: Offset, epoch: LeaderEpoch) -> None:
-        """Notes that everything below `end_offset` is committed, the last record written in `epoch`.
+        """Notes that all records below `end_offset` are committed; the last of them was written in `epoch`.
 
         A later epoch than ours has other records at our offsets, even if this node has not noticed the end of its
         leadership; no pending response is completed then.

@@ -40,8 +40,8 @@ VALUE_SIZE_MAX = 0x7FFF
 CHARACTERS_MAX = BATCH_BYTES_MAX
 # The bound for one resource of a request: more than all keys, including those of listeners and plug-ins.
 CONFIGS_MAX = 2_000
-# The bound for configs of one broker, or of the default broker, that are not declared here. Plug-ins have a few, and
-# each check of a broker's configs iterates over all of them.
+# The bound for configs of one broker, or of the default broker, that are not declared here. Plug-ins have a few such
+# configs, and each check of a broker's configs iterates over all of them.
 UNDECLARED_MAX = 1_000
 # The number of characters that a decision checks in 20 µs, the duration of one step.
 _CHARACTERS_PER_STEP = 100
@@ -88,8 +88,8 @@ def check(
     """Checks the configs that a resource would have after the change. A broker's config may be deleted unless the
     remaining ones are inconsistent without it.
 
-    `forwarded`: the broker that received the request has already checked what only it can check. `server`: the configs
-    of this node, which bound those of groups.
+    `forwarded`: the broker that received the request has already made the checks that only this broker can make.
+    `server`: the configs of this node, which bound those of groups.
 
     Raises:
         KafkaError: the change is not allowed; the message gives the reason.

@@ -190,7 +190,7 @@ def _decide(
 def _records(
     kind: int, name: str, present: Mapping[str, str], changes: Changes
 ) -> list[ConfigRecord]:
-    """Returns the records of the changes. An unchanged config of a broker is written too, because it makes the broker
+    """Returns the records of the changes. An unchanged config of a broker is also written, because it makes the broker
     read its files again (KAFKA-14136).
     """
     return [

@@ -1,6 +1,6 @@
 """The configs of a new topic in a CreateTopics response: those set on the topic and the inherited ones.
 
-Source: Kafka's `ReplicationControlManager.createTopic` (KIP-525), which returns all of them too.
+Source: Kafka's `ReplicationControlManager.createTopic` (KIP-525), which also returns all of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from trimaran.wire.schema import encode_element
 
 class EffectiveConfigs:
     """Describes topic configs with a node's configs as defaults. The configs of topics without their own settings are
-    computed and encoded again only when broker configs change, because doing it for every topic would cost more than
-    creating the topic.
+    computed and encoded again only when broker configs change, because this would cost more than creating the topic.
     """
 
     def __init__(self, config: ServerConfig) -> None:

@@ -80,7 +80,7 @@ def update_features(
     proposed = {METADATA_VERSION: image.features.metadata_version, **image.features.levels}
     proposed |= {name: update.max_version_level for name, update in updates.items()}
     records: list[Message] = []
-    # kraft.version comes last: it is appended at once, when no other update can fail any more.
+    # kraft.version comes last: it is appended immediately, so no other update may fail afterwards.
     for update in sorted(updates.values(), key=lambda update: update.feature == KRAFT_VERSION):
         try:
             records += _update(
@@ -167,7 +167,7 @@ def _update_kraft_version(
     level = update.max_version_level
     if how == UPGRADE:
         cluster.quorum.upgrade_kraft_version(level, cluster.epoch, validate_only=validate_only)
-        # When this record is committed, the control records are committed too.
+        # When this record is committed, the control records are also committed.
         return [NoOpRecord()]
     if level != present:
         raise _refused(update, "Can't downgrade the version of this feature.")
@@ -212,8 +212,9 @@ def _why_unsupported(
 
 
 def _range_problem(name: str, level: int, who: str, ranges: Iterable[FeatureRange]) -> str | None:
-    """Returns why a node does not support the level, None if it does. A feature that a node does not name has level 0.
-    A node that has not registered kraft.version is not checked for it, because the quorum asks its voters.
+    """Returns the reason why a node does not support the level, or None if it does. A feature that a node does not name
+    has level 0. A node that has not registered kraft.version is not checked for it, because the quorum itself queries
+    its voters.
     """
     low, high = next(
         ((range_.min_level, range_.max_level) for range_ in ranges if range_.name == name), (0, 0)

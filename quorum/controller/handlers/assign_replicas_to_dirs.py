@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (73): records which log directory of a broker holds each replica (KIP-858)."""
+"""AssignReplicasToDirs (73): records the log directory of each replica of a broker (KIP-858)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
 def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
 ) -> Handling[BrokerHeartbeatResponse]:
-    _extend(request, ctx.controller.active())  # a broker that waits for its response is alive too
+    _extend(request, ctx.controller.active())  # a broker that waits for its response is also alive
     return ctx.controller.submit_operation(partial(_beat, request, ctx, call))
 
 
@@ -69,7 +69,7 @@ def _beat(
     elif result.records and active.state.index.leaderless:
         active.leaders_wanted.set()  # the task elects leaders for partitions beyond this step's limit
     if reply.should_shut_down:
-        active.leases.end(request.broker_id)  # the broker may return at once
+        active.leases.end(request.broker_id)  # the broker may return immediately
     else:
         ctx.controller.watch(call.connection, request.broker_id, request.broker_epoch)
     return response

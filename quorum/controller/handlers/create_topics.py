@@ -25,7 +25,8 @@ from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling
 
-# The first version whose response describes the new topics: some 40 configs each, mostly the same for all.
+# The first version whose response describes the new topics: about 40 configs for each topic, most of which are the same
+# for all topics.
 WITH_CONFIGS = 5
 # The first version with THROTTLING_QUOTA_EXCEEDED.
 WITH_QUOTA = 6

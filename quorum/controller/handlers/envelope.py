@@ -1,9 +1,9 @@
 """Envelope (58): handles a client's request that a broker forwards (KIP-590).
 
-The inner request is handled as if the client had sent it here, in the version it used; its response is returned in
-`response_data`. A node that is not the active controller returns the error at the top level, so that the broker tries
-the next controller. The content is trusted: with an authorizer, only a principal with CLUSTER_ACTION, a broker, may
-send an Envelope.
+The inner request is handled as if the client had sent it here, in the version that the client used; its response is
+returned in `response_data`. A node that is not the active controller returns the error at the top level, so that the
+broker tries the next controller. The content is trusted: with an authorizer, only a principal with CLUSTER_ACTION, a
+broker, may send an Envelope.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
 
 PRINCIPAL_VERSION = 0
 ADDRESS_SIZES = (4, 16)
-# The number of decoded principals and addresses of clients that are cached: some 100 bytes each, at most 64 KiB.
+# The number of decoded principals and addresses of clients that are cached: about 100 bytes each, at most 64 KiB.
 CLIENTS_REMEMBERED = 128
 
 FORWARDED: Registry[ControllerContext] = Registry(FORWARDED_HANDLERS, judge=ACL_JUDGE)
@@ -95,7 +95,9 @@ def _principal(data: bytes | None) -> Principal:
 def _client(
     request: EnvelopeRequest, principal: Principal, broker: ConnectionInfo
 ) -> ConnectionInfo:
-    """Returns a connection with the client's identity, for decisions to read; it lives as long as the broker's."""
+    """Returns a connection with the client's identity, for decisions to read; it lives as long as the connection of the
+    broker.
+    """
     host = _host(request.client_host_address)
     return broker.forwarding_for(Address(host, 0), principal)
 

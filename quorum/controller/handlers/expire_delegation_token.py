@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (40): changes when a delegation token expires, or removes it."""
+"""ExpireDelegationToken (40): changes the expiry time of a delegation token, or removes the token."""
 
 from __future__ import annotations
 

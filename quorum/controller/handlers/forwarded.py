@@ -1,4 +1,4 @@
-"""The APIs that brokers forward to the active controller; each handler here declares its API, for brokers too.
+"""The APIs that brokers forward to the active controller; each handler here also declares its API for brokers.
 
 A broker forwards the request (`broker/handlers/forwarded.py`) unless it has its own handler. The request arrives in an
 Envelope, or from a client that is connected to a controller directly.

@@ -158,7 +158,7 @@ def register_broker(
         record.fenced = known.fenced
         record.in_controlled_shutdown = known.in_controlled_shutdown
         return Result([record], BrokerRegistrationResponse(broker_epoch=known.epoch))
-    # The registration comes last: if only a part is written, everything is repeated.
+    # The registration comes last: if only a part of the records is written, the registration is repeated completely.
     records = [*changes_of_new_incarnation(request, state, keys), record]
     return Result(records, BrokerRegistrationResponse(broker_epoch=broker_epoch), atomic=False)
 
@@ -188,8 +188,8 @@ def changes_of_new_incarnation(
     """Returns the changes of partitions that the old incarnation led or that had it in their ISR: the new one may have
     lost its disk.
 
-    The new incarnation stays eligible if it names the epoch of its last life, which the broker writes down after it has
-    flushed everything (KIP-966).
+    The new incarnation stays eligible if it names the previous epoch of the broker, which the broker stores after it
+    has flushed all logs (KIP-966).
     """
     known = state.image.cluster.brokers.get(request.broker_id)
     if _may_have_lost(request, known, state):
@@ -266,7 +266,7 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 
 def same_endpoints(broker: BrokerRegistration, request: BrokerRegistrationRequest) -> bool:
     """Returns whether the request has the broker's endpoints. Two processes cannot listen at one address, so a broker
-    with the same endpoints has replaced the other.
+    with the same endpoints has replaced the previous one.
     """
     claimed = {Endpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners}
     return bool(claimed) and claimed == set(broker.listeners)
@@ -372,7 +372,7 @@ def _next_of_unfenced(
 def _next_in_shutdown(
     state: ControllerState, lease: Lease, lowest: int | None
 ) -> BrokerControlState:
-    """Returns SHUTDOWN_NOW once the broker leads nothing and every active broker has applied that."""
+    """Returns SHUTDOWN_NOW once the broker leads no partition and every active broker has applied that."""
     if lease.draining or leads_any(state, lease.broker_id):
         return BrokerControlState.CONTROLLED_SHUTDOWN
     everybody_knows = lowest is None or lease.shutdown_offset <= lowest

@@ -29,7 +29,7 @@ from trimaran.wire.text.endpoint import endpoints_problem
 def register_controller(
     request: ControllerRegistrationRequest, image: MetadataImage
 ) -> Result[Message, ControllerRegistrationResponse]:
-    """Records the registration of a controller, unless it is unchanged: a repeated request adds nothing to the log.
+    """Records the registration of a controller, unless it is unchanged: a repeated request does not write to the log.
 
     Raises:
         KafkaError: INVALID_REGISTRATION if the id is not a controller's, or an endpoint is not a valid address;

@@ -15,8 +15,9 @@ from math import inf
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.wire.identity import NO_OFFSET, BrokerEpoch, BrokerId, Offset
 
-# A live broker sends its first heartbeat to a new controller within this time: Kafka's brokers every two seconds, ours
-# sooner. A controller that never had a connection of the broker needs both a missed heartbeat and a refused connection.
+# A live broker sends its first heartbeat to a new controller within this time: Kafka's brokers every two seconds, our
+# brokers earlier. A controller that never had a connection of the broker needs both a missed heartbeat and a refused
+# connection.
 FIRST_HEARTBEAT_SECONDS = 2.5
 
 
@@ -47,7 +48,7 @@ class Leases:
 
     def begin(self, image: MetadataImage, now: float) -> None:
         """Gives every unfenced broker a full lease without a connection. A new controller has received no heartbeat,
-        and it would never see the connection of a broker close that died together with the previous controller.
+        and if a broker died together with the previous controller, the new one would never see its connection close.
         """
         for broker in image.cluster.brokers.values():
             if not broker.fenced:
@@ -55,7 +56,7 @@ class Leases:
                 lease.disconnected, lease.expected_by = True, now + FIRST_HEARTBEAT_SECONDS
 
     def extend(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float) -> Lease:
-        """Extends the lease; called for every heartbeat, before anything else can fail it."""
+        """Extends the lease; called for every heartbeat, before it can fail for any other reason."""
         lease = self.get(broker_id, broker_epoch)
         if lease is None:
             lease = self._leases[broker_id] = Lease(broker_id, broker_epoch, 0.0)
@@ -96,7 +97,7 @@ class Leases:
             lease.deadline += seconds
 
     def next_deadline(self) -> float | None:
-        """Returns when the first lease expires if no heartbeat extends it."""
+        """Returns the time when the first lease expires if no heartbeat extends it."""
         return min((lease.deadline for lease in self._leases.values()), default=None)
 
     def lowest_active_offset(self, image: MetadataImage) -> Offset | None:

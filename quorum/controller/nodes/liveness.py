@@ -1,6 +1,6 @@
 """Probes whether a process still exists by connecting to its listeners.
 
-A refused connection means that no process listens there; a timeout proves nothing.
+A refused connection means that no process listens there; a timeout is not evidence.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PAUSES_SECONDS = (0.0, 0.01, 0.05)
 
 
 class ProbeResult(NamedTuple):
-    """The result of a probe. `answered` and `refused` are the addresses that did so; `is_down`: there is an endpoint,
-    and every endpoint refuses.
+    """The result of a probe. `answered` and `refused` are the addresses that accepted and refused the connection;
+    `is_down` means that there is an endpoint, and every endpoint refuses.
     """
 
     answered: frozenset[Address] = frozenset()
@@ -56,14 +56,14 @@ async def _probe_endpoint(endpoint: Endpoint) -> ProbeResult:
     with found:
         try:
             host, port = found.getpeername()[:2]
-        except OSError:  # closed again at once
+        except OSError:  # closed again immediately
             return ProbeResult()
     return ProbeResult(answered=frozenset({Address(host, port)}))
 
 
 async def _addresses_of(endpoint: Endpoint) -> frozenset[Address]:
-    """Returns all addresses of the name; the endpoint refuses only if all of them do. Empty if the name does not
-    resolve.
+    """Returns all addresses of the name; the endpoint refuses only if all of them do. The result is empty if the name
+    does not resolve.
     """
     kind = socket.SOCK_STREAM
     try:

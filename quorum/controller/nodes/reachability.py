@@ -1,4 +1,4 @@
-"""Which brokers this controller can reach; only their refused connections are evidence.
+"""Determines the brokers that this controller can reach; only refused connections of these brokers are evidence.
 
 A refusal proves that a process has ended only if the address accepted our connections before: behind NAT or in a
 container, the advertised address may never have been reachable. Each controller, active or not, therefore probes every

@@ -62,7 +62,7 @@ class Registrar:
         )
         self._leader = leader
         self._address_of = address_of
-        # Equal to the wanted registration while metadata.version has no records for it.
+        # Equal to the expected registration while metadata.version has no records for it.
         self._known: Latest[ControllerRegistration | None] = Latest(self._wanted)
 
     def publish(self, _delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:

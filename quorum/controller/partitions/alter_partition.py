@@ -112,7 +112,7 @@ def check_proposal(
     proposal: AlterPartitionRequestPartitionData,
     image: MetadataImage,
 ) -> ErrorCode:
-    """Returns the error of a proposal. NOT_CONTROLLER if the leader's epoch is ahead of ours: it knows a later
+    """Returns the error of a proposal. NOT_CONTROLLER if the leader's epoch is ahead of ours: the leader knows a later
     controller.
     """
     if partition is None:
@@ -142,8 +142,9 @@ def check_proposal(
 
 
 def _is_eligible(state: BrokerState, partition: PartitionImage, image: MetadataImage) -> bool:
-    """Returns whether the broker may join the ISR: not if it is fenced, shutting down, or not the incarnation that the
-    leader saw, since it may have lost its disk; and not if it reported the directory offline.
+    """Returns whether the broker may join the ISR. It must not be fenced or shutting down, it must be the incarnation
+    that the leader saw, since a later one may have lost its disk, and it must not have reported the directory as
+    offline.
     """
     broker = image.cluster.brokers.get(state.broker_id)
     return (

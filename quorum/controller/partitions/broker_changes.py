@@ -1,6 +1,6 @@
 """Changes of partitions when a broker leaves, returns, or may have lost its disk.
 
-Each decision reads the state and returns records; nothing here changes state. For a broker with many partitions the
+Each decision reads the state and returns records; no function here changes state. For a broker with many partitions the
 caller passes `keys` in batches, and omits `keys` for the rest: each batch by itself leaves the cluster consistent.
 Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` of Kafka.
 """
@@ -99,7 +99,7 @@ def in_steps(
     keys: Iterable[TopicIdPartition],
     decide: Callable[[Sequence[TopicIdPartition]], Sequence[Message]],
 ) -> Steps[list[Message]]:
-    """Returns the records that `decide` makes for the keys, which it receives in batches."""
+    """Returns the records that `decide` returns for the keys, which it receives in batches."""
     records: list[Message] = []
     for batch in pieces(keys, PARTITIONS_PER_CHECK):
         records += decide(batch)
@@ -111,7 +111,8 @@ def _is_alone(partition: PartitionImage, broker_id: BrokerId) -> bool:
     """Returns whether the broker is the only replica of a partition without a leader. It then stays in the ISR, which
     is never written empty.
 
-    After a restart a broker has only such partitions if the replication factor is 1; they need no decision each.
+    After a restart a broker has only such partitions if the replication factor is 1; they do not need separate
+    decisions.
     """
     return partition.leader == NO_LEADER and (broker_id,) == partition.replicas == partition.isr
 

@@ -3,8 +3,8 @@ the record.
 
     wanted → completion of a reassignment → eligible leader replicas → election → the record of the differences
 
-Pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704 (recovery state),
-KIP-966 (eligible leader replicas, and the last known leader of a partition without any).
+The functions are pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704
+(recovery state), KIP-966 (eligible leader replicas, and the last known leader of a partition without any).
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def complete_reassignment(partition: PartitionImage) -> PartitionImage:
 def _eligible(
     ref: PartitionRef, new: PartitionImage, state: ControllerState, lost: int | None
 ) -> tuple[BrokerId, ...]:
-    """Returns the eligible leader replicas. While the ISR is smaller than min.insync.replicas nothing is committed, so
-    each replica that leaves it has all committed records.
+    """Returns the eligible leader replicas. While the ISR is smaller than min.insync.replicas no records are committed,
+    so each replica that leaves it has all committed records.
     """
     old = ref.partition
     if new.isr == old.isr and not old.elr:

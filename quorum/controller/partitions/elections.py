@@ -44,8 +44,8 @@ _KINDS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 def elect_leaders(
     request: ElectLeadersRequest, state: ControllerState
 ) -> Steps[Result[Message, ElectLeadersResponse]]:
-    """Runs the elections that an operator requests: of preferred leaders, or unclean ones for partitions without a
-    leader. One step for each topic or partition.
+    """Runs the elections that an operator requests: elections of preferred leaders, or unclean elections for partitions
+    without a leader. One step for each topic or partition.
 
     If no partitions are named, all are tried, and the response omits those that need no election.
 
