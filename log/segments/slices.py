@@ -8,9 +8,7 @@ from trimaran.log.disk.files import Files, OpenFile
 from trimaran.wire.identity import Offset, Position
 
 
-@dataclass(
-    slots=True
-)  # not frozen: creating a frozen instance takes as long as finding its position
+@dataclass(slots=True)  # not frozen, because that would double the time of a read
 class LogSlice:
     """Whole batches in `size` bytes at `position` of `file`. A `trimaran.wire.buffers.outgoing.Splice`.
 

@@ -56,9 +56,7 @@ LZ4, ZSTD = (
     Compression.LZ4,
     Compression.ZSTD,
 )  # an attribute access on the enum takes ten times as long
-SIZE_OF_SMALLEST_BATCH = (
-    14  # the size of format v0; smaller sizes are damage, regardless of the magic
-)
+SIZE_OF_SMALLEST_BATCH = 14  # that of v0; smaller sizes are damage, regardless of the magic
 _MAGIC_POSITION = 16
 _KNOWN_ATTRIBUTES = (
     ATTRIBUTES_COMPRESSION
