@@ -402,10 +402,7 @@ async def connect_endpoint(
         return links.guarded(SocketEndpoint(sock), port)
     try:
         endpoint = TlsEndpoint(sock, security.tls, server_name=host)
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # the connection was reset, or no certificate can have the name
+    except (OSError, ValueError) as error:  # reset, or no certificate can have this name
         sock.close()
         raise ConnectionLost(f"TLS with {host}:{port} failed: {error}") from error
     try:

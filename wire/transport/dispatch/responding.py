@@ -32,9 +32,7 @@ def outcome(
         raise
     except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
         found = route.as_kafka_error(error)
-        error.__traceback__ = (
-            None  # the frames of the traceback refer to the error and to the request: a cycle
-        )
+        error.__traceback__ = None  # its frames refer to the error and to the request: a cycle
         return found
 
 
