@@ -1,6 +1,6 @@
 """The cost of an authorizer with a thousand ACLs for a broker (`bench.switched`).
 
-`python -m bench.authorization_cost [PAIRS]`. The client is not a super user: an ACL is looked up, and found.
+`python -m bench.authorization_cost [PAIRS]`. The client is not a super user: an ACL is looked up and found.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def latency_bench(open_cluster: Opener, system: str) -> list[Figure]:
 
 
 def replication_bench(open_cluster: Opener, system: str) -> list[Figure]:
-    with open_cluster(3, 3, {}) as cluster:  # ours with fsync, Kafka's with its default
+    with open_cluster(3, 3, {}) as cluster:  # our cluster with fsync, Kafka's with its default
         create_topic(cluster, "rf3", PARTITIONS, 3, {"min.insync.replicas": "2"})
         produce(cluster, "rf3", PARTITIONS, size=1024, records=sized(100_000, 5_000))
         moved = produce(cluster, "rf3", PARTITIONS, size=1024, records=sized(500_000, 5_000))

@@ -1,4 +1,4 @@
-"""kill -9 of a partition's leader: the time until the next ack, and until the victim is in the ISR again."""
+"""The times from kill -9 of a partition's leader to the next ack, and until the killed broker is in the ISR again."""
 
 from __future__ import annotations
 

@@ -2,11 +2,12 @@
 bytes out, in this process, warm.
 
 Counts are the same on every machine, so `tests/test_calls.py` compares each row with its mark in `bench/calls.toml`.
-Requests over the wire are sent one at a time by a thread of their own. Only the loop's thread is counted: everything
-that the nodes in this process do, with trio. A row has the fewest of each number among repetitions, since timers run
-during some. Rows that are `fsynced` have the median: the number of turns of the loop while a thread flushes depends on
-the disk. `answered` are the calls until the last byte of the response goes to the socket. `calls` are those until the
-loop waits again and nothing is left to do. `--told NAME` prints the functions of a row, those called most often first.
+Requests over the wire are sent one at a time by a thread of their own. Only the loop's thread is counted: all calls of
+the nodes in this process, and of trio. A row has the minimum of each number over the repetitions, because timers run
+during some of them. Rows that are `fsynced` have the median: the number of turns of the loop while a thread flushes
+depends on the disk. `answered` are the calls until the last byte of the response goes to the socket. `calls` are those
+until the loop waits again and no work is left. `--told NAME` prints the functions of a row, those called most often
+first.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ Measured = dict[str, tuple[Row, Counts]]
 
 
 def chosen(repetitions: list[Counts], kib: float, *, fsync: bool = False) -> tuple[Row, Counts]:
-    """Returns the fewest of each number, since timers run during some repetitions; with `fsync` the median of each.
+    """Returns the minimum of each number, because timers run during some repetitions; with `fsync` the median of each.
     Also returns the repetition with the fewest functions, or the median one.
     """
     place = len(repetitions) // 2 if fsync else 0
@@ -234,7 +235,7 @@ class Client:
         return memoryview(self.socket.recv(size, socket.MSG_WAITALL))
 
     def _rest(self, seconds: float = REST_SECONDS) -> None:
-        """Waits until the nodes have nothing to do, which differs from having had no turn on a busy machine."""
+        """Waits until the nodes are idle, as opposed to nodes that had no turn on a busy machine."""
         seen = -1
         while seen != self.calls.total or not others_sleep():
             seen = self.calls.total
@@ -243,13 +244,13 @@ class Client:
     def is_written_by(self, function: Any) -> bool:
         """Returns whether a C function that the nodes called sends to this connection, or sends a piece of a file."""
         name, owner = function.__name__, getattr(function, "__self__", None)
-        if name in ("send", "sendmsg"):  # generators and coroutines have a `send` too
+        if name in ("send", "sendmsg"):  # generators and coroutines also have a `send`
             return isinstance(owner, socket.socket) and owner.getpeername() == self.address
         return bool(name == "sendfile")
 
 
 class Walk(NamedTuple):
-    """A kind of request; `next_request(client, last response)` returns that of the next repetition."""
+    """A kind of request; `next_request(client, last response)` returns the request of the next repetition."""
 
     next_request: Callable[[Client, Any], Message]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.interop import apache_kafka
 
-# Every append reaches the disk before its response: the default for ours, a setting for Kafka's.
+# Every append reaches the disk before its response: this is the default of ours, and a setting of Kafka's.
 KAFKA_FSYNC = {"log.flush.interval.messages": "1"}
 OURS_WRITE_BEHIND = {"trimaran.log.fsync": "none"}
 

@@ -1,5 +1,5 @@
-"""`./dev bench failover [CASE …] [--rounds N] [--brokers] [--only ours|kafka]`: measures how long the quorum is without
-a leader, ours and Apache Kafka's.
+"""`./dev bench failover [CASE …] [--rounds N] [--brokers] [--only ours|kafka]`: measures the time without a leader of
+our quorum and of Apache Kafka's.
 
 3 controllers and 3 brokers. A round: every voter follows; after a random part of a second the process of the active
 controller gets SIGKILL (or SIGSTOP, which leaves its sockets open and silent), and from that moment on clients request

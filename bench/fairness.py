@@ -2,8 +2,8 @@
 
 One node each, controller and broker, with a listener for clients and one that requires a login; the honest client sends
 a record and reads it back, every few milliseconds. All share one machine: a crowd has a lower priority, but still uses
-its two cores. Marks: p99 at most 5 × that without a crowd, at most 128 MiB more memory; a connection before its login
-costs 64 KiB and lives for 10 s. The report names missed marks.
+its two cores. Marks: p99 at most five times the value without a crowd, at most 128 MiB more memory; a connection before
+its login costs 64 KiB and lives for 10 s. The report names missed marks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Groups: the time until 50 members have their partitions, the cost of 1,000 idle members, and the time until a
 coordinator has loaded 1,000,000 offsets.
 
-Members that join are librdkafka's, all in this process, with the same settings for both systems. Idle members are
-heartbeats of ours: a thousand real clients would overload the machine.
+Members that join use librdkafka, all in this process, with the same settings for both systems. Idle members are
+simulated by heartbeats of our own client: a thousand real clients would overload the machine.
 """
 
 from __future__ import annotations

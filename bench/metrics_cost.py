@@ -1,5 +1,5 @@
 """The cost of metrics for a broker that serves them (`bench.switched`). Between two scrapes they only count the turns
-of the loop; everything else is counted in any case.
+of the loop; all other numbers are counted in any case.
 
 `python -m bench.metrics_cost [PAIRS]`. Scrapes are measured separately: their time is a share of the interval,
 independent of the load.

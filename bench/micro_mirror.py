@@ -1,7 +1,7 @@
 """The ZooKeeper mirror against a real ZooKeeper: the first filling, one change, changes beside verifications, a burst.
 
 Run: `python -m bench.micro_mirror [DIRECTORY]`. The metadata come from this process, so that only ZooKeeper and the
-mirror are measured; CPU is the mirror's. The directory is ZooKeeper's: its disk determines the latency.
+mirror are measured; CPU is that of the mirror. The directory is for ZooKeeper: its disk determines the latency.
 """
 
 from __future__ import annotations

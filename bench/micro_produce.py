@@ -2,8 +2,8 @@
 waits.
 
 Run: `python -m bench.micro_produce [DIRECTORY]`. Figures are CPU time of one process without fsync, the best of some
-rounds; the log is real. `append` appends the same batches to the log: the difference is the handler's. `ACLs` is the
-cost of an authorizer with a thousand ACLs.
+rounds; the log is real. `append` appends the same batches to the log: the difference is the cost of the handler. `ACLs`
+is the cost of an authorizer with a thousand ACLs.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from bench.sizes import sized
 
 # All eleven windows of a quota may be used at once, and again when they have passed, with a second of overlap: bursts
 # are nearly twelve seconds apart and last for some seconds. Whole rounds are measured, from a quiet second after the
-# first two on; otherwise a client that keeps its quota would seem 25 % off.
+# first two on; otherwise a client that keeps its quota would seem to deviate by 25 %.
 BURST_SECONDS = sized(17.0, 1.0)
 SECONDS = sized(35.0, 2.0)
 BYTES_PER_SECOND = 1_000_000

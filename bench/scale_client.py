@@ -27,7 +27,7 @@ from trimaran.wire.messages.list_offsets import (
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 SECONDS_MAX = 180.0
-PAUSE_SECONDS = 0.05  # the pause between two requests: a response about 10,000 partitions costs a broker some 20 ms
+PAUSE_SECONDS = 0.05  # the pause between two requests: a response about 10,000 partitions costs a broker about 20 ms
 LATEST = -1
 
 Clients = Mapping[int, BlockingConnection]

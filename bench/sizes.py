@@ -1,7 +1,7 @@
 """The sizes of the benches: as described in `docs/benchmarks.md`, or small enough for each to take seconds.
 
 `BENCH_SMALL=1` in the environment makes all of them small, including those in separate processes. The figures of a
-small bench say nothing about speed: they show that the bench runs to its end.
+small bench are not measurements of speed: they only show that the bench works.
 """
 
 from __future__ import annotations

@@ -315,10 +315,8 @@ def _connect(address: Address, timeout: float) -> socket.socket:
         kind = ConnectRefused if refused else ConnectionLost
         reason = group.exceptions[-1]
         raise kind(f"cannot connect to {_text(address)}: {reason}") from reason
-    except (
-        OSError,
-        UnicodeError,
-    ) as error:  # An invalid host name raises an error before any look-up.
+    # An invalid host name raises an error before any look-up.
+    except (OSError, UnicodeError) as error:
         raise ConnectionLost(f"cannot connect to {_text(address)}: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock

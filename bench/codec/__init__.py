@@ -1,1 +1,1 @@
-"""Codecs side by side on the same bytes: ours, kio's, kafka-python's and Apache Kafka's own (Java)."""
+"""Codecs side by side on the same bytes: our codec, those of kio and kafka-python, and Apache Kafka's own (Java)."""

@@ -21,7 +21,7 @@ NEWEST = {"Fetch": 17, "Metadata": 12, "Produce": 11}
 
 
 def why_not() -> str | None:
-    """Installs it once, apart from everything else; returns the reason if that fails."""
+    """Installs it once, in a separate environment; returns the reason if that fails."""
     if FOLDER.exists():
         return None
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

@@ -274,9 +274,8 @@ class Fetcher:
             if followed is None or followed.follower.ended:
                 self._client.dropped(key)
         for followed in lost.values():
-            if (
-                not followed.follower.ended
-            ):  # the epoch ended while offsets of another partition were requested
+            # The epoch ended while offsets of another partition were requested.
+            if not followed.follower.ended:
                 await self._find_position(connection, followed)
 
     async def _prepare_cuts(self, response: FetchResponse, number: int) -> None:

@@ -342,9 +342,8 @@ class LogDirectories:
         )
         if wanted is not None:
             return wanted
-        cordoned = (
-            self.cordoned()
-        )  # all directories may have been cordoned since the controller chose this broker
+        # All directories may have been cordoned since the controller chose this broker.
+        cordoned = self.cordoned()
         open_ones = [directory for directory in online if directory.path not in cordoned]
         return min(open_ones or online, key=lambda one: one.replicas)
 

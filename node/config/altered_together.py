@@ -1,4 +1,5 @@
-"""Checks that altered broker configs are consistent: values may be valid each and still not fit together.
+"""Checks that altered broker configs are consistent: each value may be valid by itself, but inconsistent with the
+others.
 
 Source: `DynamicThreadPool`, `DynamicLogConfig`, `CleanerConfig` and `GroupCoordinatorConfig` of Kafka, and
 `KafkaConfig.validateValues`. See `trimaran.node.config.dynamic_keys` for the bounds of single keys.

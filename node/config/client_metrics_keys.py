@@ -96,7 +96,7 @@ def _compiled(pattern: str, text: str) -> Matches:
     except re2.error:
         raise _no_pattern(text) from None
     finally:
-        re2.purge()  # otherwise it keeps the last hundred
+        re2.purge()  # otherwise RE2 keeps the last hundred patterns
     return matches
 
 

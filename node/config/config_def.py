@@ -58,7 +58,8 @@ class ConfigError(Exception):
         self.answer = answer or f"Invalid value {value} for configuration {key}: {why}"
 
 
-Check = Callable[[Any], str | None]  # returns why a value is invalid; None if it is valid
+# Returns the reason why a value is invalid; None if it is valid.
+Check = Callable[[Any], str | None]
 
 
 def at_least(low: float) -> Check:
@@ -97,8 +98,8 @@ def all_of(*choices: str) -> Check:
 class ConfigKey:
     """One key. `required` keys have no default. `internal` keys are hidden from clients.
 
-    A key has an effect unless a field says why not. `no_effect`: it changes nothing here. `no_effect_while_running`:
-    altering a running broker changes nothing until the broker's file has the same value. `only_default`: no other value
+    A key has an effect unless a field says why not. `no_effect`: the key is ignored here. `no_effect_while_running`:
+    an alteration has no effect until the file of the broker has the same value. `only_default`: no other value
     is accepted, because an operator who sets one relies on it. `type_for_clients` is the type in responses to clients,
     if Kafka parses the text later. `undeclared`: Apache Kafka 4.4 does not declare it, since only a plug-in reads it
     there; responses to clients include such a key if a file sets it, without its type and value. `gaps`: elements of a

@@ -284,7 +284,7 @@ def _check_tags(text: str) -> None:
 
 def _check_bounds(key: str, value: int, of_server: Callable[[str], Any]) -> None:
     """Compares with `group.share.min.delivery.count.limit` and `group.share.max.…` for `share.delivery.count.limit`, as
-    far as the two exist.
+    far as they exist.
     """
     kind, _, rest = key.partition(".")
     rest = rest.removeprefix("num.")

@@ -27,7 +27,7 @@ def base_key(name: str) -> ConfigKey | None:
 
 
 def warning_of(name: str) -> str | None:
-    """Returns why the key has no effect; None if it has one."""
+    """Returns the reason why the key has no effect; None if it has an effect."""
     known = SERVER_CONFIGS.get(name)
     if known is not None:
         return f"{name} has no effect here: {known.no_effect}" if known.no_effect else None

@@ -25,7 +25,7 @@ Lookup = Callable[[str, str], str]
 PREFIX = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _VARIABLE = re.compile(r"\$\{([^}:]+):(?:([^}]*?):)?([^}:]+)\}")
-# A file with one secret or a few.
+# The maximum size of a file, which has only a few secrets.
 _FILE_BYTES_MAX = 1 << 20
 
 

@@ -55,7 +55,7 @@ class ServerConfig(Mapping[str, Any]):
         of_listeners: Mapping[str, Any] | None = None,
         texts: Mapping[str, str] | None = None,
     ) -> None:
-        """Stores parsed values. `warnings`: by key, why it has no effect here. `of_listeners`: values of
+        """Stores parsed values. `warnings`: by key, the reason why it has no effect here. `of_listeners`: values of
         `listener.name.…` keys. `texts`: all settings in their original form, including unknown keys.
         """
         self._values = dict(values)
@@ -147,7 +147,7 @@ class ServerConfig(Mapping[str, Any]):
 
     @property
     def quorum_bootstrap(self) -> list[Address]:
-        """Returns the addresses of the quorum: of the voters, else of the bootstrap servers."""
+        """Returns the addresses of the quorum: those of the voters, or of the bootstrap servers if there are none."""
         if voters := self.voters:
             return [Address(voter.host, voter.port) for voter in voters]
         key = "controller.quorum.bootstrap.servers"
@@ -190,7 +190,7 @@ class ServerConfig(Mapping[str, Any]):
         return self._protocols[listener]
 
     def of_listener(self, listener: str, key: str) -> Any:
-        """Returns the value of `key` for that listener: its own, else the node's."""
+        """Returns the value of `key` for that listener: its own value, or that of the node."""
         own = self._of_listeners.get(f"{LISTENER_PREFIX}{listener.lower()}.{key}")
         if own is not None:
             return own

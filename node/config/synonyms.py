@@ -16,7 +16,9 @@ _GROUPS = {name: group for group in (_ROLL, _ROLL_JITTER, _RETENTION) for name i
 
 
 def broker_synonyms(name: str, *, of_listeners: bool = True) -> tuple[str, ...]:
-    """Returns the config and its synonyms; with `of_listeners` also the node's config for a listener's."""
+    """Returns the config and its synonyms; with `of_listeners`, the synonyms of a listener's config include that of the
+    node.
+    """
     if name in _GROUPS:
         return _GROUPS[name]
     if of_listeners and (base := base_of(name)) is not None:

@@ -23,7 +23,7 @@ from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX
 from trimaran.wire.transport.server.connection_quotas import ConnectionBounds
 from trimaran.wire.transport.server.server import Listener
 
-# A fleet of clients reconnects at once after a restart.
+# Many clients reconnect at the same time after a restart.
 BACKLOG_MIN = 1024
 # A flood of connections must not prevent us from opening a segment or a checkpoint, because that would take the log
 # directory offline.
@@ -91,7 +91,9 @@ def close_all(listeners: Sequence[Listener]) -> None:
 
 
 def _inter_broker_listener(config: ServerConfig) -> str | None:
-    """Returns the listener with limits of its own: as in Kafka the brokers' listener, if clients have another."""
+    """Returns the listener with limits of its own: as in Kafka, this is the listener of brokers, if clients have
+    another one.
+    """
     return config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None
 
 
@@ -108,7 +110,7 @@ def limits_of(config: ServerConfig) -> ConnectionLimits:
 
 class Values(Protocol):
     """The values of a node's configs: from its file, or as altered since. The one implementation is
-    `trimaran.quorum.serving.node_configs.NodeConfigs`, which is in a layer above.
+    `trimaran.quorum.serving.node_configs.NodeConfigs`, which is in a higher layer.
     """
 
     def now(self, key: str) -> Any: ...

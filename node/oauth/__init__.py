@@ -1,3 +1,3 @@
-"""OAUTHBEARER apart from its messages: keys of an identity provider, validation of tokens by these keys, retrieval of
+"""OAUTHBEARER without its messages: keys of an identity provider, validation of tokens by these keys, retrieval of
 tokens.
 """

@@ -46,12 +46,12 @@ RSA_BITS_MIN = 2048
 
 
 class KeySetError(Exception):
-    """There are no keys to validate tokens with; the message gives the reason."""
+    """There are no keys for the validation of tokens; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """A public key of `cryptography`, and the signature algorithms that it may be used with."""
+    """A public key of `cryptography`, and the signature algorithms with which it may be used."""
 
     key: Any
     algorithms: tuple[str, ...]
@@ -87,7 +87,7 @@ class KeySet:
         self._keys, self._read_at = keys, self._now()
 
     def key(self, key_id: str | None) -> VerificationKey | None:
-        """Returns the key with that id; without an id the only key, if there is just one. Expired keys and misses
+        """Returns the key with that id; without an id the only key, if there is exactly one. Expired keys and misses
         trigger a later read.
         """
         found = self._keys.get(key_id)

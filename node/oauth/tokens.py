@@ -74,7 +74,7 @@ class SignedTokens:
 
 
 class UnsecuredTokens:
-    """Accepts any token with valid times: only for development, as the name of its key says."""
+    """Accepts any token with valid times: only for development, as the name of its key shows."""
 
     def __init__(self, rules: BearerTokenRules, now: Callable[[], int] = now_ms) -> None:
         self._rules = rules

@@ -1,8 +1,7 @@
-"""Client quotas: which quota applies to a client, how much of it is used, and how long a client over its quota must
-wait.
+"""Client quotas: the quota that applies to a client, its use, and the wait of a client over its quota.
 
 The most specific quota that applies to a client is used: user and client id, then user, then client id, each followed
-by its defaults. The clients of a quota share it, or each has its own, as in Kafka. Does no I/O. Source:
+by its defaults. The clients of a quota share it, or each has a quota of its own, as in Kafka. Does no I/O. Source:
 `ClientQuotaManager`, `ControllerMutationQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219, KIP-599, KIP-612. Not
 implemented: `client.quota.callback.class`.
 """
@@ -18,12 +17,12 @@ from trimaran.wire.transport.metrics.rate import Rate, Windows
 
 
 class TokenBucket:
-    """A rate with bursts: available tokens can be taken at once, and are refilled steadily.
+    """A rate with bursts: all available tokens can be taken in one call, and are refilled steadily.
 
     The bucket is full at first, and holds at most the tokens of `burst_seconds`. It is negative after more was taken
     than available. The rate, in tokens per second, is an argument of each call, since a quota may change. Unlike a rate
     over windows, a bucket does not penalise a single large use until its window is over. Time is in seconds of any
-    clock that does not go back. Source: `TokenBucket` of Kafka.
+    monotonic clock. Source: `TokenBucket` of Kafka.
     """
 
     __slots__ = ("_burst_seconds", "_tokens", "_updated")
@@ -84,7 +83,7 @@ class ClientLimits(Generic[T]):
         return len(self._used)
 
     def set_limits(self, limits: Mapping[Entity, float]) -> None:
-        """Replaces the limits; they apply to past use too."""
+        """Replaces the limits; they also apply to past use."""
         self._limits = limits
         self.is_set = bool(limits)
         if not limits:
@@ -131,7 +130,7 @@ class ClientQuota(ClientLimits[Rate]):
         self._windows = windows
 
     def use(self, user: str, client_id: str, amount: float, now: float) -> float:
-        """Counts `amount`; returns for how many seconds the client must then wait."""
+        """Counts `amount`; returns the number of seconds for which the client must then wait."""
         found = self.limit_of(user, client_id)
         if found is None:
             return 0.0
@@ -148,7 +147,9 @@ class ClientQuota(ClientLimits[Rate]):
         return delay
 
     def most_at_once(self, user: str, client_id: str) -> float | None:
-        """Returns the largest amount that a client with no recorded use may use at once; None without a quota."""
+        """Returns the largest amount that a client with no recorded use may use in one request; None without a
+        quota.
+        """
         found = self.limit_of(user, client_id)
         if found is None:
             return None

@@ -19,9 +19,7 @@ ALL: Final = None
 
 
 class ReplicationThrottle:
-    """One direction of replication. `bound` is in bytes per second; time is in seconds of any clock that does not go
-    back.
-    """
+    """One direction of replication. `bound` is in bytes per second; time is in seconds of any monotonic clock."""
 
     def __init__(self, windows: Windows) -> None:
         self.bound: float = LONG_MAX

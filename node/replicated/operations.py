@@ -3,9 +3,9 @@
 An operation decides on the state, writes records and changes the state by replaying them. Between its first step and
 its last no other operation may decide, because it would see a partial change. Most operations have ended when `submit`
 returns. An operation with thousands of records continues in `run`, some steps in each turn of the loop, while later
-operations wait; votes, fetches and reads of the image do not wait. If the epoch ends during an operation, either
-nothing or all of it was appended. Kafka's equivalent is the queue of `QuorumController`; its single
-thread may take any time.
+operations wait; votes, fetches and reads of the image do not wait. If the epoch ends during an operation, either all of
+its records were appended or none. Kafka's equivalent is the queue of `QuorumController`; its single thread may take any
+time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 
 T = TypeVar("T")
 
-# Records decided on, encoded or replayed between two checkpoints: some 5 ms of work, or 10 to 15 ms with an election
+# Records decided on, encoded or replayed between two checkpoints: about 5 ms of work, or 10 to 15 ms with an election
 # for each.
 STEPS_PER_TURN = 250
 # The most objects per step that the garbage collector would traverse: a record has five lists, but only one step in
@@ -64,8 +64,8 @@ class OperationQueue:
         return bool(self._queue)
 
     def submit(self, steps: Steps[T]) -> PendingResponse[T]:
-        """Starts the operation at once if no other is in progress; one that takes a single turn is decided when this
-        returns.
+        """Starts the operation immediately if no other is in progress; one that takes a single turn is decided when
+        this returns.
 
         Raises:
             KafkaError: `Progress.ended` if the epoch has ended; REQUEST_TIMED_OUT if too many operations wait.

@@ -30,8 +30,8 @@ class Progress:
     """The offsets up to which the state of one epoch has been replayed and committed.
 
     Args:
-        committed: everything below its offset is committed; closed when the epoch ends.
-        end_offset: everything below is replayed; never below the committed offset.
+        committed: all records below its offset are committed; closed when the epoch ends.
+        end_offset: all records below it are replayed; never below the committed offset.
         ended: the error code, with its message, for requests of an ended epoch.
         commit_seconds: after this time without a commit, a response fails with `late`.
     """
@@ -49,7 +49,7 @@ class Progress:
 
 
 class PendingResponse(Generic[T]):
-    """A response that may be sent when it is decided and, with a `progress`, when everything replayed by then is
+    """A response that may be sent when it is decided and, with a `progress`, when all records replayed by then are
     committed.
     """
 

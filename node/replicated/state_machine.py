@@ -1,15 +1,16 @@
-"""One epoch of a replicated state machine: decide, append, replay at once, respond after the commit.
+"""One epoch of a replicated state machine: decide, append, replay immediately, respond after the commit.
 
 The active controller and the coordinators of groups and transactions are built on it. An operation has four parts:
 
-1. The decision. It reads the state, changes nothing, and returns a `Result`: records, and the response that is valid
-   once they are committed. A refusal is an exception (KafkaError), and writes nothing.
+1. The decision. It reads the state without changing it, and returns a `Result`: records, and the response that is valid
+   once they are committed. A refusal is an exception (KafkaError) without any record.
 2. The append. The records are appended to the log by this epoch's leader. Long work (deciding, encoding) is done in
-   `Steps`; the append itself is one call, so that either the whole result is in the log or nothing.
-3. The replay. The records are replayed into the state at once, each with its offset. Nothing else changes the state. It
+   `Steps`; the append itself is one call, so that the log has either the whole result or no part of it.
+3. The replay. The records are replayed into the state immediately, each with its offset. The state does not change in
+any other way. It
    runs ahead of the commit, and the next operation decides on it without waiting.
-4. The response, a `PendingResponse`. It may be sent when everything replayed by then is committed. A result without
-   records waits too, because it may depend on state that is not committed yet.
+4. The response, a `PendingResponse`. It may be sent when all records replayed by then are committed. A result without
+records also waits, because it may depend on state that is not committed yet.
 
 Order: operations in steps go through a queue (`submit`), one after the other. A state machine with decisions that are
 single calls, such as a coordinator, needs no queue (`respond`).
@@ -19,7 +20,8 @@ raises means that log and state have diverged: `parted` is called, which ends th
 the log.
 
 End of the epoch: pending responses fail with the code of `Progress.ended`. Their records may survive or not, because
-the next leader may have them. Nothing is undone: to revert, the state is discarded and loaded from the log again.
+the next leader may have them. Records are never undone: to revert, the state is discarded and loaded from the log
+again.
 
 Standby: a replica that does not lead replays committed records with the same function. The controller's loader replays
 each batch as it arrives, so that its image is ready; a coordinator's shard replays the last record of each key when its
@@ -29,7 +31,7 @@ Transactions (only coordinators): records with a `producer` are written in its t
 state keeps them apart (`PendingTransactions`) until a marker arrives (`replay_marker`).
 
 Sources: Kafka's `CoordinatorRuntime`, `CoordinatorShard`, `CoordinatorPlayback` (coordinator-common) and
-`QuorumController`. etcd's raft responds after the commit too, but applies only then, so that each decision there waits
+`QuorumController`. etcd's raft also responds after the commit, but applies only then, so that each decision there waits
 for the one before.
 """
 
@@ -132,7 +134,7 @@ class ReplicatedStateMachine(Generic[R]):
         return result.response
 
     def respond(self, result: Result[R, T]) -> PendingResponse[T]:
-        """Appends and replays the records at once; returns the response, which waits for the commit."""
+        """Appends and replays the records immediately; returns the response, which waits for the commit."""
         if result.records:
             at_once(self.write(result))
         elif self.progress.committed.closed:

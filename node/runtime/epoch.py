@@ -1,4 +1,4 @@
-"""A leadership epoch as a block: nothing of epoch N is alive when epoch N + 1 begins.
+"""A leadership epoch as a block: no task of epoch N is alive when epoch N + 1 begins.
 
 Used for the leadership of the quorum, of a partition and of a coordinator shard, for a follower's fetching, and for the
 mirror's session. The caller's loop selects the next epoch (`Latest.wait_not`).

@@ -1,5 +1,5 @@
-"""Graceful shutdown of a process: after the request to stop, everything in it keeps running until it has handed over
-its work.
+"""Graceful shutdown of a process: after the request to stop, all its parts keep running until it has handed over its
+work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The newest value of something, which tasks can wait for. It keeps no history; a reader that needs every value must
+"""The newest value of a variable, for which tasks can wait. It keeps no history; a reader that needs every value must
 read a log.
 """
 

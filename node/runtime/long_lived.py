@@ -2,8 +2,8 @@
 
 A full collection traverses every container of the process and blocks the loop meanwhile: 130 ms with 100,000 partitions
 in an image. Images have no cycles, so unreachable parts are freed by reference counting, frozen or not. The cost of
-freezing: other cyclic garbage that exists at that moment is never freed; this is little, and happens once in
-`OBJECTS_MAX`.
+freezing: other cyclic garbage that exists at that moment is never freed; there is little of it, and this happens once
+per `OBJECTS_MAX` objects.
 """
 
 from __future__ import annotations

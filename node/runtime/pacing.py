@@ -13,8 +13,9 @@ from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 T = TypeVar("T")
 
-# Seconds for which a background task may hold the loop, plus one item: a request waits that much longer. 0 lets the
-# other tasks run before each item, which tests and simulations need, as the time of their clocks stands still.
+# The time in seconds for which a background task may hold the loop, not counting one item: a request waits that much
+# longer. 0 lets the other tasks run before each item, which tests and simulations need, because their clocks do not
+# advance.
 HOLD_SECONDS_MAX = 0.005
 
 
@@ -59,7 +60,7 @@ async def run_paced(steps: Generator[object, None, T]) -> T:
 
 
 async def run_handling(handling: Handling[T]) -> T:
-    """Runs a part of a handler for a task that is no request: as `run_paced` does, with its waits. Not implemented:
+    """Runs a part of a handler for a task that is not a request: as `run_paced` does, with its waits. Not implemented:
     `Compute`.
     """
     paced = Paced[None](())

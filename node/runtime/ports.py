@@ -8,10 +8,10 @@ HOST = "127.0.0.1"
 
 
 def reserve(port: int = 0, host: str = HOST) -> socket.socket:
-    """Returns a socket that reserves the port (0: a free one) until it is closed: the kernel gives the port to no other
-    socket, and refuses connections.
+    """Returns a socket that reserves the port (0: any free port) until it is closed: the kernel gives the port to no
+    other socket, and refuses connections.
 
-    Our servers, Java servers, and all others that set SO_REUSEADDR can still listen on it (Linux).
+    Our servers, Java servers, and all other servers that set SO_REUSEADDR can still listen on it (Linux).
 
     Raises:
         OSError: the port is in use.

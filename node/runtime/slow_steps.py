@@ -1,7 +1,7 @@
-"""Finds slow steps of the loop: a task that computes or blocks for a long time delays all others.
+"""Finds slow steps of the loop: a task that computes or blocks for a long time delays all other tasks.
 
 A trio instrument measures every step, from one checkpoint of a task to the next; during a slow step a thread records
-the task's stack. It costs about a microsecond a step, so it is off by default.
+the task's stack. It costs about a microsecond a step, so it is disabled by default.
 """
 
 from __future__ import annotations

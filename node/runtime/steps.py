@@ -3,7 +3,7 @@
 A task yields to the loop with `yield_to_loop` (`transport.scheduling.events`). A synchronous task (a decision, a
 replay) is a generator, `Steps`: it yields the amount of work since its last yield. Its runner adds up the amounts, and
 lets other tasks run after enough of them (`trimaran.node.replicated.operations`). The unit is a record or a partition
-that was decided on, encoded or replayed: some 20 µs.
+that was decided on, encoded or replayed: about 20 µs.
 """
 
 from __future__ import annotations

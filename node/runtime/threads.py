@@ -1,7 +1,7 @@
 """The only interface to threads: blocking work (fsync, recovery, deletion, cold reads) runs through here.
 
-A computation gains nothing from a thread, because there is one interpreter lock; but a long one lets the loop take its
-turns there.
+A computation is not faster in a thread, because there is one interpreter lock, but a long computation lets the loop
+take its turns there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimaran.wire.transport.scheduling.compute_thread import Shares
 THREADS_MAX = 8
 # One thread for computations: a second one would only slow down the first, and double the memory in use.
 COMPUTING_MAX = 1
-# The longest light computation: some megabytes of records, the most that a request can hold.
+# The longest light computation: a few megabytes of records, the maximum of a request.
 LIGHT_SECONDS = 0.02
 HEAVY_SECONDS = 0.5
 
@@ -52,8 +52,8 @@ async def run_computing(
     """Runs a long computation like `run_blocking`, one at a time; the connection with the least recent use is next
     (`Shares`).
 
-    `whom` is the id of the connection that it is for, if any; `seconds` is the expected time. Meanwhile the loop waits
-    for the interpreter lock in each of its turns, for at most `sys.getswitchinterval`.
+    `whom` is the id of the connection that needs the result, if any; `seconds` is the expected time. Meanwhile the loop
+    waits for the interpreter lock in each of its turns, for at most `sys.getswitchinterval`.
     """
     shares = _shares()
     await shares.enter(whom, seconds)

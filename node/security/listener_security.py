@@ -155,7 +155,7 @@ def _tls_settings(get: Get, client_auth: Any = "none") -> TlsSettings:
 
 
 def _web(get: Get) -> Web:
-    """Returns the HTTP client for an identity provider; if a truststore is set, it validates the provider too."""
+    """Returns the HTTP client for an identity provider; if a truststore is set, it also validates the provider."""
     if not get("ssl.truststore.location") and not get("ssl.truststore.certificates"):
         return Web()
     try:

@@ -1,4 +1,4 @@
-"""The accounts and keys that logins to this node are checked against, shared by all SASL listeners.
+"""The accounts and keys for checks of logins to this node, shared by all SASL listeners.
 
 See `trimaran.wire.security` for the mechanisms, and `trimaran.node.security.sasl` for those that a listener offers.
 """

@@ -1,5 +1,5 @@
-"""Escapes text from others for one line: the name of a client or peer must not look like a line of ours, nor move a
-terminal's cursor.
+"""Escapes text from clients and peers for one line: the name of a client or peer must not look like a line of ours, nor
+move a terminal's cursor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _escaped(character: str) -> str:
 
 
 def bounded(text: str, characters_max: int) -> str:
-    """Returns the beginning of the text, and how many characters were cut off."""
+    """Returns the beginning of the text, and the number of characters that were cut off."""
     if len(text) <= characters_max:
         return text
     return f"{text[:characters_max]}… ({len(text) - characters_max} more characters)"

@@ -65,7 +65,7 @@ from trimaran.wire.transport.server.server import Listener, Server, serve_listen
 log = logging.getLogger(__name__)
 
 # The time that a stopping leader waits for a successor, and then for pending responses. An election takes a tenth of
-# it; if all controllers stop together, the last ones wait for nothing.
+# it; if all controllers stop together, the last ones wait in vain.
 HAND_OVER_SECONDS = 0.5
 DRAIN_SECONDS = 1.0
 
@@ -124,9 +124,9 @@ async def run_controller(
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: the controller cannot
             start; the message gives the reason.
-        MetadataTooNew: the quorum's level is unknown to this version; also raised while running.
-        StorageFailure: the directory went offline.
-        InvariantViolated: the controller must not continue.
+        MetadataTooNew: the quorum's level is unknown to this version; this may also be raised later, while the
+        controller is running. StorageFailure: the directory went offline. InvariantViolated: the controller must not
+        continue.
     """
     parts = _compose(config, sockets)
     await run_gracefully(partial(_run, parts, task_status))
@@ -242,7 +242,9 @@ def _settings(
 
 
 def _advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:
-    """Returns the advertised endpoints: port 0 becomes the bound port, and an empty host this machine's name."""
+    """Returns the advertised endpoints: replaces port 0 by the bound port, and an empty host by the name of this
+    machine.
+    """
     ports = {listener.name: listener.address[1] for listener in listeners}
     return [
         advertised_controller_listener._replace(
@@ -256,7 +258,7 @@ def _advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[End
 async def _run(
     parts: _Parts, task_status: trio.TaskStatus[RunningController], stop: trio.Event
 ) -> None:
-    """Runs everything that must keep working while leadership is handed over."""
+    """Runs all parts that must keep working while leadership is handed over."""
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(parts.group_commit.run)

@@ -1,4 +1,4 @@
-"""A check whether a directory could be written, made without writing."""
+"""Checks whether a directory could be written, without writing to it."""
 
 from __future__ import annotations
 

@@ -83,10 +83,10 @@ def format_directories(
 ) -> list[Path]:
     """Formats the log directories and the metadata directory of a node; returns those that were not formatted before.
 
-    Nothing is written if any of them cannot be formatted. `voters` are the initial voters of a dynamic quorum. A new
-    cluster starts with the levels in `features`; the other features get the levels that belong to its metadata.version.
-    Older versions of Kafka read only theirs. `users` may log in from the start. A dry run makes all checks and writes
-    nothing.
+    No directory is written if any of them cannot be formatted. `voters` are the initial voters of a dynamic quorum. A
+    new cluster starts with the levels in `features`; the other features get the levels that belong to its
+    metadata.version. Older versions of Kafka only read their own metadata.version. `users` may log in from the start. A
+    dry run makes all checks without writing.
 
     Raises:
         FormatError: a directory is formatted already (unless `ignore_formatted`) or belongs to another cluster or node;
@@ -277,7 +277,7 @@ class Inspection:
 
 
 def inspect_directories(config: ServerConfig) -> Inspection:
-    """Reads the directories without changing anything. Blocks."""
+    """Reads the directories without changing them. Blocks."""
     found: dict[Path, MetaProperties] = {}
     problems = []
     for path in dict.fromkeys([*config.log_directories, config.metadata_directory]):

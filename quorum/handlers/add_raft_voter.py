@@ -1,4 +1,6 @@
-"""AddRaftVoter on a controller: makes a replica that has caught up a voter (KIP-853). Only the leader can do it."""
+"""AddRaftVoter on a controller: turns a replica that has caught up into a voter (KIP-853). Only the leader can do
+it.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ def core_response(
     response_class: type[A],
     write: Callable[[A, int], R],
 ) -> Handling[R]:
-    """Passes the request to the core in the first step; returns what `write` makes of the core's response."""
+    """Passes the request to the core in the first step; returns the response that `write` creates from that of the
+    core.
+    """
     pending = ctx.node.handle(request)
     found = yield Wait(pending.wait, pending.ready)
     assert isinstance(found, response_class)

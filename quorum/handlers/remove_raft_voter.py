@@ -1,5 +1,5 @@
-"""RemoveRaftVoter on a controller: makes a voter an observer, even the leader itself (KIP-853). Only the leader can do
-it.
+"""RemoveRaftVoter on a controller: turns a voter, possibly the leader itself, into an observer (KIP-853). Only the
+leader can do it.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def check_filter(wanted: DeleteAclsFilter | DescribeAclsRequest) -> None:
 
 
 def matches(wanted: DeleteAclsFilter | DescribeAclsRequest, acl: Acl) -> bool:
-    """Returns whether a filter that `check_filter` accepted matches `acl`; None and ANY match everything."""
+    """Returns whether a filter that `check_filter` accepted matches `acl`; None and ANY match every value."""
     return (
         wanted.resource_type_filter in (ResourceType.ANY, acl.resource_type)
         and _matches_name(wanted.pattern_type_filter, wanted.resource_name_filter, acl)

@@ -230,7 +230,7 @@ def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
     return operation == Operation.DESCRIBE_CONFIGS and acl.operation in _IMPLY_DESCRIBE_CONFIGS
 
 
-# The number of cached verdicts: clients repeat the same requests. Each takes some 500 bytes with topic names of legal
+# The number of cached verdicts: clients repeat the same requests. Each takes about 500 bytes with topic names of legal
 # length; verdicts about longer names are not cached.
 KEPT_MAX = 10_000
 KEPT_NAME_MAX = 255

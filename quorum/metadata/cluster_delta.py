@@ -90,7 +90,7 @@ class ClusterDelta:
 
     def change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
         """Applies a BrokerRegistrationChangeRecord: `fenced` is 1 to fence, -1 to unfence; `in_controlled_shutdown` is
-        only ever set.
+        only ever set, never reset.
         """
         broker = self._broker_at(record.broker_id, record.broker_epoch)
         changed = replace(

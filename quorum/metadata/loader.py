@@ -64,7 +64,9 @@ class MetadataLoader:
         return self._in_transaction
 
     def add_publisher(self, *publishers: Publisher) -> None:
-        """Adds publishers; if there is an image already, they receive all of it as a change from the empty image."""
+        """Adds publishers; if there is an image already, they receive the whole image as a change from the empty
+        one.
+        """
         self._publishers += publishers
         if self.image is EMPTY:
             return

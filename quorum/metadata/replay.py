@@ -49,7 +49,7 @@ class LoggedVoter:
 @dataclass(frozen=True, slots=True)
 class MetadataState:
     """The state of the metadata log. `leader_id` is the leader of the last epoch, -1 if none is known;
-    `unknown_control` counts control records of a later Kafka version, and `image.unknown` the others.
+    `unknown_control` counts control records of a later Kafka version, and `image.unknown` all other unknown records.
     """
 
     image: MetadataImage = EMPTY
@@ -129,7 +129,7 @@ class Replay:
         self._next_offset = end_offset
 
     def apply(self, batch: BatchView, until: Offset | None = None) -> None:
-        """Applies a batch; if it extends beyond the offset `until`, only the records before that.
+        """Applies a batch; if it extends beyond the offset `until`, applies only the records before that offset.
 
         Raises:
             RemoteProtocolError: the batch is malformed or does not follow the previous one.

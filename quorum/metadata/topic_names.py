@@ -21,7 +21,7 @@ def quoted(name: str) -> str:
 
 
 def why_illegal(name: str) -> str | None:
-    """Returns why a topic cannot have this name; None if it can."""
+    """Returns the reason why a topic cannot have this name, or None if it can."""
     why = None
     if not name:
         why = "the empty string is not allowed"

@@ -99,8 +99,8 @@ class TopicsDelta:
     """Changes to topics. `created` (id → name) is a subset of `changed` (id → delta); `deleted` maps ids to the old
     topics.
 
-    A topic that is created and deleted in one delta leaves no trace. A name can be in both: deleted, and created again
-    with another id.
+    A topic that is created and deleted in one delta is not part of it. A name can be in both: deleted, and created
+    again with another id.
     """
 
     __slots__ = ("_id_of", "_last_added", "changed", "created", "deleted", "image")
@@ -115,7 +115,7 @@ class TopicsDelta:
 
     @classmethod
     def from_nothing(cls, image: TopicsImage) -> TopicsDelta:
-        """Returns the delta of creating every topic; it copies one table for each topic and nothing for a partition."""
+        """Returns the delta of creating every topic; it copies one table for each topic, and no partitions."""
         delta = cls(TopicsImage())
         for topic in image.by_id.values():
             created = delta.changed[topic.id] = TopicDelta(TopicImage(topic.name, topic.id, Map()))
@@ -183,7 +183,7 @@ class TopicsDelta:
             partitions = (
                 self.image.by_id[topic_id].partitions if topic is None else topic.all_partitions()
             )
-            # Few of a hundred thousand partitions have an ELR; the others only cost this check.
+            # Few of a hundred thousand partitions have an ELR; the rest only cost this check.
             cleared = [(i, p) for i, p in partitions.items() if p.elr or p.last_known_elr]
             for index, partition in cleared:
                 change = PartitionChangeRecord(

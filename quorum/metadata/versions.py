@@ -8,7 +8,7 @@ METADATA_VERSION = "metadata.version"
 # Stored in control records, not in a FeatureLevelRecord; Kafka skips old ones that have it (KAFKA-18979).
 KRAFT_VERSION = "kraft.version"
 
-OLDEST = 7  # 3.3-IV3, the oldest that Kafka 4 reads
+OLDEST = 7  # 3.3-IV3, the oldest level that Kafka 4 reads
 SCRAM = 11  # 3.5-IV2
 TRANSACTIONS = 13  # 3.6-IV1, transactions of metadata records (KIP-868)
 DELEGATION_TOKENS = 14  # 3.6-IV2

@@ -29,7 +29,7 @@ FETCH_WAIT_MS = 500
 FETCH_VERSION = 17
 # Errors of a request with an old epoch: the leader must be looked up again.
 EPOCH_IS_OVER = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
-NEWEST = LeaderEpoch((1 << 31) - 1)  # the epoch that the leader has now
+NEWEST = LeaderEpoch((1 << 31) - 1)  # the current epoch of the leader
 # The mirror's bound: a snapshot of a million partitions is about 100 MB.
 SNAPSHOT_BYTES_MAX = 1 << 30
 
@@ -42,7 +42,7 @@ class LiveQuorum:
         self._leader_epoch: LeaderEpoch | None = None
 
     def begins_with(self) -> SnapshotId | None:
-        """Returns the leader's snapshot if its log no longer starts at 0, or if the snapshot is the shorter way."""
+        """Returns the leader's snapshot if its log no longer starts at 0, or if reading the snapshot is faster."""
         snapshot: SnapshotId = self._fetch(Offset(0), NEWEST).snapshot_id
         return None if snapshot.end_offset < 0 else snapshot
 
@@ -75,13 +75,13 @@ class LiveQuorum:
             if offset >= watermark and not follow:
                 return
             if partition.diverging_epoch.epoch >= 0:
-                # The leader changed in between. Everything read is committed, so the next epoch is the one that this
-                # leader names.
+                # The leader changed in between. All records read so far are committed, so the next epoch is the one
+                # that this leader names.
                 epoch = partition.diverging_epoch.epoch
 
     def _fetch(self, offset: Offset, epoch: LeaderEpoch, wait_ms: int = FETCH_WAIT_MS) -> Any:
-        """Fetches from `offset`. `epoch` is the epoch of the record before it; NEWEST is valid wherever the log
-        continues without a snapshot.
+        """Fetches from `offset`. `epoch` is the epoch of the record before it; NEWEST is valid if the log continues
+        without a snapshot.
         """
 
         def ask(leader_epoch: LeaderEpoch) -> FetchRequest:

@@ -2,11 +2,11 @@
 
 Changes are made one at a time, each only after the previous change and a record of our own epoch are committed;
 therefore any two majorities in effect share a voter (R10). A node with new endpoints, including a node to be added, is
-first queried there: for its versions, then whether it is the controller with that id and directory of this cluster
-(R16). A node to be added must have caught up; the new set takes effect when it is appended, and the response waits for
-its commit. Source: KIP-853, KAFKA-20661; Kafka's `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`,
-`LeaderState.maybeAppendUpgradedKRaftVersion`, with the same order of checks and error codes. Kafka queries only the
-versions, so that a broker may become a voter.
+first queried there: first for its versions, then to verify that it is the controller with that id and directory in this
+cluster (R16). A node to be added must have caught up; the new set takes effect when it is appended, and the response
+waits for its commit. Source: KIP-853, KAFKA-20661; Kafka's `AddVoterHandler`, `RemoveVoterHandler`,
+`UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`, with the same order of checks and error codes.
+Kafka queries only the versions, so that a broker may become a voter.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _supporting(state: State, change: PendingChange, response: ApiVersionsRespon
             f" (min: {low}, max: {high}) doesn't support the finalized version {level}",
         )
     if change.response_class is UpdateVoterResponse:
-        return voter  # its request had its versions
+        return voter  # its request had the versions
     return voter._replace(kraft_version_min=low, kraft_version_max=high)
 
 

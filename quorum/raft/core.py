@@ -55,14 +55,14 @@ _UNDONE = "the driver does each Ready before the next input"
 
 
 class NotLeader(Exception):
-    """`propose` was called for an epoch that this node does not lead, or leads no longer."""
+    """`propose` was called for an epoch that this node does not lead, or no longer leads."""
 
 
 class Raft:
     """One replica of the metadata log.
 
     Args:
-        log: the open log, already flushed: everything in it is durable.
+        log: the open log, already flushed: all records in it are durable.
         election: the content of the vote file (`ElectionState()` if there is none).
     """
 
@@ -148,7 +148,7 @@ class Raft:
         changing.upgrade(state, state.role, version, validate_only=validate_only)
 
     def flushed(self, end_offset: Offset, now: float) -> None:
-        """Notes that everything below offset `end_offset` of the present log is on disk."""
+        """Notes that all records below `end_offset` in the present log are on disk."""
         ensure(self._state.is_drained, _UNDONE)
         state = self._state
         ensure(
@@ -177,7 +177,7 @@ class Raft:
         self._poll(now)
 
     def _update_voters(self, now: float) -> None:
-        """Applies a changed voter set of the log, which takes effect at once."""
+        """Applies a changed voter set of the log, which takes effect immediately."""
         state = self._state
         if self._known_voters is state.voters:
             return
@@ -188,7 +188,7 @@ class Raft:
             following.update_fetch_timer(state, state.role, now)
 
     def peer_down(self, node_id: NodeId, now: float) -> None:
-        """Notes that the process of `node_id` has ended: its connection broke and its endpoint refuses."""
+        """Notes that the process of `node_id` has ended: its connection broke, and its endpoint refuses new ones."""
         ensure(self._state.is_drained, _UNDONE)
         elections.leader_down(self._state, node_id, now)
         self._poll(now)

@@ -1,7 +1,7 @@
 """Rules of elections: votes, pre-votes, and the ends of epochs.
 
 Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Differences
-from Kafka: a voter that has seen the leader's process vanish requests pre-votes at once and grants them; a refused
+from Kafka: a voter that has seen the leader's process vanish requests pre-votes immediately and grants them; a refused
 candidate tries again after a short random pause instead of the rest of its election timeout; in a static quorum,
 requests of unknown nodes are refused. A dynamic quorum cannot refuse them, because our set may be older than the
 candidate's (KIP-853).
@@ -83,7 +83,7 @@ def _is_for_us(state: State, voter: ReplicaKey | None) -> bool:
 
 
 def on_vote_request(state: State, request: VoteRequest, token: int, now: float) -> None:
-    """Handles Vote and pre-vote at once; a granted vote is durable before the response is sent."""
+    """Handles a vote or pre-vote request immediately; a granted vote is durable before the response is sent."""
     state.reply(token, _handle_vote(state, request, now))
 
 
@@ -149,7 +149,7 @@ def on_begin_request(
 
 
 def _on_leader_contact(state: State, now: float) -> None:
-    """Cancels the suspicion that our leader is gone, since it has sent a message."""
+    """Cancels the suspicion that our leader has ended, since it has sent a message."""
     role = state.role
     if isinstance(role, Follower) and role.leader_down:
         deadline = state.fetch_deadline(role.leader_id, now)
@@ -157,8 +157,8 @@ def _on_leader_contact(state: State, now: float) -> None:
 
 
 def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
-    """Handles a leader's resignation: its preferred successor becomes a candidate at once, the other voters later, in
-    order.
+    """Handles a leader's resignation: its preferred successor becomes a candidate immediately, the other voters later,
+    in order.
     """
     error = _claim_refusal(state, request)
     if error is None:
@@ -290,7 +290,7 @@ def on_vote_response(state: State, voter: Peer, response: VoteResponse, now: flo
         state.update(role._replace(granted=role.granted | {voter.id}))
         _advance_if_granted(state, now)
     elif isinstance(role, Prospective) and role.leader_down:
-        # The voter will notice the leader's end within milliseconds: ask again.
+        # The voter will notice the leader's end within milliseconds: retry.
         state.requests.back_off(voter, now)
     else:
         state.update(role._replace(rejected=role.rejected | {voter.id}))

@@ -67,7 +67,7 @@ def _is_of_leader(state: State, response: FetchResponse | FetchSnapshotResponse)
     return isinstance(state.role, Follower) and response.leader_id == state.role.leader_id
 
 
-# The leader has another snapshot, or none any more: the same request would get the same response forever.
+# The leader has another snapshot, or no longer has one: the same request would get the same response forever.
 _SNAPSHOT_LOST = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
@@ -170,7 +170,7 @@ def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: flo
         or end > response.size
         or end == fetch.position
     ):
-        # The snapshot was damaged, or the leader has dropped or replaced it: ask again by Fetch.
+        # The snapshot was damaged, or the leader has dropped or replaced it: fetch again.
         state.update(
             _lose_snapshot(state, _reset_fetch_timeout(state, role, now), fetch.snapshot_id, now)
         )
@@ -189,7 +189,7 @@ def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: flo
 def _begin_snapshot(
     state: State, role: Follower, snapshot_id: OffsetAndEpoch, now: float
 ) -> Follower:
-    """Begins to fetch a snapshot: at once, unless it is the one that failed before."""
+    """Begins to fetch a snapshot: immediately, unless it is the one that failed before."""
     loss = role.loss
     if loss is None or loss.snapshot_id != snapshot_id:
         return role._replace(snapshot=SnapshotFetch(snapshot_id), loss=None)
@@ -201,8 +201,8 @@ def _begin_snapshot(
 def _lose_snapshot(
     state: State, role: Follower, snapshot_id: OffsetAndEpoch, now: float
 ) -> Follower:
-    """Gives up a snapshot with a backoff: one that is damaged on the leader's disk stays damaged for long, and is
-    large.
+    """Gives up a snapshot with a backoff: a snapshot that is damaged on the leader's disk remains damaged for long, and
+    is large.
     """
     losses = 1 if role.loss is None else role.loss.losses + 1
     until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, losses - 1)
@@ -211,8 +211,8 @@ def _lose_snapshot(
 
 
 def _next_fetch_time(state: State, until: float, now: float) -> float:
-    """Returns the time of the next fetch: as soon as with nothing to fetch, so that the leader sees our fetches and can
-    name another snapshot.
+    """Returns the time of the next fetch: the same delay as if there were no records to fetch, so that the leader
+    receives our fetches and can name another snapshot.
     """
     return min(until, now + state.timeouts.fetch_max_wait)
 
@@ -221,7 +221,7 @@ def _next_fetch_time(state: State, until: float, now: float) -> float:
 
 
 def poll_follower(state: State, role: Follower, now: float) -> None:
-    """Keeps one fetch pending at the leader; asks other nodes for the leader while it does not respond.
+    """Keeps one fetch pending at the leader; requests the leader from other nodes while it does not respond.
 
     A voter can wait, because it has a fetch timeout and a new leader announces itself to it. An observer has neither,
     and a frozen leader does not refuse connections.

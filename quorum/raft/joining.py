@@ -1,9 +1,9 @@
 """Rules of a follower that changes its entry in the voter set: updates, automatic join.
 
 Once per fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than in the set
-sends UpdateRaftVoter; in a static quorum it does so once for each leader, because that leader may be asked to make the
-quorum dynamic. A controller that is not a voter joins if so configured (`controller.quorum.auto.join.enable`): it first
-has an older incarnation of its node, with another directory, removed, and then itself added. Source: KIP-853,
+sends UpdateRaftVoter; in a static quorum it does so once for each leader, because that leader may receive a request to
+make the quorum dynamic. A controller that is not a voter joins if so configured (`controller.quorum.auto.join.enable`):
+it first has an older incarnation of its node, with another directory, removed, and then itself added. Source: KIP-853,
 KAFKA-19082; Kafka's `KafkaRaftClient.pollFollower…`.
 """
 
@@ -23,7 +23,7 @@ from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import Peer
 from trimaran.wire.errors import ErrorCode
 
-# Refusals that a later attempt may overcome, or that mean that there is nothing to do.
+# Refusals that a later attempt may overcome, or that mean that no change is needed.
 _NO_FAILURE = (
     ErrorCode.NONE,
     ErrorCode.REQUEST_TIMED_OUT,

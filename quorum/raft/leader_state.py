@@ -75,8 +75,8 @@ class PendingChange:
 
 
 # Each connection may hold one; the bound is far above any real number of brokers. Observers beyond it are refused and
-# try again after a backoff, whereas an empty response would make them fetch again at once. As many more are reserved
-# for voters.
+# try again after a backoff, whereas an empty response would make them fetch again immediately. The same number is
+# reserved for voters.
 DEFERRED_MAX = 4000
 DEFERRED_BY_VOTERS_MAX = 100
 

@@ -40,7 +40,7 @@ from trimaran.quorum.raft.types import ensure
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, NodeId, Offset
 
-# No fetch waits longer for new records than this, whatever its request says.
+# The maximum time for which a fetch waits for new records, even if its request names a longer one.
 MAX_WAIT = 30.0
 # The offset of a formatted directory's voters in the history: before the first record.
 BOOTSTRAP_OFFSET = Offset(-1)
@@ -166,9 +166,9 @@ def _known_watermark(leader: Leader) -> Offset:
 def _respond_time(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
     """Returns when to answer a fetch; infinite if the fetcher is up to date.
 
-    A voter's copy counts towards the majority, so it gets every record at once. A new watermark without records is sent
-    with the next record or after a short time, except the first watermark. An observer acts only on committed records,
-    so one response carries both.
+    A voter's copy counts towards the majority, so it gets every record immediately. A new watermark without records is
+    sent with the next record or after a short time, except the first watermark. An observer acts only on committed
+    records, so one response carries both.
     """
     is_voter = request.replica in leader.leader_state.voter_set
     if is_voter and request.fetch_offset < state.log.end_offset:

@@ -1,4 +1,4 @@
-"""Proposals that wait briefly for others, to be appended together.
+"""Proposals that wait briefly for further ones, so that they are appended together.
 
 The first one starts the clock; when its time is over, or the proposals fill a largest batch, all are appended with one
 write and one fsync. Each stays an atomic batch of its own. Source: Kafka's `BatchAccumulator`, which merges them into
@@ -13,7 +13,7 @@ from trimaran.quorum.raft.ready import Proposal
 
 
 class Linger:
-    """The waiting proposals. `deadline` is when `poll` must be called: at once for the first proposal, because
+    """The waiting proposals. `deadline` is when `poll` must be called: immediately for the first proposal, because
     `propose` does not read the clock.
     """
 

@@ -1,8 +1,8 @@
 """The interface by which the Raft driver notifies the state machine.
 
 The controller, brokers and the ZooKeeper mirror implement `MetadataListener`; the driver
-(`trimaran.quorum.replica.node`) calls it. The calls are plain functions that never block; they come in log order, with
-each committed offset exactly once between two snapshots. Large batches and snapshots are passed in pieces, so that
+(`trimaran.quorum.replica.node`) calls it. The calls are plain functions that never block; they are made in log order,
+with each committed offset exactly once between two snapshots. Large batches and snapshots are passed in pieces, so that
 other tasks get their turns; their effect may become visible only after the last piece. Source: `RaftClient.Listener` of
 KIP-595, with leadership as a block instead of a notification.
 """
@@ -70,6 +70,6 @@ class MetadataListener(Protocol):
     async def lead(self, epoch: LeaderEpoch) -> None:
         """Runs while this node leads `epoch`; the driver cancels it when the epoch ends, and waits for its end.
 
-        It starts when everything below the epoch's start offset has been applied. Returning early is not an error; the
-        listener of a node that never leads returns at once.
+        It starts when all records below the start offset of the epoch have been applied. Returning early is not an
+        error; the listener of a node that never leads returns immediately.
         """

@@ -70,7 +70,7 @@ def validate_fetch(
     """Locates a fetch from `offset` in our log: on it, on a diverged log, or before its start."""
     latest = log.latest_snapshot
     if offset == 0 and latest is not None and latest.offset > 0:
-        # The snapshot is always the shorter way for an empty log; (0, 0) is the bootstrap file, which is not
+        # For an empty log the snapshot is always faster; (0, 0) is the bootstrap file, which is not
         # replicated.
         return FetchValidation(snapshot_id=latest)
     if offset == 0 and log.start_offset == 0:

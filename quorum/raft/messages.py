@@ -61,7 +61,7 @@ class EndQuorumEpochRequest(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """A Fetch request. `high_watermark` is the fetcher's (-1: unknown, KIP-1166); `max_wait` is in seconds."""
+    """A Fetch request. `high_watermark` is that of the fetcher (-1: unknown, KIP-1166); `max_wait` is in seconds."""
 
     cluster_id: str | None
     epoch: LeaderEpoch
@@ -161,7 +161,7 @@ def _response(cls: type[A]) -> type[A]:
 
 @_response
 class Response:
-    """The header of every response. A top-level error has no epoch and leader (`epoch` is -1)."""
+    """The header of every response. A top-level error has no epoch and no leader (`epoch` is -1)."""
 
     error: int = 0
     epoch: LeaderEpoch = NO_LEADER_EPOCH

@@ -1,8 +1,7 @@
 """Requests in flight: at most one per peer, each with a deadline, and a backoff after a failure.
 
 Source: Kafka's `RequestManager`, with a backoff that doubles. A change of role forgets all requests, and responses to
-forgotten requests are dropped; therefore a response is never handled in another role than the one that sent the
-request.
+forgotten requests are dropped; therefore a response is only handled in the role that sent the request.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class RequestManager:
         self._connections: dict[int, _ConnectionState] = {}
         self._by_token: dict[int, Sent] = {}
         self._next_token = first_token
-        # no request expires earlier
+        # a lower bound of the expiry of all requests
         self._next_expiry = inf
 
     def reset(self) -> None:
@@ -68,7 +67,7 @@ class RequestManager:
         return connection is not None and connection.token is None and now < connection.resume
 
     def is_waiting(self, now: float) -> bool:
-        """Returns whether a response is awaited that is not overdue."""
+        """Returns whether there is an awaited response that is not overdue."""
         for connection in self._connections.values() if self._by_token else ():
             if connection.token is not None and now < connection.overdue:
                 return True
@@ -79,8 +78,8 @@ class RequestManager:
         return connection is not None and connection.token is not None
 
     def sent(self, peer: Peer, log_end: Offset, patience: float, now: float) -> int:
-        """Registers a request and returns its token. Its response is overdue after `patience`, or at once if the peer's
-        last request failed.
+        """Registers a request and returns its token. Its response is overdue after `patience`, or immediately if the
+        last request to the peer failed.
         """
         token = self._next_token
         self._next_token += 1

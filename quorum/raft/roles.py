@@ -27,7 +27,7 @@ class Unattached(NamedTuple):
 
 
 class Prospective(NamedTuple):
-    """Requests pre-votes: whether an election would be won, without raising the epoch."""
+    """Requests pre-votes, to find out whether it would win an election without a higher epoch."""
 
     epoch: LeaderEpoch
     deadline: float
@@ -70,8 +70,8 @@ class Follower(NamedTuple):
     """Fetches from a leader; `deadline` is the end of the fetch timeout (infinite for an observer).
 
     `has_fetched`: this leader has answered us, so we refuse pre-votes against it. `leader_down`: it resigned or its
-    process is gone, so we grant them again. `next_voter_check`: the time of the next check that the voter set has our
-    correct entry (infinite if we have none to check). `resume`: no request before that time (after a snapshot was
+    process has ended, so we grant them again. `next_voter_check`: the time of the next check that the voter set has our
+    correct entry (infinite if there is no entry to check). `resume`: no request before that time (after a snapshot was
     lost). `has_updated_voter`: a leader of a static quorum knows our directory and versions. `has_caught_up`: our log
     has reached this leader's high watermark.
     """

@@ -197,7 +197,7 @@ class State:
     # --- changes of role
 
     def become(self, role: Role) -> None:
-        """Changes the role; nothing else does. Fails if the table does not allow the transition."""
+        """Changes the role; no other function does. Fails if the table does not allow the transition."""
         before = self.role
         if not roles.is_allowed(before, role):
             ensure(False, "transition", roles.describe(before), "->", roles.describe(role))
@@ -248,13 +248,13 @@ class State:
         self.become(Follower(epoch, deadline, leader, voted, next_voter_check=check_at))
 
     def fetch_deadline(self, leader_id: NodeId, now: float) -> float:
-        """Returns when a silent leader is given up. Its last message reached all voters together; without a wait by
-        rank they would all become candidates at once.
+        """Returns the time when a silent leader is given up. Its last message reached all voters together; without a
+        wait by rank they would all become candidates at the same time.
         """
         return now + self.timeouts.fetch + self.succession_wait(leader_id)
 
     def succession_wait(self, leader_id: NodeId) -> float:
-        """Returns how much later than the first in line this voter tries to succeed `leader_id`."""
+        """Returns the delay after the first voter in line with which this voter tries to succeed `leader_id`."""
         self._refresh_voters()
         rank = len(self._voters_before) - (leader_id in self._voters_before)
         return rank * self.timeouts.succession_step

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
 
 NO_DIRECTORY = bytes(16)
-# Ids from here downwards stand for the queried endpoints of future voters. Such a node has no identity until it has
+# Ids from here downwards represent the queried endpoints of future voters. Such a node has no identity until it has
 # confirmed that it is the voter, and requests in flight to the voter itself continue.
 ASKED_ID = -(1 << 31)
 
@@ -115,9 +115,9 @@ class Timeouts:
     # process leaves its sockets open and does not respond.
     patience: float = 0.1
     retry_backoff: float = 0.02
-    # Proposals wait for others at most this time, or until they reach this size, and are then written together. Kafka
-    # waits 25 ms; at 0, proposals of one turn of the event loop are written together, and those made during an fsync
-    # share the next one.
+    # Proposals wait for further ones at most this time, or until they reach this size, and are then written together.
+    # Kafka waits 25 ms; at 0, proposals of one turn of the event loop are written together, and those made during an
+    # fsync share the next one.
     append_linger: float = 0.0
     linger_max_bytes: int = 8 << 20
     # Kafka retries every 20 ms without end; the backoff here doubles up to this, so that a dead peer costs little.

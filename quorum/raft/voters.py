@@ -214,8 +214,8 @@ class QuorumHistory:
 
     `voters` is the newest set in the log, committed or not, which elections and watermarks use. It is `static`, the
     configured set, until a record has one. `voters_offset` is the offset of its record (None for the configured set):
-    the change is committed once that is below the watermark. `kraft_version` and `is_dynamic` are the newest values
-    too.
+    the change is committed once that is below the watermark. `kraft_version` and `is_dynamic` are also the newest
+    values.
     """
 
     __slots__ = (

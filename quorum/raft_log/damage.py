@@ -10,7 +10,7 @@ cases:
   been acknowledged.
 
 If the length of a batch is implausible, the next whole batch after it is searched; the CRC covers neither offset,
-length nor epoch. Below the recovery point everything was flushed, so every incomplete batch there is damaged. Source:
+length nor epoch. All data below the recovery point was flushed, so every incomplete batch there is damaged. Source:
 protocol-aware recovery (FAST '18), 3.3.2, which keeps a second record of each append for this; here the zeros suffice.
 """
 
@@ -47,12 +47,12 @@ ZEROS_MIN = 4
 _MAGIC_POSITION = 16
 _MAGIC = re.compile(bytes([MAGIC]))
 
-# Whether there is a node to fetch everything from, according to the voters that can still be read.
+# Whether there is a node from which the log can be fetched, according to the voters that can still be read.
 CanRefetch = Callable[[QuorumHistory], bool]
 
 
 class LogDamaged(Exception):
-    """The metadata log has lost flushed data, and there is no other voter to fetch it from."""
+    """The metadata log has lost flushed data, and there is no other voter from which it can be fetched."""
 
 
 def refuse(directory: Path, offset: Offset, end_offset: Offset, why: object) -> LogDamaged:
@@ -78,8 +78,8 @@ def still_damaged(directory: Path, end_offset: Offset) -> LogDamaged:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Damage from `position` of the segment `bases[at]` on, after which nothing is usable; everything ever acknowledged
-    is below `end_offset`.
+    """Damage from `position` of the segment `bases[at]` on, after which no data is usable; all records ever
+    acknowledged are below `end_offset`.
     """
 
     bases: Sequence[Offset]
@@ -197,7 +197,7 @@ def _is_torn(rest: bytes, position: int, offset: Offset, epoch: LeaderEpoch) -> 
         return True
     if size is not None or behind < len(rest):
         return False
-    # Everything except its length may be valid.
+    # All fields except its length may be valid.
     return view is None or not _is_whole(rest, view)
 
 
@@ -219,7 +219,7 @@ def _has_unwritten_sector(data: bytes, position: int) -> bool:
 
 
 def _whole_batches(data: bytes, offset: Offset) -> Iterator[tuple[int, BatchView]]:
-    """Yields (position, batch) of the whole batches in `data` at `offset` or above, in order, and skips everything
+    """Yields (position, batch) of the whole batches in `data` at `offset` or above, in order, and skips all bytes
     between them.
     """
     view = memoryview(data)
@@ -239,7 +239,7 @@ def _whole_batches(data: bytes, offset: Offset) -> Iterator[tuple[int, BatchView
 def _whole_batch(data: memoryview, at: int, offset: Offset) -> BatchView | None:
     if len(data) - at < HEADER_BYTES:
         return None
-    # A cheap test that is seldom true by chance: an offset differs only in its low bytes.
+    # A cheap test that rarely succeeds by chance: an offset differs only in its low bytes.
     base = int.from_bytes(data[at : at + 8], "big")
     if not offset <= base <= offset + len(data):
         return None
@@ -287,7 +287,7 @@ def mend(
         Whether there was damage. The function can be repeated after a crash.
 
     Raises:
-        LogDamaged: there is no node to fetch from; nothing was changed.
+        LogDamaged: there is no node to fetch from; the log was not changed.
         KafkaError: KAFKA_STORAGE_ERROR.
     """
     with directory.health.guard(f"looking through {path}"):

@@ -121,8 +121,8 @@ class MetadataLog:
             )
 
     def _restart(self, damage: SnapshotDamaged) -> None:
-        """Empties the log, because its beginning cannot be trusted: everything is fetched again, and the node does not
-        vote until then (R15).
+        """Empties the log, because its beginning cannot be trusted: all records are fetched again, and the node does
+        not vote until then (R15).
 
         A crash during this leaves the log without its snapshot or the reverse, and the next start calls this function
         again.
@@ -210,7 +210,7 @@ class MetadataLog:
     # --- changes
 
     def append_as_leader(self, append: LeaderAppend, now_ms: int) -> None:
-        """Writes all batches with one call. Raises MetadataTooNew like `append_fetched`."""
+        """Writes all batches with one call. Raises MetadataTooNew as `append_fetched` does."""
         ensure(
             append.base_offset == self.end_offset,
             "proposals go where they were promised",
@@ -261,7 +261,7 @@ class MetadataLog:
             self._lower_checkpoint(offset)
 
     def reach_recovery_point(self) -> None:
-        """Notes how far the log is flushed, for `save_recovery_point`; called on the loop."""
+        """Notes the flushed end of the log for `save_recovery_point`; called on the loop."""
         self._recovery_point.reach(self.log.flushed_offset)
 
     def save_recovery_point(self) -> None:
@@ -350,8 +350,8 @@ def validate_fetched(
 
     Raises:
         RemoteProtocolError, KafkaError: the batches are damaged, do not continue at `offset`, are of an earlier or
-            later epoch, or have other records than their headers claim. Everything in the log must be readable whenever
-            it is opened.
+            later epoch, or have other records than their headers claim. All records in the log must be readable
+            whenever it is opened.
     """
     view = memoryview(records)
     size = 0

@@ -50,8 +50,8 @@ def metadata_values(batch: BatchView) -> Iterator[bytes]:
 
 
 def in_pieces(records: Iterable[T], records_max: int) -> Iterator[tuple[list[T], bool]]:
-    """Yields the records in lists of at most `records_max`, each with whether it is the last; one empty list if there
-    are no records.
+    """Yields the records in lists of at most `records_max`, each with a flag for the last list; yields one empty list
+    if there are no records.
     """
     left = iter(records)
     piece = list(islice(left, records_max))

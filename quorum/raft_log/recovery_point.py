@@ -7,7 +7,7 @@ fetched again (R15).
 Kafka's `recovery-point-offset-checkpoint` is not used, because it has a line for each partition of the directory and is
 replaced completely, with two fsyncs and a rename. This file fits in a sector and is overwritten in place with one
 fdatasync that does not change its size. It is used only after a crash. A damaged file is treated as missing and logged;
-anything that is not a file is renamed.
+a directory or special file at this path is renamed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The refetch mark of a replica that has lost flushed data: how far it must fetch again before it votes or leads (R15).
+"""The refetch mark of a replica that has lost flushed data: the offset up to which it must fetch again before it votes
+or leads (R15).
 
     __cluster_metadata-0.refetch      in the node's directory: the end offset of the log when the damage was found, a
     blank, CRC-32C of its digits as 8 hex digits, a newline; earlier versions wrote the offset and the newline
 
-Everything that this replica has acknowledged to a leader or a candidate is below that offset. Until it knows that
-everything below is committed and fetched, its log may be shorter than its acknowledgements, so it neither votes nor
+All records that this replica has acknowledged to a leader or a candidate are below that offset. Until it knows that all
+records below are committed and fetched, its log may be shorter than its acknowledgements, so it neither votes nor
 becomes a candidate. The offset is stored nowhere else, so a damaged file is refused. Source: CORDS (FAST '18),
 protocol-aware recovery.
 """
@@ -30,8 +31,8 @@ class RefetchMarkDamaged(Exception):
 
 
 class RefetchMark:
-    """The mark of one replica. `end_offset` is None if the replica has everything that it acknowledged. Methods block
-    and raise OSError.
+    """The mark of one replica. `end_offset` is None if the replica has all records that it has acknowledged. Methods
+    block and raise OSError.
     """
 
     def __init__(self, log_directory: Path, files: Files = REAL_FILES) -> None:
@@ -64,6 +65,6 @@ class RefetchMark:
         write_atomically(self._path, line, self._files)
 
     def clear(self) -> None:
-        """Removes the mark, because everything has been fetched again."""
+        """Removes the mark, because all records have been fetched again."""
         self.end_offset = None
         self._files.unlink(self._path)

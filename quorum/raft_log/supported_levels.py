@@ -2,8 +2,8 @@
 
 A voter at an unknown level would lead with an image that lacks the content of newer records; a broker would serve with
 it. Therefore both check before they take part: at start, the content of the directory before anything is opened; then
-each appended batch, committed or not. Uncommitted records matter too, because a voter that has them may be elected and
-commit them. Observers without a log skip unknown records (`UnknownRecord`). Source: Kafka's
+each appended batch, committed or not. Uncommitted records are also checked, because a voter that has them may be
+elected and commit them. Observers without a log skip unknown records (`UnknownRecord`). Source: Kafka's
 `FeatureControlManager.replay`, `KRaftVersion.fromFeatureLevel`, which check when the record is committed.
 """
 
@@ -84,7 +84,7 @@ def _levels(batch: BatchView) -> Iterator[tuple[str, int, int]]:
 
 
 def check_directory(directory: Path, bootstrap: Path) -> None:
-    """Checks a metadata log on disk without changing anything: its newest snapshot, the log after it with its
+    """Checks a metadata log on disk without changing it: its newest snapshot, the log after it with its
     uncommitted end, or `bootstrap`, with which an empty log begins. Blocks. The code that opens the log handles damage.
 
     Raises:

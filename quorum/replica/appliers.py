@@ -105,7 +105,7 @@ class Applier:
         self._under_way = None
 
     def _catch_up(self) -> Iterator[None]:
-        """Applies everything up to the high watermark; yields when other tasks should get a turn."""
+        """Applies all records up to the high watermark; yields when other tasks should get a turn."""
         while self._is_behind:
             if self._snapshot is not None:
                 snapshot, self._snapshot = self._snapshot, None
@@ -134,8 +134,8 @@ class Applier:
         self._log.forget_applied(self.applied.offset)
 
     def _wait_for_more(self) -> None:
-        """Waits for the next high watermark: one inside a batch is not a leader's. The whole batches below it are
-        applied.
+        """Waits for the next high watermark: a high watermark inside a batch is not that of a leader. The whole batches
+        below it are applied.
         """
         committed = self._high_watermark.offset
         cut = next(self._log.batches(self.applied.offset, self._log.end_offset), None)

@@ -28,7 +28,7 @@ FIRST_BOOTSTRAP_ID = -2
 # whatever its value; otherwise followers would assume that it has failed.
 FETCH_WAIT_SECONDS_MAX = 0.5
 RESPONSES_PER_TIMEOUT = 4
-# A response is read, checked and appended in one step of the loop: that takes some 20 ms for 8 MiB, the largest
+# A response is read, checked and appended in one step of the loop: this takes about 20 ms for 8 MiB, the largest
 # possible batch of metadata.
 RESPONSE_BYTES_MAX = 8 << 20
 
@@ -84,7 +84,7 @@ def timeouts_of(config: ServerConfig) -> Timeouts:
 
 
 def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
-    """Returns when to write snapshots, and how many to keep."""
+    """Returns the policy for writing and keeping snapshots."""
     return SnapshotPolicy(
         bytes_between=config["metadata.log.max.record.bytes.between.snapshots"],
         seconds_between=config["metadata.log.max.snapshot.interval.ms"] / 1000,
@@ -108,7 +108,8 @@ def open_log(config: ServerConfig, directory: LogDirectory) -> MetadataLog:
     """Returns the recovered metadata log in `directory`; creates it if there is none. Blocks.
 
     Raises:
-        SnapshotDamaged, LogDamaged: a part of the log cannot be read, and there are no other voters to fetch it from.
+        SnapshotDamaged, LogDamaged: a part of the log cannot be read, and there are no other voters from which it can
+        be fetched.
     """
     key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
     return open_metadata_log(

@@ -49,7 +49,7 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 class PendingRequests:
     """Requests of other nodes that wait for the core's response, by token. Their number is bounded by the connections,
-    each of which has few requests in flight. A request is forgotten when no task holds its response any more.
+    each of which has few requests in flight. A request is forgotten when no task holds its response any longer.
     """
 
     __slots__ = ("_closed", "_next_token", "_pending")
@@ -221,7 +221,7 @@ class Driver:
     # --- the work
 
     def _drain(self) -> None:
-        """Works until nothing is left, or until work must block."""
+        """Works until no work is left, or until work must block."""
         self._is_busy = True
         try:
             while (ready := self._next()) is not None:
@@ -238,7 +238,7 @@ class Driver:
         self._alarm.set(self.raft.deadline())
 
     def _next(self) -> Ready | None:
-        """Returns the core's next work, after passing inputs to it until there is some."""
+        """Returns the next work of the core, after passing inputs to it until there is work."""
         while (ready := self.raft.ready()) is None and self._inbox:
             self._inbox.popleft()(trio.current_time())
         return ready
@@ -255,7 +255,7 @@ class Driver:
             await self._snapshot_fetch.take(ready.snapshot)
 
     def _finish(self, ready: Ready) -> None:
-        """Does the rest of the work."""
+        """Does the remaining work."""
         if ready.truncate_to is not None:
             self._truncate_to(ready.truncate_to)
         if ready.append is not None:
@@ -327,7 +327,7 @@ class Driver:
             self.raft.receive(send.token, response, now)
 
     def _parse_response(self, send: Send, found: Message | Exception) -> core.AnyResponse | None:
-        """Parses a response, so that nothing damaged or unexpected reaches the core; None counts as no response."""
+        """Parses a response, so that no damaged or unexpected data reaches the core; None counts as no response."""
         try:
             if isinstance(found, Exception):
                 raise found

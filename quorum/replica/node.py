@@ -80,7 +80,7 @@ class NodeSettings:
 
 
 class Leading(NamedTuple):
-    """Our own leadership: listeners start when everything below `start_offset` is applied."""
+    """Our own leadership: listeners start when all records below `start_offset` are applied."""
 
     epoch: LeaderEpoch
     start_offset: Offset
@@ -161,7 +161,7 @@ class QuorumNode:
     async def stop(self, seconds: float = 2.0) -> None:
         """Hands over leadership if this node leads, then ends `run`.
 
-        It waits at most `seconds` for a successor, and not at all once every other voter is gone too.
+        It waits at most `seconds` for a successor, and not at all once all other voters have also ended.
         """
         self._pending_successors = {
             voter.id for voter in self.voters.others(self.settings.identity.key)
@@ -212,7 +212,7 @@ class QuorumNode:
 
     @property
     def applied_offset(self) -> Offset:
-        """Returns the offset below which everything has been passed to the listener."""
+        """Returns the offset below which all records have been passed to the listener."""
         return self._applier.applied.offset
 
     @property
@@ -250,11 +250,11 @@ class QuorumNode:
         return status_of(self._driver.raft, trio.current_time(), now_ms())
 
     def traffic(self) -> ChannelTraffic:
-        """Returns counts of this replica's requests to the others, and of the responses."""
+        """Returns counts of the requests of this replica to other replicas, and of the responses."""
         return ChannelTraffic() if self._peers is None else self._peers.traffic()
 
     async def wait_caught_up(self) -> None:
-        """Waits until everything that was committed when a leader first answered is applied (`broker.starts` uses
+        """Waits until all records are applied that were committed when a leader first answered (`broker.starts` uses
         this).
         """
         await self.leader.wait_for(lambda leader: leader.leader_id is not None)
@@ -292,7 +292,7 @@ class QuorumNode:
     def upgrade_kraft_version(
         self, level: int, epoch: LeaderEpoch, *, validate_only: bool = False
     ) -> None:
-        """Makes a static quorum dynamic: appends level 1 and the voters, which take effect at once.
+        """Makes a static quorum dynamic: appends level 1 and the voters, which take effect immediately.
 
         Raises:
             NotLeaderError: this node does not lead `epoch`.
@@ -349,7 +349,7 @@ class QuorumNode:
             )
 
     def peer_down(self, node_id: NodeId) -> None:
-        """Handles the end of a node's process: its connection broke and every address refuses."""
+        """Handles the end of a node's process: its connection broke, and every address refuses new ones."""
         self._pending_successors.discard(node_id)
         if self._hand_over is not None and not self._pending_successors:
             self._hand_over.cancel()

@@ -2,8 +2,8 @@
 
 There are two per peer, because elections must not queue behind a long poll. A connection opens at the first request and
 stays open. When it breaks and every address of the node refuses a new one, the process has ended, and `on_peer_down` is
-called at once. A refusal proves that only if there was a connection before and none is left: an address may never have
-been reachable from here (NAT). There is no backoff here: the Raft core decides when to send again.
+called immediately. A refusal proves that only if there was a connection before and none is left: an address may never
+have been reachable from here (NAT). There is no backoff here: the Raft core decides when to send again.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class Peers:
             self._closed_traffic.add(peer_connection.traffic())
 
     def _connected(self, host: str, port: int) -> None:
-        """Remembers a reachable address. The number is bounded, because any node that asks to become a voter can name
-        an address.
+        """Remembers a reachable address. The number is bounded, because any node that requests to become a voter can
+        name an address.
         """
         self._reached.pop(Address(host, port), None)
         self._reached[Address(host, port)] = None

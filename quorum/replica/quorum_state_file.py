@@ -4,9 +4,8 @@ fsynced.
     file = JSON, newline, [ "crc32c ", 8 hexadecimal digits: of the JSON, newline ]
 
 The JSON is what Kafka's `FileQuorumStateStore` writes, data version 0 for kraft.version 0, 1 for kraft.version 1 (with
-the voted directory id, without the voters, which are in the log). Kafka reads only the first line and writes no second
-one: a flipped bit can change the epoch or vote in its file, but not in ours. A damaged file is refused, never
-interpreted (mD3, R15).
+the voted directory id, without the voters, which are in the log). Kafka only reads and writes the first line: a flipped
+bit can change the epoch or vote in its file, but not in ours. A damaged file is refused, never interpreted (mD3, R15).
 """
 
 from __future__ import annotations

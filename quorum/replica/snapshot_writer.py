@@ -1,4 +1,4 @@
-"""Writes metadata snapshots when enough has been applied, and removes the log and snapshots that they replace.
+"""Writes metadata snapshots when enough records have been applied, and removes the log and snapshots that they replace.
 
 Source: KIP-630, Kafka's `SnapshotGenerator` and `KafkaRaftLog.maybeClean`.
 """
@@ -40,9 +40,9 @@ LOG_BYTES_PER_SNAPSHOT_BYTE = 2
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """When to write and remove snapshots: `metadata.log.max.record.bytes.between.snapshots` (the maximum; see
-    `bytes_due`), `metadata.log.max.snapshot.interval.ms` (in seconds; 0: never by time), `metadata.max.retention.bytes`
-    and `.ms` (negative: unlimited); Kafka's defaults.
+    """The policy for writing and removing snapshots: `metadata.log.max.record.bytes.between.snapshots` (the maximum;
+    see `bytes_due`), `metadata.log.max.snapshot.interval.ms` (in seconds; 0: never by time),
+    `metadata.max.retention.bytes` and `.ms` (negative: unlimited); Kafka's defaults.
     """
 
     bytes_between: int = 20 << 20
@@ -84,7 +84,7 @@ class Snapshotter:
         self._applier = applier
 
     async def run(self) -> None:
-        """Writes snapshots according to the policy; returns at once for a log in memory."""
+        """Writes snapshots according to the policy; returns immediately for a log in memory."""
         if not isinstance(self._log, MetadataLog):
             return
         last = trio.current_time()

@@ -1,4 +1,4 @@
-"""Connection limits that take effect at once when they are altered (KIP-402, KIP-612).
+"""Connection limits that take effect immediately when they are altered (KIP-402, KIP-612).
 
 Source: `SocketServer.reconfigure` and `ListenerConnectionQuota.reconfigure` of Kafka.
 """

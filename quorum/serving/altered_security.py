@@ -99,7 +99,7 @@ class AlteredSecurity:
                 events.SECURITY_CONFIG_INVALID.log(log, error=error)
 
     async def _renew(self, config: ServerConfig, listeners: Sequence[Listener]) -> None:
-        """Replaces all of it, or nothing if a part is unusable. Raises ConfigError."""
+        """Replaces all security settings, or none if one is unusable. Raises ConfigError."""
         secured, clients = await run_blocking(self._read, config, listeners)
         for listener, security in secured:
             listener.security = security

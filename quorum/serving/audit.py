@@ -19,7 +19,7 @@ from trimaran.wire.transport.requests.calls import Call
 
 log = logging.getLogger("kafka.authorizer.logger")
 
-# Lines of some 300 bytes: three gigabytes a day if a client does nothing else. Kafka logs more at DEBUG.
+# Lines of about 300 bytes: at most three gigabytes a day. Kafka logs more at DEBUG.
 LINES_MAX = 1000
 INTERVAL_SECONDS = 10.0
 
@@ -33,7 +33,7 @@ class _Bound:
         self._left_out = 0
 
     def take(self) -> int:
-        """Counts a line; returns how many were omitted before it, or -1 to omit this one too."""
+        """Counts a line; returns the number of lines omitted before it, or -1 to omit this line, too."""
         now = time.monotonic()
         if now >= self._until:
             self._until, self._written = now + INTERVAL_SECONDS, 0

@@ -86,7 +86,7 @@ def may_somewhere(
 
 
 def everybody(_name: str) -> bool:
-    """Allows everything; the rule without an authorizer."""
+    """Allows every operation; this is the rule without an authorizer."""
     return True
 
 

@@ -30,7 +30,7 @@ from trimaran.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-# Described even if they are not set; those of ZooKeeper only if this node's mirror has any.
+# Described even if they are not set; those of ZooKeeper only if the mirror of this node uses them.
 _OF_ALL_NODES = frozenset(
     key.name
     for key in SERVER_CONFIGS.values()
@@ -144,7 +144,7 @@ class ConfigDescription:
         ]
 
     def broker(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
-        """Returns all configs of this node, or those in `wanted` that exist; including undeclared ones, for
+        """Returns all configs of this node, or those in `wanted` that exist; this includes undeclared ones, for
         plug-ins.
         """
         names = [name for name in SERVER_CONFIGS if name in _OF_ALL_NODES]

@@ -26,7 +26,7 @@ from trimaran.wire.identity import NodeId
 
 log = logging.getLogger(__name__)
 
-# A client can invent any number of names; more than a few are not typing errors.
+# A client can send any number of unknown names; more than a few are not typing errors.
 UNDECLARED_MAX = 100
 
 _TABLES = {
@@ -63,7 +63,7 @@ class IdleConfigs:
             )
 
     def _why_idle(self, kind: int, name: str) -> str:
-        """Returns why the config has no effect here; empty if it has one."""
+        """Returns the reason why the config has no effect here; empty if it has an effect."""
         if kind == BROKER_RESOURCE and declared_key(name) is None:
             self._undeclared += 1
             if self._undeclared > UNDECLARED_MAX:

@@ -1,4 +1,5 @@
-"""The effective configs of a node: those altered for this node, else for all nodes, else in its file, else the default.
+"""The effective configs of a node: those altered for this node, those altered for all nodes, those in its file, and the
+defaults, in this order.
 
 Source: `DynamicBrokerConfig` of Kafka, KIP-226. Topics add their own configs (`broker/metadata/topic_settings.py`).
 """
@@ -42,7 +43,7 @@ class NodeConfigs:
         return definition.default if key in DYNAMIC_ONLY else self._config[key]
 
     def now_of_listener(self, listener: str, key: str) -> Any:
-        """Returns the value of a key that can be set for one listener; else the node's value."""
+        """Returns the value of a key that can be set for one listener; otherwise returns the value of the node."""
         text = self._altered(f"{LISTENER_PREFIX}{listener.lower()}.{key}")
         if text is not None:
             return SERVER_CONFIGS[key].parse_stored(text)

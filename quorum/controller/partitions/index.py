@@ -1,5 +1,5 @@
-"""An index of partitions by broker, so that a broker's change costs in proportion to its partitions and not to the
-cluster's.
+"""An index of partitions by broker, so that the cost of a change of a broker is proportional to its own partitions, not
+to those of the cluster.
 
 Deltas keep the index in step with an image, or a comparison of two images does. Keys keep the order in which they were
 added, so that decisions are reproducible. Source: Kafka's `BrokersToIsrs`, `BrokersToElrs` and the sets of
@@ -23,8 +23,8 @@ Keys = dict[TopicIdPartition, None]
 _NONE: Keys = {}
 _NO_PARTITIONS: Map[int, PartitionImage] = Map()
 
-# The number of partitions of one decision if they need not all be decided together: other decisions take their turns in
-# between, so partitions at the front are not delayed.
+# The number of partitions of one decision if they need not be decided together: other decisions take their turns in
+# between.
 PARTITIONS_PER_STEP = 500
 
 
@@ -104,7 +104,8 @@ class PartitionIndex:
         if kept < len(before.by_id):
             for topic_id, old in before.by_id.items():
                 if topic_id not in topics.by_id:
-                    if old.name not in topics.by_name:  # else it was created again, with another id
+                    # Otherwise the topic was created again, with another id.
+                    if old.name not in topics.by_name:
                         self._remove_name(old.name)
                     yield from self._remove_partitions(old)
                 yield

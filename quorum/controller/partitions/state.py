@@ -75,8 +75,8 @@ class ControllerState:
         return allows
 
     def _config_of(self, topic: str, key: str) -> str:
-        """Returns the config of the topic, else this controller's dynamic config, else the cluster default, else the
-        file's value.
+        """Returns the config of the topic, otherwise this controller's dynamic config, the cluster default, or the
+        value in the file, in this order.
         """
         configs = self.image.configs
         for value in (

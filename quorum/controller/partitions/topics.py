@@ -53,7 +53,7 @@ from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
 from trimaran.wire.schema import Message
 
-# One request must not block the quorum, nor make a batch that followers refuse (KAFKA-14996). Kafka's number.
+# One request must not block the quorum, nor create a batch that followers refuse (KAFKA-14996). Kafka's number.
 RECORDS_MAX = 10_000
 DEFAULT = -1
 

@@ -1,6 +1,6 @@
 """Decides CreateAcls and DeleteAcls. Source: Kafka's `AclControlManager`, `AclApis`; KIP-801.
 
-An ACL has a random id, but equality is by content: creating an existing ACL succeeds and writes nothing.
+An ACL has a random id, but equality is by content: creating an existing ACL succeeds without a record.
 """
 
 from __future__ import annotations

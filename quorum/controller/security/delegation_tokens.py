@@ -42,7 +42,7 @@ NO_TIME = -1
 # Longer names would not fit the record's strings, and only the frame size would limit the number of renewers.
 RENEWERS_MAX = 1000
 # The bound for all tokens, which each node keeps until they expire. 30,000 tokens with usual names fit. Each login
-# searches all of them. Kafka has no bound.
+# searches all of them. Kafka does not limit their number.
 TOKENS_BYTES_MAX = 16 << 20
 _TOKEN_BYTES = 400
 # The number of tokens that one sweep removes; the next sweep continues. Kafka's number.
@@ -173,7 +173,7 @@ def expire_token(
     *,
     now_ms: int,
 ) -> Result[Message, ExpireDelegationTokenResponse]:
-    """Moves the expiry to now plus the requested period; a negative period removes the token at once.
+    """Moves the expiry to now plus the requested period; a negative period removes the token immediately.
 
     Raises:
         KafkaError: the same errors as `renew_token`.

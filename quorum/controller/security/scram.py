@@ -69,7 +69,7 @@ def alter_scram_credentials(
             results.append(_result(user, None))
         except KafkaError as error:
             results.append(_result(user, error))
-        yield 1  # deriving a key takes some 10 µs
+        yield 1  # deriving a key takes about 10 µs
     return Result(records, AlterUserScramCredentialsResponse(results=results))
 
 

@@ -30,7 +30,7 @@ from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
 log = logging.getLogger(__name__)
 
 # A wake-up later than this means that the loop was blocked or starved. Heartbeats are then still unread, and all
-# brokers would be fenced at once.
+# brokers would be fenced immediately.
 LATE_SECONDS = 0.1
 # Queued heartbeats are read within this time. Without it the lease whose expiry was awaited would end before they are
 # read.
@@ -89,7 +89,7 @@ async def _probe(active: ActiveController, broker_id: BrokerId, broker_epoch: Br
 async def _fence(
     active: ActiveController, broker_id: BrokerId, broker_epoch: BrokerEpoch, why: str
 ) -> None:
-    """Fences the broker; if the log refuses the records, tries again later."""
+    """Fences the broker; if the log refuses the records, retries later."""
     active.leases.end(broker_id)
     broker = _incarnation(active.image, broker_id, broker_epoch)
     if broker is None or broker.fenced:

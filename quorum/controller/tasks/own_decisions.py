@@ -23,7 +23,7 @@ from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 
-# The pause before writing is tried again, when the log was full or its followers too far behind.
+# The pause before a write is retried, if the log was full or its followers were too far behind.
 WRITE_AGAIN_SECONDS = 1.0
 
 T = TypeVar("T")

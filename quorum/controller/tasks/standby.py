@@ -16,7 +16,7 @@ from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP, Par
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
-# Changes within this time are left for the election: some ten thousand partitions at most, and usually none.
+# Changes within this time are left for the election: at most about ten thousand partitions, and usually none.
 POLL_SECONDS = 1.0
 
 

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 async def write_no_op_records(active: ActiveController, idle_seconds: float) -> None:
-    """Writes a no-op record when nothing else was written for `idle_seconds` (KIP-835)."""
+    """Writes a no-op record when no other record was written for `idle_seconds` (KIP-835)."""
     while idle_seconds:
         before = active.next_offset
         await trio.sleep(idle_seconds)
@@ -40,7 +40,7 @@ async def write_no_op_records(active: ActiveController, idle_seconds: float) -> 
 
 
 async def expire_tokens(active: ActiveController, interval_seconds: float) -> None:
-    """Removes expired delegation tokens; if there are more than one sweep removes, it sweeps again at once."""
+    """Removes expired delegation tokens; if there are more than one sweep removes, it sweeps again immediately."""
 
     def expire() -> Steps[int]:
         records = expired_tokens(active.image.tokens, now_ms=now_ms())

@@ -66,9 +66,8 @@ def pem_of_jks(data: bytes, password: str | None, key_password: str | None = Non
         raise JksError("its version is not known")
     own: list[str] = []
     trusted: list[str] = []
-    for _ in range(
-        count
-    ):  # each entry takes some of the bytes, which are at most SMALL_FILE_BYTES_MAX
+    # Each entry takes some of the bytes, which are at most SMALL_FILE_BYTES_MAX.
+    for _ in range(count):
         tag = reader.number()
         reader.take(reader.number(_U16))  # the alias
         reader.number(_I64)  # the creation time

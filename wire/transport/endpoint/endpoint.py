@@ -162,9 +162,8 @@ class SocketEndpoint(_TcpEndpoint[socket.socket]):
         else:
             frames.received(count)
             self.seconds += clock() - began
-            await (
-                yield_to_loop()
-            )  # a peer that always has data must not keep other connections waiting
+            # A peer that always has data must not keep other connections waiting.
+            await yield_to_loop()
             self.received_at = clock()
             return count
         while True:

@@ -51,9 +51,8 @@ class Shares:
         self._clock = clock
         self._is_taken = False
         self._waiting: list[_QueuedWork] = []  # one for each waiting task
-        self._used: dict[
-            Hashable, tuple[float, float]
-        ] = {}  # the use in seconds, decayed to a point in time
+        # The use in seconds, decayed to a point in time.
+        self._used: dict[Hashable, tuple[float, float]] = {}
 
     async def enter(self, whom: Hashable, expected: float) -> None:
         """Waits for the turn of an item that is expected to take `expected` seconds. No checkpoint if the thread is

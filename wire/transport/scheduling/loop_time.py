@@ -104,9 +104,8 @@ class LoopTimed(Generic[T]):
                 result: T = ended.value
                 return result
             finally:
-                given = (
-                    None  # the error refers to this frame, which would refer to the error: a cycle
-                )
+                # The error refers to this frame, which would refer to the error: a cycle.
+                given = None
                 timed.pause()
             try:
                 given, step = (yield awaited), send
