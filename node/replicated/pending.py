@@ -117,7 +117,7 @@ class PendingResponse(Generic[T]):
         return progress is None or progress.committed.offset >= self._end_offset
 
     def when_ready(self, call: Callable[[], object]) -> PendingCall | None:
-        """Calls `call` once `wait` would no longer wait; None if undecided, then only `wait` learns of it."""
+        """Calls `call` once `wait` would no longer wait; None if undecided: then only `wait` is notified."""
         if not self.is_decided or self._progress is None:
             return None
         return self._progress.committed.when_reached(self._end_offset, call, self._deadline)

@@ -239,8 +239,8 @@ KEPT_NAME_MAX = 255
 class Authorizer:
     """A `Publisher` that maintains an index of the committed ACLs and authorizes by it.
 
-    `super_users` ("User:alice") may do everything. Requests of other principals fail until the initial load is
-    complete, because an older snapshot may lack the very ACL that denies the request. `epoch` increases with each
+    `super_users` ("User:alice") may perform every operation. Requests of other principals fail until the initial load
+    is complete, because an older snapshot may lack the very ACL that denies the request. `epoch` increases with each
     change of ACLs.
     """
 

@@ -58,7 +58,7 @@ async def fence_expired(active: ActiveController, session_seconds: float) -> Non
 
 
 async def probe_suspects(active: ActiveController) -> None:
-    """Fences brokers that closed their connection and do no longer listen."""
+    """Fences brokers that have closed their connection and no longer listen."""
     async with trio.open_nursery() as nursery:
         while True:
             await active.suspected.wait()
