@@ -102,7 +102,7 @@ def logged():
 
 
 def written():
-    """Returns which event of which room is logged, with which fields, anywhere."""
+    """Returns the logged events with their rooms and fields."""
     for path, call, of in logged():
         room = "wire" if path.parts[0] == "log" else path.parts[0]
         words = {keyword.arg for keyword in call.keywords} - {"exc_info", "of"}

@@ -112,7 +112,7 @@ class Box(NamedTuple):
 
     @property
     def entry(self) -> int:
-        """Where arrows end, above the point that the package's own line leaves from."""
+        """Returns the point where arrows end, above the point from which the package's own line starts."""
         return self.top + PADDING
 
     @property
@@ -144,7 +144,7 @@ def drawn_box(box: Box) -> Iterator[str]:
 
 
 def drawn_imports(placed: list[Box], imports: dict[str, set[str]]) -> Iterator[str]:
-    """The line of the top package is the outermost, so that no line crosses the start of another."""
+    """Returns the lines; that of the top package is the outermost, so that no line crosses the start of another."""
     right = BOX_LEFT + BOX_WIDTH
     importers = [box for box in placed if imports[box.package]]
     lines = {

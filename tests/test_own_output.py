@@ -1,4 +1,4 @@
-"""A run with workers reports what is written outside of its tests, and fails if configured so; and tests pass a logger
+"""A run with workers reports output from outside of its tests, and fails if so configured; and tests pass a logger
 to every client of librdkafka, which writes at any time.
 """
 

@@ -15,10 +15,10 @@ UNTOLD_MAX = 2
 HEAD = """# Stories of requests
 
 Each story is one request on nodes in one process. A row is a public function at its first call from another folder.
-Machinery is left out: buffers, codecs, turns of the loop, and checks of the request (`bench/stories.py`).
+Infrastructure is omitted: buffers, codecs, turns of the loop, and checks of the request (`bench/stories.py`).
 Records are flushed before the response to the Produce, and its rows go on to the system call.
 This page is written from such a run: `REWRITE_TRANSCRIPTS=1 pytest tests/test_stories.py`.
-[architecture.md](architecture.md) tells the same in words.
+[architecture.md](architecture.md) describes the same in words.
 """
 
 

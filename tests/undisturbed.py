@@ -10,8 +10,8 @@ SWITCH_INTERVAL = 1000.0
 
 @contextmanager
 def undisturbed():
-    """No other thread runs Python, or allocates by it, unless the block waits. There are other threads: the one that
-    talks to the test runner may receive a list of tests at any time.
+    """Prevents other threads from running Python, and from allocating memory with it, unless the block waits. One of
+    these threads communicates with the test runner, and may receive a list of tests at any time.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)

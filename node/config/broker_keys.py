@@ -15,7 +15,7 @@ BROKER = (
         "telemetry.max.bytes",
         "int",
         1 << 20,
-        "Largest push of metrics by a client, as it comes; decompressed it may have four times as many.",
+        "Largest push of metrics by a client, as received; decompressed it may be up to four times as large.",
         at_least(1),
         importance="low",
     ),
@@ -88,7 +88,7 @@ BROKER = (
         "controlled.shutdown.enable",
         "boolean",
         True,
-        "Whether a broker that stops asks the controller to move its leaderships first.",
+        "Whether a broker that stops first requests that the controller move its leaderships.",
     ),
     ConfigKey(
         "delete.topic.enable", "boolean", True, "Whether topics may be deleted.", importance="high"
@@ -136,7 +136,7 @@ REPLICATION = (
         "replica.fetch.max.bytes",
         "int",
         1 << 20,
-        "Maximum bytes of one partition that a follower asks for in a fetch.",
+        "Maximum bytes of one partition that a follower requests in a fetch.",
         at_least(0),
     ),
     ConfigKey(
@@ -151,7 +151,7 @@ REPLICATION = (
         "replica.fetch.response.max.bytes",
         "int",
         10 << 20,
-        "Maximum bytes that a follower asks for in a fetch.",
+        "Maximum bytes that a follower requests in a fetch.",
         at_least(0),
     ),
     ConfigKey(
@@ -251,13 +251,13 @@ GROUPS = (
         "group.min.session.timeout.ms",
         "int",
         6000,
-        "Shortest session timeout that a member of a group may ask for.",
+        "Shortest session timeout that a member of a group may request.",
     ),
     ConfigKey(
         "group.max.session.timeout.ms",
         "int",
         1_800_000,
-        "Longest session timeout that a member of a group may ask for.",
+        "Longest session timeout that a member of a group may request.",
     ),
     ConfigKey(
         "group.initial.rebalance.delay.ms",

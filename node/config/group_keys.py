@@ -111,7 +111,7 @@ _KEYS = (
         "share.renew.acknowledge.enable",
         "boolean",
         True,
-        "Whether consumers may ask for more time to acknowledge a record.",
+        "Whether consumers may request more time to acknowledge a record.",
     ),
     ConfigKey(
         "streams.num.standby.replicas",

@@ -199,7 +199,7 @@ LISTENERS = (
         "Kafka's queue between its network and request threads.",
         at_least(1),
         importance="high",
-        no_effect="what is queued is counted in bytes, queued.max.request.bytes",
+        no_effect="queued requests are limited in bytes by queued.max.request.bytes",
     ),
     ConfigKey(
         "queued.max.request.bytes",
@@ -230,7 +230,7 @@ QUORUM = (
         "controller.quorum.fetch.timeout.ms",
         "int",
         2000,
-        "Time without a fetch after which a voter asks for an election, or a leader resigns.",
+        "Time without a fetch after which a voter starts an election, or a leader resigns.",
         importance="high",
         check=at_least(0),
     ),
@@ -240,7 +240,7 @@ QUORUM = (
         0,
         "How long a change of metadata waits for others to be written with it. By default it does not wait, in Kafka "
         "for 25 ms:"
-        " what comes in one turn is written together anyhow, and what comes meanwhile shares an fsync.",
+        " changes of one turn are written together anyway, and later ones share an fsync.",
         check=at_least(0),
     ),
     ConfigKey(

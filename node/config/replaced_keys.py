@@ -21,7 +21,7 @@ group.coordinator.threads | int 1.. | 4 | high
 offsets.topic.compression.codec | int | 0 | high
     Compression of the topic __consumer_offsets.
 """,
-    no_effect="one event loop runs all groups, and writes what comes in one turn together",
+    no_effect="one event loop runs all groups, and writes the records of one turn together",
 )
 METRICS = rows(
     """
@@ -70,7 +70,7 @@ producer.purgatory.purge.interval.requests | int | 1000 | medium
 share.fetch.purgatory.purge.interval.requests | int | 1000 | medium
     Finished share fetches between two purges of their purgatory.
 """,
-    no_effect="requests that wait are woken by what they wait for, and leave nothing to purge",
+    no_effect="waiting requests are woken by events, and leave no entries to purge",
 )
 SOCKETS = rows(
     """

@@ -180,14 +180,14 @@ ACCESS = (
         "create.topic.policy.class.name",
         "class",
         None,
-        "Entry point of the group trimaran.policy.create_topic: a function that says which topics may be created.",
+        "Entry point of the group trimaran.policy.create_topic: a function that decides which topics may be created.",
         importance="low",
     ),
     ConfigKey(
         "alter.config.policy.class.name",
         "class",
         None,
-        "Entry point of the group trimaran.policy.alter_config: a function that says which configs may be altered.",
+        "Entry point of the group trimaran.policy.alter_config: a function that decides which configs may be altered.",
         importance="low",
     ),
     ConfigKey(

@@ -16,9 +16,9 @@ add.partitions.to.txn.retry.backoff.ms | int 1.. | 20 | high
 transaction.abort.timed.out.transaction.cleanup.interval.ms | int 1.. | 10000 | low
     Time between searches for transactions that have timed out.
 transaction.max.timeout.ms | int 1.. | 900000 | high
-    Longest timeout that a producer may ask for its transactions.
+    Longest timeout that a producer may request for its transactions.
 transaction.partition.verification.enable | boolean | true | low dynamic
-    Whether a leader asks the coordinator if a partition belongs to the producer's transaction.
+    Whether a leader verifies with the coordinator that a partition belongs to the producer's transaction.
 transaction.remove.expired.transaction.cleanup.interval.ms | int 1.. | 3600000 | low
     Time between searches for transactional ids that have expired.
 transaction.state.log.load.buffer.size | int 1.. | 5242880 | high

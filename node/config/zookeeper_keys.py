@@ -76,7 +76,7 @@ _TLS = (
         "zookeeper.ssl.endpoint.identification.algorithm",
         "string",
         "HTTPS",
-        "Whether the name of a server is compared with its certificate: HTTPS, or nothing.",
+        "Whether the name of a server is compared with its certificate: HTTPS, or empty for no comparison.",
     ),
     ConfigKey(
         "zookeeper.ssl.crl.enable",
@@ -127,7 +127,7 @@ ZOOKEEPER = (
         "zookeeper.set.acl",
         "boolean",
         False,
-        "Whether only the mirror's user may write what it creates, and read what is sensitive.",
+        "Whether only the mirror's user may write the znodes that it creates, and read sensitive ones.",
     ),
     ConfigKey(
         "zookeeper.metadata.migration.enable",

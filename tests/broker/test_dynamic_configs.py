@@ -76,7 +76,7 @@ class Node(BrokerClient):
 
 @dataclass(frozen=True)
 class Acts:
-    """A setting, and the `expected` behaviour of a node with it; `beside`: settings that it requires."""
+    """A setting, and the `expected` behaviour of a node with it; `beside` has the settings that it requires."""
 
     value: str
     look: Callable[[Node], object]
@@ -217,7 +217,7 @@ async def alter(one: Node, name: str, changes: dict[str, str | None]) -> Any:
 
 
 async def check_effect(one: Node, resource: str, key: str, row: Acts) -> str | None:
-    """Returns why the row does not hold, if it does not."""
+    """Returns the reason if the row does not hold."""
     before = row.look(one)
     changes = {key: row.value, **row.beside}
     result = await alter(one, resource, dict(changes))

@@ -1,6 +1,7 @@
 """Enumerates the model: `python -m tests.model --epochs 2 --proposals 0 --crashes 0 --strays 0 --seconds 300`.
 
-Prints the number of states and what was tested in them; exit status 1 with the shortest way to a broken invariant.
+Prints the number of states and the tested invariants; the exit status is 1, with the shortest trail, if an invariant is
+broken.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--discovery", action="store_true")
     parser.add_argument("--seconds", type=float, default=300.0, help="of one core")
-    # about 3 KB a state that waits to be looked at
+    # about 3 KB for each state that waits to be examined
     parser.add_argument("--states", type=int, default=1_000_000)
     given = parser.parse_args()
     bounds = Bounds(

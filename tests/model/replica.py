@@ -1,8 +1,7 @@
 """A replica of the model: the real core over a log of tuples, without time, cheap to copy and to compare.
 
-Time does not advance. A deadline is either far away or, for the length of one action, over; a pause after a failure
-ends at once. The remaining state of a replica is a finite value, which `key` writes down under a permutation of the
-voters.
+Time does not advance. A deadline is either far away or, for one action, expired; a pause after a failure ends
+immediately. The remaining state of a replica is a finite value, which `key` returns under a permutation of the voters.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ FAR = 1.0
 
 
 class Record(NamedTuple):
-    """One record, a batch of its own; `data` is 0 for the record that opens an epoch."""
+    """A record, which is a batch of its own; `data` is 0 for the record that opens an epoch."""
 
     epoch: int
     leader: int
@@ -37,8 +36,8 @@ class Record(NamedTuple):
 
 
 class ModelLog:
-    """A `LogView` of records from offset 0; `durable` is what a power cut leaves, a cut that was not flushed
-    included.
+    """A `LogView` of records from offset 0; `durable` is the state that a power cut leaves, including a truncation that
+    was not flushed.
     """
 
     __slots__ = ("durable", "history", "records")
@@ -72,14 +71,14 @@ class ModelLog:
 
 
 class NoChance:
-    """Deadlines are far or over, so no draw matters."""
+    """A random source without chance: deadlines are far away or expired, so no draw matters."""
 
     def uniform(self, a: float, _b: float, /) -> float:
         return a
 
 
 class Token(NamedTuple):
-    """A request of one life of a replica: an answer after that life is dropped."""
+    """A request of one life of a replica; a response after the end of that life is dropped."""
 
     source: int
     life: int
@@ -110,7 +109,7 @@ class Replica:
         self._open()
 
     def _open(self) -> None:
-        """Opens vote file and log; what opening finds is flushed before it counts."""
+        """Opens vote file and log; the data found is flushed before it counts."""
         self.life += 1
         self.log.durable = self.log.records
         self.askers: dict[int, tuple[Token, core.Request]] = {}
@@ -121,7 +120,7 @@ class Replica:
         self._keys: dict[Permutation, int] = {}
 
     def copy(self) -> Replica:
-        """Shares every value that is never changed in place."""
+        """Returns a copy that shares every value that is never changed in place."""
         new = object.__new__(Replica)
         new.id, new.election, new.life = self.id, self.election, self.life
         new.askers = dict(self.askers)
@@ -144,14 +143,14 @@ class Replica:
     # --- actions
 
     def step(self, action: Callable[[Raft], object], watcher: Watcher) -> None:
-        """One input and all that follows from it."""
+        """Handles one input and all its consequences."""
         action(self.raft)
         self._settle(watcher)
         self._forget_time()
         self._keys.clear()
 
     def time_out(self, watcher: Watcher) -> None:
-        """The role's deadline is over: election, fetch, resignation, or a leader's check of its quorum."""
+        """Lets the role's deadline expire: election, fetch, resignation, or a leader's check of its quorum."""
         state = self.raft._state
         if isinstance(state.role, Leader):
             state.role.leader_state.check_deadline = 0.0
@@ -160,7 +159,7 @@ class Replica:
         self.step(lambda raft: raft.handle_timeout(0.0), watcher)
 
     def crash(self, loses_unflushed: bool, watcher: Watcher) -> None:
-        """The process dies and starts again at once; a power cut takes what was not flushed."""
+        """Kills the process and starts it again immediately; a power cut loses unflushed data."""
         if loses_unflushed:
             self.log.records = self.log.durable
         self._open()
@@ -197,7 +196,7 @@ class Replica:
                 self.raft.log_changed(0.0)
 
     def _is_lost(self, request: core.Request) -> bool:
-        """Whether a request of a replica that looks for a leader is dropped by the bounds."""
+        """Returns whether the bounds drop a request of a replica that looks for a leader."""
         if self.discovery or not isinstance(request, core.FetchRequest):
             return False
         return not isinstance(self.raft.role, Follower)
@@ -228,13 +227,13 @@ class Replica:
         elif role.deadline != FAR:
             state.role = role._replace(deadline=FAR)
 
-    # --- what it is
+    # --- its state
 
     def awaits(self, token: Token) -> bool:
         return self.life == token.life and token.number in self.raft._state.requests._by_token
 
     def release(self, token: Token) -> None:
-        """Forgets a waiting fetch whose asker no longer listens: its answer would not be received."""
+        """Forgets a waiting fetch whose sender has gone, since its response would not be received."""
         for number, (asker, _request) in list(self.askers.items()):
             if asker == token:
                 del self.askers[number]
@@ -244,7 +243,7 @@ class Replica:
         self._keys.clear()
 
     def rank(self) -> tuple[Any, ...]:
-        """A part of its state that contains no ids."""
+        """Returns a part of the state that contains no ids."""
         state = self.raft._state
         role = state.role
         return (
@@ -257,7 +256,7 @@ class Replica:
         )
 
     def key(self, where: Permutation) -> int:
-        """Equal for replicas that no future can tell apart, ids renamed by `where`."""
+        """Returns a key that is equal for replicas with the same future behaviour; `where` renames the ids."""
         found = self._keys.get(where)
         if found is None:
             found = self._keys[where] = hash(self._key(where))
@@ -336,7 +335,7 @@ def _role_key(role: Any, where: Permutation) -> tuple[Any, ...]:
     )
 
 
-# Fields that name nodes; of the rest only these differ between messages of the model.
+# Fields that name nodes, and the only other fields that differ between messages of the model.
 _NODE_FIELDS = ("candidate", "voter", "replica", "leader_id")
 _PLAIN_FIELDS = (
     "error",

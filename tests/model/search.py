@@ -1,4 +1,6 @@
-"""Every state of the model, breadth first, each checked; a broken invariant comes with the shortest way to it."""
+"""Visits and checks every state of the model, breadth first; a broken invariant is reported with the shortest trail to
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ Trail = tuple["Trail", str] | None
 
 
 class Broken(AssertionError):
-    """An invariant does not hold; the message names it, `trail` is the shortest way there."""
+    """An invariant does not hold; the message names it, `trail` is the shortest sequence of actions to that state."""
 
     def __init__(self, reason: str, trail: list[str]) -> None:
         super().__init__("\n".join([reason, *trail]))
@@ -26,7 +28,7 @@ class Broken(AssertionError):
 
 @dataclass
 class Count:
-    """The result of a search. `is_complete`: every state within the bounds."""
+    """The result of a search; `is_complete` means that every state within the bounds was visited."""
 
     states: int = 0
     transitions: int = 0
@@ -60,7 +62,7 @@ SOMETIMES: dict[str, Callable[[World], bool]] = {
     "a proposal is committed": lambda world: any(r.data for r in world.committed),
     "commits in two epochs": lambda world: len({r.epoch for r in world.committed}) > 1,
     "logs diverge": _diverge,
-    # seen at the action itself
+    # detected during the action itself
     "a crash lost records": lambda _world: False,
     "everybody has what is committed": lambda world: (
         len(world.committed) > 1
@@ -83,7 +85,7 @@ def search(bounds: Bounds, states_max: int = 10**9, seconds_max: float = 1e9) ->
         raise Broken(str(broken), ["start"]) from broken
     frontier: list[tuple[World, Trail]] = [(first, None)]
     seen = {first.key()}
-    gc.disable()  # nothing here has cycles, and looking for them takes half of the time
+    gc.disable()  # there are no cycles here, and the search for them takes half of the time
     while frontier:
         level: list[tuple[World, Trail]] = []
         for world, trail in frontier:

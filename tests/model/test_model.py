@@ -1,4 +1,4 @@
-"""The model as a test: a small instance to its end, and bugs that it must find with the shortest way to them."""
+"""The model as a test: a complete search of a small instance, and bugs that it must find with the shortest trail."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A state of the whole model: three replicas, the messages between them, the facts that cannot be undone, and the
 possible next events.
 
-Messages may be delivered in any order, lost, or delivered again. The asker notices a lost request or answer, and then
-asks again as it sees fit. Only answers to votes take their time: others arrive at once or never. `Bounds` makes the
-space finite; each bound only excludes runs, and never allows impossible ones.
+Messages may be delivered in any order, lost, or delivered again. The sender notices a lost request or response, and may
+then send the request again. Only responses to votes are delayed; all others arrive immediately or never. `Bounds` makes
+the space finite; each bound only excludes runs, and never allows impossible ones.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from trimaran.quorum.raft.roles import Candidate, Leader, Prospective
 from trimaran.quorum.raft.types import ensure
 
 MAJORITY = 2
-# Ids 1 to 3 renamed in every way; 0 and -1 mean no replica.
+# All permutations of the ids 1 to 3; 0 and -1 mean no replica.
 SYMMETRIES: tuple[Permutation, ...] = tuple((0, *p, 0) for p in permutations((1, 2, 3)))
 
 
 class Bounds(NamedTuple):
-    """How far the model goes.
+    """The bounds of the model.
 
-    strays: messages in flight at the same time that the sender gave up or that were duplicated.
-    letters: requests and answers in flight, strays among them, at the same time; states with more are not explored.
-    discovery: fetches of a replica that looks for a leader arrive; else they stay on their way for ever.
+    strays: concurrent messages in flight that the sender gave up or that were duplicated.
+    letters: concurrent requests and responses in flight, including strays; states with more are not explored.
+    discovery: fetches of a replica that looks for a leader arrive; otherwise they stay in flight forever.
     """
 
     epochs: int = 2
@@ -65,7 +65,9 @@ class Letter:
 
     @property
     def is_brisk(self) -> bool:
-        """Answered in one action: no event in between changes the answer, except that it may be dropped."""
+        """Returns whether the request is answered in one action: no event in between changes the response, except that
+        it may be dropped.
+        """
         if isinstance(self.request, core.VoteRequest):
             return self.request.pre_vote
         return True
@@ -91,7 +93,7 @@ class World(Watcher):
 
     @classmethod
     def first(cls, bounds: Bounds) -> World:
-        """Three voters with empty disks that have just started."""
+        """Returns three voters with empty disks that have just started."""
         world = cls({i: Replica(i, bounds.discovery) for i in (1, 2, 3)})
         for replica in world.replicas.values():
             replica.step(lambda raft: None, world)
@@ -113,10 +115,10 @@ class World(Watcher):
         )
 
     def key(self) -> int:
-        """The same for worlds that differ only in the names of the voters."""
+        """Returns the same key for worlds that differ only in the names of the voters."""
         awaited = [self._is_awaited(letter) for letter in self.letters]
         ranks = [replica.rank() for replica in self.replicas.values()]
-        # only renamings that put the ranks in order; among equals, the one with the smallest key
+        # only renamings that sort the ranks; among those, the renaming with the smallest key
         ordered = sorted(ranks)
         fitting = [
             w for w in SYMMETRIES if all(ordered[w[i + 1] - 1] == ranks[i] for i in range(3))
@@ -139,7 +141,7 @@ class World(Watcher):
         )
         return hash(whole)
 
-    # --- what may happen
+    # --- possible events
 
     def successors(self, bounds: Bounds) -> Iterator[tuple[str, World]]:
         for label, world in self._actions(bounds):
@@ -189,7 +191,9 @@ class World(Watcher):
                 yield f"{'power cut' if loses_unflushed else 'crash'} {node}", world
 
     def _time_out(self, node: int) -> Iterator[tuple[str, World]]:
-        """Asked of one of the others, a pre-vote is won within the action or does not happen."""
+        """Lets a deadline expire; a pre-vote that one other voter answers is won within the action, or does not
+        happen.
+        """
         world = self.copy(node)
         world.replicas[node].time_out(world)
         if not isinstance(world.replicas[node].raft.role, Prospective):
@@ -229,7 +233,7 @@ class World(Watcher):
         return world
 
     def _settle(self) -> None:
-        """Drops answers to requests that no longer wait, also those that a replica has not given yet."""
+        """Drops responses to requests that no longer wait, including responses that a replica has not sent yet."""
         self.letters = tuple(x for x in self.letters if x.response is None or self._is_awaited(x))
         for node, replica in list(self.replicas.items()):
             for token, _request in replica.askers.values():
@@ -238,7 +242,7 @@ class World(Watcher):
                     replica.release(token)
 
     def _within(self, label: str, bounds: Bounds) -> Iterator[tuple[str, World]]:
-        """Yields this state; if it has too many strays, a state for each choice of those that stay."""
+        """Yields this state, or, if it has too many strays, a state for each choice of the strays that stay."""
         strays = [letter for letter in self.letters if not self._is_awaited(letter)]
         if len(strays) <= bounds.strays:
             yield label, self
@@ -251,7 +255,7 @@ class World(Watcher):
     def _is_awaited(self, letter: Letter) -> bool:
         return self.replicas[letter.token.source].awaits(letter.token)
 
-    # --- what replicas do
+    # --- actions of replicas
 
     def sends(self, token: Token, target: int, request: core.Request) -> None:
         self._speaks(token.source, request)
@@ -282,7 +286,7 @@ class World(Watcher):
         lost = replica.log.records[offset:common]
         ensure(lost != self.committed[offset:common] or not lost, "R7", replica.id, "cuts", lost)
 
-    # --- what must hold
+    # --- invariants
 
     def check(self) -> list[str]:
         """Checks every invariant in this state; returns those that applied."""
@@ -336,7 +340,7 @@ class World(Watcher):
 
 
 def _check_matching(one: tuple[Record, ...], other: tuple[Record, ...]) -> None:
-    """The last offset with the same epoch in both ends a common prefix."""
+    """Checks that the last offset with the same epoch in both logs is the end of a common prefix."""
     for end in range(min(len(one), len(other)), 0, -1):
         if one[end - 1].epoch == other[end - 1].epoch:
             ensure(one[:end] == other[:end], "R4 the logs", one, other)

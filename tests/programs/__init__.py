@@ -1,1 +1,1 @@
-"""Every program that a page names, run small: what pages name (`named`), how each is run small (`small_runs`)."""
+"""Small runs of every program that a page names: the named programs (`named`), and the run of each (`small_runs`)."""

@@ -1,7 +1,7 @@
 """The programs that a page names: verbs of `./dev`, benches, `python -m …`, and the commands of `trimaran`.
 
-A program is named by its words without what a user chooses: `dev bench quotas`, `dev simulate --mutants --partitions`,
-`bench.micro_log`.
+A program is named by its words without the values that a user chooses: `dev bench quotas`, `dev simulate --mutants
+--partitions`, `bench.micro_log`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.benches import BENCHES, IN_TURNS
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BENCH_NAMES = (*BENCHES, *IN_TURNS, *OWN_TABLES)
-# Words behind a verb that make another program of it; all others are options of the same.
+# Words after a verb that select another program; all others are options of the same program.
 WAYS = {
     "test": ("--exhaustive",),
     "simulate": ("--mutants", "--model", "--partitions", "--coordinators", "--seed"),
@@ -29,7 +29,7 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def programs(text: str) -> set[str]:
-    """The programs that a text names."""
+    """Returns the programs that a text names."""
     return set(_MODULE.findall(text)).union(*map(_of_dev, _DEV.findall(text)))
 
 
@@ -56,13 +56,13 @@ def commands(page: str) -> Iterator[list[str]]:
 
 
 def _lines_of_shell(text: str) -> Iterator[list[str]]:
-    """Yields the words of each command of pipes and lists; what is redirected is left out."""
+    """Yields the words of each command in pipes and lists, without redirections."""
     open_line = ""
     for line in text.splitlines():
         open_line += line
         try:
             tokens = iter(list(_lexer(open_line)))
-        except ValueError:  # a quotation goes on
+        except ValueError:  # a quotation continues on the next line
             open_line += "\n"
             continue
         open_line, words = "", []

@@ -1,4 +1,5 @@
-"""How each program is run small. A row says what is typed and what must be printed, or what else runs the program.
+"""The small run of each program. A row has the typed words and the required output, or names another place that runs
+the program.
 
 A row `in_ci` takes no more than two seconds of CPU and needs no Apache Kafka; `tests/programs/test_programs.py` runs
 it. `./dev interop` runs all others (`tests/interop/test_programs.py`).
@@ -15,23 +16,25 @@ from pathlib import Path
 
 from tests.programs.named import ROOT
 
-# Benches and chaos ask the environment how long they take; seeds give the same run everywhere.
+# Benches and chaos read their duration from the environment; seeds give the same run everywhere.
 SMALL = {"BENCH_SMALL": "1", "CHAOS_SECONDS": "10", "PYTHONHASHSEED": "0"}
 NUMBER = r"[\d.,]+"
 
 
 @dataclass(frozen=True)
 class Run:
-    """`words` are typed; `shown` is a regular expression of what they print, mostly a figure."""
+    """A run; `words` are typed, and `shown` is a regular expression for the output, mostly a figure."""
 
     words: str
     shown: str
     in_ci: bool = False
 
     def check(self, folder: Path) -> None:
-        """Runs the words, with `FOLDER` for an empty folder. They must end with 0 and show what they shall."""
+        """Runs the words, with `FOLDER` for an empty folder. They must end with exit code 0 and print the expected
+        output.
+        """
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        # Variables for pytest's workers are not for a pytest that a program starts.
+        # A pytest that a program starts must not get the variables of pytest's workers.
         own = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
         done = subprocess.run(
             self.words.replace("FOLDER", str(folder)).split(),
@@ -48,14 +51,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """`by`, a file or folder of the project, runs the program."""
+    """A program that `by`, a file or folder of the project, runs."""
 
     by: str
     why: str
 
 
 def bench(name: str, figure: str) -> tuple[str, Run]:
-    """Both systems have this figure in the table of ratios."""
+    """Returns a run in which both systems have this figure in the table of ratios."""
     columns = rf"{NUMBER} +{NUMBER} +(?:{NUMBER}|-)"
     return f"dev bench {name}", Run(f"./dev bench {name}", rf"^{name} +{figure}.* {columns}$")
 
@@ -133,7 +136,7 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
             "tests/interop/test_package.py", "it builds both; the image is of test_container.py"
         ),
     ),
-    # Benches of this process, or of a few of ours.
+    # Benches in this process, or in a few of our processes.
     ("bench.micro_log", Run("python -m bench.micro_log", rf"append +{NUMBER} µs", in_ci=True)),
     ("bench.micro_records", Run("python -m bench.micro_records", "M records/s.* MiB$", in_ci=True)),
     (
@@ -157,7 +160,7 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
         Elsewhere("bench/log_path/peers.py", "`./dev bench log-path` does"),
     ),
     ("dev bench calls", Elsewhere("tests/test_calls.py", "it compares the rows with their marks")),
-    # Benches beside Apache Kafka.
+    # Benches that compare with Apache Kafka.
     bench("startup", "1 node: ready"),
     bench("produce", "100 B, write-behind: rate"),
     bench("consume", "1 KiB, page cache: rate"),

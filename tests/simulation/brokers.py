@@ -70,7 +70,7 @@ class BrokerMember(Member):
             if past != self.epoch and node.prng.random() < 0.1:
                 self._send(
                     self._heartbeat(past)
-                )  # the process that was believed dead, or a late message of it
+                )  # the process that was believed dead, or one of its late messages
             if node.prng.random() < 0.05:
                 self._send(self._registration())  # as if the answer to the first had been late
             proposal = self._isr_proposal()
@@ -123,7 +123,7 @@ class BrokerMember(Member):
     # --- ISRs
 
     def _isr_proposal(self) -> Message | None:
-        """A leader adds or removes a follower at random."""
+        """Returns a leader's proposal to add or remove a random follower."""
         prng = self.node.prng
         led = [
             (topic, number, partition)

@@ -38,7 +38,7 @@ def test_failed_format_is_undone(tmp_path):
 
 
 def interrupted(path, wanted=WANTED, *, error=KeyboardInterrupt, ready=False):
-    """A start that writes `cluster.json`, as the supervisor does, and then fails."""
+    """Simulates a start that writes `cluster.json`, as the supervisor does, and then fails."""
     with FreePorts() as ports, starting(path, wanted, ports) as begun:
         written(path, begun.plan)
         if ready:

@@ -1,4 +1,4 @@
-"""What `trimaran zk mirror` reports about its file before it starts."""
+"""The warnings and errors of `trimaran zk mirror` about its file before it starts."""
 
 import logging
 

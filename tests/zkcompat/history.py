@@ -1,8 +1,9 @@
-"""A recorded history: the metadata log of a Kafka 3.9.1 quorum in dual-write, and what its controller wrote to ZooKeeper.
+"""A recorded history: the metadata log of a Kafka 3.9.1 quorum in dual-write, and the writes of its controller to
+ZooKeeper.
 
 `dual_write.json` has `batches` (last offset, epoch, records as kafka-dump-log shows them, without idle records) and
-`writes`, from ZooKeeper's own transaction log: `[operation, path, data]`, and `["published", offset]` where
-`/migration` moved.
+`writes`, from ZooKeeper's own transaction log: `[operation, path, data]`, and `["published", offset]` for a change of
+`/migration`.
 """
 
 import base64

@@ -44,7 +44,9 @@ def plan_changes(
     changes: PendingChanges,
     sections: Sections = WITHOUT_SECRETS,
 ) -> list[TreeOperation]:
-    """Does the same over several deltas at once: `changes` names what may differ between the two images."""
+    """Returns the same over several deltas together: `changes` names the entities that may differ between the two
+    images.
+    """
     return [
         operation
         for section in sections

@@ -42,7 +42,7 @@ def three_steps(done):
 
 
 def run(handling, after=lambda _effect: None):
-    """The effects of a part of a handler, and its result; computations are done at once."""
+    """Returns the effects of a part of a handler, and its result; computations are carried out immediately."""
     effects, result = [], None
     while True:
         try:

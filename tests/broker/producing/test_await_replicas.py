@@ -20,7 +20,7 @@ SECONDS = 3.0
 
 
 def appended(offset, required=5, index=0):
-    """One part of a request; its partition has its watermark at `offset`."""
+    """Returns one part of a request; its partition has its watermark at `offset`."""
     response = PartitionProduceResponse(index=index, base_offset=4)
     part = PartitionAppend(TopicPartition("t", index), None, memoryview(b"records"), response)
     part.batches = ["a batch"]
@@ -37,12 +37,12 @@ def failed():
 
 
 def not_appended():
-    """A part without a complete message."""
+    """Returns a part without a complete message."""
     return appended(0, required=-1)
 
 
 def waiting(*parts):
-    """The handling after its effect, and the effect."""
+    """Returns the handling after its effect, and the effect."""
     handling = await_replicas(parts, int(SECONDS * 1000))
     effect = next(handling)
     assert not effect.holds_request

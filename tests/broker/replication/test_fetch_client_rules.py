@@ -384,7 +384,7 @@ def throttle():
 
 @pytest.fixture
 def throttled(throttle):
-    """Partitions 0 to 3 are followed and known to the leader; all except 3 are throttled."""
+    """Returns a client whose partitions 0 to 3 are followed and known to the leader; all except 3 are throttled."""
     client = FetchClient(replace(SETTINGS, throttle=throttle))
     for index in range(4):
         client.add(
@@ -396,7 +396,7 @@ def throttled(throttle):
 
 
 def took(client, index, size, now, *, lags=True):
-    """Records of a partition arrived."""
+    """Notes that records of a partition arrived."""
     followed = client.find(key(index))
     client.received(followed, size, now)
     followed.follower.offset += 1

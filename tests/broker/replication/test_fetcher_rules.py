@@ -450,7 +450,7 @@ async def test_leader_without_followed_partitions_is_not_asked(tmp_path, autojum
 
 @pytest.fixture
 def checking(monkeypatch):
-    """Logs are checked before they are followed; a check ends when the test permits it."""
+    """Makes logs be checked before they are followed; a check ends when the test permits it."""
     done = trio.Event()
     monkeypatch.setattr(Replica, "must_check", property(lambda _: not done.is_set()))
     begun = []

@@ -1,4 +1,4 @@
-"""The one of several directories that has or will have a replica, and the reports about it to the controller."""
+"""The directory, among several, that has or will have a replica, and the reports about it to the controller."""
 
 from __future__ import annotations
 

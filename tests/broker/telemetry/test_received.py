@@ -1,4 +1,4 @@
-"""Which pushed metrics are kept, and for how long."""
+"""The pushed metrics that are kept, and the time for which they are kept."""
 
 import pytest
 

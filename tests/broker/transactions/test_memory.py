@@ -24,7 +24,7 @@ LONG = "x" * 10_000
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """All ids may take 100,000 bytes."""
+    """Returns a driver in which all ids may take 100,000 bytes."""
     monkeypatch.setattr(shard, "TRANSACTIONS_BYTES_MAX", 100_000)
 
 

@@ -158,8 +158,8 @@ def view_of(body, count, base_timestamp):
 
 
 def plain_check(body, count, base_timestamp, requires_keys, least, most):
-    """The naive twin: returns (problem, index), (None, index) if only the decoder knows the details, or the largest
-    timestamp.
+    """Runs the naive twin: returns (problem, index), (None, index) if only the decoder knows the details, or the
+    largest timestamp.
     """
     try:
         records = decode_records(view_of(body, count, base_timestamp))

@@ -1,4 +1,6 @@
-"""Compaction of one log against transcripts: what is dirty, what a round maps, reads and writes, and what stays."""
+"""Compaction of one log against transcripts: the dirty part, the reads and writes of a round and its map, and the
+remaining records.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whether a log that was recovered after a crash is permitted, compared with a naive replay of its batches."""
+"""Checks that a log recovered after a crash is in a permitted state, compared with a naive replay of its batches."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def content_of(root: Path) -> dict[str, bytes]:
 
 
 def check_tree(life: Life, step: Step, tree: Tree, scratch: Path, prng: Random) -> int:
-    """Recovers what a crash in `step` left, and judges it; returns how many states were tried."""
+    """Recovers the state that a crash in `step` left, and judges it; returns the number of tried states."""
     place_on_disk(tree, life.root, scratch)
-    dice = Random(sum(map(len, tree)))  # its own random source, so that seeds keep their meaning
+    dice = Random(sum(map(len, tree)))  # a separate random source, so that seeds keep their meaning
     if dice.random() < 0.1:
         _start_with_one_away(life, step, scratch, dice.choice(DIRECTORIES))
     files = FaultyFiles()

@@ -63,7 +63,7 @@ def damages(data: bytes, start: int, end: int, stride: int) -> Iterator[Damage]:
 
 
 def try_damages(root: Path, *, stride: int = 1) -> tuple[Counter[str], list[str]]:
-    """Returns how many were tried of which kind, and what went wrong."""
+    """Returns the number of tried damages by kind, and the violations."""
     tried: Counter[str] = Counter()
     failures = []
     subject = make_subject(root)

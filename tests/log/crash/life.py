@@ -47,7 +47,7 @@ PRODUCERS = 3
 
 
 class Batch(NamedTuple):
-    """A batch with its bytes; two batches with the same `place` are the same place in the same history."""
+    """A batch with its bytes; two batches with the same `place` have the same position in the same history."""
 
     base_offset: int
     last_offset: int
@@ -56,7 +56,7 @@ class Batch(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Compaction preserves it."""
+        """The position of the batch, which compaction preserves."""
         return self.base_offset, self.last_offset, self.leader_epoch
 
 
@@ -69,8 +69,8 @@ def batches_of(data: bytes | bytearray | memoryview) -> list[Batch]:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`acked_offset`: everything below it was reported as durable. The first of `batches` may begin below
-    `start_offset`.
+    """The state of a log. Everything below `acked_offset` was reported as durable. The first of `batches` may begin
+    below `start_offset`.
 
     `aborts` are those (producer id, offset of the marker) that a compaction left in the transaction index: their data
     is gone, so they cannot be found again.
@@ -90,7 +90,7 @@ class Step(NamedTuple):
     end: int
     before: State
     after: State
-    # The least offset that the log has reported as durable meanwhile, even if no batch is there.
+    # The lowest offset that the log has reported as durable meanwhile, even if no batch is there.
     durable_end: int
 
 
@@ -290,7 +290,7 @@ class Life:
         if self._prng.random() < 0.3:
             self.log.roll(self._clock_ms)
         if self._prng.random() < 0.5:
-            self.checkpoint()  # by the timer, which does not wait for flushes
+            self.checkpoint()  # run by the timer, which does not wait for flushes
         flush.run()
         self._note_flushed(self.log.finish_flush(flush))
 
@@ -361,7 +361,9 @@ class Life:
             pause=lambda _: None,
         )  # fmt: skip
         end_offset = cleaning.build_map()
-        assert directory.write_checkpoints(directory.collect_checkpoints())  # as the log cleaner
+        assert directory.write_checkpoints(
+            directory.collect_checkpoints()
+        )  # as the log cleaner does
         for sources in cleaning.groups(end_offset):
             cleaned = cleaning.clean(sources)
             replaced = [source.segment for source in sources]

@@ -1,5 +1,5 @@
-"""Planted bugs: each must be found by some life or damage, otherwise the crash tests are not worth their time. A mutant
-is a function whose text is changed in one place. Most are real bugs, of this project or of Apache Kafka.
+"""Planted bugs: each must be found by a life or a damage, otherwise the crash tests are useless. A mutant is a function
+whose text is changed in one place. Most are real bugs, of this project or of Apache Kafka.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from trimaran.log.disk.files import REAL_FILES, Files
 
 
 class Taken(Files):
-    """Another process has the lock while `is_taken`."""
+    """A file layer in which another process has the lock while `is_taken`."""
 
     is_taken = True
 

@@ -40,7 +40,7 @@ def replica(path, name):
 
 
 def crashed(path, *keys):
-    """A directory with some flushed records of each partition, after a crash."""
+    """Returns a directory with some flushed records of each partition, after a crash."""
     directory = LogDirectory(path)
     for key in keys:
         topic_id = None if key == CLUSTER_METADATA else TOPIC_ID
@@ -150,7 +150,7 @@ def test_damage_after_crash_is_noted(path, key, is_noted):
 
 
 class Unreadable(Files):
-    """While `name` is set, files of that name cannot be opened."""
+    """A file layer; while `name` is set, files of that name cannot be opened."""
 
     name = None
 
@@ -161,7 +161,7 @@ class Unreadable(Files):
 
 
 def test_unreadable_log_is_refused_without_a_note(path):
-    """The next start meets the cause again, or it has been resolved."""
+    """The next start either has the same problem, or the problem has been resolved."""
     crashed(path, T0).close(broker_epoch=None)
     files = Unreadable()
     directory = LogDirectory(path, files=files)

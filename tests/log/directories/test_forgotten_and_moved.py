@@ -1,4 +1,4 @@
-"""Partitions that a directory forgets or receives, and what its checkpoints then must not write."""
+"""Partitions that a directory forgets or receives, and the entries that its checkpoints then must not contain."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_replica_of_another_topic_is_found_for_it(tmp_path):
 
 
 class Failing(Files):
-    """Leader epochs cannot be read."""
+    """A log with leader epochs that cannot be read."""
 
     def __init__(self, number):
         super().__init__()
@@ -81,7 +81,7 @@ def test_failing_disk_restores_no_starts(tmp_path):
 
 
 class Listing(Files):
-    """Segments cannot be listed."""
+    """A log with segments that cannot be listed."""
 
     def __init__(self, number):
         super().__init__()

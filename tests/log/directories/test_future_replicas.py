@@ -54,7 +54,7 @@ def test_moved_replica_inherits_no_deleted_partitions_checkpoints(tmp_path):
 
 
 def test_deleted_records_stay_deleted_after_crash_following_move(tmp_path):
-    """Records are deleted up to the middle of a batch, which is copied whole."""
+    """Records are deleted up to the middle of a batch, which is copied completely."""
     target = make(tmp_path / "b", 2)
     future = fill(target.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
     future.flush()
@@ -99,7 +99,7 @@ def test_future_replica_is_checked_and_continued(tmp_path):
 
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_copy_with_damaged_or_lost_id_stays(tmp_path, is_lost):
-    """It may be all that is left of the replica."""
+    """It may be the only remaining copy of the replica."""
     directory = make(tmp_path / "b", 2)
     future = fill(directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
     future.flush()

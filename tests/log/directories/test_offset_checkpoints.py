@@ -61,7 +61,7 @@ def contents(path):
 
 
 def written(files):
-    """The files that were replaced since the last call, in order."""
+    """Returns the files that were replaced since the last call, in order."""
     lines = [line for line in files.taken() if line.startswith(("make ", "open "))]
     return [line.split()[1].removesuffix(".tmp") for line in lines if ".tmp" in line]
 
@@ -112,7 +112,7 @@ def test_damage_makes_gaps_count_as_compacted(path, files, damaged, expected):
 @pytest.mark.parametrize("name", LIVE)
 @pytest.mark.parametrize("has_partitions", [False, True])
 def test_file_may_be_empty_only_without_partitions(path, files, name, has_partitions):
-    """Except that of the cleaner, which Kafka fills later."""
+    """The file of the cleaner is an exception, since Kafka fills it later."""
     (path / name).write_bytes(b"")
     partitions = {T0} if has_partitions else ()
     found = OffsetCheckpoints(path, files, DirectoryHealth(), partitions)
@@ -161,7 +161,7 @@ def test_partition_with_zero_offsets_needs_no_forgetting(path, files):
 
 @pytest.mark.parametrize("name", LIVE)
 def test_namesake_begins_without_old_offsets(path, files, name):
-    """In whichever file they are; other names cost no write."""
+    """This holds for each of the files; entries of other names cost no write."""
     for other in LIVE:
         (path / other).write_bytes(format_offsets({T1: 3, **({T0: 1} if other == name else {})}))
     found = OffsetCheckpoints(path, files, DirectoryHealth(), {T1})
@@ -264,7 +264,7 @@ def test_start_of_moved_replica_is_noted_above_zero(offsets, path, files, offset
 
 
 def lowered(to):
-    """The files with an offset of the first partition above `to`, which is lowered to it."""
+    """Returns the files with an offset of the first partition above `to`; the offset is lowered to it."""
     order = (LOG_START_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS, CLEANER_OFFSETS)
     return {name for name in order if SAVED[name][T0] > to}
 
@@ -353,7 +353,7 @@ def test_damaged_starts_are_those_of_epochs(tmp_path, files, epochs, expected):
 
 @pytest.mark.parametrize(("is_old", "expected"), [(False, 7), (True, 0)])
 def test_records_without_epoch_may_precede_the_epochs(tmp_path, files, is_old, expected):
-    """Those of an old format, which an old Kafka wrote."""
+    """The records have an old format, and were written by an old Kafka."""
     records = [Record(7, 1, None, b"v", ())]
     stored = build_message_set(records, magic=1) if is_old else batch_bytes(1)
     if not is_old:

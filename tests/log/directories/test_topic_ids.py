@@ -1,4 +1,4 @@
-"""The topic of a replica's directory: for each state of its files, the id, the owner, or a refusal."""
+"""The topic of a replica's directory: the id, the owner, or a refusal for each state of its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OURS = uuid_from_text("AAAAAAAAAAAAAAAAAAAAAQ")
 ONE_CHARACTER = uuid_from_text("BAAAAAAAAAAAAAAAAAAAAQ")
 TWO_CHARACTERS = uuid_from_text("BBAAAAAAAAAAAAAAAAAAAQ")
 WHOLE = format_partition_metadata(OURS)
-# The first is a file that was never synced, the second one that a disk has changed.
+# The first is the content of a file that was never synced, the second that of a file that a disk has changed.
 TORN, CHANGED = WHOLE[:-1], WHOLE.replace(b"topic", b"tipoc")
 FIRST, LATER = "00000000000000000000.log", "00000000000000000007.log"
 KEY = TopicPartition("t", 0)
@@ -29,7 +29,7 @@ def health():
 
 
 def replica(path, *, metadata=None, segments=(), is_flushed=False):
-    """A directory; segments are pairs of a name and a size."""
+    """Returns a directory; segments are pairs of a name and a size."""
     directory = path / "t-0"
     directory.mkdir()
     if metadata is not None:
@@ -42,7 +42,7 @@ def replica(path, *, metadata=None, segments=(), is_flushed=False):
 
 
 def refused(caught, health):
-    """Only the replica is out of service, with advice for the operator."""
+    """Asserts that only the replica is out of service, with advice for the operator."""
     error = caught.value
     advice = "write it anew: a line `version: 0` and a line `topic_id: ID`"
     return (

@@ -91,7 +91,7 @@ def few_descriptors(count):
 
 @by_itself
 def test_descriptor_shortage_closes_files_and_keeps_disk_online(tmp_path):
-    """Connections use the rest. The disk has not failed, so the directory stays online."""
+    """Connections use the remaining descriptors. The disk has not failed, so the directory stays online."""
     files = Files(OpenFiles(limit=1000))
     logs = [open_log(tmp_path / f"t-{i}", files=files) for i in range(20)]
     with few_descriptors(12):

@@ -1,4 +1,6 @@
-"""`partition.metadata`: its exact bytes, Kafka's form, and which damage may be of a file that was never synced."""
+"""`partition.metadata`: its exact bytes, Kafka's form, and the kinds of damage that a file which was never synced may
+have.
+"""
 
 from __future__ import annotations
 

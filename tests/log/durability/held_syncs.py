@@ -43,7 +43,7 @@ class HeldSyncs:
 
 
 def held():
-    """Returns the one of this trio run."""
+    """Returns the object of this trio run."""
     syncs = HeldSyncs()
     use(syncs)
     return syncs

@@ -142,7 +142,7 @@ def test_new_segment_is_written_out_from_its_start(log):
 
 
 def settled(log, size=100):
-    """A log whose next flush is only a sync of its active segment, so far."""
+    """Returns a log whose next flush is only a sync of its active segment."""
     log.epochs.assign(3, 0)
     log.flush(5, log.segment(0, size))
     return log.segment(0, size)

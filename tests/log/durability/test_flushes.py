@@ -36,7 +36,7 @@ class Flushed:
 
 
 async def carried_out(flushes):
-    """Whether the kernel carried it out, instead of a thread."""
+    """Returns whether the kernel, instead of a thread, carried out the flush."""
     assert await carry_out(flushes, threading.get_ident) == threading.get_ident()
     in_thread = {flush.thread not in (None, threading.get_ident()) for flush in flushes}
     by_kernel = {flush.by_kernel for flush in flushes}

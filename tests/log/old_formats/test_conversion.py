@@ -299,7 +299,7 @@ FUZZED = (
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_stored_record_before_its_batch_is_corrupt(magic):
-    """Found by fuzzing: its offset delta is negative."""
+    """Fuzzing found this case: its offset delta is negative."""
     with pytest.raises(KafkaError) as caught:
         down_convert(bytes.fromhex(FUZZED), magic, 0)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE

@@ -187,7 +187,7 @@ class Interaction(logging.Handler):
         cleaned: str = "0",
         now: str = "0",
     ) -> None:
-        """Opens the log as a new process does: what the former one had only in memory is lost."""
+        """Opens the log as a new process does: state that the former process had only in memory is lost."""
         self.files, self.log = RecordedFiles(), None
         self.log = PartitionLog.open(
             self.directory,
@@ -280,7 +280,9 @@ class Interaction(logging.Handler):
 
     @staticmethod
     def fetched(batches: str) -> bytes:
-        """`/v1` and `/v0` in place of an epoch create messages of old formats, `/v1s` a compressed one."""
+        """Returns fetched batches; `/v1` and `/v0` in place of an epoch create messages of old formats, `/v1s` a
+        compressed one.
+        """
         pieces: list[bytes] = []
         for part in batches.strip("()").split():
             place, _, epoch = part.replace("+", ":").replace("@", ":").partition("/")
@@ -510,7 +512,7 @@ class Interaction(logging.Handler):
     # Damage
 
     def path(self, name: str) -> Path:
-        """`42.log` is `00000000000000000042.log`."""
+        """Returns the path of a file: `42.log` is `00000000000000000042.log`."""
         stem, dot, suffix = name.partition(".")
         return self.directory / (f"{int(stem):020d}.{suffix}" if dot and stem.isdecimal() else name)
 

@@ -1,6 +1,4 @@
-"""Failing disks and power loss: the directory goes offline at the first error, and flushed records are there
-afterwards.
-"""
+"""Failing disks and power loss: the directory goes offline at the first error, and flushed records survive."""
 
 import errno
 import random

@@ -1,4 +1,4 @@
-"""Small rules of a partition's log, each at its bound: when it is flushed, rolled, read and truncated."""
+"""Small rules of a partition's log, each at its bound: flushing, rolling, reading and truncating."""
 
 from dataclasses import replace
 

@@ -42,7 +42,7 @@ def test_segment_is_preallocated_again_only_after_emptying(tmp_path):
 
 
 def test_emptied_log_is_sound_after_clean_stop(tmp_path):
-    """The next start treated the zeros of its segment as damage, and refused the replica permanently."""
+    """Otherwise the next start would treat the zeros of its segment as damage, and refuse the replica permanently."""
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED), 3)
     log.truncate_fully_and_start_at(0)
     assert sizes(tmp_path / "t-0") == {0: SMALL.segment_bytes}

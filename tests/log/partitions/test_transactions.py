@@ -22,8 +22,8 @@ CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=150, retention_ms=-1
 
 
 class Naive(NamedTuple):
-    """(producer, first offset, marker offset, aborted) of ended transactions and (producer, first offset) of
-    open ones.
+    """The naive twin: (producer, first offset, marker offset, aborted) of ended transactions and (producer, first
+    offset) of open ones.
     """
 
     ended: list
@@ -97,7 +97,7 @@ def write_random(log, r, steps):
 
 
 def assert_equals_naive(log, r, *, restarted=True):
-    """As in Kafka, a restart forgets which decisions were not replicated yet."""
+    """Asserts equal states; as in Kafka, a restart forgets which decisions were not replicated yet."""
     naive = Naive.of(log)
     marks = [] if restarted else sorted(r.sample(range(log.log_end_offset), 5))
     for high_watermark in (*marks, log.log_end_offset):

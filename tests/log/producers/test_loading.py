@@ -22,7 +22,7 @@ def write_marker(log, producer_id):
 
 @pytest.fixture
 def log(tmp_path):
-    """Three segments: in each a batch of another producer, and its abort, except in the last."""
+    """Returns a log of three segments: each has a batch of another producer, and its abort, except in the last."""
     log = open_log(tmp_path / "t-0")
     for producer_id in (0, 8, 9):
         append(log, 2, producer_id=producer_id, base_sequence=0, is_transactional=True)
@@ -34,7 +34,7 @@ def log(tmp_path):
 
 
 def load(log, *, start_offset=0, end_offset=None):
-    """The state, and the number of steps."""
+    """Returns the state, and the number of steps."""
     for path in log.directory.glob("*.snapshot"):
         if int(path.stem):
             path.unlink()
@@ -125,7 +125,7 @@ def test_damaged_index_makes_snapshots_useless(log, is_damaged):
 
 
 def reopened(log, damage):
-    """The log as another process finds it: its first index is damaged, and it has a snapshot of its end."""
+    """Returns the log as another process opens it: its first index is damaged, and it has a snapshot of its end."""
     log._producers.take_snapshot()
     for segment in log._segments.all:
         segment.transaction_index.__init__(segment.transaction_index.path, REAL_FILES)

@@ -1,4 +1,4 @@
-"""Transaction markers: the exact control batch, and what is read as none."""
+"""Transaction markers: the exact control batch, and batches that are not read as markers."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def marker(producer_epoch, coordinator_epoch=3, *, offset=0, producer_id=7):
 
 
 def state_in(epoch, *, is_open):
-    """A producer whose last marker was of coordinator epoch 3."""
+    """Returns a producer whose last marker had coordinator epoch 3."""
     state = ProducerState()
     state.update(marker(epoch))
     if is_open:
@@ -62,7 +62,7 @@ OLD, FENCED = E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED
     ],
 )
 def test_marker_has_the_epoch_of_its_version(version, is_open, codes):
-    """From version 2 on a higher one ends a transaction, and the same one is a retry."""
+    """From version 2 on a higher epoch ends a transaction, and an equal epoch is a retry."""
     state = state_in(5, is_open=is_open)
     assert [checked(state, epoch, version) for epoch in (4, 5, 6)] == codes
     assert checked(state, 0, version, producer_id=8) is None

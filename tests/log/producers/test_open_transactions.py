@@ -35,7 +35,7 @@ def marker(producer_id, offset, *, is_commit=False, epoch=0):
 
 @pytest.fixture
 def state():
-    """Transactions of producers 0 and 8, from offsets 0 and 2 on, and producer 9 without one."""
+    """Returns open transactions of producers 0 and 8, from offsets 0 and 2 on, and producer 9 without one."""
     state = ProducerState()
     for view in (batch(0, 0), batch(8, 2), batch(9, 4, is_transactional=False)):
         assert state.update(view) is None

@@ -118,7 +118,7 @@ def path(tmp_path):
     ],
 )
 def test_snapshots_outside_bounds_are_removed(path, bounds, left):
-    """Below the lower bound the newest one stays: it describes the records from there on."""
+    """The newest snapshot below the lower bound stays: it describes the records from there on."""
     remove_snapshots(path, REAL_FILES, **bounds)
     assert list_snapshots(path, REAL_FILES) == left
     assert (path / f"{10:020}.log").exists()
@@ -145,7 +145,7 @@ def test_snapshot_in_pieces_is_written_unsynced(tmp_path):
 
 
 def loaded(path, end_offset):
-    """The state of a log without segments."""
+    """Returns the state of a log without segments."""
     steps = load_producers(path, (), REAL_FILES, start_offset=7, end_offset=end_offset)
     assert list(steps) == []
     result = load_producers(path, (), REAL_FILES, start_offset=7, end_offset=end_offset)

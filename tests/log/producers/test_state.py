@@ -166,7 +166,7 @@ def batch_of(producer):
 
 
 def test_producers_in_transactions_are_checked_once_and_kept(monkeypatch):
-    """This holds however many they are, and while others are added."""
+    """This holds for any number of them, and while others are added."""
     monkeypatch.setattr("trimaran.log.producers.state.PRODUCERS_MAX", 1_000)
     state = ProducerState()
     for producer in range(1_000):

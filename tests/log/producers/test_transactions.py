@@ -11,7 +11,7 @@ from trimaran.log.producers.transactions import ENDED_MAX, OpenTransactions
 
 
 class Twin:
-    """All transactions that there were: producer, first offset, and the offset of the marker or None."""
+    """All transactions so far: producer, first offset, and the offset of the marker or None."""
 
     def __init__(self):
         self.all = []
@@ -70,7 +70,7 @@ def test_open_transaction_above_watermark_holds_nothing_back():
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_oldest_ended_transactions_are_merged(monkeypatch, count):
-    """At the bound they are apart; above it the first two hold the offset back together."""
+    """At the bound they are separate; above it the first two are merged, and hold back the offset together."""
     assert ENDED_MAX == 1024
     monkeypatch.setattr(transactions, "ENDED_MAX", 3)
     ours = OpenTransactions()
@@ -83,7 +83,7 @@ def test_oldest_ended_transactions_are_merged(monkeypatch, count):
 
 
 def test_merged_transactions_hold_back_from_the_first(monkeypatch):
-    """They may overlap: the one that ended first need not have begun first."""
+    """Transactions may overlap: the transaction that ended first need not have begun first."""
     monkeypatch.setattr(transactions, "ENDED_MAX", 1)
     ours = OpenTransactions()
     ours.begin(1, 2)

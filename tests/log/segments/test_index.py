@@ -1,4 +1,6 @@
-"""Index files: loading one takes a few reads however large it is, and damage in its middle causes no wrong answer."""
+"""Index files: loading one takes a few reads regardless of its size, and damage in its middle causes no wrong
+answer.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,9 @@ def test_segment_rolls_above_its_age(tmp_path, config, age_ms, expected):
 
 @given(jitter_ms=st.integers(0, 2000), age_ms=st.integers(0, 1100), lag_ms=st.integers(100, 2000))
 def test_jitter_shortens_age_by_a_constant_share(tmp_path_factory, jitter_ms, age_ms, lag_ms):
-    """It equals the twin's: never more than the age, and the same for a segment of that name after a restart."""
+    """The jitter equals the twin's: it is never more than the age, and is the same for a segment of that name after a
+    restart.
+    """
     directory = tmp_path_factory.getbasetemp() / f"{'topic' * 30}-0"
     directory.mkdir(exist_ok=True)
     active = segment(directory)

@@ -1,4 +1,4 @@
-"""Which bytes may be the header of a batch, and how much is read to walk along the headers."""
+"""The bytes that may be the header of a batch, and the number of bytes that are read to walk along the headers."""
 
 import struct
 
@@ -37,7 +37,7 @@ HEADERS = [
     (changed(16, ">b", -1), False),
     (changed(23, ">i", 0), True),
     (changed(23, ">i", -1), False),
-    (changed(57, ">i", 0), True),  # what compaction leaves of a batch
+    (changed(57, ">i", 0), True),  # a batch as compaction leaves it
     (changed(57, ">i", -1), False),
 ]
 

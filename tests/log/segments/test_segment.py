@@ -176,7 +176,9 @@ def test_slice_of_large_batches_takes_four_reads(tmp_path, value_bytes, reads_ma
 
 @pytest.mark.parametrize("cut", [0, 3, 40, 100])
 def test_hints_above_cut_are_forgotten(tmp_path, cut):
-    """A reader that has read up to a boundary is not sent there after a truncation: other batches are there now."""
+    """A reader that has read up to a boundary is not sent there after a truncation, since other batches are there
+    now.
+    """
     config = LogConfig(segment_bytes=1 << 20)
     log = fill(open_log(tmp_path / "t-0", config), TAIL_BATCHES_MAX, count=1)
     for offset in range(0, 120, 4):

@@ -1,6 +1,4 @@
-"""A log's segments behave as a list: which one holds an offset, how large they are, and which files are left of
-them.
-"""
+"""A log's segments behave as a list: the segment of an offset, their sizes, and their remaining files."""
 
 import os
 from contextlib import suppress

@@ -103,7 +103,7 @@ def altered_row(name):
         return name, of, f"no effect: {why}"
     if why := key.no_effect_while_running:
         return name, of, f"no effect before a restart: {why}"
-    return name, of, "takes effect at once"
+    return name, of, "takes effect immediately"
 
 
 def altered_section():

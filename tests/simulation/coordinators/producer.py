@@ -157,6 +157,6 @@ class TransactionalProducer(CoordinatorClient):
         self.world.happened["transaction" if is_commit else "transaction aborted"] += 1
 
     def output_for(self, what: bytes) -> Key:
-        """The partition of the output that it goes to."""
+        """Returns the partition of the output for the value."""
         keys = self.world.output_keys
         return keys[partition_for(what.decode(), len(keys))]

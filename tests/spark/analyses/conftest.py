@@ -7,6 +7,6 @@ from trimaran.spark.analyses.running import INTERPRETED, _settings
 
 @pytest.fixture
 def spark(spark):
-    """Queries are not compiled: compiling takes longer than running them."""
+    """Yields a session that does not compile queries, since compiling takes longer than running them."""
     with _settings(spark, INTERPRETED):
         yield spark

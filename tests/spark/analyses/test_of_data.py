@@ -21,7 +21,7 @@ def test_throughput(spark):
     assert "1,200 records" in told.text
     assert "in 202 partitions of 201 topics" in told.text
     topics = {row["topic"] for row in told.rows("topic")}
-    assert len(topics) == 10  # nine and the rest, with a colour for each
+    assert len(topics) == 10  # nine topics and the rest, with a colour for each
     assert sum(row["records"] for row in told.rows("topic")) == 1200
 
 

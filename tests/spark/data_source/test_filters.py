@@ -74,7 +74,7 @@ NOON_MS = 1_704_110_400_000
 
 @pytest.fixture
 def elsewhere(monkeypatch):
-    """A machine in another time zone than UTC."""
+    """Sets a time zone other than UTC."""
     monkeypatch.setenv("TZ", "XXX-5")
     time.tzset()
     yield

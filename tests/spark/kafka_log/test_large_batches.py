@@ -66,7 +66,7 @@ def test_pieces_may_end_anywhere(piece_bytes, monkeypatch):
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 def test_reader_reads_large_batch_in_pieces(codec, tmp_path, monkeypatch):
-    """Between small batches, with a start and an end inside the large one."""
+    """The large batch is between small ones, and the range starts and ends inside it."""
     rows = some_records(400)
     offset, batches = 0, []
     for part in (rows[:10], rows, rows[:10]):
@@ -86,7 +86,7 @@ def test_reader_reads_large_batch_in_pieces(codec, tmp_path, monkeypatch):
 
 
 def test_more_blocks_than_are_taken_at_once():
-    """A gigabyte of snappy has this many; here they are small."""
+    """A gigabyte of snappy has this many blocks; here they are small."""
     plain = batch_of(some_records(1500), Compression.NONE)
     header, body = bytes(plain.buffer)[:HEADER_BYTES], bytes(plain.buffer)[HEADER_BYTES:]
     packed = bytearray(snappy.XERIAL_HEADER.pack(snappy.XERIAL_MAGIC, 1, 1))

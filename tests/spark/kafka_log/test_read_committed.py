@@ -158,7 +158,7 @@ def test_any_log_at_any_split_from_any_start(tmp_path_factory, script, data):
 
 @given(steps)
 def test_parts_one_after_another_are_the_whole(tmp_path_factory, script):
-    """As a stream reads: each offset is in one part, wherever the parts are cut."""
+    """This is how a stream reads: each offset is in one part, wherever the parts are cut."""
     batches, history, end = log_of(script)
     if not batches:
         return
@@ -204,7 +204,7 @@ def test_aborted_batches_are_left_out_of_batches_level(tmp_path):
 
 
 def test_marker_is_found_by_time_as_by_brokers(tmp_path):
-    """Its time is that of the commit, often the only one that late."""
+    """Its time is that of the commit, often the only one that is late enough."""
     batches, _, end = log_of([("data", 7, 2), ("commit", 7, 1), ("plain", -1, 3)])
     control = NewRecord(encode_control_key(ControlType.COMMIT), bytes(6), 9000)
     batches[1] = build_batch(

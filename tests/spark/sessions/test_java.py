@@ -50,7 +50,7 @@ def test_missing_java_error_names_the_remedy(tmp_path, monkeypatch):
 
 @pytest.fixture
 def recording_java(tmp_path):
-    """A JVM that writes its archive, and ends with the exit code in its last argument."""
+    """Creates a JVM that writes its archive, and ends with the exit code in its last argument."""
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(

@@ -18,7 +18,7 @@ from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 @contextmanager
 def answering(answer):
-    """A server that sends `answer` and closes the connection; None: it stays silent."""
+    """Runs a server that sends `answer` and closes the connection; with None it stays silent."""
     with socket.create_server((HOST, 0)) as server:
 
         def serve():

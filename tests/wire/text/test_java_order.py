@@ -20,7 +20,9 @@ def test_number_of_buckets_follows_number_of_keys():
 
 
 def twin(names):
-    """A table of lists that is filled name by name, and doubled when it is more than three quarters full."""
+    """Returns the order of a table of lists that is filled name by name, and doubled when more than three quarters are
+    full.
+    """
     table = [[] for _ in range(16)]
     for count, name in enumerate(names, 1):
         table[place(name, len(table))].append(name)

@@ -85,7 +85,7 @@ async def test_status_distinguishes_silent_quorum_from_silent_mirror(connect):
 @pytest.mark.zookeeper
 @pytest.mark.slow
 async def test_mirror_in_step_has_reported_it(connect, monkeypatch):
-    """This holds however seldom it checks whether there is something to report."""
+    """This holds regardless of the interval at which it checks for news."""
     monkeypatch.setattr(reporting, "PAUSE_SECONDS", NEVER)
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror:
@@ -125,7 +125,7 @@ REPORT = MirrorReport("host", 1, "in step", 0, 9, 9, 0, 0, 1, 0, 0, [], "")
 
 @pytest.fixture
 def outsider(connect):
-    """A user with a ZooKeeper shell, in an existing chroot."""
+    """Returns a user with a ZooKeeper shell, in an existing chroot."""
     server, _, chroot = connect.partition("/")
     client = KazooClient(server)
     client.start()

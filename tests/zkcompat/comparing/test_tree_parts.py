@@ -1,4 +1,4 @@
-"""Which entities are read together, compared with a twin that fills portions one by one, and what is read of each."""
+"""The entities that are read together, compared with a twin that fills portions one by one, and the reads for each."""
 
 import random
 from types import SimpleNamespace

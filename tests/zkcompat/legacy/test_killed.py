@@ -1,4 +1,6 @@
-"""Entities that tools write while the leading mirror is killed halfway: the next one does the rest, once."""
+"""Entities that tools write while the leading mirror is killed halfway: the next mirror performs the remaining requests
+once.
+"""
 
 import json
 from collections import deque

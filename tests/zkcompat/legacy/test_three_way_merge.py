@@ -38,7 +38,7 @@ def acls(users):
         ({"a": "1"}, None, None, {"a": "1"}),
         (None, SEEN, {**SEEN, "a": "1"}, {"a": "1"}),
         ({"a": "2"}, {"a": "1"}, {"a": "3"}, {"a": "2"}),  # the tool was the last
-        # Revoked since, in whatever order its parts stand.
+        # Revoked since, in any order of its parts.
         ({"SCRAM-SHA-256": TURNED, "a": "2"}, {"SCRAM-SHA-256": TEXT}, {}, {"a": "2"}),
         ({"SCRAM-SHA-256": TURNED}, {}, {}, {"SCRAM-SHA-256": TURNED}),
         ({"SCRAM-SHA-256": "nonsense"}, {"SCRAM-SHA-256": TEXT}, {}, {"SCRAM-SHA-256": "nonsense"}),

@@ -24,7 +24,7 @@ from trimaran.zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcom
 
 
 class Requests:
-    """A tenure and a verifier that note what is done, and when. `asked` has the request's zxid by second, 0 for
+    """A tenure and a verifier that note their calls with the times. `asked` has the request's zxid by second, 0 for
     none.
     """
 
@@ -124,7 +124,7 @@ async def test_unreadable_request_is_read_again(autojump_clock, caplog):
 
 
 class Keeper:
-    """Notes what is put, and when; refuses it in the seconds of `refuses`."""
+    """Notes the reports that are put, and the times; refuses them in the seconds of `refuses`."""
 
     session_id = 7
     is_connected = True

@@ -35,7 +35,7 @@ class Keeper:
 
 
 async def watched(*answers):
-    """Returns when the children were read, and what was compared again, and when."""
+    """Returns the times at which the children were read, and the entities that were compared again, with the times."""
     keeper = Keeper(*answers, ([], 99))
     rechecked = []
 

@@ -148,7 +148,9 @@ async def test_paths_without_retry_are_not_settled():
 
 
 async def test_suspects_are_being_compared_until_the_last_is(autojump_clock):
-    """Then a waiter for no suspects wakes, and a suspect that appears meanwhile is left for the next comparison."""
+    """Then a task that waits for the end of all suspects wakes; a suspect that appears meanwhile is left for the next
+    comparison.
+    """
     follower = follower_of()
     tenure, (section,) = follower.tenure, follower.tenure.sections
     tenure.suspect(section, "x")

@@ -17,7 +17,7 @@ PART_CPU = cpu_seconds(ZNODES)
 
 
 async def round_of(pace, parts, znodes=ZNODES):
-    """Returns how long it takes, including the wait for the next one."""
+    """Returns the duration of a round, including the wait for the next one."""
     began = trio.current_time()
     for _ in range(parts):
         await pace.rest(znodes)
@@ -33,7 +33,7 @@ async def test_small_tree_is_verified_within_its_share(autojump_clock):
 
 
 async def test_other_work_of_process_does_not_slow_rounds(autojump_clock, monkeypatch):
-    """Nor does a machine on which everything takes longer: an outsider's changes would remain all the while."""
+    """A slow machine does not slow the rounds down, either: otherwise an outsider's changes would remain for longer."""
     spent = [0.0]
 
     def busy():

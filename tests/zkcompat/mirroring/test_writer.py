@@ -139,7 +139,7 @@ async def test_other_refusals_hold_back_znode_and_dependents(caplog):
     kept = created("/notes/m", sequential=True, about="/a/0")
     assert await writer.write([created("/a/0"), created("/b/1"), tell, kept]) == 2
     assert paths_of(tenure)[-1] == ["/a/0", "/notes/m"]
-    # The right to create it is that of its parent, which everything created below needs as well.
+    # The right to create it is that of its parent, which all creations below need as well.
     assert [(entry.path, entry.action) for entry in writer.quarantine] == [("/b", "children")]
     assert len(caplog.records) == 1
     caplog.clear()

@@ -59,7 +59,7 @@ def test_history_is_bounded_and_found_by_offset():
 
 
 def test_times_of_long_ago_are_kept_though_few():
-    """A lag of days is measured in days, in bounded memory."""
+    """Even a lag of days is measured, in bounded memory."""
     times = CommitTimes()
     second, end = 500, 40 * SAMPLES_MAX
     for offset in range(end):

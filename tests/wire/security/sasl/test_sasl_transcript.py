@@ -20,7 +20,7 @@ FILES = sorted((Path(__file__).parent / "testdata" / "sasl").glob("*.txt"))
 
 
 class Scripted:
-    """A token names the mechanism's reaction to it: `more`, `done NAME [MS]`; anything else is wrong."""
+    """A mechanism whose tokens name its reaction: `more` or `done NAME [MS]`; any other token is wrong."""
 
     def evaluate(self, token):
         match token.decode().split():

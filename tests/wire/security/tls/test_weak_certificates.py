@@ -29,7 +29,9 @@ def named(text):
 
 
 def certificate(subject, key, issuer, issuer_key, algorithm=SHA_256):
-    """Weak digests can no longer be used to sign, so only the algorithm's name is replaced."""
+    """Returns a certificate; since weak digests can no longer be used to sign, only the name of the algorithm is
+    replaced.
+    """
     builder = x509.CertificateBuilder(named(issuer), named(subject), key.public_key(), 7)
     builder = builder.not_valid_before(NOW - dt.timedelta(days=1))
     builder = builder.not_valid_after(NOW + dt.timedelta(days=1))

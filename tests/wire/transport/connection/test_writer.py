@@ -85,7 +85,7 @@ class Rig:
         return notes
 
     def answer(self):
-        """The first response calls back."""
+        """Lets the first response call back."""
         self.writer._respond()
         return self.notes
 

@@ -29,7 +29,7 @@ GENERAL = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
 
 def refuse(request, code, message):
-    """The handler's own error response."""
+    """Returns the handler's own error response."""
     assert (request, code, message) == (BEAT, ErrorCode.NOT_COORDINATOR, "why")
     return OWN
 
@@ -59,7 +59,7 @@ def encoded(response):
 
 
 async def both(on_loop, request, found):
-    """The frame that both ways of responding return."""
+    """Returns the frame that both ways of responding produce."""
     frames = [
         respond(on_loop, request, found, call(BEAT, VERSION)),
         await respond_apart(on_loop, request, found, call(BEAT, VERSION)),
@@ -89,7 +89,7 @@ async def test_no_response_and_bytes_pass_unchanged(hooks, ended):
 
 
 def too_large(monkeypatch, *sizes):
-    """Responses with these throttle times are too large."""
+    """Makes responses with these throttle times too large."""
 
     def encode(response, version, number):
         if response.throttle_time_ms in sizes:

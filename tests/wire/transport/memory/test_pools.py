@@ -1,5 +1,5 @@
-"""A pool of bytes compared with a twin: both admit the same waiters at the same time, whichever release or leave
-meanwhile.
+"""A pool of bytes compared with a twin: both admit the same waiters at the same time, regardless of which holders
+release memory and which waiters leave meanwhile.
 """
 
 import pytest

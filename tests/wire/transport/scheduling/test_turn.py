@@ -21,7 +21,7 @@ SELDOM = 0.005
 LITTLE = SLICE / 10
 # The limit of a turn of the loop: a slice that began in time may end later, and one more was admitted.
 LONGEST = 2 * SLICE + RESERVED
-# A rest after which earlier use hardly counts.
+# A pause after which earlier use hardly counts.
 LONG = 20 * FADING
 
 
@@ -46,7 +46,7 @@ async def queue(clock):
 
 
 def add(turn, seconds):
-    """Charges this much of the loop's time to it."""
+    """Charges this amount of the loop's time to the connection."""
     turn._count(seconds, turn._queue.clock())
 
 
@@ -167,7 +167,7 @@ async def test_accompanied_connection_has_shorter_slices_for_a_while(queue, cloc
 
 
 async def test_work_before_a_slice_counts_as_its_part(queue, clock):
-    """This holds also if the slice must wait, but the wait does not count."""
+    """This also holds if the slice must wait, but the wait does not count."""
     turn, other = made(queue), made(queue)
     since, clock.now = clock.now, clock.now + LITTLE
     await turn.begin(since)
@@ -217,7 +217,7 @@ async def test_old_use_does_not_count(queue, clock):
 
 
 async def test_cancelled_waiter_delays_no_other(queue, clock):
-    """Connections end while they wait, in whatever order trio runs them: the remaining ones get their turn."""
+    """Connections end while they wait, in any order in which trio runs them; the remaining ones get their turn."""
     went = []
 
     async def ask(turn, scope):

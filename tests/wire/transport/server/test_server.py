@@ -263,7 +263,7 @@ async def test_single_addresses_may_have_other_shares():
 
 
 async def test_new_connections_come_at_a_rate(autojump_clock):
-    """Those of all windows are accepted at once, then one each half of a second, as in Kafka."""
+    """The connections of all windows are accepted immediately, then one every half second, as in Kafka."""
     bounds = ConnectionQuotas(ConnectionBounds(rate=2), Windows(3, 1))
     async with open_server(quotas=bounds) as server, trio.open_nursery() as nursery:
         accepted = []

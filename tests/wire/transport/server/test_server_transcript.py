@@ -185,7 +185,7 @@ class Scene:
         )
 
     async def _open(self, *words):
-        """`KEY=NUMBER` sets the limits."""
+        """Opens the server; `KEY=NUMBER` sets a limit."""
         if self.scope is not None:
             self.scope.cancel()
             await wait_all_tasks_blocked()
@@ -239,7 +239,7 @@ class Scene:
         listener.come((ScriptedSocket(self.say, peer, int(descriptor), local), peer))
 
     async def _crowd(self, count):
-        """Opens this many at once."""
+        """Opens this number of connections together."""
         for number in range(int(count)):
             peer = (f"10.1.0.{number}", 5000)
             self.clients.coming.append((ScriptedSocket(self.say, peer, 9, "10.0.0.1"), peer))
