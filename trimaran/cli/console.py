@@ -59,7 +59,7 @@ def console(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
 ) -> int:
-    """Serves the web console until Ctrl-C or SIGTERM, for any cluster of trimaran or Apache Kafka.
+    """Serves the web console until Ctrl-C or SIGTERM, for any cluster, ours or Apache Kafka's.
 
     Without --bootstrap-controller the console has no metadata log, so it shows no elections, events or past states.
 

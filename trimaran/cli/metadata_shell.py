@@ -62,8 +62,8 @@ def shell(
     """Browses the cluster state in a shell with ls, cd, cat, find, tree; at OFFSET goes to another offset.
 
     In a terminal it prompts for commands, and Tab completes commands and paths; otherwise it reads them from stdin, one
-    per line. help lists them. Works with directories and running quorums of trimaran and of Apache Kafka, and with
-    snapshots. Exit code 1 if a command from stdin or from the command line fails.
+    per line. help lists them. Works with directories and running quorums, ours and Apache Kafka's, and with snapshots.
+    Exit code 1 if a command from stdin or from the command line fails.
 
     Args:
         command: Run only this command, such as ls /image/topics/byName, and exit.

@@ -51,7 +51,7 @@ def image(
 ) -> None:
     """Prints the whole cluster state: topics, configs, ACLs, quotas, features, nodes, voters.
 
-    Works with directories and running quorums of trimaran and of Apache Kafka. A table is only a summary. SCRAM keys
+    Works with directories and running quorums, ours and Apache Kafka's. A table is only a summary. SCRAM keys
     and sensitive configs are not shown.
 
     Args:
