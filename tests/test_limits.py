@@ -362,6 +362,12 @@ TABLE = {
             ERRORS,
         ),
         Limit(
+            "bytes of the description of a topology",
+            STREAMS + "descriptions:DESCRIPTION_BYTES_MAX",
+            "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED",
+            ERRORS,
+        ),
+        Limit(
             "bytes of the endpoints that a heartbeat of a streams group tells",
             STREAMS + "endpoints:ENDPOINTS_BYTES_MAX",
             "the rest is left out",

@@ -79,6 +79,9 @@ ShareFetch 1-2
         WriteShareGroupState 0-1
         DeleteShareGroupState 0-0
         ReadShareGroupStateSummary 0-1
+        StreamsGroupHeartbeat 0-1
+        StreamsGroupDescribe 0-1
+        StreamsGroupTopologyDescriptionUpdate 0-0
         UnregisterController 0-0
         DescribeShareGroupOffsets 0-1
         AlterShareGroupOffsets 0-0

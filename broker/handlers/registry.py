@@ -67,6 +67,11 @@ from trimaran.broker.handlers.share_acknowledge import share_acknowledge
 from trimaran.broker.handlers.share_fetch import share_fetch
 from trimaran.broker.handlers.share_group_describe import share_group_describe
 from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
+from trimaran.broker.handlers.streams_group_describe import streams_group_describe
+from trimaran.broker.handlers.streams_group_heartbeat import streams_group_heartbeat
+from trimaran.broker.handlers.streams_group_topology_description_update import (
+    streams_group_topology_description_update,
+)
 from trimaran.broker.handlers.sync_group import sync_group
 from trimaran.broker.handlers.txn_offset_commit import txn_offset_commit
 from trimaran.broker.handlers.write_share_group_state import write_share_group_state
@@ -110,6 +115,9 @@ GROUPS: _Handlers[GroupContext] = (
     describe_share_group_offsets,
     share_group_describe,
     share_group_heartbeat,
+    streams_group_describe,
+    streams_group_heartbeat,
+    streams_group_topology_description_update,
     delete_groups,
     describe_groups,
     find_coordinator,

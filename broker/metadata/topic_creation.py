@@ -7,6 +7,8 @@ broker's image, so that the next request finds it, or until the controller has r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import NamedTuple
 
 import trio
 
@@ -34,6 +36,17 @@ CREATE_SECONDS = 5.0
 VERSION = 7
 
 
+# The maximum number of failed topics to remember, as in Kafka.
+FAILURES_REMEMBERED = 1_000
+
+
+class _Failure(NamedTuple):
+    """The reason why a topic could not be created, and the time until which it is not tried again."""
+
+    reason: str
+    until: float
+
+
 class TopicCreation:
     """Creates topics with one controller request per call; waits for topics that another call is creating."""
 
@@ -45,6 +58,7 @@ class TopicCreation:
         self._metadata = metadata
         self._config = config
         self._under_way: dict[str, trio.Event] = {}
+        self._failed: dict[str, _Failure] = {}
 
     async def create(self, names: Iterable[str], call: Call | None = None) -> dict[str, ErrorCode]:
         """Creates the topics; NONE means that the image now has the topic. With the `call` of a client they are charged
@@ -76,6 +90,51 @@ class TopicCreation:
                 if name in self._metadata.image.topics.by_name:
                     codes[name] = ErrorCode.NONE
         return codes
+
+    async def create_as_given(
+        self, topics: Mapping[str, CreatableTopic], call: Call, seconds: float
+    ) -> dict[str, str]:
+        """Creates topics as a client of `call`. Returns the reasons for those that could not be created, by name;
+        the next attempt follows after `seconds` at the earliest. Source: Kafka's `createStreamsInternalTopics`.
+        """
+        now = trio.current_time()
+        self._failed = {name: one for name, one in self._failed.items() if one.until > now}
+        wanted = {
+            name: topic
+            for name, topic in topics.items()
+            if name not in self._failed and name not in self._under_way
+        }
+        if wanted:
+            await self._create_given(wanted, call, now + seconds)
+        return {name: self._failed[name].reason for name in topics if name in self._failed}
+
+    async def _create_given(
+        self, wanted: Mapping[str, CreatableTopic], call: Call, until: float
+    ) -> None:
+        done = trio.Event()
+        self._under_way.update(dict.fromkeys(wanted, done))
+        request = CreateTopicsRequest(
+            topics=list(wanted.values()), timeout_ms=int(CREATE_SECONDS * 1000)
+        )
+        reasons: dict[str, str] = {}
+        try:
+            with trio.move_on_after(CREATE_SECONDS):
+                for topic in (await self._asked(request, call)).topics:
+                    code = ErrorCode.of(topic.error_code)
+                    if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                        reasons[topic.name] = topic.error_message or code.sentence
+                for name in wanted.keys() - reasons.keys():
+                    await self._metadata.wait_for(lambda image: name in image.topics.by_name)  # noqa: B023
+        except KafkaError as error:
+            reasons = dict.fromkeys(wanted, error.message or error.code.sentence)
+        finally:
+            for name in wanted:
+                del self._under_way[name]
+            done.set()
+        room = FAILURES_REMEMBERED - len(self._failed)
+        self._failed.update(
+            (name, _Failure(reason, until)) for name, reason in islice(reasons.items(), room)
+        )
 
     async def _ask(self, names: list[str], call: Call | None) -> dict[str, ErrorCode]:
         request = CreateTopicsRequest(

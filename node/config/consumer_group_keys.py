@@ -79,7 +79,7 @@ group.consumer.regex.refresh.interval.ms | int 10000.. | 600000 | internal
 group.consumer.session.timeout.ms | int 1.. | 45000 | medium
     Time without a heartbeat after which a member leaves its consumer group.
 group.coordinator.rebalance.protocols | list | classic,consumer,streams | medium
-    Group protocols that the coordinator speaks; streams has no effect, as it is not served.
+    Group protocols that the coordinator speaks.
 """,
     no_effect="",
 )

@@ -18,6 +18,7 @@ from trimaran.node.config.consumer_group_keys import check_groups
 from trimaran.node.config.key_warnings import base_key, warning_of
 from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
 from trimaran.node.config.share_delivery_keys import check_share_deliveries
+from trimaran.node.config.streams_group_keys import check_streams_groups
 from trimaran.wire.identity import Address, BrokerId, NodeId
 from trimaran.wire.text.endpoint import PROTOCOL_NUMBERS, Endpoint
 
@@ -264,6 +265,8 @@ class ServerConfig(Mapping[str, Any]):
             self.check_cordoned(self["cordoned.log.dirs"], origin=origin)
             check_groups("consumer", self, self.origins)
             check_groups("share", self, self.origins)
+            check_groups("streams", self, self.origins)
+            check_streams_groups(self, self.origins)
             check_share_deliveries(self, self.origins)
         check_per_ip(self.__getitem__, self.origins)
 

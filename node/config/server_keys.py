@@ -32,6 +32,7 @@ from trimaran.node.config.security_keys import (
 from trimaran.node.config.share_coordinator_keys import SHARE_COORDINATOR
 from trimaran.node.config.share_delivery_keys import SHARE_DELIVERIES
 from trimaran.node.config.share_group_keys import SHARE_GROUPS
+from trimaran.node.config.streams_group_keys import STREAMS_GROUPS
 from trimaran.node.config.transaction_keys import TRANSACTIONS
 from trimaran.node.config.unserved_keys import UNSERVED
 from trimaran.node.config.zookeeper_keys import ZOOKEEPER
@@ -144,6 +145,7 @@ SERVER_CONFIGS = ConfigDef(
         *GROUPS,
         *CONSUMER_GROUPS,
         *SHARE_GROUPS,
+        *STREAMS_GROUPS,
         *SHARE_DELIVERIES,
         *TRANSACTIONS,
         *SHARE_COORDINATOR,

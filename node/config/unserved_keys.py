@@ -17,51 +17,6 @@ errors.deadletterqueue.topic.name.prefix | string | dlq. | medium dynamic
 """,
     no_effect="dead-letter queues of share groups are not served yet",
 )
-STREAMS_GROUPS = rows(
-    """
-group.streams.assignment.interval.ms | int 0.. | 1000 | medium dynamic
-    Minimum time between two assignments of a streams group.
-group.streams.acceptable.recovery.lag | long 0.. | 10000 | internal
-    Offsets by which a client may be behind and still get an active task.
-group.streams.assignors | list | sticky | medium
-    Assignors of streams groups; the first is the default.
-group.streams.heartbeat.interval.ms | int 1.. | 5000 | medium
-    Time between two heartbeats of a streams group's member.
-group.streams.initial.rebalance.delay.ms | int 0.. | 3000 | medium
-    Time a new streams group waits for more members.
-group.streams.max.assignment.interval.ms | int 0.. | 15000 | medium
-    Upper bound of a group's streams.assignment.interval.ms.
-group.streams.max.heartbeat.interval.ms | int 1.. | 15000 | medium
-    Upper bound of a group's streams.heartbeat.interval.ms.
-group.streams.max.session.timeout.ms | int 1.. | 60000 | medium
-    Upper bound of a group's streams.session.timeout.ms.
-group.streams.max.size | int 1.. | 2147483647 | medium
-    Maximum number of members of a streams group.
-group.streams.max.standby.replicas | int 0.. | 2 | medium
-    Upper bound of a group's streams.num.standby.replicas.
-group.streams.max.warmup.replicas | int 0.. | 20 | internal
-    Upper bound of a group's streams.num.warmup.replicas.
-group.streams.min.assignment.interval.ms | int 0.. | 0 | medium
-    Lower bound of a group's streams.assignment.interval.ms.
-group.streams.min.heartbeat.interval.ms | int 1.. | 5000 | medium
-    Lower bound of a group's streams.heartbeat.interval.ms.
-group.streams.min.session.timeout.ms | int 1.. | 45000 | medium
-    Lower bound of a group's streams.session.timeout.ms.
-group.streams.min.task.offset.interval.ms | int 1.. | 15000 | internal
-    Lower bound of a group's streams.task.offset.interval.ms.
-group.streams.num.standby.replicas | int 0.. | 0 | medium
-    Standby replicas of each task of a streams group.
-group.streams.num.warmup.replicas | int 0.. | 2 | internal
-    Warm-up replicas of a streams group.
-group.streams.rack.aware.assignment.tags | list | | low
-    Tags of clients over which standby replicas are distributed.
-group.streams.session.timeout.ms | int 1.. | 45000 | medium
-    Time without a heartbeat after which a member leaves its streams group.
-group.streams.task.offset.interval.ms | int 1.. | 60000 | internal
-    Time between two reports of the offsets of warm-up tasks.
-""",
-    no_effect="streams groups are not served yet",
-)
 CLIENT_QUOTAS = rows(
     """
 controller.quota.window.num | int 1.. | 11 | low
@@ -180,7 +135,6 @@ remote.log.storage.system.enable | boolean | false | medium
 )
 UNSERVED = (
     *DEAD_LETTERS,
-    *STREAMS_GROUPS,
     *ASSIGNOR_OFFLOAD,
     *PLUGINS_OF_GROUPS,
     *CLIENT_QUOTAS,

@@ -240,6 +240,11 @@ RIGHTS: dict[str, dict[str, list[Case]]] = {
         ],
         "ShareFetch": [Case(sets({READ_GROUP}))],
         "ShareAcknowledge": [Case(sets({READ_GROUP}))],
+        "StreamsGroupHeartbeat": [Case(sets({READ_GROUP}))],
+        "StreamsGroupDescribe": [
+            Case(on(Kind.GROUP, Op.DESCRIBE), build=lambda w, v: {"group_ids": ["readers"]})
+        ],
+        "StreamsGroupTopologyDescriptionUpdate": [Case(sets({READ_GROUP}))],
         "InitializeShareGroupState": CLUSTER_ACTION,
         "ReadShareGroupState": CLUSTER_ACTION,
         "WriteShareGroupState": CLUSTER_ACTION,

@@ -123,7 +123,7 @@ def configured(topology: Topology, topics: Topics) -> ConfiguredTopology:
         return ConfiguredTopology(topology.epoch, None, problem=problem)
     if not to_create:
         return ConfiguredTopology(topology.epoch, subtopologies)
-    detail = f"Internal topics are missing: {_summary(sorted(to_create))}"
+    detail = f"Internal topics are missing: {_summary(list(to_create))}"
     problem = GroupProblem(Status.MISSING_INTERNAL_TOPICS, detail)
     return ConfiguredTopology(topology.epoch, subtopologies, to_create, problem)
 
@@ -187,7 +187,7 @@ def _missing_internal(
             raise IncorrectlyPartitioned(
                 f"Existing topic {name} has different number of partitions: expected {topic.partitions}, found {count}"
             )
-    return missing
+    return dict(sorted(missing.items()))
 
 
 def _summary(names: list[str]) -> str:

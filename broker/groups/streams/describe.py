@@ -15,7 +15,7 @@ from trimaran.broker.groups.streams.configuring import (
 )
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.member import StreamsMember
-from trimaran.broker.groups.streams.operation import ReportedOffsets
+from trimaran.broker.groups.streams.operation import ReportedOffsets, StreamsGroupWork
 from trimaran.broker.groups.streams.tasks import MemberTasks, TaskSet
 from trimaran.broker.groups.streams.topology import Topology as KnownTopology
 from trimaran.wire.errors import ErrorCode
@@ -37,9 +37,6 @@ from trimaran.wire.records.streams_groups import TopicInfo as KnownTopic
 
 STREAMS = "streams"
 
-# The name of the only assignor.
-STICKY = "sticky"
-
 
 def listed(group: StreamsGroup) -> ListedGroup:
     return ListedGroup(
@@ -52,8 +49,8 @@ def listed(group: StreamsGroup) -> ListedGroup:
 
 def described(
     group: StreamsGroup,
-    topology: ConfiguredTopology | None,
-    offsets: Mapping[str, ReportedOffsets],
+    work: StreamsGroupWork,
+    assignor: str,
 ) -> tuple[DescribedGroup, Iterator[Member]]:
     """Returns the description of an immutable group without its members, and an iterator that describes them one by
     one. A topology that can run is described with the partition counts of its internal topics.
@@ -63,11 +60,11 @@ def described(
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        topology=_topology(group.topology, topology),
+        topology=_topology(group.topology, work.configured),
         members=[],
-        assignor_name=STICKY,
+        assignor_name=assignor,
     )
-    nothing = ReportedOffsets()
+    nothing, offsets = ReportedOffsets(), dict(work.offsets)
     members = (
         _member(member, group.target.get(member.id, MemberTasks()), offsets.get(member.id, nothing))
         for member in group.members.values()

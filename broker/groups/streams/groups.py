@@ -25,6 +25,12 @@ from trimaran.broker.groups.memory import GROUPS_BYTES_MAX, PARTITION_BYTES
 from trimaran.broker.groups.outputs import Outputs, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.streams import assigning, describe, fencing, heartbeat, offsets
+from trimaran.broker.groups.streams.admission import known_member
+from trimaran.broker.groups.streams.descriptions import (
+    DescriptionStatus,
+    description_bytes,
+    normal_description,
+)
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.heartbeat import StreamsHeartbeatAnswer
 from trimaran.broker.groups.streams.member import JOINING_EPOCH, StreamsMember, StreamsMemberState
@@ -35,7 +41,7 @@ from trimaran.broker.groups.streams.operation import (
     StreamsTimer,
 )
 from trimaran.broker.groups.streams.records import group_tombstones
-from trimaran.broker.groups.streams.requests import check_request
+from trimaran.broker.groups.streams.requests import check_request, refused
 from trimaran.broker.groups.streams.settings import StreamsGroupSettings
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -45,6 +51,9 @@ from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.streams_group_describe import DescribedGroup
 from trimaran.wire.messages.streams_group_describe import Member as DescribedMember
 from trimaran.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from trimaran.wire.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from trimaran.wire.records.streams_groups import (
     StreamsGroupMemberMetadataKey,
     StreamsGroupMetadataKey,
@@ -239,15 +248,51 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
         return self._groups[group_id].draft()
 
     def described_with_members(
-        self, group_id: str
+        self, group_id: str, *, with_description: bool = False
     ) -> tuple[DescribedGroup, Iterator[DescribedMember]]:
         """Returns a group as StreamsGroupDescribe describes it, without its members, and these.
 
         Raises:
             KafkaError: as `find`.
         """
-        work = self._works.get(group_id) or StreamsGroupWork()
-        return describe.described(self.find(group_id), work.configured, dict(work.offsets))
+        group, work = self.find(group_id), self._works.get(group_id) or StreamsGroupWork()
+        head, members = describe.described(group, work, self._settings(group_id).assignor)
+        if with_description:
+            is_known = work.description is not None and work.described_epoch == group.topology_epoch
+            head.topology_description = work.description if is_known else None
+            head.topology_description_status = (
+                DescriptionStatus.AVAILABLE if is_known else DescriptionStatus.NOT_STORED
+            )
+        return head, members
+
+    def describe_topology(self, request: StreamsGroupTopologyDescriptionUpdateRequest) -> None:
+        """Keeps the description of the topology that a member has sent.
+
+        Raises:
+            KafkaError: as `find`; UNKNOWN_MEMBER_ID; INVALID_REQUEST for another epoch or a wrong description;
+                STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED if it is too large, or there is no memory for it.
+        """
+        group, work = self.find(request.group_id), self._works.get(request.group_id)
+        known_member(group, request.member_id)
+        if request.topology_epoch != group.topology_epoch:
+            raise refused(
+                f"Topology epoch {request.topology_epoch} does not match the group's current topology epoch "
+                f"{group.topology_epoch}."
+            )
+        if work is None:
+            work = self._works[group.id] = StreamsGroupWork()
+        work.undescribed_epoch = group.topology_epoch
+        description = normal_description(request.topology_description)
+        more = description_bytes(description)
+        if work.description is not None:
+            more -= description_bytes(work.description)
+        if not self._account.fits(more, GROUPS_BYTES_MAX):
+            raise KafkaError(
+                ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
+                "The groups of this broker take as much memory as they may.",
+            )
+        self._account.bytes += more
+        work.description, work.described_epoch = description, group.topology_epoch
 
     def is_empty(self, group_id: str) -> bool:
         group = self._groups.get(group_id)
@@ -330,6 +375,8 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
         for member_id in list(() if work is None else work.offsets):
             self._forget_offsets(group_id, member_id)
         self._works.pop(group_id, None)
+        if work is not None and work.description is not None:
+            self._account.bytes -= description_bytes(work.description)
         for kind in (StreamsTimer.TARGET, StreamsTimer.INITIAL):
             self._timers.cancel(TimerKey(kind, group_id))
 

@@ -25,6 +25,7 @@ from trimaran.broker.groups.streams.configuring import (
     Status,
     configured,
 )
+from trimaran.broker.groups.streams.descriptions import DESCRIPTION_RETRY_MS
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.member import (
     JOINING_EPOCH,
@@ -54,8 +55,8 @@ from trimaran.wire.messages.streams_group_heartbeat import (
 
 log = logging.getLogger(__name__)
 
-# From this version on a member can be told that it lacks client tags.
-CLIENT_TAGS_VERSION = 1
+# From this version on a member can be told that it lacks client tags, and asked to describe its topology.
+CLIENT_TAGS_VERSION = DESCRIPTION_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +110,31 @@ def heartbeat(
     if version >= CLIENT_TAGS_VERSION:
         problems += _missing_tags(operation, moved)
     response = _response(operation, moved, problems)
-    assigned_changed = before.assigned != moved.assigned
-    if joins or assigned_changed:
+    if version >= DESCRIPTION_VERSION:
+        response.topology_description_required = _needs_description(operation, topology, problems)
+    if joins or before.assigned != moved.assigned:
         response.active_tasks = _task_ids(moved.assigned.without_epochs().active)
         response.standby_tasks = _task_ids(moved.assigned.standby)
         response.warmup_tasks = _task_ids(moved.assigned.warmup)
-    has_moved = assigned_changed and moved.endpoint is not None
-    if before.endpoint != moved.endpoint or has_moved:
-        work.endpoint_epoch += 1
-    response.endpoint_information_epoch = work.endpoint_epoch
+    _tell_endpoints(operation, before, moved, response)
     if work.endpoint_epoch != request.endpoint_information_epoch:
         response.partitions_by_user_endpoint = work.endpoints.of(
             group.members.values(), plan.configured, operation.topics
         )
     return StreamsHeartbeatAnswer(response, plan.configured.missing)
+
+
+def _tell_endpoints(
+    operation: StreamsOperation,
+    before: StreamsMember,
+    moved: StreamsMember,
+    response: StreamsGroupHeartbeatResponse,
+) -> None:
+    """Increments the epoch of the endpoints if the member's endpoint or its tasks have changed."""
+    has_moved = before.assigned != moved.assigned and moved.endpoint is not None
+    if before.endpoint != moved.endpoint or has_moved:
+        operation.work.endpoint_epoch += 1
+    response.endpoint_information_epoch = operation.work.endpoint_epoch
 
 
 # -- the member
@@ -306,6 +318,20 @@ def _missing_tags(operation: StreamsOperation, member: StreamsMember) -> list[Gr
         "'client.tag.<tagKey>' in your Streams config."
     )
     return [GroupProblem(Status.MISSING_CLIENT_TAGS, detail)]
+
+
+def _needs_description(
+    operation: StreamsOperation, topology: Topology, problems: Iterable[GroupProblem]
+) -> bool:
+    """Returns whether the member is to describe the topology: it is not stale, and no other member is about to."""
+    work, now_ms = operation.work, operation.at.now_ms
+    if topology.epoch in (work.described_epoch, work.undescribed_epoch):
+        return False
+    is_stale = any(problem.status is Status.STALE_TOPOLOGY for problem in problems)
+    if is_stale or now_ms < work.description_due_ms:
+        return False
+    work.description_due_ms = now_ms + DESCRIPTION_RETRY_MS
+    return True
 
 
 def _response(

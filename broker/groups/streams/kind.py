@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trimaran.broker.groups.classic import kind as classic
-from trimaran.broker.groups.kinds import GroupKind, ShardParts
+from trimaran.broker.groups.kinds import GroupKind, Settings, ShardParts
 from trimaran.broker.groups.memory import ByGroup
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.streams.describe import STREAMS
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.groups import StreamsGroups
-from trimaran.broker.groups.streams.settings import StreamsGroupSettings
+from trimaran.broker.groups.streams.settings import ConfiguredStreamsGroups, StreamsGroupSettings
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.records import streams_groups as wire
 
 DEFAULTS = StreamsGroupSettings()
@@ -19,6 +23,10 @@ DEFAULTS = StreamsGroupSettings()
 def _make(parts: ShardParts) -> StreamsGroups:
     settings = parts.dependencies.settings.get(STREAMS, lambda _group_id: DEFAULTS)
     return StreamsGroups(parts, settings, parts.of(classic.KIND))
+
+
+def _settings(config: ServerConfig, configs: Callable[[], ConfigsImage]) -> Settings:
+    return ConfiguredStreamsGroups(config, configs).of
 
 
 def _replay(store: GroupStore, record: GroupRecord) -> None:
@@ -61,4 +69,5 @@ KIND = GroupKind(
     replay=_replay,
     has_members=_has_members,
     make=_make,
+    settings=_settings,
 )

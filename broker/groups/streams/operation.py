@@ -17,11 +17,12 @@ from trimaran.broker.groups.streams.assignor import Assignment, TaskOffsets, Wor
 from trimaran.broker.groups.streams.configuring import ConfiguredTopology
 from trimaran.broker.groups.streams.endpoints import Endpoints
 from trimaran.broker.groups.streams.group import StreamsGroup
-from trimaran.broker.groups.streams.member import StreamsMember
+from trimaran.broker.groups.streams.member import NO_TOPOLOGY_EPOCH, StreamsMember
 from trimaran.broker.groups.streams.records import current_record, epoch_record, member_record
 from trimaran.broker.groups.streams.settings import StreamsGroupSettings
 from trimaran.broker.groups.topics import Topics
-from trimaran.wire.identity import GroupEpoch
+from trimaran.wire.identity import GroupEpoch, TopologyEpoch
+from trimaran.wire.messages.streams_group_topology_description_update import TopologyDescription
 
 
 class StreamsTimer(StrEnum):
@@ -71,6 +72,12 @@ class StreamsGroupWork:
     # The member that has asked the whole application to shut down, "" for none.
     shutdown_by: str = ""
     endpoint_epoch: int = 0
+    # The description of the topology, and its epoch; the epoch of one that was refused for good.
+    description: TopologyDescription | None = None
+    described_epoch: TopologyEpoch = NO_TOPOLOGY_EPOCH
+    undescribed_epoch: TopologyEpoch = NO_TOPOLOGY_EPOCH
+    # The time (wall clock, ms) from which another member may receive a request for it.
+    description_due_ms: int = 0
     endpoints: Endpoints = field(default_factory=Endpoints)
 
 

@@ -229,6 +229,30 @@ def share_group_heartbeat(w, _version):
     }
 
 
+def streams_group_heartbeat(w, _version):
+    topology = {
+        "epoch": 1,
+        "subtopologies": [
+            {
+                "subtopology_id": "0",
+                "source_topics": w.topics(),
+                "source_topic_regex": [],
+                "state_changelog_topics": [],
+                "repartition_sink_topics": [],
+                "repartition_source_topics": [],
+                "copartition_groups": [],
+            }
+        ],
+    }
+    return {
+        "group_id": w.one(GROUPS),
+        "member_id": "m",
+        "member_epoch": 5,
+        "endpoint_information_epoch": 0,
+        "topology": w.one((None, topology)),
+    }
+
+
 def share_fetch(w, _version):
     partitions = [{"partition_index": 0, "acknowledgement_batches": []}]
     return {
@@ -445,6 +469,17 @@ BROKERS = {
     "DeleteShareGroupOffsets": lambda w, v: {
         "group_id": "shared",
         "topics": [{"topic_name": name} for name in w.topics()],
+    },
+    "StreamsGroupHeartbeat": streams_group_heartbeat,
+    "StreamsGroupDescribe": lambda w, v: {
+        "group_ids": [*w.groups(), "streams"],
+        "include_authorized_operations": w.flag(),
+    },
+    "StreamsGroupTopologyDescriptionUpdate": lambda w, v: {
+        "group_id": w.one(GROUPS),
+        "member_id": "m",
+        "topology_epoch": 1,
+        "topology_description": {"subtopologies": [], "global_stores": []},
     },
     "ListConfigResources": plain(),
     "DescribeTopicPartitions": describe_topic_partitions,

@@ -127,6 +127,7 @@ def test_first_member_gets_all_tasks(driver):
         active_tasks=[TaskIds(subtopology_id="0", partitions=[0, 1, 2, 3])],
         standby_tasks=[],
         warmup_tasks=[],
+        topology_description_required=True,
         endpoint_information_epoch=0,
     )
     assert [type(record.key).__name__ for record in driver.log] == [
