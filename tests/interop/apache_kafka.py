@@ -187,12 +187,13 @@ class ApacheKafka:
     def pids(self) -> list[int]:
         return [n.process.pid for n in self.nodes if n.process is not None]
 
-    def format(self) -> None:
+    def format(self, *options: str) -> None:
         cluster_id = self._tool("storage", "random-uuid").stdout.strip().splitlines()[-1]
         for node in self.nodes:
             node.directory.mkdir(parents=True, exist_ok=True)
             self.write_properties(node)
-            self._tool("storage", "format", "-t", cluster_id, "-c", str(self.file(node)))
+            where = ("-t", cluster_id, "-c", str(self.file(node)))
+            self._tool("storage", "format", *where, *options)
 
     def _tool(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return tool(name, *arguments, version=self.version)
