@@ -241,7 +241,8 @@ def _encode_bootstrap(
 
 
 def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
-    """Returns the records for an empty log: those in the directory, or those of Kafka 4.4 if it has none. Blocks.
+    """Returns the records for an empty log: those in `bootstrap.checkpoint`, those in the snapshot at offset 0, where
+    Kafka 4.4 keeps them, or those of a new cluster if there are none. Blocks.
 
     Raises:
         SnapshotDamaged: the file is damaged or cannot be read.
@@ -252,6 +253,9 @@ def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
     try:
         data = read_small_file(file, files)
         if data is None:
+            file = path / DIRECTORY_NAME / snapshot_name(_BOOTSTRAP_ID)
+            data = read_small_file(file, files)
+        if data is None:
             return bootstrap_records()
         found = decode_snapshot(_BOOTSTRAP_ID, data).records
     except (FileDamaged, SnapshotDamaged) as damage:
@@ -261,7 +265,7 @@ def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
         if isinstance(record, UnknownRecord):
             raise refuse_unknown(record, file)
         records.append(record)
-    return records
+    return records or bootstrap_records()
 
 
 @dataclass(frozen=True, slots=True)

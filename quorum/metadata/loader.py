@@ -108,12 +108,16 @@ class MetadataLoader:
                 self._in_transaction = False
 
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
-        """Replaces the image by the snapshot's and publishes the difference."""
+        """Replaces the image by the snapshot's and publishes the difference. A snapshot that ends at offset 0 comes
+        from `storage format` of Kafka 4.4: its records are not in force until the first active controller has written
+        them to the log.
+        """
         if snapshot.begins:
             self._delta, self._in_transaction = MetadataDelta(self.image), False
             self._batch_count = self._size_bytes = 0
-        for record in snapshot.records:
-            self._delta.replay(record)
+        if snapshot.end_offset > 0:
+            for record in snapshot.records:
+                self._delta.replay(record)
         if not snapshot.ends:
             return
         self._delta.finish_snapshot()

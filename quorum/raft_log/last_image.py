@@ -29,7 +29,7 @@ def last_image(metadata_log: MetadataLog, bootstrap: Iterable[Message]) -> Metad
     except RemoteProtocolError as error:
         events.METADATA_LOG_USERS_UNKNOWN.log(log, error=error)
     image = replay.state.image
-    if image is not EMPTY:
+    if image.features.metadata_version:
         return image
     delta = MetadataDelta(EMPTY)
     for record in bootstrap:

@@ -145,6 +145,16 @@ def test_a_directory_without_bootstrap_gets_the_newest_levels(tmp_path):
     assert read_bootstrap(tmp_path) == bootstrap_records()
 
 
+def test_bootstrap_of_kafka_4_4_is_first_snapshot(tmp_path):
+    """Its `storage format` writes the records there, and no bootstrap.checkpoint."""
+    format_directories(config_of(log_dirs=tmp_path), ID, features={"metadata.version": 21})
+    written = read_bootstrap(tmp_path)
+    first = tmp_path / DIRECTORY_NAME / snapshot_name(OffsetAndEpoch(0, 0))
+    first.parent.mkdir(exist_ok=True)
+    (tmp_path / "bootstrap.checkpoint").rename(first)
+    assert read_bootstrap(tmp_path) == written != bootstrap_records()
+
+
 def test_damaged_bootstrap_file_is_ignored(tmp_path):
     format_directories(config_of(log_dirs=tmp_path), ID)
     path = tmp_path / "bootstrap.checkpoint"

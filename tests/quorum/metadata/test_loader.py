@@ -91,6 +91,16 @@ def test_snapshot_replaces_everything_and_publishes_the_difference():
     assert manifest.provenance == (49, 7, 9000)
 
 
+def test_snapshot_at_offset_0_changes_nothing():
+    """Kafka 4.4 formats with it; its records are in force once they are in the log."""
+    records = list(image_to_records(image_of(topic("t", 1))))
+    loader = MetadataLoader()
+    loader.load_snapshot(LoadedSnapshot(0, 0, 9000, records))
+    assert not loader.image.topics.by_name
+    loader.load_snapshot(LoadedSnapshot(1, 0, 9000, records))
+    assert list(loader.image.topics.by_name) == ["t"]
+
+
 def test_late_publisher_gets_whole_image():
     loader = MetadataLoader()
     loader.apply_committed(batch(0, topic("t", 1), partition(1, 0, [1])))
