@@ -1,0 +1,260 @@
+"""The steps by which dead letters get to their queue: checks, creation, rounds, retries and the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimaran.broker.share_state.states import DeliveryState, StateBatch
+from trimaran.broker.sharing.acknowledging import Cause, DeadLetters
+from trimaran.broker.sharing.dead_letters import (
+    Copies,
+    Create,
+    Delivery,
+    Pause,
+    Queue,
+    QueueTopic,
+    Read,
+    Source,
+    Undelivered,
+    Write,
+    joined,
+    size_of,
+)
+from trimaran.wire.errors import ErrorCode
+
+E = ErrorCode
+TOPIC = QueueTopic(b"q" * 16, True, [1, 2, -1], 10_000)
+QUEUE = Queue("dlq.q", "dlq.", False, False, TOPIC)
+PAUSES = [Pause(2.0), Pause(4.0), Pause(8.0), Pause(16.0)]
+
+
+def letters(first, last, count=1, cause=Cause.REJECTED):
+    return DeadLetters(StateBatch(first, last, DeliveryState.ARCHIVING, count), cause)
+
+
+def headers(offset, count="1", text="Offset rejected by client.", partition="4"):
+    values = {
+        "topic": "t",
+        "partition": partition,
+        "offset": str(offset),
+        "group": "g",
+        "delivery.count": count,
+        "message": text,
+    }
+    return [(f"__dlq.errors.{name}", value.encode()) for name, value in values.items()]
+
+
+class Run:
+    """A delivery; `answers` are the results of the steps, after which the steps are not continued."""
+
+    def __init__(self, *given, queue=QUEUE, partition=4):
+        self.queue = queue
+        delivery = Delivery(Source("g", "t", partition), given, lambda: self.queue, lambda: 77)
+        self.steps = delivery.steps()
+        self.answer = None
+
+    def next(self, answer=None):
+        return self.steps.send(answer)
+
+    def ends(self, answer=None):
+        with pytest.raises(StopIteration):
+            self.steps.send(answer)
+
+    def fails(self, answer=None):
+        with pytest.raises(Undelivered) as error:
+            self.steps.send(answer)
+        return str(error.value)
+
+
+def offsets(write):
+    return [int(dict(record.headers)["__dlq.errors.offset"]) for record in write.records]
+
+
+def test_letters_have_the_headers_of_kafka():
+    run = Run(letters(7, 8), letters(9, 9, 5, Cause.DELIVERED_TOO_OFTEN))
+    write = run.next()
+    too_often = headers(9, "5", "Offset delivery count exceeded the threshold.")
+    assert write == Write(
+        *(2, "dlq.q", TOPIC.id, 1),
+        [(None, None, 77, headers(7)), (None, None, 77, headers(8)), (None, None, 77, too_often)],
+    )
+    run.ends(E.NONE)
+
+
+def test_copies_have_key_and_value():
+    run = Run(letters(7, 9), queue=QUEUE._replace(copies=True))
+    read = run.next()
+    assert read == Read(7, 9, 10_000 - 61)
+    write = run.next(Copies({7: (b"k", None), 9: (None, b"v")}, 10))
+    assert [record[:2] for record in write.records] == [(b"k", None), (None, None), (None, b"v")]
+    run.ends(E.NONE)
+
+
+def test_rest_of_a_read_is_the_next_round():
+    run = Run(letters(7, 9), letters(12, 12), queue=QUEUE._replace(copies=True))
+    run.next()
+    assert offsets(run.next(Copies({7: (b"k", b"v")}, 8))) == [7]
+    assert run.next(E.NONE) == Read(8, 9, 10_000 - 61)
+    read = run.next(Copies({}, 10))
+    assert read[:2] == (12, 12)
+    assert offsets(run.next(Copies({}, 13))) == [8, 9, 12]
+    run.ends(E.NONE)
+
+
+def test_letter_without_a_readable_record_makes_progress():
+    run = Run(letters(7, 8), queue=QUEUE._replace(copies=True))
+    run.next()
+    assert offsets(run.next(Copies({}, 7))) == [7]
+    assert run.next(E.NONE) == Read(8, 8, 10_000 - 61)
+
+
+@pytest.mark.parametrize(("spare", "expected"), [(-1, [0]), (0, [0, 1]), (1, [0, 1])])
+def test_round_has_the_bytes_of_a_batch(spare, expected):
+    first = Run(letters(0, 0)).next().records[0]
+    topic = TOPIC._replace(bytes_max=61 + 2 * size_of(first) + spare)
+    run = Run(letters(0, 2), queue=QUEUE._replace(topic=topic))
+    written = []
+    write = run.next()
+    assert offsets(write) == expected
+    while write is not None:
+        written += offsets(write)
+        write = next_or_none(run, E.NONE)
+    assert written == [0, 1, 2]
+
+
+def next_or_none(run, answer):
+    try:
+        return run.next(answer)
+    except StopIteration:
+        return None
+
+
+def test_one_letter_is_written_beyond_the_bytes():
+    run = Run(letters(0, 1), queue=QUEUE._replace(topic=TOPIC._replace(bytes_max=1)))
+    assert offsets(run.next()) == [0]
+    assert run.fails(E.MESSAGE_TOO_LARGE) == "dlq.q cannot be written: MESSAGE_TOO_LARGE"
+
+
+@pytest.mark.parametrize(
+    ("queue", "reason"),
+    [
+        (QUEUE._replace(name=""), "the group has no dead-letter queue"),
+        (QUEUE._replace(name="__q"), "__q has the name of an internal topic"),
+        (
+            QUEUE._replace(name="q", topic=TOPIC._replace(is_enabled=False)),
+            "q is not enabled as a dead-letter queue",
+        ),
+        (
+            QUEUE._replace(name="q", topic=None),
+            "q does not exist, and is not created automatically",
+        ),
+        (QUEUE._replace(name="q"), "q does not begin with dlq."),
+        (QUEUE._replace(name="q", topic=None, creates=True), "q does not begin with dlq."),
+    ],
+)
+def test_invalid_queue_gets_no_letters(queue, reason):
+    assert Run(letters(0, 0), queue=queue).fails() == reason
+
+
+def test_empty_prefix_allows_each_name():
+    run = Run(letters(0, 0), queue=QUEUE._replace(name="q", prefix=""))
+    assert run.next().name == "q"
+
+
+def test_missing_queue_is_created():
+    run = Run(letters(0, 0), queue=QUEUE._replace(topic=None, creates=True))
+    assert run.next() == Create("dlq.q")
+    run.queue = QUEUE
+    assert offsets(run.next(E.NONE)) == [0]
+    run.ends(E.NONE)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (E.NONE, "has no leader"),
+        (E.TOPIC_ALREADY_EXISTS, "cannot be created: TOPIC_ALREADY_EXISTS"),
+        (E.THROTTLING_QUOTA_EXCEEDED, "cannot be created: THROTTLING_QUOTA_EXCEEDED"),
+        (E.NETWORK_EXCEPTION, "cannot be created: NETWORK_EXCEPTION"),
+    ],
+)
+def test_creation_is_tried_five_times(code, why):
+    run = Run(letters(0, 0), queue=QUEUE._replace(topic=None, creates=True))
+    for pause in PAUSES:
+        assert run.next() == Create("dlq.q")
+        assert run.next(code) == pause
+    assert run.next() == Create("dlq.q")
+    assert run.fails(code) == f"dlq.q {why}, after 5 attempts"
+
+
+def test_refused_creation_is_not_repeated():
+    run = Run(letters(0, 0), queue=QUEUE._replace(topic=None, creates=True))
+    run.next()
+    refusal = E.CLUSTER_AUTHORIZATION_FAILED
+    assert run.fails(refusal) == "dlq.q cannot be created: CLUSTER_AUTHORIZATION_FAILED"
+
+
+def test_leaderless_queue_is_waited_for():
+    run = Run(letters(0, 0), partition=5)
+    assert [run.next() for _ in PAUSES] == PAUSES
+    assert run.fails() == "dlq.q has no leader, after 5 attempts"
+
+
+def test_new_leader_gets_the_letters():
+    run = Run(letters(0, 0), partition=5)
+    assert run.next() == PAUSES[0]
+    run.queue = QUEUE._replace(topic=TOPIC._replace(leaders=[1, 2, 9]))
+    assert run.next().leader == 9
+    assert run.next(E.NOT_LEADER_OR_FOLLOWER) == PAUSES[0]
+    run.queue = QUEUE
+    assert run.next() == PAUSES[0]
+
+
+@pytest.mark.parametrize("code", [E.NOT_LEADER_OR_FOLLOWER, E.NETWORK_EXCEPTION])
+def test_write_is_tried_five_times(code):
+    run = Run(letters(0, 0))
+    for pause in PAUSES:
+        assert offsets(run.next()) == [0]
+        assert run.next(code) == pause
+    run.next()
+    assert run.fails(code) == f"dlq.q cannot be written: {code.name}, after 5 attempts"
+
+
+def test_success_resets_the_attempts():
+    bytes_max = 1
+    run = Run(letters(0, 1), queue=QUEUE._replace(topic=TOPIC._replace(bytes_max=bytes_max)))
+    for pause in PAUSES:
+        run.next()
+        assert run.next(E.NETWORK_EXCEPTION) == pause
+    run.next()
+    assert offsets(run.next(E.NONE)) == [1]
+    assert run.next(E.NETWORK_EXCEPTION) == PAUSES[0]
+
+
+@pytest.mark.parametrize(
+    "code", [E.TOPIC_AUTHORIZATION_FAILED, E.REQUEST_TIMED_OUT, E.NOT_ENOUGH_REPLICAS]
+)
+def test_refused_write_is_not_repeated(code):
+    run = Run(letters(0, 0))
+    run.next()
+    assert run.fails(code) == f"dlq.q cannot be written: {code.name}"
+
+
+def test_queue_is_checked_again_after_a_pause():
+    run = Run(letters(0, 0))
+    run.next()
+    run.next(E.NETWORK_EXCEPTION)
+    run.queue = QUEUE._replace(name="")
+    assert run.fails() == "the group has no dead-letter queue"
+
+
+def test_neighbours_of_one_cause_are_joined():
+    given = [
+        letters(0, 1),
+        letters(2, 2),
+        letters(3, 3, count=2),
+        letters(4, 4, count=2, cause=Cause.DELIVERED_TOO_OFTEN),
+        letters(6, 6, count=2, cause=Cause.DELIVERED_TOO_OFTEN),
+    ]
+    assert joined(given) == [letters(0, 2), *given[2:]]
+    assert joined([]) == []
