@@ -339,6 +339,12 @@ REPLICA_UNUSABLE = Event(
     "%(partition)s cannot be opened: %(error)s",
     "A replica neither leads nor follows here, because its log cannot be opened.",
 )
+DEAD_LETTERS_LOST = Event(
+    "share.dead_letters_lost",
+    _E,
+    "%(group)s: records of %(partition)s are archived without their dead letters: %(error)s",
+    "The dead-letter queue of the share group cannot be used. Check its topic, its configs, and the access of brokers.",
+)
 SHARE_LOG_NOT_PRUNED = Event(
     "share.log_not_pruned",
     _W,

@@ -306,6 +306,21 @@ TABLE = {
             "trimaran.broker.sharing.led_share:WRITTEN_BATCHES_MAX",
             "the next write",
         ),
+        Limit(
+            "deliveries to dead-letter queues that hold a batch of records",
+            "trimaran.broker.sharing.dead_letter_queues:AT_WORK_MAX",
+            "more wait",
+        ),
+        Limit(
+            "bytes of one read of records for copies, or a batch",
+            "trimaran.broker.sharing.letter_copies:READ_BYTES_MAX",
+            "the next read",
+        ),
+        Limit(
+            "attempts to write a batch to a dead-letter queue",
+            "trimaran.broker.sharing.dead_letters:ATTEMPTS_MAX",
+            "archived without a letter",
+        ),
     ],
     "Groups and transactions": [
         Limit("members of a classic group", "group.max.size", "GROUP_MAX_SIZE_REACHED", ERRORS),

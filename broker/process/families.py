@@ -46,6 +46,7 @@ from trimaran.broker.share_state.coordinator import ShareCoordinator
 from trimaran.broker.share_state.limits import ShareLimits
 from trimaran.broker.share_state.persister import StatePersister
 from trimaran.broker.share_state.states import ShareStates
+from trimaran.broker.sharing.dead_letter_queues import DeadLetterQueues
 from trimaran.broker.sharing.share_partitions import SharePartitions
 from trimaran.broker.storage.broker_storage import Cordons
 from trimaran.broker.telemetry.clients import ClientMetrics
@@ -126,16 +127,20 @@ class Transactions:
 
 @dataclass(frozen=True, slots=True)
 class ShareParts:
-    """The parts for share groups; `run` must be running before requests arrive."""
+    """The parts for share groups; `run` must be running before requests arrive. Dead letters have their own
+    connections, because they wait for replicas.
+    """
 
     coordinator: ShareCoordinator
     states: StatePersister
     channels: Channels
+    letter_channels: Channels
     sharing: SharePartitions
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(self.channels.run)
+            await nursery.start(self.letter_channels.run)
             await nursery.start(self.states.run)
             await nursery.start(self.sharing.run)
             await nursery.start(self.coordinator.runtime.run)
@@ -286,10 +291,15 @@ def _shares(
         config.broker_id, coordinator, channels, metadata, topic_creation, seconds
     )
     partitions.listen(SHARE_GROUP_STATE, coordinator.runtime)
-    sharing = SharePartitions.of(
-        config, lambda: metadata.image.configs, states, ports.now, ports.now_ms
+    letter_channels = ports.open_channels("dead-letters")
+    queues = DeadLetterQueues(
+        *(letter_channels, ports.controller, metadata, cluster.configs, cluster.settings),
+        ports.now_ms,
     )
-    return ShareParts(coordinator, states, channels, sharing)
+    sharing = SharePartitions.of(
+        config, lambda: metadata.image.configs, states, ports.now, ports.now_ms, queues
+    )
+    return ShareParts(coordinator, states, channels, letter_channels, sharing)
 
 
 def fetchers_of(

@@ -59,6 +59,14 @@ class DeadLetters(NamedTuple):
     cause: Cause
 
 
+def as_letters(batch: StateBatch, deliveries_max: int) -> DeadLetters:
+    """Returns the letters about records that an earlier leader left in ARCHIVING. The cause is not stored: as in Kafka,
+    it follows from the count.
+    """
+    too_often = batch.delivery_count >= deliveries_max
+    return DeadLetters(batch, Cause.DELIVERED_TOO_OFTEN if too_often else Cause.REJECTED)
+
+
 class DeliveryChange:
     """A change that is being stored: `batches` in the order of the decisions, neighbours joined.
 

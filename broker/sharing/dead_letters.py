@@ -72,18 +72,22 @@ class Source(NamedTuple):
     partition: int
 
 
-class Create(NamedTuple):
+class CreateQueue(NamedTuple):
     """Asks the controller for the topic; the result is its error code. NETWORK_EXCEPTION: no answer."""
 
     name: str
 
 
-class Read(NamedTuple):
-    """Reads committed records of the source; the result is a `Copies`."""
+class ReadRecords(NamedTuple):
+    """Reads committed records of the source; the result is a `Copies`.
+
+    All keys and values together have at most `bytes_max` bytes; a record with more than `bytes_of_one` is not copied.
+    """
 
     first: Offset
     last: Offset
     bytes_max: int
+    bytes_of_one: int
 
 
 class Copies(NamedTuple):
@@ -93,7 +97,7 @@ class Copies(NamedTuple):
     end: Offset
 
 
-class Write(NamedTuple):
+class WriteLetters(NamedTuple):
     """Produces records to the leader of the queue's partition; the result is its error code. NETWORK_EXCEPTION: no
     answer.
     """
@@ -105,13 +109,13 @@ class Write(NamedTuple):
     records: list[NewRecord]
 
 
-class Pause(NamedTuple):
+class PauseDelivery(NamedTuple):
     """Waits."""
 
     seconds: float
 
 
-Steps = Generator[Create | Read | Write | Pause, Any, None]
+Steps = Generator[CreateQueue | ReadRecords | WriteLetters | PauseDelivery, Any, None]
 
 
 class Delivery:
@@ -145,7 +149,7 @@ class Delivery:
             self._creating.succeeded()
             records = yield from self._round(queue, topic.bytes_max)
             leader = topic.leaders[index]
-            code = yield Write(leader, queue.name, topic.id, index, records)
+            code = yield WriteLetters(leader, queue.name, topic.id, index, records)
             if code is E.NONE:
                 self._writing.succeeded()
                 self._drop(len(records))
@@ -175,7 +179,7 @@ class Delivery:
         """Creates the topic, or waits for a leader."""
         code = E.NONE
         if queue.topic is None:
-            code = yield Create(queue.name)
+            code = yield CreateQueue(queue.name)
             if code is E.NONE and self._look().topic is not None:
                 return
         if code not in _CREATED_LATER:
@@ -187,7 +191,7 @@ class Delivery:
 
     def _round(
         self, queue: Queue, bytes_max: int
-    ) -> Generator[Create | Read | Write | Pause, Any, list[NewRecord]]:
+    ) -> Generator[CreateQueue | ReadRecords | WriteLetters | PauseDelivery, Any, list[NewRecord]]:
         """Returns the next records, as many as fit into a batch, and at least one."""
         records: list[NewRecord] = []
         size, now_ms = HEADER_BYTES, self._now_ms()
@@ -195,8 +199,9 @@ class Delivery:
             offset, last = letters.batch[:2]
             copies = Copies({}, Offset(last + 1))
             if queue.copies:
-                copies = yield Read(offset, last, max(1, bytes_max - size))
-            # The first letter is written even if its record cannot be copied within the bytes.
+                bare = size_of(self._letter(letters, last, copies, now_ms))
+                left, most = (max(0, bytes_max - used - bare) for used in (size, HEADER_BYTES))
+                copies = yield ReadRecords(offset, last, left, most)
             end = max(min(copies.end, last + 1), offset + (not records))
             while offset < end:
                 record = self._letter(letters, offset, copies, now_ms)
@@ -261,7 +266,7 @@ def size_of(record: NewRecord) -> int:
     return _RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"") + named
 
 
-def _retried(backoff: ExponentialBackoff, why: str) -> Pause:
+def _retried(backoff: ExponentialBackoff, why: str) -> PauseDelivery:
     if backoff.failures + 1 >= ATTEMPTS_MAX:
         raise Undelivered(f"{why}, after {ATTEMPTS_MAX} attempts")
-    return Pause(backoff.failed())
+    return PauseDelivery(backoff.failed())

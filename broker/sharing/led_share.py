@@ -7,7 +7,7 @@ whatever was stored.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -16,7 +16,12 @@ import trio
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.watchers import Interest
 from trimaran.broker.share_state.states import ShareStates, StateBatch
-from trimaran.broker.sharing.acknowledging import Acknowledgement, DeadLetters, DeliveryChange
+from trimaran.broker.sharing.acknowledging import (
+    Acknowledgement,
+    DeadLetters,
+    DeliveryChange,
+    as_letters,
+)
 from trimaran.broker.sharing.acquiring import Acquired, BatchBounds, Demand
 from trimaran.broker.sharing.rules import SharingRules
 from trimaran.broker.sharing.settings import Sharing
@@ -83,6 +88,9 @@ class Owner(Protocol):
     def is_full(self) -> bool:
         """Whether no more new records may be acquired by any group."""
 
+    async def deliver(self, share: LedShare, letters: Sequence[DeadLetters]) -> None:
+        """Writes letters to the dead-letter queue of the group, or tells that it cannot."""
+
     def ended(self, share: LedShare) -> None:
         """Forgets a share partition: its epoch has ended, or its state must be read again."""
 
@@ -106,6 +114,10 @@ class LedShare(Interest):
         self._is_writing = False
         self._runs = 0
         self._scope = trio.CancelScope()
+        # Bounded by the records in flight: each letter is about some of them.
+        self._letters: list[DeadLetters] = []
+        self._is_sending = False
+        self._sending = trio.CancelScope()
         leader.replica.watchers.add(self, upto_end=False)
         owner.spawn(self._load)
 
@@ -141,17 +153,19 @@ class LedShare(Interest):
             except KafkaError as error:
                 self.end(_shown(error))
                 return
-            for letters in self.core.resumed:
-                self._archive(letters)
+            limit = self.settings.rules.deliveries_max
+            self._send([as_letters(batch, limit) for batch in self.core.resumed])
             self._noted()
             self._wake()
         if self.is_retiring:
             self.retire()
 
     def retire(self) -> None:
-        """Ends the share partition when all its changes are stored: no member of the group has a session."""
+        """Ends the share partition when its letters are sent and its changes stored: no member of the group has a
+        session.
+        """
         self.is_retiring = True
-        if not self._is_writing and self.core is not None:
+        if not self._is_writing and not self._is_sending and self.core is not None:
             self.end(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE))
 
     def end(self, error: KafkaError) -> None:
@@ -160,6 +174,8 @@ class LedShare(Interest):
             return
         self.error = error
         self._scope.cancel()
+        self._sending.cancel()
+        self._letters = []
         self.leader.replica.watchers.discard(self)
         self._owner.set_timer(self, None)
         self._owner.ended(self)
@@ -269,14 +285,15 @@ class LedShare(Interest):
         except KafkaError as error:
             failure = _shown(error)
         written, self._written = self._written, []
+        letters: list[DeadLetters] = []
         for change, pending in written:
             core.finish(change, self._owner.now(), is_stored=failure is None)
             if failure is not None:
                 pending.fail(KafkaError(failure.code, failure.message))
                 continue
             pending.complete(None)
-            for letters in change.dead_letters:
-                self._archive(letters)
+            letters += change.dead_letters
+        self._send(letters)
         self._noted()
         if failure is not None and failure.code in _FATAL:
             self.end(failure)
@@ -295,15 +312,37 @@ class LedShare(Interest):
             self._written.append(self._queue.pop(0))
         return batches
 
-    def _archive(self, letters: DeadLetters) -> None:
-        """Ends the life of records that are rejected, or were delivered too often.
+    # -- dead letters
 
-        A dead-letter queue takes them first, once there is one (KIP-1191).
+    def _send(self, letters: Sequence[DeadLetters]) -> None:
+        """Ends the life of records that are rejected, or were delivered too often: a dead-letter queue takes them
+        first (KIP-1191).
         """
-        if self.core is not None:
+        self._letters += letters
+        if self._letters and not self._is_sending and self.error is None:
+            self._is_sending = True
+            self._owner.spawn(self._send_all)
+
+    async def _send_all(self) -> None:
+        """Sends the letters of one moment together; those that come meanwhile are next."""
+        with self._sending:
+            while self._letters:
+                letters, self._letters = self._letters, []
+                await self._owner.deliver(self, letters)
+                self._archive(letters)
+        self._is_sending = False
+        if self.is_retiring:
+            self.retire()
+
+    def _archive(self, letters: Sequence[DeadLetters]) -> None:
+        """Archives records that are in the queue, or cannot get there: they would block the others."""
+        if self.core is None or self.error is not None:
+            return
+        for each in letters:
             change = DeliveryChange(limit=0)
-            change.batches.append(self.core.archived(letters))
+            change.batches.append(self.core.archived(each))
             self._store(change)
+        self._noted()
 
 
 def _overlap(batches: list[StateBatch], new: list[StateBatch]) -> bool:

@@ -87,6 +87,7 @@ class SharingSettings:
             deliveries_max=self._bounded("share.delivery.count.limit", own),
             lock_seconds=self._bounded("share.record.lock.duration.ms", own) / 1000,
             renews=bool(_value("share.renew.acknowledge.enable", own)),
+            dead_letters=bool(_value("errors.deadletterqueue.topic.name", own)),
         )
         return Sharing(
             rules,

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
 from trimaran.broker.sharing.acknowledging import (
     Acknowledgement,
-    Cause,
     DeadLetters,
     Decisions,
     DeliveryChange,
@@ -45,7 +44,7 @@ class SharePartition:
         self.state_epoch: StateEpoch = state.summary.state_epoch
         self.leader_epoch = leader_epoch
         self._flight = InFlight(start)
-        self.resumed: list[DeadLetters] = []
+        self.resumed: list[StateBatch] = []
         if state.batches:
             self._load(state.batches)
 
@@ -61,7 +60,7 @@ class SharePartition:
             following = last + 1
             flight.add(Batch([RecordRun(first, last, state, count)]))
             if state is ARCHIVING:
-                self.resumed.append(DeadLetters(batch, Cause.DELIVERED_TOO_OFTEN))
+                self.resumed.append(batch)
         flight.end = batches[-1].last_offset
         flight.may_have_free = True
         if gap is not None:

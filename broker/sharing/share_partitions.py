@@ -5,7 +5,7 @@ Source: `SharePartitionManager` and `SharePartitionCache` of Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Self
 
@@ -14,6 +14,8 @@ import trio
 from trimaran.broker.coordination.timers import Timers
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.share_state.states import ShareStates
+from trimaran.broker.sharing.acknowledging import DeadLetters
+from trimaran.broker.sharing.dead_letter_queues import DeadLetterQueues
 from trimaran.broker.sharing.led_share import LedShare
 from trimaran.broker.sharing.sessions import ShareSession, ShareSessions
 from trimaran.broker.sharing.settings import Sharing, SharingSettings
@@ -41,8 +43,10 @@ class SharePartitions:
         sessions: ShareSessions,
         now: Callable[[], float],
         now_ms: Callable[[], int],
+        queues: DeadLetterQueues,
     ) -> None:
         self.states = states
+        self._queues = queues
         self.sessions = sessions
         self._settings = settings
         self.now = now
@@ -61,10 +65,11 @@ class SharePartitions:
         states: ShareStates,
         now: Callable[[], float],
         now_ms: Callable[[], int],
+        queues: DeadLetterQueues,
     ) -> Self:
         """Returns the share partitions of a broker with this configuration."""
         sessions = ShareSessions(config["group.share.max.share.sessions"])
-        return cls(states, SharingSettings(config, configs), sessions, now, now_ms)
+        return cls(states, SharingSettings(config, configs), sessions, now, now_ms, queues)
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
@@ -138,7 +143,14 @@ class SharePartitions:
 
     def settings_of(self, group_id: str) -> Sharing:
         """Returns the current settings of a group."""
-        return self._settings.of(group_id)
+        found = self._settings.of(group_id)
+        if found.rules.dead_letters and not self._queues.are_served:
+            return found._replace(rules=found.rules._replace(dead_letters=False))
+        return found
+
+    async def deliver(self, share: LedShare, letters: Sequence[DeadLetters]) -> None:
+        """Writes letters to the dead-letter queue of the group, or tells that it cannot."""
+        await self._queues.deliver(share.key.group_id, share.leader, letters)
 
     def count_runs(self, change: int) -> None:
         """Adds to the number of runs in flight."""

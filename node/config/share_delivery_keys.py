@@ -13,6 +13,10 @@ from trimaran.node.config.key_rows import rows
 
 SHARE_DELIVERIES = rows(
     """
+errors.deadletterqueue.auto.create.topics.enable | boolean | false | medium dynamic
+    Whether dead-letter queues of share groups are created when they are needed.
+errors.deadletterqueue.topic.name.prefix | string | dlq. | medium dynamic
+    Prefix that the name of such a topic must have.
 group.share.delivery.count.limit | int 2..10 | 5 | medium
     Deliveries of a record before it is given up.
 group.share.max.delivery.count.limit | int 5..25 | 10 | medium

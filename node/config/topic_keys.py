@@ -31,7 +31,6 @@ DAY_MS = 24 * 3600 * 1000
 # The format that Kafka's `ThrottledReplicaListValidator` accepts.
 _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 _NOT_TIERED = "tiered storage is not supported"
-_NO_SHARE_GROUPS = "share groups are not served yet"
 
 
 def _throttled_replicas(value: list[str]) -> str | None:
@@ -83,7 +82,6 @@ TOPIC_CONFIGS = ConfigDef(
             "boolean",
             False,
             "Whether share groups may write records that they give up to this topic.",
-            no_effect=_NO_SHARE_GROUPS,
         ),
         ConfigKey(
             "file.delete.delay.ms",

@@ -8,15 +8,6 @@ from __future__ import annotations
 
 from trimaran.node.config.key_rows import rows
 
-DEAD_LETTERS = rows(
-    """
-errors.deadletterqueue.auto.create.topics.enable | boolean | false | medium dynamic
-    Whether dead-letter queues of share groups are created when they are needed.
-errors.deadletterqueue.topic.name.prefix | string | dlq. | medium dynamic
-    Prefix that the name of such a topic must have.
-""",
-    no_effect="dead-letter queues of share groups are not served yet",
-)
 CLIENT_QUOTAS = rows(
     """
 controller.quota.window.num | int 1.. | 11 | low
@@ -134,7 +125,6 @@ remote.log.storage.system.enable | boolean | false | medium
     no_effect="tiered storage is not supported",
 )
 UNSERVED = (
-    *DEAD_LETTERS,
     *ASSIGNOR_OFFLOAD,
     *PLUGINS_OF_GROUPS,
     *CLIENT_QUOTAS,

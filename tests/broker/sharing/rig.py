@@ -15,6 +15,7 @@ from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.handlers.context import DataContext, SharingContext
 from trimaran.broker.handlers.share_acknowledge import share_acknowledge
 from trimaran.broker.handlers.share_fetch import share_fetch
+from trimaran.broker.sharing.dead_letter_queues import DeadLetterQueues
 from trimaran.broker.sharing.sessions import ShareSessions
 from trimaran.broker.sharing.settings import SharingSettings
 from trimaran.broker.sharing.share_partitions import SharePartitions
@@ -37,6 +38,7 @@ class SharingRig:
     def __init__(self, path, *, partitions=1, sessions_max=10, **settings):
         self.harness = open_harness(path, **settings)
         self.image_partitions = partitions
+        self.others = []
         self.configs = {(GROUP_RESOURCE, "g"): {"share.auto.offset.reset": "earliest"}}
         self.set_image()
         self.states = MemoryStates()
@@ -47,6 +49,10 @@ class SharingRig:
             self.sessions,
             lambda: self.harness.now,
             lambda: 1_000_000,
+            DeadLetterQueues(
+                *(self, self, self.harness.metadata),
+                *(self.harness.cluster.configs, self.harness.settings, lambda: 1_000_000),
+            ),
         )
         given = self.harness.context
         self.context = SharingContext(
@@ -60,6 +66,7 @@ class SharingRig:
         harness = self.harness
         harness.set_image(
             topic("t", *[partition(**changes) for _ in range(self.image_partitions)]),
+            *self.others,
             configs=self.configs,
         )
         levels = Map({SHARE_VERSION: share_version} if share_version else {})
@@ -80,6 +87,10 @@ class SharingRig:
 
     def share(self, index=0, group="g"):
         return self.sharing.find(SharePartitionKey(group, topic_id("t"), index))
+
+    async def call(self, *request, timeout):  # noqa: ASYNC109
+        """Refuses requests to other nodes; the dead-letter queues' tests have more."""
+        raise AssertionError(f"{request} for {timeout} s")
 
     # -- requests
 
@@ -182,9 +193,9 @@ def refusals(response):
 
 
 @asynccontextmanager
-async def sharing_rig(path, **settings):
+async def sharing_rig(path, kind=SharingRig, **settings):
     """Runs share partitions on a new broker."""
-    rig = SharingRig(path, **settings)
+    rig = kind(path, **settings)
     async with trio.open_nursery() as nursery:
         await nursery.start(rig.sharing.run)
         yield rig

@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.sharing.driver import LOCK_SECONDS, Driver, states
 from trimaran.broker.share_state.states import ShareSummary
-from trimaran.broker.sharing.acknowledging import Cause, DeadLetters
+from trimaran.broker.sharing.acknowledging import Cause, DeadLetters, as_letters
 from trimaran.broker.sharing.share_partition import SharePartition
 from trimaran.wire.errors import ErrorCode, KafkaError
 
@@ -240,9 +240,17 @@ def test_rejected_records_become_dead_letters():
 
 def test_stored_dead_letters_are_resumed():
     share = Driver(batches=states((0, 4, "ARCHIVING", 2)))
-    assert share.partition.resumed == [
-        DeadLetters(states((0, 4, "ARCHIVING", 2))[0], Cause.DELIVERED_TOO_OFTEN)
-    ]
+    batch = states((0, 4, "ARCHIVING", 2))[0]
+    assert share.partition.resumed == [batch]
+
+
+@pytest.mark.parametrize(
+    ("limit", "cause"),
+    [(1, Cause.DELIVERED_TOO_OFTEN), (2, Cause.DELIVERED_TOO_OFTEN), (3, Cause.REJECTED)],
+)
+def test_cause_of_resumed_letters_follows_the_count(limit, cause):
+    batch = states((0, 4, "ARCHIVING", 2))[0]
+    assert as_letters(batch, limit) == DeadLetters(batch, cause)
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,25 @@ from trimaran.broker.share_state.states import DeliveryState, StateBatch
 from trimaran.broker.sharing.acknowledging import Cause, DeadLetters
 from trimaran.broker.sharing.dead_letters import (
     Copies,
-    Create,
+    CreateQueue,
     Delivery,
-    Pause,
+    PauseDelivery,
     Queue,
     QueueTopic,
-    Read,
+    ReadRecords,
     Source,
     Undelivered,
-    Write,
+    WriteLetters,
     joined,
     size_of,
 )
+from trimaran.log.batches.records import NewRecord
 from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode
 TOPIC = QueueTopic(b"q" * 16, True, [1, 2, -1], 10_000)
 QUEUE = Queue("dlq.q", "dlq.", False, False, TOPIC)
-PAUSES = [Pause(2.0), Pause(4.0), Pause(8.0), Pause(16.0)]
+PAUSES = [PauseDelivery(2.0), PauseDelivery(4.0), PauseDelivery(8.0), PauseDelivery(16.0)]
 
 
 def letters(first, last, count=1, cause=Cause.REJECTED):
@@ -42,6 +43,9 @@ def headers(offset, count="1", text="Offset rejected by client.", partition="4")
         "message": text,
     }
     return [(f"__dlq.errors.{name}", value.encode()) for name, value in values.items()]
+
+
+LEFT = 10_000 - 61 - size_of(NewRecord(None, None, 0, headers(7)))
 
 
 class Run:
@@ -74,7 +78,7 @@ def test_letters_have_the_headers_of_kafka():
     run = Run(letters(7, 8), letters(9, 9, 5, Cause.DELIVERED_TOO_OFTEN))
     write = run.next()
     too_often = headers(9, "5", "Offset delivery count exceeded the threshold.")
-    assert write == Write(
+    assert write == WriteLetters(
         *(2, "dlq.q", TOPIC.id, 1),
         [(None, None, 77, headers(7)), (None, None, 77, headers(8)), (None, None, 77, too_often)],
     )
@@ -84,7 +88,7 @@ def test_letters_have_the_headers_of_kafka():
 def test_copies_have_key_and_value():
     run = Run(letters(7, 9), queue=QUEUE._replace(copies=True))
     read = run.next()
-    assert read == Read(7, 9, 10_000 - 61)
+    assert read == ReadRecords(7, 9, LEFT, LEFT)
     write = run.next(Copies({7: (b"k", None), 9: (None, b"v")}, 10))
     assert [record[:2] for record in write.records] == [(b"k", None), (None, None), (None, b"v")]
     run.ends(E.NONE)
@@ -94,9 +98,9 @@ def test_rest_of_a_read_is_the_next_round():
     run = Run(letters(7, 9), letters(12, 12), queue=QUEUE._replace(copies=True))
     run.next()
     assert offsets(run.next(Copies({7: (b"k", b"v")}, 8))) == [7]
-    assert run.next(E.NONE) == Read(8, 9, 10_000 - 61)
-    read = run.next(Copies({}, 10))
-    assert read[:2] == (12, 12)
+    assert run.next(E.NONE) == ReadRecords(8, 9, LEFT, LEFT)
+    used = LEFT + 61 - 10_000
+    assert run.next(Copies({}, 10)) == ReadRecords(12, 12, LEFT + 2 * used - 1, LEFT - 1)
     assert offsets(run.next(Copies({}, 13))) == [8, 9, 12]
     run.ends(E.NONE)
 
@@ -105,7 +109,7 @@ def test_letter_without_a_readable_record_makes_progress():
     run = Run(letters(7, 8), queue=QUEUE._replace(copies=True))
     run.next()
     assert offsets(run.next(Copies({}, 7))) == [7]
-    assert run.next(E.NONE) == Read(8, 8, 10_000 - 61)
+    assert run.next(E.NONE) == ReadRecords(8, 8, LEFT, LEFT)
 
 
 @pytest.mark.parametrize(("spare", "expected"), [(-1, [0]), (0, [0, 1]), (1, [0, 1])])
@@ -163,7 +167,7 @@ def test_empty_prefix_allows_each_name():
 
 def test_missing_queue_is_created():
     run = Run(letters(0, 0), queue=QUEUE._replace(topic=None, creates=True))
-    assert run.next() == Create("dlq.q")
+    assert run.next() == CreateQueue("dlq.q")
     run.queue = QUEUE
     assert offsets(run.next(E.NONE)) == [0]
     run.ends(E.NONE)
@@ -181,9 +185,9 @@ def test_missing_queue_is_created():
 def test_creation_is_tried_five_times(code, why):
     run = Run(letters(0, 0), queue=QUEUE._replace(topic=None, creates=True))
     for pause in PAUSES:
-        assert run.next() == Create("dlq.q")
+        assert run.next() == CreateQueue("dlq.q")
         assert run.next(code) == pause
-    assert run.next() == Create("dlq.q")
+    assert run.next() == CreateQueue("dlq.q")
     assert run.fails(code) == f"dlq.q {why}, after 5 attempts"
 
 

@@ -1,0 +1,218 @@
+"""The dead-letter queues of share groups (KIP-1191): carries out the steps of `Delivery` with the controller, the
+leaders of queues and the local log.
+
+As in Kafka, this broker produces like any client: its own principal needs the right to write to the topic, also if the
+leader is this broker. Source: `ShareGroupDLQStateManager`, `ShareGroupDLQMetadataCacheHelper`.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+
+import trio
+
+from trimaran.broker import events
+from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
+from trimaran.broker.channels.broker_channels import Channels
+from trimaran.broker.channels.controller_channel import ControllerCalls
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.metadata.topic_settings import TopicSettingsSource
+from trimaran.broker.partitions.leader import PartitionLeader
+from trimaran.broker.sharing.acknowledging import DeadLetters
+from trimaran.broker.sharing.dead_letters import (
+    Copies,
+    CreateQueue,
+    Delivery,
+    PauseDelivery,
+    Queue,
+    QueueTopic,
+    ReadRecords,
+    Source,
+    Undelivered,
+    WriteLetters,
+    joined,
+)
+from trimaran.broker.sharing.letter_copies import copies_of
+from trimaran.log.batches.records import build_batch
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.quorum.metadata.features import SHARE_VERSION
+from trimaran.quorum.metadata.image import GROUP_RESOURCE, NO_LEADER, MetadataImage, TopicImage
+from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import BrokerId
+from trimaran.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from trimaran.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+log = logging.getLogger(__name__)
+
+E = ErrorCode
+ACKS_ALL = -1
+# The first level of share.version with dead-letter queues.
+SHARE_VERSION_MIN = 2
+# The timeout in Produce requests, as in Kafka.
+PRODUCE_SECONDS = 30.0
+# The time in which the controller creates the topic, and then this broker knows it.
+CREATE_SECONDS = 5.0
+# Deliveries that read, create or write at a time. Each has a batch of at most `max.message.bytes` of its queue.
+AT_WORK_MAX = 16
+
+
+class DeadLetterQueues:
+    """Delivers letters; `channels` must be running. At most `AT_WORK_MAX` deliveries hold records at a time."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        controller: ControllerCalls,
+        metadata: BrokerMetadata,
+        configs: NodeConfigs,
+        settings: TopicSettingsSource,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._channels = channels
+        self._controller = controller
+        self._metadata = metadata
+        self._configs = configs
+        self._settings = settings
+        self._now_ms = now_ms
+        self._room = trio.Semaphore(AT_WORK_MAX)
+
+    @property
+    def are_served(self) -> bool:
+        """Whether the cluster has the feature."""
+        levels = self._metadata.image.features.levels
+        return levels.get(SHARE_VERSION, 0) >= SHARE_VERSION_MIN
+
+    async def deliver(
+        self,
+        group_id: str,
+        leader: PartitionLeader,
+        letters: Sequence[DeadLetters],
+    ) -> None:
+        """Writes letters about records of `leader` to the queue of the group. Letters that cannot be written are lost,
+        which a line of the log tells.
+        """
+        name, partition = leader.replica.topic_partition
+        source = Source(group_id, name, partition)
+        delivery = Delivery(
+            source, joined(letters), lambda: self.queue_of(group_id), self._now_ms, random.random
+        )
+        try:
+            await self._carry_out(delivery, leader)
+        except Undelivered as error:
+            events.DEAD_LETTERS_LOST.log(
+                log, group=group_id, partition=leader.replica.name, error=str(error)
+            )
+
+    async def _carry_out(self, delivery: Delivery, leader: PartitionLeader) -> None:
+        steps, answer = delivery.steps(), None
+        while True:
+            async with self._room:
+                try:
+                    step = steps.send(answer)
+                    while not isinstance(step, PauseDelivery):
+                        step = steps.send(await self._answer(step, leader))
+                except StopIteration:
+                    return
+            await trio.sleep(step.seconds)
+
+    async def _answer(
+        self, step: CreateQueue | ReadRecords | WriteLetters, leader: PartitionLeader
+    ) -> ErrorCode | Copies:
+        if isinstance(step, ReadRecords):
+            return await copies_of(leader, step)
+        if isinstance(step, CreateQueue):
+            return await self._create(step.name)
+        return await self._write(step)
+
+    # -- the queue
+
+    def queue_of(self, group_id: str) -> Queue:
+        """Returns the queue as the configuration and the metadata have it now."""
+        image = self._metadata.image
+        own = image.configs.of(GROUP_RESOURCE, group_id)
+
+        def of_group(name: str) -> object:
+            known = GROUP_CONFIGS[name]
+            return known.parse(own[name]) if name in own else known.default
+
+        name = str(of_group("errors.deadletterqueue.topic.name"))
+        topic = image.topics.by_name.get(name)
+        return Queue(
+            name,
+            str(self._configs.now("errors.deadletterqueue.topic.name.prefix")),
+            bool(self._configs.now("errors.deadletterqueue.auto.create.topics.enable")),
+            bool(of_group("errors.deadletterqueue.copy.record.enable")),
+            None if topic is None else self._topic(image, topic),
+        )
+
+    def _topic(self, image: MetadataImage, topic: TopicImage) -> QueueTopic:
+        def live(leader: BrokerId) -> BrokerId:
+            broker = image.cluster.brokers.get(leader)
+            return NO_LEADER if broker is None or broker.fenced else leader
+
+        return QueueTopic(
+            topic.id,
+            bool(self._settings.value(topic.name, "errors.deadletterqueue.group.enable")),
+            [live(topic.partitions[index].leader) for index in range(len(topic.partitions))],
+            int(self._settings.value(topic.name, "max.message.bytes")),
+        )
+
+    async def _create(self, name: str) -> ErrorCode:
+        configs = {
+            "errors.deadletterqueue.group.enable": "true",
+            "message.timestamp.type": "CreateTime",
+        }
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[],
+            configs=[CreatableTopicConfig(name=key, value=text) for key, text in configs.items()],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=int(CREATE_SECONDS * 1000))
+        try:
+            response = await self._controller.call(request, timeout=CREATE_SECONDS)
+        except KafkaError:
+            return E.NETWORK_EXCEPTION
+        assert isinstance(response, CreateTopicsResponse)
+        codes = [each.error_code for each in response.topics if each.name == name]
+        code = ErrorCode.of(codes[0]) if codes else E.UNKNOWN_TOPIC_OR_PARTITION
+        if code is E.NONE:
+            with trio.move_on_after(CREATE_SECONDS):
+                await self._metadata.wait_for(lambda image: name in image.topics.by_name)
+        return code
+
+    # -- letters
+
+    async def _write(self, step: WriteLetters) -> ErrorCode:
+        data = PartitionProduceData(index=step.partition, records=build_batch(step.records))
+        request = ProduceRequest(
+            acks=ACKS_ALL,
+            timeout_ms=int(PRODUCE_SECONDS * 1000),
+            topic_data=[
+                TopicProduceData(name=step.name, topic_id=step.topic_id, partition_data=[data])
+            ],
+        )
+        try:
+            response = await self._channels.call(step.leader, request, timeout=PRODUCE_SECONDS)
+        except (NotSent, OutcomeUnknown):
+            return E.NETWORK_EXCEPTION
+        assert isinstance(response, ProduceResponse)
+        for topic in response.responses:
+            for answered in topic.partition_responses:
+                if answered.index == step.partition:
+                    return ErrorCode.of(answered.error_code)
+        return E.UNKNOWN_SERVER_ERROR
