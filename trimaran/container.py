@@ -48,6 +48,7 @@ SINGLE_NODE = {
     "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
 

@@ -213,6 +213,7 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
         "default.replication.factor": replication,
         "offsets.topic.replication.factor": replication,
         "transaction.state.log.replication.factor": replication,
+        "share.coordinator.state.topic.replication.factor": replication,
     }
     if node.metrics_port is not None:
         keys["trimaran.metrics.listener"] = node.metrics_address

@@ -191,7 +191,7 @@ async def test_started_broker_serves_its_versions(tmp_path):
         )
         assert [broker.node_id for broker in answer.brokers] == [11]
         features = running.brokers[11].context.metadata.image.features
-        assert features.metadata_version == 30
+        assert features.metadata_version == 33
 
 
 @pytest.mark.parametrize("enabled", [True, False])
