@@ -53,7 +53,7 @@ FEATURES = {
             needs={1: {METADATA_VERSION: versions.ELIGIBLE_LEADER_REPLICAS}},
         ),
         Feature(SHARE_VERSION, {1: 28, 2: 31}, served=1),
-        Feature(STREAMS_VERSION, {1: 29}),
+        Feature(STREAMS_VERSION, {1: 29}, served=1),
     )
 }
 

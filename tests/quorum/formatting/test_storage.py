@@ -59,6 +59,7 @@ NEWEST = {
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
     "share.version": 1,
+    "streams.version": 1,
     "transaction.version": 2,
 }
 
@@ -99,7 +100,7 @@ def test_new_cluster_has_features_of_its_release(tmp_path, chosen, others):
 @pytest.mark.parametrize(
     ("chosen", "why"),
     [
-        ({"streams.version": 1}, "streams.version is not a feature that can be chosen"),
+        ({"nova.version": 1}, "nova.version is not a feature that can be chosen"),
         ({"share.version": 2}, "share.version 2 is out of range: it must be between 0 and 1"),
         ({"eligible.leader.replicas.version": 2}, "between 0 and 1"),
         (

@@ -641,7 +641,7 @@ def test_open_transaction_of_predecessor_is_aborted():
 def test_unserved_features_stay_off_in_empty_log():
     formatted_by_kafka = [
         *bootstrap_records(),
-        FeatureLevelRecord(name="streams.version", feature_level=1),
+        FeatureLevelRecord(name="nova.version", feature_level=1),
     ]
     records = activation_records(image_of(), formatted_by_kafka, in_transaction=False)
     assert [r for r in records if isinstance(r, FeatureLevelRecord)] == bootstrap_records()
