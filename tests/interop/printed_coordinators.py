@@ -176,7 +176,7 @@ def _transaction(key: str, value: str) -> Row:
         **named,
         "producer_id": told["producerId"],
         "producer_epoch": told["producerEpoch"],
-        "state": STATES[told["transactionStatus"]],
+        "state": STATES.get(told["transactionStatus"], told["transactionStatus"]),  # 4.4: its name
         "timeout_ms": told["transactionTimeoutMs"],
         "update_ms": told["transactionLastUpdateTimestampMs"],
         "start_ms": start if start >= 0 else None,
