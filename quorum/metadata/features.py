@@ -52,7 +52,7 @@ FEATURES = {
             served=1,
             needs={1: {METADATA_VERSION: versions.ELIGIBLE_LEADER_REPLICAS}},
         ),
-        Feature(SHARE_VERSION, {1: 28, 2: 31}, served=1),
+        Feature(SHARE_VERSION, {1: 28, 2: 31}, served=2),
         Feature(STREAMS_VERSION, {1: 29}, served=1),
     )
 }

@@ -58,7 +58,7 @@ NEWEST = {
     "metadata.version": 33,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
     "transaction.version": 2,
 }
@@ -101,7 +101,7 @@ def test_new_cluster_has_features_of_its_release(tmp_path, chosen, others):
     ("chosen", "why"),
     [
         ({"nova.version": 1}, "nova.version is not a feature that can be chosen"),
-        ({"share.version": 2}, "share.version 2 is out of range: it must be between 0 and 1"),
+        ({"share.version": 3}, "share.version 3 is out of range: it must be between 0 and 2"),
         ({"eligible.leader.replicas.version": 2}, "between 0 and 1"),
         (
             {"metadata.version": 22, "eligible.leader.replicas.version": 1},
