@@ -69,6 +69,27 @@ def _fail(
     )
 
 
+_topics_once = Once("topics.partitions", lambda topic: topic.topic_name)
+
+
+def _asked_once(request: DescribeShareGroupOffsetsRequest) -> DescribeShareGroupOffsetsRequest:
+    """Returns the request with each group, topic and partition named once; null topics in any entry of a group count
+    for all.
+    """
+    asked: dict[str, list[DescribeShareGroupOffsetsRequestTopic] | None] = {}
+    for group in request.groups:
+        before = asked.setdefault(group.group_id, [])
+        if group.topics is None or before is None:
+            asked[group.group_id] = None
+        else:
+            before += group.topics
+    groups_ = (
+        DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics_)
+        for group_id, topics_ in asked.items()
+    )
+    return request.replace(groups=[_topics_once(group) for group in groups_])
+
+
 @handles(
     DescribeShareGroupOffsetsRequest,
     versions="0-1",
@@ -78,7 +99,7 @@ def _fail(
     ),
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
-    once=Once("groups", key=lambda group: group.group_id),
+    once=_asked_once,
 )
 def describe_share_group_offsets(
     request: DescribeShareGroupOffsetsRequest, ctx: GroupContext, call: Call

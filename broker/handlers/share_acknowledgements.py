@@ -63,17 +63,20 @@ class Acknowledger:
         self._pending: dict[TopicIdPartition, PendingResponse[None]] = {}
 
     def decide(self, topics: Iterable[AcknowledgedTopic]) -> Handling[None]:
-        """Decides all acknowledgements of the request."""
+        """Decides all acknowledgements of the request; of a partition named twice, those named last count."""
+        wanted: dict[TopicIdPartition, Sequence[AcknowledgementBatch]] = {}
         for topic in topics:
-            for wanted in topic.partitions:
-                index = wanted.partition_index
-                key = TopicIdPartition(topic.topic_id, index)
-                try:
-                    self._outcomes[key] = None
-                    self._decide(key, wanted.acknowledgement_batches)
-                except KafkaError as error:
-                    self._outcomes[key] = error
+            for partition in topic.partitions:
+                key = TopicIdPartition(topic.topic_id, partition.partition_index)
+                wanted[key] = partition.acknowledgement_batches
                 yield None
+        for key, batches in wanted.items():
+            try:
+                self._outcomes[key] = None
+                self._decide(key, batches)
+            except KafkaError as error:
+                self._outcomes[key] = error
+            yield None
 
     def _decide(self, key: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> None:
         name = self._ctx.partitions.topic_name(key.topic_id)

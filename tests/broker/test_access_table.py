@@ -26,11 +26,13 @@ from tests.interop.authorization.requests import (
     request_of,
 )
 from tests.test_access import OPEN, REGISTRIES
+from trimaran.broker.groups.share.member import JOINING_EPOCH, LEAVING_EPOCH
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import AclIndex, Authorizer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.transport.requests.access import BY_CONTROLLER, needs_of
 
@@ -38,7 +40,7 @@ Op, Kind = Operation, ResourceType
 USER = "nobody"
 INTERNAL_TOPICS = {
     f"{topic}_{key}": "1"
-    for topic in ("offsets_topic", "transaction_state_log")
+    for topic in ("offsets_topic", "transaction_state_log", "share_coordinator_state_topic")
     for key in ("replication_factor", "num_partitions")
 } | {"transaction_state_log_min_isr": "1"}
 OPERATIONS = set(Op) - {Op.UNKNOWN, Op.ANY, Op.ALL}
@@ -88,13 +90,16 @@ class Fixed(World):
 
 @dataclass(frozen=True)
 class Case:
-    """One request of an API. `needs` may be a function of the version; without rights a `listed` field is empty."""
+    """One request of an API. `needs` may be a function of the version; without rights a `listed` field is empty. `group`
+    is the group that it names, or the first one.
+    """
 
     needs: tuple[Rights, ...] | Callable[[int], tuple[Rights, ...]]
     choice: int = 0
     flags: bool = False
     build: Callable[[World, int], dict] | None = None
     listed: str = ""
+    group: str = "readers"
     versions: range = range(1000)
 
     def sufficient(self, version: int) -> tuple[Rights, ...]:
@@ -136,6 +141,24 @@ def fetch(w, version):
     for topic in values["topics"]:
         topic["partitions"][0]["fetch_offset"] = 1_000_000
     return values
+
+
+def share_offsets(w, _version):
+    asked = [{"topic_name": name, "partitions": [0]} for name in w.topics()]
+    return {"groups": [{"group_id": group, "topics": asked} for group in w.groups()]}
+
+
+def missing_share_partitions(w, _version):
+    """Returns an alteration that changes nothing: no topic has the partition."""
+    partitions = [{"partition_index": 7, "start_offset": 0}]
+    return {
+        "group_id": "shared",
+        "topics": [{"topic_name": name, "partitions": partitions} for name in w.topics()],
+    }
+
+
+def deleted_share_offsets(w, _version):
+    return {"group_id": "shared", "topics": [{"topic_name": name} for name in w.topics()]}
 
 
 READ_GROUP, WRITE_TX = (Op.READ, Kind.GROUP), (Op.WRITE, Kind.TRANSACTIONAL_ID)
@@ -234,12 +257,40 @@ RIGHTS: dict[str, dict[str, list[Case]]] = {
             Case(on(Kind.GROUP, Op.DESCRIBE), build=lambda w, v: {"group_ids": ["readers"]})
         ],
         "ListConfigResources": case(Kind.CLUSTER, Op.DESCRIBE_CONFIGS),
-        "ShareGroupHeartbeat": [Case(sets({READ_GROUP}))],
+        "ShareGroupHeartbeat": [
+            Case(sets({READ_GROUP})),
+            Case(sets({READ_GROUP, (Op.DESCRIBE, Kind.TOPIC)}), choice=1),
+        ],
         "ShareGroupDescribe": [
             Case(on(Kind.GROUP, Op.DESCRIBE), build=lambda w, v: {"group_ids": ["readers"]})
         ],
-        "ShareFetch": [Case(sets({READ_GROUP}))],
+        "ShareFetch": [Case(sets({READ_GROUP, (Op.READ, Kind.TOPIC)}))],
+        # It is refused without a session, before its topics.
         "ShareAcknowledge": [Case(sets({READ_GROUP}))],
+        "DescribeShareGroupOffsets": [
+            Case(
+                sets({(Op.DESCRIBE, Kind.GROUP), (Op.DESCRIBE, Kind.TOPIC)}),
+                build=share_offsets,
+            ),
+            Case(
+                on(Kind.GROUP, Op.DESCRIBE),
+                build=lambda w, v: {"groups": [{"group_id": g, "topics": None} for g in w.groups()]},
+            ),
+        ],
+        "AlterShareGroupOffsets": [
+            Case(
+                sets({READ_GROUP, (Op.READ, Kind.TOPIC)}),
+                build=missing_share_partitions,
+                group="shared",
+            )
+        ],
+        "DeleteShareGroupOffsets": [
+            Case(
+                sets({(Op.DELETE, Kind.GROUP), (Op.READ, Kind.TOPIC)}),
+                build=deleted_share_offsets,
+                group="shared",
+            )
+        ],
         "StreamsGroupHeartbeat": [Case(sets({READ_GROUP}))],
         "StreamsGroupDescribe": [
             Case(on(Kind.GROUP, Op.DESCRIBE), build=lambda w, v: {"group_ids": ["readers"]})
@@ -390,10 +441,19 @@ def is_refused(told, listed: str) -> bool:
     return bool(REFUSALS & set(codes(told)))
 
 
+def shared_by(member_epoch):
+    return ShareGroupHeartbeatRequest(
+        group_id="shared",
+        member_id="AAAAAAAAAAAAAAAAAAAAAA",
+        member_epoch=member_epoch,
+        subscribed_topic_names=["orders"],
+    )
+
+
 @pytest.fixture
 async def contexts(tmp_path):
-    """Returns contexts of a broker that coordinates a group with an offset and a transactional id, and of the
-    controller.
+    """Returns contexts of a broker that coordinates a group with an offset, an empty share group and a transactional
+    id, and of the controller.
     """
     async with broker_client(tmp_path, **AUTHORIZER, **INTERNAL_TOPICS) as one:
         await one.create("orders", "secret")
@@ -405,6 +465,8 @@ async def contexts(tmp_path):
         await done(
             one, InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000), 4
         )
+        for epoch in (JOINING_EPOCH, LEAVING_EPOCH):
+            await done(one, shared_by(epoch), 1)
         (controller,) = one.cluster.controllers.values()
         yield {"CLIENTS": one.broker.context, "ADMINS": controller.context}, ids
 
@@ -487,6 +549,8 @@ OF_ONE_ITEM = {
     "InitProducerId",
     "JoinGroup",
     "LeaveGroup",
+    "ShareGroupDescribe",
+    "ShareGroupHeartbeat",
     "SyncGroup",
 }
 
@@ -516,13 +580,14 @@ async def test_only_the_authorized_item_is_served(contexts):
             versions = registry.api_versions()[by_name[name].request.KEY]
             for case in cases if name not in OF_ONE_ITEM else ():
                 builders = {name: case.build or LISTENERS[listener][name]}
+                first = FIRST | {Kind.GROUP: case.group}
                 for version in range(max(versions.low, case.versions.start), versions.high + 1):
                     (needed, *_) = case.sufficient(version)
                     if version not in case.versions or not FIRST.keys() & {k for _, k in needed}:
                         continue
                     world = Two(ids, case.choice, case.flags)
                     request = request_of(name, builders, version, world, name)
-                    context = replace(contexts[listener], authorizer=authorizer_of(needed, FIRST))
+                    context = replace(contexts[listener], authorizer=authorizer_of(needed, first))
                     told = comparable(await answer(registry, context, request, version), names)
                     found = set(items(told))
                     served |= {name for item, is_refused in found if not is_refused}

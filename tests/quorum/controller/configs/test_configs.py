@@ -396,7 +396,7 @@ def answer_message(*asked, image=IMAGE):
         (resource(BROKER, "9", ("min.insync.replicas", SET, "1")), "No node with id 9 found."),
         (
             resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "1000")),
-            "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+            "consumer.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
         ),
     ],
 )
