@@ -90,8 +90,8 @@ class Fixed(World):
 
 @dataclass(frozen=True)
 class Case:
-    """One request of an API. `needs` may be a function of the version; without rights a `listed` field is empty. `group`
-    is the group that it names, or the first one.
+    """One request of an API. `needs` may be a function of the version; without rights a `listed` field is empty.
+    `group` is the group that it names, or the first one.
     """
 
     needs: tuple[Rights, ...] | Callable[[int], tuple[Rights, ...]]
@@ -274,7 +274,9 @@ RIGHTS: dict[str, dict[str, list[Case]]] = {
             ),
             Case(
                 on(Kind.GROUP, Op.DESCRIBE),
-                build=lambda w, v: {"groups": [{"group_id": g, "topics": None} for g in w.groups()]},
+                build=lambda w, v: {
+                    "groups": [{"group_id": g, "topics": None} for g in w.groups()]
+                },
             ),
         ],
         "AlterShareGroupOffsets": [
@@ -345,6 +347,7 @@ RIGHTS: dict[str, dict[str, list[Case]]] = {
         "DescribeQuorum": DESCRIBE,
         "UpdateFeatures": ALTER,
         "UnregisterBroker": ALTER,
+        "UnregisterController": ALTER,
         "AddRaftVoter": ALTER,
         "RemoveRaftVoter": ALTER,
         "DescribeCluster": ALTER,

@@ -8,6 +8,7 @@ from tests.broker.handlers.test_alter_share_group_offsets import alter
 from tests.broker.handlers.test_share_group_heartbeat import leading, served
 from tests.broker.handlers.test_topic_access import authorizer
 from trimaran.broker.handlers.describe_share_group_offsets import describe_share_group_offsets
+from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.share_state.states import ShareSummary
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import SharePartitionKey, TopicPartition
@@ -118,3 +119,35 @@ async def test_description_without_feature_is_not_served(tmp_path, states, autoj
         await leading(rig)
         served(rig, 0)
         assert await describe(rig, t=[0]) is E.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ([("g", {"t": [0, 0]}), ("g", {"t": [1, 0]})], [("g", {"t": [0, 1]})]),
+        ([("g", {"t": [0]}), ("h", {"t": [0]})], [("g", {"t": [0]}), ("h", {"t": [0]})]),
+        ([("g", {"t": [0]}), ("g", {"u": [0]})], [("g", {"t": [0], "u": [0]})]),
+        ([("g", {"t": [0]}), ("g", None), ("g", {"u": [0]})], [("g", None)]),
+        ([("g", {})], [("g", {})]),
+    ],
+)
+def test_items_named_twice_are_asked_once(asked, kept):
+    handled = broker_registry().handled()[DescribeShareGroupOffsetsRequest.KEY]
+    assert handled.once(naming(asked)) == naming(kept)
+
+
+def naming(asked):
+    return DescribeShareGroupOffsetsRequest(
+        groups=[
+            DescribeShareGroupOffsetsRequestGroup(
+                group_id=group_id,
+                topics=None
+                if topics is None
+                else [
+                    DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
+                    for name, indexes in topics.items()
+                ],
+            )
+            for group_id, topics in asked
+        ]
+    )

@@ -60,6 +60,25 @@ async def test_failed_write_returns_the_records(tmp_path):
         assert refusals(await rig.acknowledged(3, {0: [(0, 9, [1])]})) == {0: 0}
 
 
+async def test_acknowledgements_named_last_count(tmp_path):
+    """Kafka keeps those of a partition in a map."""
+    async with sharing_rig(tmp_path) as rig:
+        await acquired(rig)
+        topics = [
+            messages.AcknowledgeTopic(topic_id=topic_id("t"), partitions=[accepting(0, last)])
+            for last in (9, 4)
+        ]
+        assert refusals(await rig.acknowledged(2, {}, topics=topics)) == {0: 0}
+        assert rig.states.written_batches == [(0, 4, 2, 1)]
+
+
+def accepting(first, last):
+    batch = messages.AcknowledgementBatch(
+        first_offset=first, last_offset=last, acknowledge_types=[1]
+    )
+    return messages.AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])
+
+
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_STATE_EPOCH, ErrorCode.FENCED_LEADER_EPOCH])
 async def test_fenced_write_makes_the_state_read_anew(tmp_path, code):
     async with sharing_rig(tmp_path) as rig:

@@ -1,6 +1,7 @@
 """UpdateFeatures through a broker."""
 
 from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
+from trimaran.quorum.metadata.versions import LATEST
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -14,7 +15,7 @@ async def test_a_level_that_may_not_be(tmp_path):
     async with broker_client(tmp_path) as one:
         down = await one.call(update(29, upgrade_type=2))
         assert down.error_code == ErrorCode.INVALID_UPDATE_VERSION
-        same = await one.call(update(30, validate_only=True))
+        same = await one.call(update(LATEST, validate_only=True))
         assert same.error_code == 0
 
 

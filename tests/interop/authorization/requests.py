@@ -431,6 +431,7 @@ BROKERS = {
         "topics": _indexes([*w.topics(), w.one(("bad name", NOWHERE))], "partition_indexes")
     },
     "UnregisterBroker": plain(broker_id=99),
+    "UnregisterController": plain(controller_id=99),
     "DescribeTransactions": lambda w, v: {"transactional_ids": w.transactions()},
     "ListTransactions": plain(),
     "ConsumerGroupHeartbeat": consumer_group_heartbeat,
@@ -504,6 +505,7 @@ _BY_CLIENTS = [
     "DescribeQuorum",
     "UpdateFeatures",
     "UnregisterBroker",
+    "UnregisterController",
     "AddRaftVoter",
     "RemoveRaftVoter",
     "RenewDelegationToken",

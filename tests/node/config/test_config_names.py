@@ -26,7 +26,7 @@ TABLES = {
     "CLIENT_METRICS_CONFIGS": (CLIENT_METRICS_CONFIGS,),
     "BROKER_CONFIGS": (SERVER_CONFIGS, DYNAMIC_ONLY),
 }
-HEAD = '''"""Names of the configs that are not secret, by resource type: any other may be secret.
+HEAD = '''"""Names of the configs that are not secret, by resource type: any other config may be secret.
 
 Generated from the tables of `node/config` by `REWRITE_TRANSCRIPTS=1 pytest tests/node/config/test_config_names.py`.
 """
