@@ -48,7 +48,7 @@ REPEATED = {
     "DeleteAcls": Repeated(EACH, why="clients find it by place; looked up once"),
     "DeleteGroups": _BOTH_ONCE,
     "DeleteRecords": _BOTH_ONCE,
-    "DeleteShareGroupOffsets": Repeated(ONCE, why="topics without offsets are answered each time"),
+    "DeleteShareGroupOffsets": Repeated(EACH, why="topics with offsets are answered once"),
     "DeleteShareGroupState": Repeated(ONCE, why="each time is applied; the last is answered"),
     "DeleteTopics": Repeated(REFUSED, EACH),
     "DescribeClientQuotas": _BOTH_REFUSE,

@@ -23,6 +23,7 @@ from tests.broker.tls_broker import open_tls_broker
 from tests.certificates import Certificates
 from tests.node.config import kafka_dynamic
 from trimaran.broker.groups.consumer.describe import CONSUMER
+from trimaran.broker.groups.share.describe import SHARE
 from trimaran.log.batches.batch import TimestampType
 from trimaran.log.codecs.compression import Compression
 from trimaran.node.config.config_def import INT_MAX
@@ -96,6 +97,13 @@ ACTS = {
     "compression.zstd.level": of_log("5", "compression_level", 5, compression_type="zstd"),
     "follower.replication.throttled.rate": Acts(
         "11", lambda node: node.throttles.follower.bound, 11
+    ),
+    "group.share.assignment.interval.ms": Acts(
+        "77",
+        lambda node: (
+            node.broker.context.groups._dependencies.settings[SHARE]("g").assignment_interval_ms
+        ),
+        77,
     ),
     "group.consumer.assignment.interval.ms": Acts(
         "77",
