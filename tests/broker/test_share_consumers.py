@@ -101,6 +101,13 @@ class ShareConsumer:
 
     async def acknowledge(self, *acks, epoch=None):
         topic_id = self.partitions[0][0]
+        wanted = {}
+        for index, first, last, types in acks:
+            wanted.setdefault(index, []).append(
+                share_acknowledge.AcknowledgementBatch(
+                    first_offset=first, last_offset=last, acknowledge_types=types
+                )
+            )
         answer = await self.connection.call(
             ShareAcknowledgeRequest(
                 group_id=GROUP,
@@ -111,16 +118,9 @@ class ShareConsumer:
                         topic_id=topic_id,
                         partitions=[
                             share_acknowledge.AcknowledgePartition(
-                                partition_index=index,
-                                acknowledgement_batches=[
-                                    share_acknowledge.AcknowledgementBatch(
-                                        first_offset=first,
-                                        last_offset=last,
-                                        acknowledge_types=types,
-                                    )
-                                ],
+                                partition_index=index, acknowledgement_batches=batches
                             )
-                            for index, first, last, types in acks
+                            for index, batches in wanted.items()
                         ],
                     )
                 ],
