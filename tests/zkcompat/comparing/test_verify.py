@@ -145,7 +145,7 @@ async def test_tree_without_mirror_is_not_settled(connect):
     source = Source(build.broker(1))
     async with connected(connect) as keeper:
         await keeper.ensure("/", None)
-        report = await verify(source.feed, keeper, build.CLUSTER_ID, 0.5)
+        report = await verify(source.feed, keeper, build.CLUSTER_ID, 3)
     assert not report.settled
     assert not report.in_step
     assert report.count("missing") == len(render(source.image, build.CLUSTER_ID)) + len(CLAIM_PATHS)
