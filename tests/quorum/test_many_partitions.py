@@ -14,7 +14,7 @@ from tests.quorum.controller.test_server import creation
 from trimaran.quorum.controller.handlers import broker_registration
 from trimaran.quorum.controller.nodes import brokers
 from trimaran.quorum.controller.partitions import broker_changes
-from trimaran.quorum.controller.tasks import fencing, turns, upkeep
+from trimaran.quorum.controller.tasks import fencing, own_decisions, upkeep
 from trimaran.quorum.formatting.storage import format_paths
 from trimaran.quorum.metadata.features import ELR_VERSION
 from trimaran.quorum.metadata.image import NO_LEADER
@@ -32,7 +32,7 @@ STEP = 2
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch):
-    for module in (brokers, fencing, turns, broker_registration):
+    for module in (brokers, fencing, own_decisions, broker_registration):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", STEP)
 
 
