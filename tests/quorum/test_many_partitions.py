@@ -152,13 +152,14 @@ async def test_in_sync_partitions_are_examined_once(tmp_path, clock, monkeypatch
     incarnation.
     """
     looked_at = []
+    real = broker_changes.changes_without
 
     def changes_without(state, broker_id, directory=None, keys=None):
         kept = list(state.index.in_sync(broker_id) if keys is None else keys)
         looked_at.append(len(kept))
-        return broker_changes.changes_without(state, broker_id, directory, kept)
+        return real(state, broker_id, directory, kept)
 
-    for module in (brokers, upkeep):
+    for module in (brokers, upkeep, broker_changes):
         monkeypatch.setattr(module, "changes_without", changes_without)
     without = {ELR_VERSION: 0}  # with eligible leaders a sole replica leaves the ISR
     format_paths([tmp_path / "1"], CLUSTER_ID, 1, features=without)
