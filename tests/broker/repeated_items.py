@@ -90,7 +90,6 @@ REPEATED = {
     "ShareGroupHeartbeat": _BOTH_ONCE,
     "StreamsGroupDescribe": _BY_NAME,
     "StreamsGroupHeartbeat": _BOTH_ONCE,
-    "StreamsGroupTopologyDescriptionUpdate": _BOTH_ONCE,
     "SyncGroup": _BOTH_ONCE,
     "TxnOffsetCommit": _BOTH_EACH,
     "UpdateFeatures": _BOTH_REFUSE,
