@@ -75,7 +75,7 @@ class Acknowledger:
                 self._outcomes[key] = None
                 self._decide(key, batches)
             except KafkaError as error:
-                self._outcomes[key] = error
+                self._outcomes[key] = error.with_traceback(None)
             yield None
 
     def _decide(self, key: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> None:
@@ -125,5 +125,5 @@ class Acknowledger:
                 else:
                     _ = pending.response
             except KafkaError as error:
-                self._outcomes[key] = error
+                self._outcomes[key] = error.with_traceback(None)
         return self._outcomes

@@ -184,7 +184,8 @@ def _fetched(
                 share_key = SharePartitionKey(session.group_id, *key)
                 shares[key] = ctx.sharing.open(share_key, ctx.partitions.leader_of(named))
         except KafkaError as error:
-            results[key] = error
+            # Without its traceback: the frames hold the request, which would be part of a cycle.
+            results[key] = error.with_traceback(None)
     if shares:
         fetch = ShareFetch(terms, shares)
         yield from _wait(fetch, request.max_wait_ms)

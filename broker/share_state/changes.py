@@ -95,7 +95,7 @@ async def _attempts(
         try:
             found[partition] = await act(partition)
         except KafkaError as error:
-            found[partition] = error
+            found[partition] = error.with_traceback(None)
 
     left = iter(partitions)
     while some := list(islice(left, STATES_AT_A_TIME)):

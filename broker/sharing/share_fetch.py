@@ -156,7 +156,7 @@ class ShareFetch:
                 most = min(per_partition, max(0, budget))
                 found = yield from self._acquire(share, most, left, is_first=not has_any)
             except KafkaError as error:
-                results[key] = error
+                results[key] = error.with_traceback(None)
                 continue
             results[key] = found
             has_any = has_any or bool(found.size)

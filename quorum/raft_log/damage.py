@@ -90,7 +90,7 @@ class Damage:
 
 
 def find_damage(
-    directory: Path, recovery_point: int | None, files: Files = REAL_FILES
+    directory: Path, recovery_point: Offset | None, files: Files = REAL_FILES
 ) -> Damage | None:
     """Returns the first damage that is not a torn end, in the segments that extend beyond `recovery_point` (None:
     everything was flushed). Blocks; raises OSError.
@@ -278,7 +278,7 @@ def mend(
     path: Path,
     point: RecoveryPoint,
     can_refetch: CanRefetch,
-    recovery_point: int | None,
+    recovery_point: Offset | None,
     files: Files = REAL_FILES,
 ) -> bool:
     """Cuts the metadata log at the damage, after recording how far it must be fetched again. Blocks.

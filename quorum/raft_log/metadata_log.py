@@ -404,7 +404,7 @@ def _open(
     """
     if not directory.clean_shutdown:
         points = directory.offsets.recovery_points
-        flushed_offset = max(point.offset, points.get(CLUSTER_METADATA, 0))
+        flushed_offset = Offset(max(point.offset, points.get(CLUSTER_METADATA, 0)))
         mend(directory, path, point, can_refetch, flushed_offset)
         if has_segments(path):
             noted = points.get(CLUSTER_METADATA, 0)

@@ -129,7 +129,7 @@ def test_mf9_versions_out_of_range(node, version):
         assert is_closed_after(node.address, sized(header(key, version) + bytes(50)))
 
 
-@pytest.mark.parametrize("version", [-1, 5, 99, 32767])
+@pytest.mark.parametrize("version", [-1, 6, 99, 32767])
 def test_mf9_versions_of_api_versions_out_of_range(node, version):
     with connected(node.address) as peer:
         peer.send(sized(header(18, version) + bytes(3)))

@@ -24,6 +24,7 @@ from tests.certificates import Certificates
 from tests.node.config import kafka_dynamic
 from trimaran.broker.groups.consumer.describe import CONSUMER
 from trimaran.broker.groups.share.describe import SHARE
+from trimaran.broker.groups.streams.describe import STREAMS
 from trimaran.log.batches.batch import TimestampType
 from trimaran.log.codecs.compression import Compression
 from trimaran.node.config.config_def import INT_MAX
@@ -97,6 +98,19 @@ ACTS = {
     "compression.zstd.level": of_log("5", "compression_level", 5, compression_type="zstd"),
     "follower.replication.throttled.rate": Acts(
         "11", lambda node: node.throttles.follower.bound, 11
+    ),
+    "errors.deadletterqueue.auto.create.topics.enable": Acts(
+        "true", lambda node: node.broker.context.sharing._queues.queue_of("g").creates, True
+    ),
+    "errors.deadletterqueue.topic.name.prefix": Acts(
+        "lost.", lambda node: node.broker.context.sharing._queues.queue_of("g").prefix, "lost."
+    ),
+    "group.streams.assignment.interval.ms": Acts(
+        "77",
+        lambda node: (
+            node.broker.context.groups._dependencies.settings[STREAMS]("g").assignment_interval_ms
+        ),
+        77,
     ),
     "group.share.assignment.interval.ms": Acts(
         "77",

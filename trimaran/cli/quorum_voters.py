@@ -92,7 +92,7 @@ def remove(
 
 
 def unregister(
-    node_id: int,
+    node_id: NodeId,
     *,
     dry_run: DryRun = False,
     controllers: Controllers = CONTROLLERS,
@@ -102,7 +102,7 @@ def unregister(
     Args:
         node_id: The node id of the controller. If it is a voter, remove the voter first.
     """
-    request = unregister_controller.UnregisterControllerRequest(controller_id=NodeId(node_id))
+    request = unregister_controller.UnregisterControllerRequest(controller_id=node_id)
     _ask(controllers, request, dry_run, f"unregister controller {node_id}")
     return Exit.OK
 

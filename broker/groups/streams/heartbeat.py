@@ -117,7 +117,7 @@ def heartbeat(
         response.standby_tasks = _task_ids(moved.assigned.standby)
         response.warmup_tasks = _task_ids(moved.assigned.warmup)
     _tell_endpoints(operation, before, moved, response)
-    if work.endpoint_epoch != request.endpoint_information_epoch:
+    if work.endpoint_information_epoch != request.endpoint_information_epoch:
         response.partitions_by_user_endpoint = work.endpoints.of(
             group.members.values(), plan.configured, operation.topics
         )
@@ -133,8 +133,8 @@ def _tell_endpoints(
     """Increments the epoch of the endpoints if the member's endpoint or its tasks have changed."""
     has_moved = before.assigned != moved.assigned and moved.endpoint is not None
     if before.endpoint != moved.endpoint or has_moved:
-        operation.work.endpoint_epoch += 1
-    response.endpoint_information_epoch = operation.work.endpoint_epoch
+        operation.work.endpoint_information_epoch += 1
+    response.endpoint_information_epoch = operation.work.endpoint_information_epoch
 
 
 # -- the member

@@ -71,7 +71,7 @@ class StreamsGroupWork:
     offsets: dict[str, ReportedOffsets] = field(default_factory=dict)
     # The member that has asked the whole application to shut down, "" for none.
     shutdown_by: str = ""
-    endpoint_epoch: int = 0
+    endpoint_information_epoch: int = 0
     # The description of the topology, and its epoch; the epoch of one that was refused for good.
     description: TopologyDescription | None = None
     described_epoch: TopologyEpoch = NO_TOPOLOGY_EPOCH

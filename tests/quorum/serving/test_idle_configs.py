@@ -38,7 +38,7 @@ def test_unknown_names_are_reported_up_to_bound(warned):
     assert warned(config("one.more", "5", BROKER)) == []
 
 
-TIERED, STREAMS = "local.retention.ms", "streams.session.timeout.ms"
+TIERED, STREAMS = "local.retention.ms", "streams.num.warmup.replicas"
 TOPIC, GROUP, METRICS = 2, 32, 16
 
 
@@ -46,12 +46,15 @@ def test_each_resource_kind_reports_idle_configs_once(warned):
     lines = warned(
         config(TIERED, "5", (TOPIC, "t")),
         config("retention.ms", "5", (TOPIC, "t")),
-        config(STREAMS, "50000", (GROUP, "g")),
+        config(STREAMS, "1", (GROUP, "g")),
         config("interval.ms", "60000", (METRICS, "m")),
         config("log.local.retention.ms", "5", BROKER),
         config("log.retention.ms", "5", BROKER),
     )
-    tiered, streams = "tiered storage is not supported", "streams groups are not served yet"
+    tiered, streams = (
+        "tiered storage is not supported",
+        "no assignor gives warm-up tasks, as in Kafka 4.4",
+    )
     assert list(map(first_sentence, lines)) == [
         f"{TIERED} was altered for t and changes nothing: {tiered}",
         f"{STREAMS} was altered for g and changes nothing: {streams}",

@@ -24,11 +24,11 @@ COUNTS = (b"\x7f\xff\xff\xff" * 30, b"\xff" * 120, b"\x80" * 120, b"\x7f" * 120,
 
 
 def asked(key: int, version: int) -> Conversation:
-    """A conversation in which one request of that kind waits for its answer, which has correlation id 1."""
+    """Returns a conversation in which one request of that kind, with correlation id 1, awaits its response."""
     conversation = Conversation("me")
     conversation.hello("hello")
     frame = encode_response(offered((key, version, version), (18, 0, 5)), 4, 0)
-    assert conversation.negotiate(conversation.answer(memoryview(frame))[1]) is None
+    assert conversation.negotiate(conversation.receive(memoryview(frame))[1]) is None
     for seed in range(50):
         try:
             conversation.request(random_message(REQUESTS[key], version, seed), version, "asked")
@@ -51,7 +51,7 @@ def test_me11_mutated_responses_decode_or_end_connection(key):
         wrong += [mutate(right, rng) for _ in range(MUTANTS)]
         for frame in wrong:
             try:
-                conversation.answer(memoryview(frame))
+                conversation.receive(memoryview(frame))
             except RemoteProtocolError:
                 assert conversation.unanswered() == [
                     "asked"

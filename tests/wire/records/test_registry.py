@@ -24,7 +24,7 @@ def test_lookup():
     assert COORDINATOR_RECORDS["__consumer_offsets"].values[23] is StreamsGroupTopologyValue
     assert METADATA_RECORDS.get(6) is None
     with pytest.raises(KeyError):
-        METADATA_RECORDS[29]
+        METADATA_RECORDS[30]
 
 
 @pytest.mark.parametrize("table", TABLES)
