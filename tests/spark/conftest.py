@@ -7,7 +7,7 @@ import pytest
 QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
-# For a handful of rows, planning is most of a query's cost.
+# Planning is most of the cost of a query over few rows.
 SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 

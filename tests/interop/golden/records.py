@@ -342,7 +342,7 @@ def header_json(view: BatchView) -> dict:
 
 
 def kafkas_reading(batch: Batch, data: bytes, found: list[dict]) -> str | None:
-    """Returns the differences that Kafka finds in our batch. For Kafka, an uncompressed message is a batch."""
+    """Returns the differences that Kafka finds in our batch. Kafka reads an uncompressed message as a batch."""
     records = [record for read in found for record in read["records"]]
     if records != batch.expected:
         return repr(records)

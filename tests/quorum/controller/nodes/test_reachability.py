@@ -107,7 +107,7 @@ async def test_each_incarnation_has_evidence_of_its_own(network):
 async def test_heartbeat_after_refusal_disproves_addresses(
     network, heartbeat, is_refused, is_disproved
 ):
-    """For ever: only the lease decides on that incarnation."""
+    """The addresses stay disproved: only the lease decides on that incarnation."""
     reachability = Reachability()
     network.results["host1"] = ANSWERS
     await reachability.has_ended(broker())
