@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.shard import Write
@@ -59,18 +59,30 @@ def all_may(_key: TopicIdPartition) -> ErrorCode:
     return ErrorCode.NONE
 
 
+class EnabledBy(NamedTuple):
+    """The condition under which requests about a kind of group are served: level 1 of a `feature` of the cluster, and
+    the `protocol` in the broker's `group.coordinator.rebalance.protocols`, unless it is "". Other requests get
+    UNSUPPORTED_VERSION with the text `refusal`.
+    """
+
+    feature: str
+    protocol: str
+    refusal: str
+
+
 @dataclass(frozen=True, eq=False)
 class GroupKind(StoredKind, Generic[G_co]):
     """A line of the table of kinds (`registry.py`).
 
     `make` makes the groups of the kind in one shard. `settings` reads a broker's config, and the newest configs of
     groups. `follow_up` carries out the work that a shard has named (`Outputs.resolve`); it ends immediately if there is
-    none for the group.
+    none for the group. A kind without `enabled_by` is always served.
     """
 
     make: Callable[[ShardParts], G_co]
     settings: Callable[[ServerConfig, Callable[[], ConfigsImage]], Settings] | None = None
     follow_up: FollowUp | None = None
+    enabled_by: EnabledBy | None = None
 
 
 @dataclass(frozen=True, slots=True)

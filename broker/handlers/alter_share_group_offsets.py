@@ -13,7 +13,7 @@ from trimaran.broker.groups.share.offsets import altered
 from trimaran.broker.handlers import share_group_states
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
-from trimaran.broker.handlers.share_group_heartbeat import check_served
+from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.share_state.changes import Outcomes
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode
@@ -54,7 +54,7 @@ def alter_share_group_offsets(
     request: AlterShareGroupOffsetsRequest, ctx: GroupContext, call: Call
 ) -> Handling[AlterShareGroupOffsetsResponse]:
     yield from loaded(ctx, (request.group_id,))
-    check_served(ctx)
+    check_served(ctx, share.KIND)
     asked, responses = yield from _split(request, ctx, call)
     pending = ctx.groups.decide(
         share.KIND,

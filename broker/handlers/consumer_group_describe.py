@@ -1,21 +1,22 @@
 """ConsumerGroupDescribe (69): members of consumer groups with their current and target assignments (KIP-848).
 
-Versions: 1 the protocol of each member (KIP-1099). The description of one group is consistent: the group does not
-change while it is described.
+Versions: 1 the protocol of each member (KIP-1099).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from trimaran.broker.groups.consumer import describe
 from trimaran.broker.groups.consumer import kind as consumer
-from trimaran.broker.handlers.consumer_group_heartbeat import check_served
+from trimaran.broker.groups.consumer.groups import ConsumerGroups
 from trimaran.broker.handlers.context import GroupContext
-from trimaran.broker.handlers.described_groups import described_groups, visible_members
-from trimaran.broker.handlers.loaded_groups import loaded
-from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.broker.handlers.described_kinds import (
+    DESCRIBES_GROUPS,
+    MaySee,
+    described_of_kind,
+    visible_members,
+)
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -23,8 +24,6 @@ from trimaran.wire.messages.consumer_group_describe import (
     DescribedGroup,
     Member,
 )
-from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.requests.access import groups, topics
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
@@ -43,12 +42,7 @@ def _fail(
 @handles(
     ConsumerGroupDescribeRequest,
     versions="0-1",
-    access=(
-        groups(Operation.DESCRIBE, "group_ids.*", "groups"),
-        topics(Operation.DESCRIBE, "group_ids.*").in_handler(
-            "a group with hidden topics is omitted"
-        ),
-    ),
+    access=DESCRIBES_GROUPS,
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("group_ids"),
@@ -56,25 +50,16 @@ def _fail(
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, ctx: GroupContext, call: Call
 ) -> Handling[ConsumerGroupDescribeResponse]:
-    yield from loaded(ctx, request.group_ids)
-    check_served(ctx)
-    found = yield from described_groups(
-        request.group_ids,
-        ctx,
-        call,
-        partial(_described, ctx, call),
-        describe.refused,
-        with_operations=request.include_authorized_operations,
+    found = yield from described_of_kind(
+        request, ctx, call, consumer.KIND, _described, describe.refused
     )
     return ConsumerGroupDescribeResponse(groups=found)
 
 
 def _described(
-    ctx: GroupContext, call: Call, group_id: str
+    groups: ConsumerGroups, group_id: str, may_see: MaySee
 ) -> tuple[DescribedGroup, Iterator[Member]]:
-    may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
-    groups_of_kind = ctx.groups.groups_of(consumer.KIND, group_id)
-    group, members = groups_of_kind.described_with_members(group_id)
+    group, members = groups.described_with_members(group_id)
     return group, visible_members(members, may_see, _topics_of)
 
 

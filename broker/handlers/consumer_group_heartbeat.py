@@ -13,9 +13,9 @@ from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.handlers.subscriptions import check_subscription
 from trimaran.node.replicated.pending import settled
-from trimaran.quorum.metadata.features import GROUP_VERSION
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import GroupEpoch
@@ -59,7 +59,7 @@ def consumer_group_heartbeat(
 ) -> Handling[ConsumerGroupHeartbeatResponse]:
     if ctx.groups.runtime.is_loading:  # avoids a call: this is the most frequent request of groups
         yield from loaded(ctx, (request.group_id,))
-    check_served(ctx)
+    check_served(ctx, consumer.KIND)
     if request.subscribed_topic_names and ctx.authorizer is not None:
         yield from check_subscription(request.subscribed_topic_names, ctx, call)
     refused = None
@@ -89,12 +89,3 @@ def _refusal(regex: str, ctx: GroupContext) -> Handling[KafkaError | None]:
         return None
     refused: KafkaError | None = yield Blocking(partial(patterns.refusal, regex))
     return refused
-
-
-def check_served(ctx: GroupContext) -> None:
-    """Raises KafkaError UNSUPPORTED_VERSION if the consumer protocol is disabled in the cluster or on this broker."""
-    level = ctx.metadata.image.features.levels.get(GROUP_VERSION, 0)
-    if level < 1 or "consumer" not in ctx.config["group.coordinator.rebalance.protocols"]:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled."
-        )

@@ -14,7 +14,7 @@ from trimaran.broker.groups.share.offsets import Deletion
 from trimaran.broker.handlers import share_group_states
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
-from trimaran.broker.handlers.share_group_heartbeat import check_served
+from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.share_state.changes import Outcomes
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode
@@ -53,7 +53,7 @@ def delete_share_group_offsets(
     request: DeleteShareGroupOffsetsRequest, ctx: GroupContext, call: Call
 ) -> Handling[DeleteShareGroupOffsetsResponse]:
     yield from loaded(ctx, (request.group_id,))
-    check_served(ctx)
+    check_served(ctx, share.KIND)
     may_read = may_with_topic(ctx, call, Operation.READ)
     names, forbidden = [], []
     for topic in request.topics:

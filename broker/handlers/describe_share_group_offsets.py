@@ -16,7 +16,7 @@ from trimaran.broker.fetching.latest_offsets import Latest
 from trimaran.broker.groups.share import kind as share
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
-from trimaran.broker.handlers.share_group_heartbeat import check_served
+from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.share_state.changes import summaries
 from trimaran.broker.share_state.states import ShareSummary
 from trimaran.quorum.serving.authorization import may_with_topic
@@ -105,7 +105,7 @@ def describe_share_group_offsets(
     request: DescribeShareGroupOffsetsRequest, ctx: GroupContext, call: Call
 ) -> Handling[DescribeShareGroupOffsetsResponse]:
     yield from loaded(ctx, [group.group_id for group in request.groups])
-    check_served(ctx)
+    check_served(ctx, share.KIND)
     found = EncodedArray()
     for group in request.groups:
         head = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=[])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.quorum.serving.authorized_operations import authorized_operations
@@ -12,8 +12,6 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.security.acls import ResourceType
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.scheduling.effects import Handling
-
-M = TypeVar("M", bound=Struct)
 
 
 def described_groups(
@@ -45,18 +43,3 @@ def described_groups(
             found.append(call.room().refusal(refused(group_id, error.code, error.message)))
         yield None
     return found
-
-
-def visible_members(
-    members: Iterable[M], may_see: Callable[[str], bool], topics_of: Callable[[M], set[str]]
-) -> Iterator[M]:
-    """Yields the members. Raises KafkaError TOPIC_AUTHORIZATION_FAILED at the first one with a topic that the client
-    may not see.
-    """
-    for member in members:
-        if not all(map(may_see, topics_of(member))):
-            raise KafkaError(
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                "The group has described topic(s) that the client is not authorized to describe.",
-            )
-        yield member

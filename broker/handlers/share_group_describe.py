@@ -1,20 +1,19 @@
-"""ShareGroupDescribe (77): members of share groups with their assignments (KIP-932).
-
-The description of one group is consistent: the group does not change while it is described.
-"""
+"""ShareGroupDescribe (77): members of share groups with their assignments (KIP-932)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from trimaran.broker.groups.share import describe
 from trimaran.broker.groups.share import kind as share
+from trimaran.broker.groups.share.groups import ShareGroups
 from trimaran.broker.handlers.context import GroupContext
-from trimaran.broker.handlers.described_groups import described_groups, visible_members
-from trimaran.broker.handlers.loaded_groups import loaded
-from trimaran.broker.handlers.share_group_heartbeat import check_served
-from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.broker.handlers.described_kinds import (
+    DESCRIBES_GROUPS,
+    MaySee,
+    described_of_kind,
+    visible_members,
+)
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.share_group_describe import (
     DescribedGroup,
@@ -22,8 +21,6 @@ from trimaran.wire.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.requests.access import groups, topics
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
@@ -42,12 +39,7 @@ def _fail(
 @handles(
     ShareGroupDescribeRequest,
     versions="1",
-    access=(
-        groups(Operation.DESCRIBE, "group_ids.*", "groups"),
-        topics(Operation.DESCRIBE, "group_ids.*").in_handler(
-            "a group with hidden topics is omitted"
-        ),
-    ),
+    access=DESCRIBES_GROUPS,
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("group_ids"),
@@ -55,25 +47,16 @@ def _fail(
 def share_group_describe(
     request: ShareGroupDescribeRequest, ctx: GroupContext, call: Call
 ) -> Handling[ShareGroupDescribeResponse]:
-    yield from loaded(ctx, request.group_ids)
-    check_served(ctx)
-    found = yield from described_groups(
-        request.group_ids,
-        ctx,
-        call,
-        partial(_described, ctx, call),
-        describe.refused,
-        with_operations=request.include_authorized_operations,
+    found = yield from described_of_kind(
+        request, ctx, call, share.KIND, _described, describe.refused
     )
     return ShareGroupDescribeResponse(groups=found)
 
 
 def _described(
-    ctx: GroupContext, call: Call, group_id: str
+    groups: ShareGroups, group_id: str, may_see: MaySee
 ) -> tuple[DescribedGroup, Iterator[Member]]:
-    may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
-    groups_of_kind = ctx.groups.groups_of(share.KIND, group_id)
-    group, members = groups_of_kind.described_with_members(group_id)
+    group, members = groups.described_with_members(group_id)
     return group, visible_members(members, may_see, _topics_of)
 
 

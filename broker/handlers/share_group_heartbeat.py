@@ -10,10 +10,10 @@ from trimaran.broker.groups.share.groups import ShareHeartbeat
 from trimaran.broker.groups.share.heartbeat import check_member_id, check_request
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.handlers.subscriptions import check_subscription
 from trimaran.node.replicated.pending import settled
-from trimaran.quorum.metadata.features import SHARE_VERSION
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -55,7 +55,7 @@ def share_group_heartbeat(
 ) -> Handling[ShareGroupHeartbeatResponse]:
     if ctx.groups.runtime.is_loading:  # avoids a call, as in ConsumerGroupHeartbeat
         yield from loaded(ctx, (request.group_id,))
-    check_served(ctx)
+    check_served(ctx, share.KIND)
     check_member_id(request.member_id)
     if request.subscribed_topic_names and ctx.authorizer is not None:
         yield from check_subscription(request.subscribed_topic_names, ctx, call)
@@ -71,9 +71,3 @@ def share_group_heartbeat(
         ),
     )
     return (yield from settled(pending))
-
-
-def check_served(ctx: GroupContext) -> None:
-    """Raises KafkaError UNSUPPORTED_VERSION if share groups are disabled in the cluster."""
-    if ctx.metadata.image.features.levels.get(SHARE_VERSION, 0) < 1:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Share groups are not enabled.")

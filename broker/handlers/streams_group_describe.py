@@ -1,7 +1,6 @@
 """StreamsGroupDescribe (89): topology, members and tasks of streams groups (KIP-1071).
 
-Versions: 1 the description of the topology (KIP-1331) and the assignor. The description of one group is consistent: the
-group does not change while it is described.
+Versions: 1 the description of the topology (KIP-1331) and the assignor.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ from functools import partial
 
 from trimaran.broker.groups.streams import describe
 from trimaran.broker.groups.streams import kind as streams
+from trimaran.broker.groups.streams.groups import StreamsGroups
 from trimaran.broker.handlers.context import GroupContext
-from trimaran.broker.handlers.described_groups import described_groups
-from trimaran.broker.handlers.loaded_groups import loaded
-from trimaran.broker.handlers.streams_group_heartbeat import check_served, topics_of
-from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.broker.handlers.described_kinds import DESCRIBES_GROUPS, MaySee, described_of_kind
+from trimaran.broker.handlers.streams_group_heartbeat import topics_of
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.streams_group_describe import (
     DescribedGroup,
@@ -23,8 +21,6 @@ from trimaran.wire.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.requests.access import groups, topics
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
@@ -43,12 +39,7 @@ def _fail(
 @handles(
     StreamsGroupDescribeRequest,
     versions="0-1",
-    access=(
-        groups(Operation.DESCRIBE, "group_ids.*", "groups"),
-        topics(Operation.DESCRIBE, "group_ids.*").in_handler(
-            "a group with hidden topics is omitted"
-        ),
-    ),
+    access=DESCRIBES_GROUPS,
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("group_ids"),
@@ -56,29 +47,22 @@ def _fail(
 def streams_group_describe(
     request: StreamsGroupDescribeRequest, ctx: GroupContext, call: Call
 ) -> Handling[StreamsGroupDescribeResponse]:
-    yield from loaded(ctx, request.group_ids)
-    check_served(ctx)
-    with_description = request.include_topology_description
-    found = yield from described_groups(
-        request.group_ids,
+    found = yield from described_of_kind(
+        request,
         ctx,
         call,
-        partial(_described, ctx, call, with_description),
+        streams.KIND,
+        partial(_described, request.include_topology_description),
         describe.refused,
-        with_operations=request.include_authorized_operations,
     )
     return StreamsGroupDescribeResponse(groups=found)
 
 
 def _described(
-    ctx: GroupContext, call: Call, with_description: bool, group_id: str
+    with_description: bool, groups: StreamsGroups, group_id: str, may_see: MaySee
 ) -> tuple[DescribedGroup, Iterator[Member]]:
     """Raises KafkaError TOPIC_AUTHORIZATION_FAILED if the topology has a topic that the client may not see."""
-    groups_of_kind = ctx.groups.groups_of(streams.KIND, group_id)
-    group, members = groups_of_kind.described_with_members(
-        group_id, with_description=with_description
-    )
-    may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
+    group, members = groups.described_with_members(group_id, with_description=with_description)
     subtopologies = () if group.topology is None else group.topology.subtopologies or ()
     if not all(may_see(name) for one in subtopologies for name in topics_of(one)):
         raise KafkaError(

@@ -16,10 +16,10 @@ from trimaran.broker.groups.streams.groups import StreamsHeartbeat
 from trimaran.broker.groups.streams.heartbeat import StreamsHeartbeatAnswer
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.handlers.subscriptions import check_subscription
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.node.replicated.pending import settled
-from trimaran.quorum.metadata.features import STREAMS_VERSION
 from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -75,7 +75,7 @@ def streams_group_heartbeat(
 ) -> Handling[StreamsGroupHeartbeatResponse]:
     if ctx.groups.runtime.is_loading:  # avoids a call, as in ConsumerGroupHeartbeat
         yield from loaded(ctx, (request.group_id,))
-    check_served(ctx)
+    check_served(ctx, streams.KIND)
     if request.topology is not None:
         yield from _check_topics(request.topology, ctx, call)
     pending = ctx.groups.member_heartbeat(
@@ -93,13 +93,6 @@ def streams_group_heartbeat(
     if answer.missing:
         yield from _create_missing(answer, ctx, call)
     return answer.response
-
-
-def check_served(ctx: GroupContext) -> None:
-    """Raises KafkaError UNSUPPORTED_VERSION if streams groups are disabled in the cluster or on this broker."""
-    level = ctx.metadata.image.features.levels.get(STREAMS_VERSION, 0)
-    if level < 1 or "streams" not in ctx.config["group.coordinator.rebalance.protocols"]:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Streams groups are not enabled.")
 
 
 def _check_topics(topology: Topology, ctx: GroupContext, call: Call) -> Handling[None]:

@@ -10,7 +10,7 @@ from trimaran.broker.groups.streams import kind as streams
 from trimaran.broker.groups.streams.descriptions import check_description_request
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
-from trimaran.broker.handlers.streams_group_heartbeat import check_served
+from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
@@ -43,7 +43,7 @@ def streams_group_topology_description_update(
     request: StreamsGroupTopologyDescriptionUpdateRequest, ctx: GroupContext, _call: Call
 ) -> Handling[StreamsGroupTopologyDescriptionUpdateResponse]:
     yield from loaded(ctx, (request.group_id,))
-    check_served(ctx)
+    check_served(ctx, streams.KIND)
     check_description_request(request)
     ctx.groups.groups_of(streams.KIND, request.group_id).describe_topology(request)
     return StreamsGroupTopologyDescriptionUpdateResponse()

@@ -5,7 +5,7 @@ Source: Kafka's `GroupCoordinatorConfig`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -87,24 +87,14 @@ CONSUMER_GROUPS: tuple[ConfigKey, ...] = tuple(
     replace(key, check=_CHECKS.get(key.name, key.check)) for key in _KEYS
 )
 
-BOUNDED = ("session.timeout", "heartbeat.interval", "assignment.interval")
+BOUNDED = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 
 
 def check_groups(kind: str, config: Mapping[str, Any], origins: Mapping[str, str]) -> None:
     """Checks the keys of a kind of group, such as "consumer". Raises ConfigError if a value is outside the bounds of
     other keys, or a session is not longer than a heartbeat.
     """
-    for what in BOUNDED:
-        key = f"group.{kind}.{what}.ms"
-        low, high = f"group.{kind}.min.{what}.ms", f"group.{kind}.max.{what}.ms"
-        if not config[low] <= config[key] <= config[high]:
-            raise ConfigError(
-                key,
-                config[key],
-                f"it must lie between {low}={config[low]} and {high}={config[high]}",
-                origin=origins.get(key, ""),
-                fix="correct one of the three",
-            )
+    check_bounded(kind, BOUNDED, config, origins)
     session, beat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
     if config[session] <= config[beat]:
         raise ConfigError(
@@ -114,3 +104,21 @@ def check_groups(kind: str, config: Mapping[str, Any], origins: Mapping[str, str
             origin=origins.get(session, ""),
             fix="make the session several heartbeats long",
         )
+
+
+def check_bounded(
+    kind: str, names: Iterable[str], config: Mapping[str, Any], origins: Mapping[str, str]
+) -> None:
+    """Raises ConfigError if a key of a kind of group is outside its bounds, which are keys, too: `group.KIND.NAME` must
+    be between `group.KIND.min.NAME` and `group.KIND.max.NAME`.
+    """
+    for name in names:
+        key, low, high = (f"group.{kind}.{bound}{name}" for bound in ("", "min.", "max."))
+        if not config[low] <= config[key] <= config[high]:
+            raise ConfigError(
+                key,
+                config[key],
+                f"it must lie between {low}={config[low]} and {high}={config[high]}",
+                origin=origins.get(key, ""),
+                fix="correct one of the three",
+            )

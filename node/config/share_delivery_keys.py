@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.consumer_group_keys import check_bounded
 from trimaran.node.config.key_rows import rows
 
 SHARE_DELIVERIES = rows(
@@ -46,17 +47,7 @@ def check_share_deliveries(config: Mapping[str, Any], origins: Mapping[str, str]
     """Raises ConfigError if a value is outside the bounds of other keys, or a full group has more members than there
     are share sessions.
     """
-    for what in BOUNDED:
-        key = f"group.share.{what}"
-        low, high = f"group.share.min.{what}", f"group.share.max.{what}"
-        if not config[low] <= config[key] <= config[high]:
-            raise ConfigError(
-                key,
-                config[key],
-                f"it must lie between {low}={config[low]} and {high}={config[high]}",
-                origin=origins.get(key, ""),
-                fix="correct one of the three",
-            )
+    check_bounded("share", BOUNDED, config, origins)
     sessions, members = "group.share.max.share.sessions", "group.share.max.size"
     if config[sessions] < config[members]:
         raise ConfigError(

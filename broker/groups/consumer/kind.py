@@ -14,13 +14,14 @@ from trimaran.broker.groups.consumer.describe import CONSUMER
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.groups import ConsumerGroups
 from trimaran.broker.groups.consumer.settings import ConfiguredGroups, ConsumerGroupSettings
-from trimaran.broker.groups.kinds import FollowUpParts, GroupKind, Settings, ShardParts
+from trimaran.broker.groups.kinds import EnabledBy, FollowUpParts, GroupKind, Settings, ShardParts
 from trimaran.broker.groups.memory import ByGroup
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.pacing import Paced
+from trimaran.quorum.metadata.features import GROUP_VERSION
 from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.records.consumer_groups import (
@@ -113,4 +114,5 @@ KIND = GroupKind(
     make=_make,
     settings=_settings,
     follow_up=_resolve_patterns,
+    enabled_by=EnabledBy(GROUP_VERSION, "consumer", "The consumer group protocol is not enabled."),
 )

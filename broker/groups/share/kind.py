@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from trimaran.broker.coordination.shard_epoch import ShardEpoch
 from trimaran.broker.coordination.timers import Instant
-from trimaran.broker.groups.kinds import FollowUpParts, GroupKind, Settings, ShardParts
+from trimaran.broker.groups.kinds import EnabledBy, FollowUpParts, GroupKind, Settings, ShardParts
 from trimaran.broker.groups.memory import ByGroup
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.share.describe import SHARE
@@ -19,6 +19,7 @@ from trimaran.broker.groups.share.settings import ConfiguredShareGroups, ShareGr
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.share_state.changes import Outcomes, initialize_all
 from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.metadata.features import SHARE_VERSION
 from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.records.share_groups import (
@@ -98,4 +99,5 @@ KIND = GroupKind(
     make=_make,
     settings=_settings,
     follow_up=_initialize,
+    enabled_by=EnabledBy(SHARE_VERSION, "", "Share groups are not enabled."),
 )

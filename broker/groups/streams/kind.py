@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trimaran.broker.groups.classic import kind as classic
-from trimaran.broker.groups.kinds import GroupKind, Settings, ShardParts
+from trimaran.broker.groups.kinds import EnabledBy, GroupKind, Settings, ShardParts
 from trimaran.broker.groups.memory import ByGroup
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.store import GroupStore
@@ -14,6 +14,7 @@ from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.groups import StreamsGroups
 from trimaran.broker.groups.streams.settings import ConfiguredStreamsGroups, StreamsGroupSettings
 from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.metadata.features import STREAMS_VERSION
 from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.records import streams_groups as wire
 
@@ -70,4 +71,5 @@ KIND = GroupKind(
     has_members=_has_members,
     make=_make,
     settings=_settings,
+    enabled_by=EnabledBy(STREAMS_VERSION, "streams", "Streams groups are not enabled."),
 )

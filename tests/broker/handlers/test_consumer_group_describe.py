@@ -9,7 +9,7 @@ from trimaran.broker.handlers.consumer_group_describe import _topics_of, consume
 from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from trimaran.broker.handlers.delete_groups import delete_groups
 from trimaran.broker.handlers.describe_groups import describe_groups
-from trimaran.broker.handlers.described_groups import visible_members
+from trimaran.broker.handlers.described_kinds import visible_members
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.list_groups import list_groups
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -6,7 +6,7 @@ from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_share_group_heartbeat import joining, leading, served
 from trimaran.broker.handlers.describe_groups import describe_groups
-from trimaran.broker.handlers.described_groups import visible_members
+from trimaran.broker.handlers.described_kinds import visible_members
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.list_groups import list_groups
 from trimaran.broker.handlers.share_group_describe import _topics_of, share_group_describe

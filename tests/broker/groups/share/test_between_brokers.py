@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import trio
 
 from tests.broker.handlers.broker_client import SECONDS, broker_client
 from tests.cluster.in_process import connected_to
-from trimaran.broker.handlers import (
-    alter_share_group_offsets,
-    describe_share_group_offsets,
-    share_group_heartbeat,
-)
 from trimaran.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -33,13 +27,6 @@ SETTINGS = {
     "share_coordinator_state_topic_min_isr": "1",
     "group_share_assignment_interval_ms": "0",
 }
-
-
-@pytest.fixture(autouse=True)
-def _served(monkeypatch):
-    """Serves share groups, as if share.version were finalized."""
-    for handler in (alter_share_group_offsets, describe_share_group_offsets, share_group_heartbeat):
-        monkeypatch.setattr(handler, "check_served", lambda _ctx: None)
 
 
 async def coordinator_of(one, group_id):
