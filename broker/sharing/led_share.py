@@ -325,6 +325,7 @@ class LedShare(Interest):
 
     async def _send_all(self) -> None:
         """Sends the letters of one moment together; those that come meanwhile are next."""
+        self._sending = trio.CancelScope()
         with self._sending:
             while self._letters:
                 letters, self._letters = self._letters, []

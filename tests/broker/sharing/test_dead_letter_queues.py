@@ -160,6 +160,17 @@ async def test_rejected_records_are_in_the_queue_before_archived(tmp_path):
         assert (asked[0], asked[1].acks, asked[1].timeout_ms, asked[2]) == (11, -1, 30_000, 30.0)
 
 
+async def test_letters_of_two_moments_are_sent(tmp_path):
+    async with queue_rig(tmp_path) as rig:
+        rig.add_queue()
+        rig.produce(5)
+        await rig.acquire()
+        await rig.reject(1)
+        await rig.reject(3, epoch=3)
+        assert [letter[0] for letter in rig.letters()] == ["1", "3"]
+        assert rig.states.written_batches[-1] == (3, 3, ARCHIVED, 1)
+
+
 async def test_record_delivered_too_often_is_in_the_queue(tmp_path):
     async with queue_rig(tmp_path) as rig:
         rig.add_queue()
