@@ -16,6 +16,7 @@ from bench.groups import idle_bench, joining_bench, loading_bench
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
 from bench.quotas import quotas_bench
 from bench.results import Figure
+from bench.shares import shares_bench, tasks_bench
 from bench.sizes import sized
 from bench.transactions import java_transactions_bench, transactions_bench
 
@@ -139,4 +140,6 @@ BENCHES: dict[str, Callable[[Opener, str], list[Figure]]] = {
 IN_TURNS: dict[str, Callable[[Mapping[str, Opener]], list[Figure]]] = {
     "transactions": transactions_bench,
     "transactions-java": java_transactions_bench,
+    "shares": shares_bench,
+    "streams-tasks": tasks_bench,
 }

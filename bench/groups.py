@@ -48,10 +48,20 @@ from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
 )
+from trimaran.wire.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-SETTINGS = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "1"}
+SETTINGS = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
 PROTOCOLS = ("classic", "consumer")
+IDLE_PROTOCOLS = (*PROTOCOLS, "share")
 MEMBERS, PARTITIONS_EACH = sized(50, 3), 2
 ROUNDS = sized(3, 1)
 IDLE_MEMBERS, IDLE_GROUPS = sized(1_000, 20), sized(20, 2)
@@ -134,10 +144,10 @@ def idle_bench(open_cluster: Opener, system: str) -> list[Figure]:
     figures = []
     with open_cluster(1, 1, {**SETTINGS, "group.initial.rebalance.delay.ms": "0"}) as cluster:
         create_topic(cluster, "idle", IDLE_MEMBERS // IDLE_GROUPS, 1)
-        for protocol in PROTOCOLS:
+        for protocol in IDLE_PROTOCOLS:
             with _connected(cluster) as ask:
                 coordinator(ask, "idle")
-                settle = _classic if protocol == "classic" else _consumer
+                settle = {"classic": _classic, "consumer": _consumer, "share": _share}[protocol]
                 members = [settle(ask, number) for number in range(IDLE_MEMBERS)]
                 _beat(ask, members, IDLE_SECONDS)  # members of KIP-848 need this long to settle
                 with measured(cluster.pids()) as usage:
@@ -159,7 +169,7 @@ Ask = Callable[..., Any]
 class Member:
     """A member: its next heartbeat, and the time at which it is due, in seconds of `time.perf_counter`."""
 
-    beat: HeartbeatRequest | ConsumerGroupHeartbeatRequest
+    beat: HeartbeatRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
     interval: float
     due: float = 0.0
 
@@ -230,6 +240,31 @@ def _consumer(ask: Ask, number: int) -> Member:
     return member
 
 
+def _share(ask: Ask, number: int) -> Member:
+    """Returns one of the members of a share group."""
+    beat = ShareGroupHeartbeatRequest(
+        group_id=f"idle-share-{number % IDLE_GROUPS}",
+        member_id=str(uuid4()),
+        member_epoch=0,
+        subscribed_topic_names=["idle"],
+    )
+    joined = _well(ask(beat))
+    member = Member(beat, 0.0)
+    _go_on(member, joined)
+    return member
+
+
+def _go_on(member: Member, response: ShareGroupHeartbeatResponse) -> None:
+    """Handles a response as a share consumer does, which has nothing to acknowledge."""
+    member.beat = ShareGroupHeartbeatRequest(
+        group_id=member.beat.group_id,
+        member_id=member.beat.member_id,
+        member_epoch=response.member_epoch,
+    )
+    member.interval = response.heartbeat_interval_ms / 1000
+    member.due = time.perf_counter() + member.interval
+
+
 def _follow(member: Member, response: ConsumerGroupHeartbeatResponse) -> None:
     """Handles a response as a consumer does: takes the assignment and acknowledges it at once."""
     beat = ConsumerGroupHeartbeatRequest(
@@ -255,6 +290,8 @@ def _beat(ask: Ask, members: list[Member], seconds: float) -> int:
         response = _well(ask(member.beat))
         if isinstance(response, ConsumerGroupHeartbeatResponse):
             _follow(member, response)
+        elif isinstance(response, ShareGroupHeartbeatResponse):
+            _go_on(member, response)
         else:
             member.due = max(due, time.perf_counter() - member.interval) + member.interval
         heappush(queue, (member.due, number))

@@ -116,10 +116,11 @@ def java(
     heap: str = "512m",
     version: str = VERSION,
     jvm: tuple[str, ...] = (),
+    path: str | None = None,
 ) -> list[str]:
-    """Returns the command line of a Java program of Kafka."""
+    """Returns the command line of a Java program of Kafka, or of a program with another class path."""
     options = [f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}", f"-Xmx{heap}", *jvm]
-    return ["java", *options, "-cp", class_path(version), main, *arguments]
+    return ["java", *options, "-cp", path or class_path(version), main, *arguments]
 
 
 def tool(

@@ -171,10 +171,12 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
     bench("quotas", "connections opened"),
     bench("fairness", "100 idle: p99 to quiet"),
     bench("group-joining", "3 members, consumer: stable"),
-    bench("group-idle", "20 idle members, consumer: CPU"),
+    bench("group-idle", "20 idle members, share: CPU"),
     bench("group-loading", ".*until served"),
     bench("transactions", "100 records each, write-behind: commit p50"),
     bench("transactions-java", "100 records each, write-behind: commit p50"),
+    bench("shares", "8 members: records"),
+    bench("streams-tasks", "4 tasks: stable"),
     (
         "dev bench log-path",
         Run("./dev bench log-path", rf"^compaction +100 B zstd: left +MB +{NUMBER} +{NUMBER}"),
