@@ -3,7 +3,10 @@
 Source: Kafka's `Errors` (codes) and its exception classes (which of them are retriable).
 """
 
+from __future__ import annotations
+
 from enum import IntEnum
+from typing import NamedTuple, Self
 
 
 class ErrorCode(IntEnum):
@@ -158,7 +161,7 @@ class ErrorCode(IntEnum):
         return _SENTENCES[self]
 
     @classmethod
-    def of(cls, code: int) -> "ErrorCode":
+    def of(cls, code: int) -> ErrorCode:
         """Returns the member for a code from the wire; UNKNOWN_SERVER_ERROR for a code of a later Kafka."""
         try:
             return cls(code)
@@ -244,3 +247,20 @@ class KafkaError(Exception):
         if self.is_bare:
             return self.code.name
         return f"{self.code.name}: {self.message}"
+
+
+class KeptError(NamedTuple):
+    """The code and the text of a failure that is kept until the response is made. An exception would keep its stack
+    frames in memory, and with them the request.
+    """
+
+    code: ErrorCode
+    message: str
+
+    @classmethod
+    def of(cls, error: KafkaError) -> Self:
+        return cls(error.code, error.message)
+
+    def as_error(self) -> KafkaError:
+        """Returns a new error with this code and text."""
+        return KafkaError(self.code, self.message)

@@ -21,7 +21,7 @@ from trimaran.broker.share_state.changes import summaries
 from trimaran.broker.share_state.states import ShareSummary
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.codec.declarations import EncodedArray
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, Offset, TopicIdPartition, TopicPartition
 from trimaran.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -139,7 +139,7 @@ def _described(
         if topic.id is not None
         for index in topic.partitions
     ]
-    positions: Mapping[TopicIdPartition, ShareSummary | KafkaError] = {}
+    positions: Mapping[TopicIdPartition, ShareSummary | KeptError] = {}
     if partitions:
         positions = yield Blocking(partial(summaries, ctx.share_states, group.group_id, partitions))
     latest = yield from ctx.latest_offsets.asking(list(_with_lag(asked, positions)))
@@ -185,7 +185,7 @@ def _known_first(topics_: Iterable[_DescribedTopic]) -> list[_DescribedTopic]:
 
 def _with_lag(
     asked: Iterable[_DescribedTopic],
-    positions: Mapping[TopicIdPartition, ShareSummary | KafkaError],
+    positions: Mapping[TopicIdPartition, ShareSummary | KeptError],
 ) -> Iterator[TopicPartition]:
     """Yields the partitions whose lag depends on their high watermark only."""
     for topic in asked:
@@ -194,7 +194,7 @@ def _with_lag(
                 yield TopicPartition(topic.name, index)
 
 
-def _has_lag(position: ShareSummary | KafkaError) -> bool:
+def _has_lag(position: ShareSummary | KeptError) -> bool:
     return (
         isinstance(position, ShareSummary)
         and position.start_offset is not None
@@ -204,7 +204,7 @@ def _has_lag(position: ShareSummary | KafkaError) -> bool:
 
 def _topic(
     topic: _DescribedTopic,
-    positions: Mapping[TopicIdPartition, ShareSummary | KafkaError],
+    positions: Mapping[TopicIdPartition, ShareSummary | KeptError],
     latest: Latest,
 ) -> DescribeShareGroupOffsetsResponseTopic:
     if topic.id is None:
@@ -218,9 +218,9 @@ def _topic(
 
 
 def _partition(
-    key: TopicPartition, position: ShareSummary | KafkaError, latest: Latest
+    key: TopicPartition, position: ShareSummary | KeptError, latest: Latest
 ) -> _ResponsePartition:
-    if isinstance(position, KafkaError):
+    if isinstance(position, KeptError):
         return _at(key.partition, NO_OFFSET, LeaderEpoch(0))
     start, done = position.start_offset, position.delivery_complete_count
     if start is None or done is None:

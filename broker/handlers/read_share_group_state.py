@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from trimaran.broker.handlers.context import ShareContext
-from trimaran.broker.handlers.share_states import Answer, RefusedState, decided
+from trimaran.broker.handlers.share_states import Answer, decided
 from trimaran.broker.share_state.states import ShareState
 from trimaran.wire.codec.declarations import EncodedArray
-from trimaran.wire.errors import KafkaError
+from trimaran.wire.errors import KafkaError, KeptError
 from trimaran.wire.identity import NO_OFFSET, Offset, StateEpoch
 from trimaran.wire.messages.read_share_group_state import (
     PartitionResult,
@@ -59,10 +59,10 @@ def read_share_group_state(
     return ReadShareGroupStateResponse(results=results)
 
 
-def _encoded(partition: int, outcome: ShareState | RefusedState, call: Call) -> Handling[bytes]:
+def _encoded(partition: int, outcome: ShareState | KeptError, call: Call) -> Handling[bytes]:
     """Encodes the result of a partition, batch by batch, or an error if the response has no room for it."""
     room = call.room()
-    if isinstance(outcome, RefusedState):
+    if isinstance(outcome, KeptError):
         return room.refusal(_ANSWER.refused(partition, outcome))
     summary, batches = outcome
     result = PartitionResult(
@@ -78,4 +78,4 @@ def _encoded(partition: int, outcome: ShareState | RefusedState, call: Call) -> 
     try:
         return (yield from room.encoding_with(result, "state_batches", elements))
     except KafkaError as error:
-        return room.refusal(_ANSWER.refused(partition, RefusedState(error.code, error.message)))
+        return room.refusal(_ANSWER.refused(partition, KeptError.of(error)))

@@ -7,15 +7,8 @@ from __future__ import annotations
 
 from trimaran.broker.fetching.sessions import FINAL_EPOCH
 from trimaran.broker.handlers.context import SharingContext
-from trimaran.broker.handlers.share_acknowledgements import (
-    VERSION_OF_RENEWALS,
-    Acknowledger,
-    Outcomes,
-    check_served,
-    identified,
-)
+from trimaran.broker.handlers.share_acknowledgements import Acknowledger, Outcomes
 from trimaran.broker.metadata.endpoints import leader_endpoints
-from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_BROKER, NO_LEADER_EPOCH, TopicIdPartition, TopicPartition
 from trimaran.wire.messages.share_acknowledge import (
@@ -57,18 +50,9 @@ def _fail(
 def share_acknowledge(
     request: ShareAcknowledgeRequest, ctx: SharingContext, call: Call
 ) -> Handling[ShareAcknowledgeResponse]:
-    check_served(ctx)
-    group_id, member_id = identified(request.group_id, request.member_id)
-    epoch = request.share_session_epoch
-    session = ctx.sharing.sessions.acknowledge(group_id, member_id, epoch)
-    acknowledger = Acknowledger(
-        ctx,
-        group_id,
-        member_id,
-        may_with_topic(ctx, call, Operation.READ),
-        may_renew=call.header.api_version >= VERSION_OF_RENEWALS,
-        is_renewal=request.is_renew_ack,
-    )
+    acknowledger = Acknowledger.of(request, ctx, call)
+    group_id, epoch = acknowledger.group_id, request.share_session_epoch
+    session = ctx.sharing.sessions.acknowledge(group_id, acknowledger.member_id, epoch)
     yield from acknowledger.decide(request.topics)
     if epoch == FINAL_EPOCH:
         ctx.sharing.end_session(session)

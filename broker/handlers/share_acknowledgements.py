@@ -6,33 +6,33 @@ Source: `KafkaApis.handleAcknowledgements` and `validateAcknowledgementBatches` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Self
 
 from trimaran.broker.groups.share.settings import MEMBER_ID_CHARACTERS_MAX
 from trimaran.broker.handlers.context import SharingContext
 from trimaran.broker.sharing.acknowledging import Acknowledgement
+from trimaran.broker.sharing.feature import check_served
 from trimaran.broker.sharing.rules import AcknowledgeType
 from trimaran.node.replicated.pending import PendingResponse
-from trimaran.quorum.metadata.features import SHARE_VERSION
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import SharePartitionKey, TopicIdPartition, TopicPartition
 from trimaran.wire.messages import share_acknowledge, share_fetch
+from trimaran.wire.messages.share_acknowledge import ShareAcknowledgeRequest
+from trimaran.wire.messages.share_fetch import ShareFetchRequest
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 AcknowledgementBatch = share_acknowledge.AcknowledgementBatch | share_fetch.AcknowledgementBatch
 AcknowledgedTopic = share_acknowledge.AcknowledgeTopic | share_fetch.FetchTopic
 # By partition, the response's error, or None.
-Outcomes = dict[TopicIdPartition, KafkaError | None]
+Outcomes = dict[TopicIdPartition, KeptError | None]
 
 VERSION_OF_RENEWALS = 2
 
 
-def check_served(ctx: SharingContext) -> None:
-    """Raises KafkaError UNSUPPORTED_VERSION until `share.version` 1 is finalized."""
-    if ctx.metadata.image.features.levels.get(SHARE_VERSION, 0) < 1:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-
-
-def identified(group_id: str | None, member_id: str | None) -> tuple[str, str]:
+def _identified(group_id: str | None, member_id: str | None) -> tuple[str, str]:
     """Returns the ids of group and member. Raises KafkaError INVALID_REQUEST if one of them is missing or too long."""
     if group_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
@@ -55,12 +55,30 @@ class Acknowledger:
         is_renewal: bool,
     ) -> None:
         self._ctx = ctx
-        self._group_id, self._member_id = group_id, member_id
-        self._may_read = may_read
+        self.group_id, self.member_id = group_id, member_id
+        self.may_read = may_read
         self._types_max = AcknowledgeType.RENEW if may_renew else AcknowledgeType.REJECT
         self._is_renewal = is_renewal
         self._outcomes: Outcomes = {}
         self._pending: dict[TopicIdPartition, PendingResponse[None]] = {}
+
+    @classmethod
+    def of(
+        cls, request: ShareFetchRequest | ShareAcknowledgeRequest, ctx: SharingContext, call: Call
+    ) -> Self:
+        """Returns the acknowledger of a request.
+
+        Raises:
+            KafkaError: UNSUPPORTED_VERSION: share groups are not served. INVALID_REQUEST: no group or member is named.
+        """
+        check_served(ctx.metadata.image.features)
+        return cls(
+            ctx,
+            *_identified(request.group_id, request.member_id),
+            may_with_topic(ctx, call, Operation.READ),
+            may_renew=call.header.api_version >= VERSION_OF_RENEWALS,
+            is_renewal=request.is_renew_ack,
+        )
 
     def decide(self, topics: Iterable[AcknowledgedTopic]) -> Handling[None]:
         """Decides all acknowledgements of the request; of a partition named twice, those named last count."""
@@ -75,23 +93,23 @@ class Acknowledger:
                 self._outcomes[key] = None
                 self._decide(key, batches)
             except KafkaError as error:
-                self._outcomes[key] = error.with_traceback(None)
+                self._outcomes[key] = KeptError.of(error)
             yield None
 
     def _decide(self, key: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> None:
         name = self._ctx.partitions.topic_name(key.topic_id)
         self._check(batches)
-        if not self._may_read(name):
+        if not self.may_read(name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if self._ctx.partitions.state_of(TopicPartition(name, key.partition)) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if not batches:
             return
-        share = self._ctx.sharing.find(SharePartitionKey(self._group_id, *key))
+        share = self._ctx.sharing.find(SharePartitionKey(self.group_id, *key))
         if share is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._pending[key] = share.acknowledge(
-            self._member_id,
+            self.member_id,
             [
                 Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
                 for batch in batches
@@ -125,5 +143,5 @@ class Acknowledger:
                 else:
                     _ = pending.response
             except KafkaError as error:
-                self._outcomes[key] = error.with_traceback(None)
+                self._outcomes[key] = KeptError.of(error)
         return self._outcomes

@@ -17,19 +17,15 @@ from trimaran.broker.handlers.context import SharingContext
 from trimaran.broker.handlers.share_acknowledge import ELSEWHERE
 from trimaran.broker.handlers.share_acknowledge import leader_of as acknowledged_leader_of
 from trimaran.broker.handlers.share_acknowledgements import (
-    VERSION_OF_RENEWALS,
     Acknowledger,
     Outcomes,
-    check_served,
-    identified,
 )
 from trimaran.broker.metadata.endpoints import leader_endpoints
 from trimaran.broker.partitions.opening import opening
 from trimaran.broker.sharing.rules import AcquireMode
 from trimaran.broker.sharing.sessions import ShareSession
 from trimaran.broker.sharing.share_fetch import FoundRecords, ShareFetch, ShareTerms
-from trimaran.quorum.serving.authorization import may_with_topic
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import (
     NO_BROKER,
     NO_LEADER_EPOCH,
@@ -53,7 +49,7 @@ from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
-Results = dict[TopicIdPartition, FoundRecords | KafkaError]
+Results = dict[TopicIdPartition, FoundRecords | KeptError]
 
 # A client may request an unlimited wait; its fetch is answered after this time (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
@@ -79,29 +75,19 @@ def _fail(_request: ShareFetchRequest, code: ErrorCode, message: str) -> ShareFe
 def share_fetch(
     request: ShareFetchRequest, ctx: SharingContext, call: Call
 ) -> Handling[ShareFetchResponse]:
-    check_served(ctx)
-    group_id, member_id = identified(request.group_id, request.member_id)
+    acknowledger = Acknowledger.of(request, ctx, call)
     _check_renewal(request)
     acknowledges = any(
         wanted.acknowledgement_batches for topic in request.topics for wanted in topic.partitions
     )
     try:
-        session = _session(request, group_id, member_id, acknowledges, ctx, call)
+        session = _session(request, acknowledger, acknowledges, ctx, call)
     except KafkaError as error:
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
             # The client repeats the request at once.
             seconds = min(max(0, request.max_wait_ms) / 1000, MAX_WAIT_SECONDS)
             yield Wait(partial(trio.sleep, seconds))
         raise
-    may_read = may_with_topic(ctx, call, Operation.READ)
-    acknowledger = Acknowledger(
-        ctx,
-        group_id,
-        member_id,
-        may_read,
-        may_renew=call.header.api_version >= VERSION_OF_RENEWALS,
-        is_renewal=request.is_renew_ack,
-    )
     if acknowledges:
         yield from acknowledger.decide(request.topics)
     results: Results = {}
@@ -109,7 +95,7 @@ def share_fetch(
     if is_final:
         ctx.sharing.end_session(session)
     elif not request.is_renew_ack:
-        results = yield from _fetched(request, session, may_read, ctx, call)
+        results = yield from _fetched(request, session, acknowledger.may_read, ctx, call)
     outcomes = yield from acknowledger.settled()
     answer = _Answer(ctx, call, session, is_full=request.share_session_epoch == INITIAL_EPOCH)
     return (yield from answer.response(results, outcomes))
@@ -132,8 +118,7 @@ def _check_renewal(request: ShareFetchRequest) -> None:
 
 def _session(
     request: ShareFetchRequest,
-    group_id: str,
-    member_id: str,
+    member: Acknowledger,
     acknowledges: bool,
     ctx: SharingContext,
     call: Call,
@@ -151,8 +136,8 @@ def _session(
             for topic in request.forgotten_topics_data
             for index in topic.partitions
         ]
-        return sessions.resume(group_id, member_id, epoch, wanted, forgotten)
-    session = sessions.begin(group_id, member_id, wanted, acknowledges=acknowledges)
+        return sessions.resume(member.group_id, member.member_id, epoch, wanted, forgotten)
+    session = sessions.begin(member.group_id, member.member_id, wanted, acknowledges=acknowledges)
     end = partial(ctx.sharing.end_session, session)
     session.on_close = partial(call.connection.forget_on_close, end)
     call.connection.on_close(end)
@@ -184,8 +169,7 @@ def _fetched(
                 share_key = SharePartitionKey(session.group_id, *key)
                 shares[key] = ctx.sharing.open(share_key, ctx.partitions.leader_of(named))
         except KafkaError as error:
-            # Without its traceback: the frames hold the request, which would be part of a cycle.
-            results[key] = error.with_traceback(None)
+            results[key] = KeptError.of(error)
     if shares:
         fetch = ShareFetch(terms, shares)
         yield from _wait(fetch, request.max_wait_ms)
@@ -253,8 +237,8 @@ class _Answer:
     def response(self, results: Results, outcomes: Outcomes) -> Handling[ShareFetchResponse]:
         """Returns the response with records, errors and the outcomes of acknowledgements."""
         for key, found in results.items():
-            is_error = isinstance(found, KafkaError)
-            has_records = not isinstance(found, KafkaError) and found.size > 0
+            is_error = isinstance(found, KeptError)
+            has_records = not isinstance(found, KeptError) and found.size > 0
             is_news = self._session.responds(
                 key, has_records=has_records, is_error=is_error, is_full=self._is_full
             )
@@ -277,8 +261,8 @@ class _Answer:
     def _add(
         self,
         key: TopicIdPartition,
-        found: FoundRecords | KafkaError | None,
-        refused: KafkaError | None,
+        found: FoundRecords | KeptError | None,
+        refused: KeptError | None,
     ) -> None:
         data = PartitionData(
             partition_index=key.partition,
@@ -286,7 +270,7 @@ class _Answer:
             records=None if found is None else NO_RECORDS,
             acquired_records=[],
         )
-        if isinstance(found, KafkaError):
+        if isinstance(found, KeptError):
             data.error_code, data.error_message = found.code, found.message
             if found.code in ELSEWHERE:
                 leader = acknowledged_leader_of(key, self._ctx)

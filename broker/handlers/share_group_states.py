@@ -49,4 +49,4 @@ async def release(ctx: GroupContext, group_id: str) -> None:
     outcomes = await delete_all(ctx.share_states, group_id, partitions)
     for error in outcomes.values():
         if error is not None:
-            raise error
+            raise error.as_error()

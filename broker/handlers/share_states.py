@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.wire.codec.declarations import Struct
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import NO_OFFSET, Offset, SharePartitionKey
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.scheduling.effects import Handling
@@ -23,14 +23,7 @@ T = TypeVar("T")
 NO_COUNT = -1  # the value for an absent number of complete deliveries
 
 
-class RefusedState(NamedTuple):
-    """The error of a share partition. An exception would keep its stack frames in memory, and with them the request."""
-
-    code: ErrorCode
-    message: str
-
-
-Outcomes = dict[bytes, dict[int, T | RefusedState]]
+Outcomes = dict[bytes, dict[int, T | KeptError]]
 """The response or the error of each share partition, by topic id and partition."""
 
 
@@ -42,7 +35,7 @@ def decided(
     """
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         return {}
-    pending: dict[bytes, dict[int, PendingResponse[T] | RefusedState]] = {}
+    pending: dict[bytes, dict[int, PendingResponse[T] | KeptError]] = {}
     for topic in request.topics:
         of_topic = pending.setdefault(topic.topic_id, {})
         for item in topic.partitions:
@@ -50,7 +43,7 @@ def decided(
             try:
                 of_topic[item.partition] = decide(key, item)
             except KafkaError as error:
-                of_topic[item.partition] = RefusedState(error.code, error.message)
+                of_topic[item.partition] = KeptError.of(error)
             yield None
     found: Outcomes[T] = {}
     for topic_id, each in pending.items():
@@ -61,13 +54,13 @@ def decided(
     return found
 
 
-def _settled(pending: PendingResponse[T] | RefusedState) -> Handling[T | RefusedState]:
-    if isinstance(pending, RefusedState):
+def _settled(pending: PendingResponse[T] | KeptError) -> Handling[T | KeptError]:
+    if isinstance(pending, KeptError):
         return pending
     try:
         return (yield from settled(pending))
     except KafkaError as error:
-        return RefusedState(error.code, error.message)
+        return KeptError.of(error)
 
 
 def known(offset: Offset) -> Offset | None:
@@ -98,7 +91,7 @@ class Answer(NamedTuple):
                     topic_id=topic_id,
                     partitions=[
                         self.refused(partition, outcome)
-                        if isinstance(outcome, RefusedState)
+                        if isinstance(outcome, KeptError)
                         else self.of_partition(partition=partition, **fields(outcome))
                         for partition, outcome in each.items()
                     ],
@@ -107,7 +100,7 @@ class Answer(NamedTuple):
             ]
         )
 
-    def refused(self, partition: int, error: RefusedState) -> Struct:
+    def refused(self, partition: int, error: KeptError) -> Struct:
         """Returns the result of a partition with an error."""
         return self.of_partition(
             partition=partition,
@@ -118,7 +111,7 @@ class Answer(NamedTuple):
 
     def fail(self, request: Any, code: ErrorCode, message: str) -> Any:
         """Returns the response with the same error for each partition (the `on_error` of a handler)."""
-        error = RefusedState(code, message)
+        error = KeptError(code, message)
         return self.whole(
             results=[
                 self.of_topic(

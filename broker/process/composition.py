@@ -145,7 +145,7 @@ def _composed(
     tracker = RegistrationTracker(config.broker_id, lifecycle.register_again)
     _publish(
         *(access, gate, made.data.publisher, quotas, connections, cluster.throttles, made.groups),
-        *(made.shares.coordinator, tracker, altered),
+        *(made.shares.coordinator, made.shares.sharing, tracker, altered),
     )
     return Parts(
         config=config,

@@ -14,7 +14,7 @@ import trio
 
 from trimaran.broker import events
 from trimaran.broker.share_state.states import ShareStates, ShareSummary
-from trimaran.wire.errors import KafkaError
+from trimaran.wire.errors import KafkaError, KeptError
 from trimaran.wire.identity import (
     NO_LEADER_EPOCH,
     Offset,
@@ -26,7 +26,7 @@ from trimaran.wire.identity import (
 # The share partitions of one group for which requests are under way at a time.
 STATES_AT_A_TIME = 100
 
-Outcomes = dict[TopicIdPartition, KafkaError | None]
+Outcomes = dict[TopicIdPartition, KeptError | None]
 """The error for each partition, or None."""
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ async def delete_all(
 
 async def summaries(
     states: ShareStates, group_id: str, partitions: Iterable[TopicIdPartition]
-) -> dict[TopicIdPartition, ShareSummary | KafkaError]:
+) -> dict[TopicIdPartition, ShareSummary | KeptError]:
     """Returns the positions of a group in share partitions."""
 
     async def read(partition: TopicIdPartition) -> ShareSummary:
@@ -87,15 +87,15 @@ async def _each(
 
 async def _attempts(
     partitions: Iterable[TopicIdPartition], act: Callable[[TopicIdPartition], Awaitable[T]]
-) -> dict[TopicIdPartition, T | KafkaError]:
+) -> dict[TopicIdPartition, T | KeptError]:
     """Returns what `act` has returned for each partition, or the error that it has raised."""
-    found: dict[TopicIdPartition, T | KafkaError] = {}
+    found: dict[TopicIdPartition, T | KeptError] = {}
 
     async def attempt(partition: TopicIdPartition) -> None:
         try:
             found[partition] = await act(partition)
         except KafkaError as error:
-            found[partition] = error.with_traceback(None)
+            found[partition] = KeptError.of(error)
 
     left = iter(partitions)
     while some := list(islice(left, STATES_AT_A_TIME)):

@@ -34,10 +34,10 @@ from trimaran.broker.sharing.dead_letters import (
     WriteLetters,
     joined,
 )
+from trimaran.broker.sharing.feature import has_dead_letter_queues
 from trimaran.broker.sharing.letter_copies import copies_of
 from trimaran.log.batches.records import build_batch
 from trimaran.node.config.group_keys import GROUP_CONFIGS
-from trimaran.quorum.metadata.features import SHARE_VERSION
 from trimaran.quorum.metadata.image import GROUP_RESOURCE, NO_LEADER, MetadataImage, TopicImage
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -59,8 +59,6 @@ log = logging.getLogger(__name__)
 
 E = ErrorCode
 ACKS_ALL = -1
-# The first level of share.version with dead-letter queues.
-SHARE_VERSION_MIN = 2
 # The timeout in Produce requests, as in Kafka.
 PRODUCE_SECONDS = 30.0
 # The time in which the controller creates the topic, and then this broker knows it.
@@ -92,8 +90,7 @@ class DeadLetterQueues:
     @property
     def are_served(self) -> bool:
         """Whether the cluster has the feature."""
-        levels = self._metadata.image.features.levels
-        return levels.get(SHARE_VERSION, 0) >= SHARE_VERSION_MIN
+        return has_dead_letter_queues(self._metadata.image.features)
 
     async def deliver(
         self,

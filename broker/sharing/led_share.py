@@ -28,7 +28,7 @@ from trimaran.broker.sharing.settings import Sharing
 from trimaran.broker.sharing.share_partition import SharePartition
 from trimaran.broker.sharing.starting import offset_to_begin
 from trimaran.node.replicated.pending import PendingResponse
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import Offset, SharePartitionKey
 
 # The maximum number of batches in one write, unless a single change has more: a record of some 30 KB.
@@ -105,7 +105,7 @@ class LedShare(Interest):
         self.key = key
         self.leader = leader
         self.core: SharePartition | None = None
-        self.error: KafkaError | None = None
+        self.error: KeptError | None = None
         self.is_retiring = False
         self.readers: dict[ShareReader, None] = {}
         self._owner = owner
@@ -172,7 +172,7 @@ class LedShare(Interest):
         """Ends the share partition; acknowledgements that are not stored fail with `error`."""
         if self.error is not None:
             return
-        self.error = error
+        self.error = KeptError.of(error)
         self._scope.cancel()
         self._sending.cancel()
         self._letters = []

@@ -18,7 +18,7 @@ from trimaran.broker.sharing.rules import AcquireMode
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.segments.scan import scan_headers
 from trimaran.log.segments.slices import LogSlice
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import Offset, Position, ProducerId, TopicIdPartition
 from trimaran.wire.transport.scheduling.effects import Handling
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
@@ -138,9 +138,9 @@ class ShareFetch:
 
     # -- acquiring
 
-    def acquire(self) -> Handling[dict[TopicIdPartition, FoundRecords | KafkaError]]:
+    def acquire(self) -> Handling[dict[TopicIdPartition, FoundRecords | KeptError]]:
         """Acquires records of each share partition, up to the limits; the result names every partition."""
-        results: dict[TopicIdPartition, FoundRecords | KafkaError] = {}
+        results: dict[TopicIdPartition, FoundRecords | KeptError] = {}
         left, budget = self.terms.max_records, self.terms.max_bytes
         per_partition, has_any = self._bytes_each(), False
         for key, share in self.shares.items():
@@ -156,7 +156,7 @@ class ShareFetch:
                 most = min(per_partition, max(0, budget))
                 found = yield from self._acquire(share, most, left, is_first=not has_any)
             except KafkaError as error:
-                results[key] = error.with_traceback(None)
+                results[key] = KeptError.of(error)
                 continue
             results[key] = found
             has_any = has_any or bool(found.size)
@@ -184,7 +184,7 @@ class ShareFetch:
                 log = share.leader.log
                 listed = yield from pausing(aborted(log, piece, log.removals))
                 if share.error is not None:
-                    raise share.error
+                    raise share.error.as_error()
             unwanted = _aborted_batches(
                 looks, [(each.first_offset, each.producer_id) for each in listed]
             )

@@ -16,11 +16,14 @@ from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.share_state.states import ShareStates
 from trimaran.broker.sharing.acknowledging import DeadLetters
 from trimaran.broker.sharing.dead_letter_queues import DeadLetterQueues
+from trimaran.broker.sharing.feature import has_share_groups
 from trimaran.broker.sharing.led_share import LedShare
 from trimaran.broker.sharing.sessions import ShareSession, ShareSessions
 from trimaran.broker.sharing.settings import Sharing, SharingSettings
 from trimaran.node.config.server import ServerConfig
-from trimaran.quorum.metadata.image import ConfigsImage
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import ConfigsImage, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.identity import SharePartitionKey
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
@@ -123,6 +126,16 @@ class SharePartitions:
         if not self.sessions.has_group(group_id):
             for share in list(self._groups.get(group_id, {}).values()):
                 share.retire()
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        """Ends all sessions and share partitions when share groups are no longer served (a `Publisher` of the metadata
+        loader). Records that members hold are not released: a later leader delivers them again in any case.
+        """
+        if delta.features.changed and not has_share_groups(image.features):
+            self.sessions.close_all()
+            for group in list(self._groups.values()):
+                for share in list(group.values()):
+                    share.retire()
 
     # -- for share partitions
 

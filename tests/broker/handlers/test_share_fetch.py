@@ -8,11 +8,13 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from tests.broker.calls import Paused, connection
+from tests.broker.calls import Paused, connection, started
 from tests.broker.sharing.rig import refusals, sharing_rig, shown
 from tests.cluster.data_side import topic_id
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.log.producers.marker import EndMarker
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.features import SHARE_VERSION
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages import share_fetch as messages
 
@@ -216,6 +218,43 @@ async def test_disabled_feature_refuses(tmp_path):
             with pytest.raises(KafkaError) as refused:
                 await request
             assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_disabling_the_feature_ends_everything(tmp_path):
+    async with sharing_rig(tmp_path) as rig:
+        rig.produce(3)
+        await first_fetch(rig)
+        waiting = rig.start_fetch(2, max_wait_ms=60_000)
+        await publish_level(rig, 2)
+        assert (len(rig.sessions), len(rig.sharing)) == (1, 1)
+        await publish_level(rig, None)
+        assert (len(rig.sessions), len(rig.sharing)) == (0, 0)
+        assert shown(await waiting.finish()) == {0: (ErrorCode.LEADER_NOT_AVAILABLE, [], 0)}
+        assert rig.states.written == []
+        await publish_level(rig, 1)
+        assert shown(await first_fetch(rig)) == {0: (0, [(0, 2, 1)], 0)}
+
+
+async def test_disabled_feature_still_stores_acknowledgements(tmp_path):
+    async with sharing_rig(tmp_path) as rig:
+        rig.produce(3)
+        await first_fetch(rig)
+        rig.states.open = trio.Event()
+        acknowledging = started(rig.acknowledge(2, {0: [(0, 2, [1])]}))
+        await publish_level(rig, None)
+        assert (len(rig.sessions), len(rig.sharing)) == (0, 1)
+        rig.states.open.set()
+        assert refusals(await acknowledging.finish()) == {0: 0}
+        assert len(rig.sharing) == 0
+
+
+async def publish_level(rig, level):
+    """Publishes a change of `share.version`."""
+    rig.set_image(level)
+    delta = MetadataDelta(rig.harness.metadata.image)
+    delta.features.changed[SHARE_VERSION] = level
+    rig.sharing.publish(delta, rig.harness.metadata.image, None)
+    await settle()
 
 
 async def test_full_sessions_refuse_after_the_wait(tmp_path, autojump_clock):
