@@ -18,6 +18,7 @@ from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import Offset
+from trimaran.wire.transport.metrics.time_histogram import TimeHistogram
 
 R = TypeVar("R")
 S = TypeVar("S", bound="CoordinatorShard[Any]")
@@ -136,3 +137,4 @@ class CoordinatorSpec(Generic[S, R]):
     # Carries out a follow-up that a shard has named. It runs as a task of the `ShardEpoch` that it receives, and ends
     # with it.
     follow_up: Callable[[Any, str], Awaitable[None]] = _no_follow_up
+    load_times: TimeHistogram = field(default_factory=TimeHistogram)

@@ -9,6 +9,7 @@ single call and flushes are shared anyway.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -121,9 +122,11 @@ class ShardEpoch(Generic[S, R]):
 
     async def _load(self, nursery: trio.Nursery) -> None:
         """Loads the shard and begins to serve, unless the epoch has ended in the meantime."""
+        began = time.monotonic()
         shard, end_offset = await load_shard(
             self._spec, self._name, self._leader.log, lambda: self.state is ShardState.LOADING
         )
+        self._spec.load_times.observe(time.monotonic() - began)
         if self.state is ShardState.LOADING:
             self._serve(shard, end_offset, nursery)
 

@@ -97,6 +97,7 @@ class GroupCoordinator:
         self.limits = limits
         self._metadata = metadata
         self._dependencies = GroupDependencies(settings, newest_topics(lambda: metadata.image))
+        self.rebalances = self._dependencies.rebalances
         self._kinds = kinds
         self.patterns = TopicPatterns()
         self.share_states = share_states

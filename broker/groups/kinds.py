@@ -8,8 +8,9 @@ supports go to it directly. Source: Kafka's `Group`, and the branches by group t
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -88,11 +89,12 @@ class GroupKind(StoredKind, Generic[G_co]):
 @dataclass(frozen=True, slots=True)
 class GroupDependencies:
     """The parts of a broker that the groups of all its shards use: the settings of each kind that has settings, by its
-    name, and the newest topics.
+    name, and the newest topics; `rebalances` counts those of groups of each kind.
     """
 
     settings: Mapping[str, Settings]
     topics: Callable[[], Topics]
+    rebalances: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)

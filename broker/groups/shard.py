@@ -30,6 +30,7 @@ from trimaran.broker.groups.kinds import (
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import GroupAccount
 from trimaran.broker.groups.outputs import AwaitedResponse, Outputs, Timer, TimerKey
+from trimaran.broker.groups.rebalances import EPOCH_RECORDS, is_rebalance
 from trimaran.broker.groups.records import (
     GroupRecord,
     KnowsTopic,
@@ -84,6 +85,7 @@ class GroupCoordinatorShard:
             groups: groups.classic_members() or refusing for groups in self._kinds
         }
         self._is_loaded = False
+        self._rebalances = dependencies.rebalances
         # Walks that start the sessions of members, and removals.
         self._sessions = Walks()
         self._removals = Removals(
@@ -252,6 +254,9 @@ class GroupCoordinatorShard:
 
     def replay(self, offset: Offset, record: GroupRecord, producer: Producer | None = None) -> None:
         """Applies a record of the log."""
+        if self._is_loaded and record.key.KEY in EPOCH_RECORDS:
+            known = EPOCH_RECORDS[record.key.KEY]
+            self._rebalances[known.kind] += is_rebalance(self.store, record, known)
         self.store.replay(offset, record, producer)
         if producer is None and not isinstance(record.key, OffsetCommitKey):
             for kind in self._kinds:

@@ -88,6 +88,7 @@ class DataContext:
 class SharingContext(DataContext):
     """The context of requests from members of share groups to the leaders of partitions."""
 
+    config: ServerConfig
     sharing: SharePartitions
 
 

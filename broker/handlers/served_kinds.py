@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from trimaran.broker.groups.kinds import GroupKind
-from trimaran.broker.handlers.context import GroupContext
+from trimaran.broker.handlers.context import GroupContext, SharingContext
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 
-def check_served(ctx: GroupContext, kind: GroupKind[Any]) -> None:
+def check_served(ctx: GroupContext | SharingContext, kind: GroupKind[Any]) -> None:
     """Raises KafkaError UNSUPPORTED_VERSION if groups of the kind are disabled in the cluster or on this broker."""
     enabled_by = kind.enabled_by
     if enabled_by is None:

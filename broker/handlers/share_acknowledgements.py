@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
+from trimaran.broker.groups.share import kind as share_kind
 from trimaran.broker.groups.share.settings import MEMBER_ID_CHARACTERS_MAX
 from trimaran.broker.handlers.context import SharingContext
+from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.sharing.acknowledging import Acknowledgement
-from trimaran.broker.sharing.feature import check_served
 from trimaran.broker.sharing.rules import AcknowledgeType
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.quorum.serving.authorization import may_with_topic
@@ -61,6 +62,9 @@ class Acknowledger:
         self._is_renewal = is_renewal
         self._outcomes: Outcomes = {}
         self._pending: dict[TopicIdPartition, PendingResponse[None]] = {}
+        self._decided: dict[TopicIdPartition, Sequence[AcknowledgementBatch]] = {}
+        # The topics that may be read, by partition.
+        self._topics: dict[TopicIdPartition, str] = {}
 
     @classmethod
     def of(
@@ -71,7 +75,7 @@ class Acknowledger:
         Raises:
             KafkaError: UNSUPPORTED_VERSION: share groups are not served. INVALID_REQUEST: no group or member is named.
         """
-        check_served(ctx.metadata.image.features)
+        check_served(ctx, share_kind.KIND)
         return cls(
             ctx,
             *_identified(request.group_id, request.member_id),
@@ -103,11 +107,13 @@ class Acknowledger:
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if self._ctx.partitions.state_of(TopicPartition(name, key.partition)) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._topics[key] = name
         if not batches:
             return
         share = self._ctx.sharing.find(SharePartitionKey(self.group_id, *key))
         if share is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._decided[key] = batches
         self._pending[key] = share.acknowledge(
             self.member_id,
             [
@@ -144,4 +150,25 @@ class Acknowledger:
                     _ = pending.response
             except KafkaError as error:
                 self._outcomes[key] = KeptError.of(error)
+            else:
+                self._count(self._decided[key])
+        self._count_topics()
         return self._outcomes
+
+    def _count(self, batches: Iterable[AcknowledgementBatch]) -> None:
+        """Counts the acknowledged records by type."""
+        counted = self._ctx.sharing.counts.acknowledgements
+        for batch in batches:
+            types = batch.acknowledge_types
+            if len(types) == 1:
+                counted[types[0]] += batch.last_offset - batch.first_offset + 1
+            else:
+                counted.update(types)
+
+    def _count_topics(self) -> None:
+        """Counts the request once for each topic, as in Kafka."""
+        failed = {name for key, name in self._topics.items() if self._outcomes[key] is not None}
+        for name in set(self._topics.values()):
+            if (traffic := self._ctx.partitions.traffic.find(name)) is not None:
+                traffic.share_acknowledgements += 1
+                traffic.failed_share_acknowledgements += name in failed

@@ -7,6 +7,7 @@ request, of epoch -1, only acknowledges. Versions: 2 the acquire mode (KIP-1206)
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -22,6 +23,7 @@ from trimaran.broker.handlers.share_acknowledgements import (
 )
 from trimaran.broker.metadata.endpoints import leader_endpoints
 from trimaran.broker.partitions.opening import opening
+from trimaran.broker.sharing.counts import ShareCounts
 from trimaran.broker.sharing.rules import AcquireMode
 from trimaran.broker.sharing.sessions import ShareSession
 from trimaran.broker.sharing.share_fetch import FoundRecords, ShareFetch, ShareTerms
@@ -138,7 +140,7 @@ def _session(
         ]
         return sessions.resume(member.group_id, member.member_id, epoch, wanted, forgotten)
     session = sessions.begin(member.group_id, member.member_id, wanted, acknowledges=acknowledges)
-    end = partial(ctx.sharing.end_session, session)
+    end = partial(ctx.sharing.connection_closed, session)
     session.on_close = partial(call.connection.forget_on_close, end)
     call.connection.on_close(end)
     return session
@@ -152,10 +154,12 @@ def _fetched(
     call: Call,
 ) -> Handling[Results]:
     """Acquires records of the session's partitions, waiting for them if necessary."""
+    began = time.monotonic()
     terms = _terms(request, session, ctx, call)
     keys = session.rotated(request.share_session_epoch)
     results = Results()
     shares = {}
+    names: dict[TopicIdPartition, str] = {}
     for key in keys:
         yield from opening(ctx.partitions, (key,), for_writing=terms.reads_committed)
         try:
@@ -165,6 +169,7 @@ def _fetched(
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if ctx.partitions.state_of(named) is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            names[key] = name
             if terms.max_records > 0 and terms.max_bytes > 0:
                 share_key = SharePartitionKey(session.group_id, *key)
                 shares[key] = ctx.sharing.open(share_key, ctx.partitions.leader_of(named))
@@ -172,10 +177,22 @@ def _fetched(
             results[key] = KeptError.of(error)
     if shares:
         fetch = ShareFetch(terms, shares)
-        yield from _wait(fetch, request.max_wait_ms)
+        yield from _wait(fetch, request.max_wait_ms, ctx.sharing.counts)
         if not (ctx.quotas.fetch.is_set and ctx.quotas.fetched(call, fetch.size_at_hand)):
             results |= yield from fetch.acquire()
+    now = time.monotonic()
+    ctx.sharing.counts.of(session.group_id).acquire_times.observe(now - began, now)
+    _count(names, results, ctx)
     return results
+
+
+def _count(names: dict[TopicIdPartition, str], results: Results, ctx: SharingContext) -> None:
+    """Counts the request once for each topic that may be read, as in Kafka."""
+    failed = {names[key] for key in names if isinstance(results.get(key), KeptError)}
+    for name in set(names.values()):
+        if (traffic := ctx.partitions.traffic.find(name)) is not None:
+            traffic.share_fetches += 1
+            traffic.failed_share_fetches += name in failed
 
 
 def _terms(
@@ -202,17 +219,20 @@ def _terms(
     )
 
 
-def _wait(fetch: ShareFetch, max_wait_ms: int) -> Handling[None]:
+def _wait(fetch: ShareFetch, max_wait_ms: int, counts: ShareCounts) -> Handling[None]:
     """Waits until enough can be acquired, at most for `max_wait_ms`."""
     if (yield from fetch.has_enough()) or max_wait_ms <= 0:
         return
     deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
     fetch.attach()
+    counts.waiting += 1
     try:
         is_up = False
         while not is_up and not (yield from fetch.has_enough()):
             is_up = yield Wait(partial(_is_up, fetch, deadline))
+        counts.expired += is_up
     finally:
+        counts.waiting -= 1
         fetch.detach()
 
 

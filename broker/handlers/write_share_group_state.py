@@ -5,6 +5,7 @@ Versions: 1 the number of complete deliveries (KIP-1226), which is unknown in ve
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from trimaran.broker.handlers.context import ShareContext
@@ -42,7 +43,9 @@ _STATES = {int(state): state for state in DeliveryState}
 def write_share_group_state(
     request: WriteShareGroupStateRequest, ctx: ShareContext, _call: Call
 ) -> Handling[WriteShareGroupStateResponse]:
+    began = time.monotonic()
     outcomes = yield from decided(request, lambda key, item: _written(key, item, ctx))
+    ctx.shares.write_times.observe(time.monotonic() - began)
     response: WriteShareGroupStateResponse = _ANSWER.to(outcomes, no_fields)
     return response
 

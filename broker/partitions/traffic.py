@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 
 class TopicTraffic:
-    """The counters of a topic while this broker has replicas of it. A request counts once for each of its partitions,
-    as in Kafka.
+    """The counters of a topic while this broker has replicas of it. As in Kafka, a request counts once for each of its
+    partitions; that of a share group counts once for each topic.
     """
 
     __slots__ = (
@@ -20,11 +20,15 @@ class TopicTraffic:
         "bytes_rejected",
         "failed_fetches",
         "failed_produces",
+        "failed_share_acknowledgements",
+        "failed_share_fetches",
         "fetches",
         "messages_in",
         "produces",
         "replication_bytes_in",
         "replication_bytes_out",
+        "share_acknowledgements",
+        "share_fetches",
     )
 
     def __init__(self) -> None:
@@ -38,6 +42,10 @@ class TopicTraffic:
         self.failed_fetches = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
+        self.share_fetches = 0
+        self.failed_share_fetches = 0
+        self.share_acknowledgements = 0
+        self.failed_share_acknowledgements = 0
 
     def add(self, other: TopicTraffic) -> None:
         for name in self.__slots__:

@@ -46,6 +46,7 @@ from trimaran.broker.share_state.coordinator import ShareCoordinator
 from trimaran.broker.share_state.limits import ShareLimits
 from trimaran.broker.share_state.persister import StatePersister
 from trimaran.broker.share_state.states import ShareStates
+from trimaran.broker.sharing.counts import ShareCounts
 from trimaran.broker.sharing.dead_letter_queues import DeadLetterQueues
 from trimaran.broker.sharing.share_partitions import SharePartitions
 from trimaran.broker.storage.broker_storage import Cordons
@@ -292,12 +293,13 @@ def _shares(
     )
     partitions.listen(SHARE_GROUP_STATE, coordinator.runtime)
     letter_channels = ports.open_channels("dead-letters")
+    counts = ShareCounts()
     queues = DeadLetterQueues(
         *(letter_channels, ports.controller, metadata, cluster.configs, cluster.settings),
-        ports.now_ms,
+        *(ports.now_ms, counts),
     )
     sharing = SharePartitions.of(
-        config, lambda: metadata.image.configs, states, ports.now, ports.now_ms, queues
+        config, lambda: metadata.image.configs, states, ports.now, ports.now_ms, queues, counts
     )
     return ShareParts(coordinator, states, channels, letter_channels, sharing)
 

@@ -34,6 +34,7 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import LeaderEpoch, Offset, SharePartitionKey, StateEpoch
+from trimaran.wire.transport.metrics.time_histogram import TimeHistogram
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +46,15 @@ _Decide = Callable[[ShareCoordinatorShard, Instant], Result[ShareRecord, T]]
 
 class ShareCoordinator:
     """The interface for handlers. `runtime` has the shards, listens to the leadership of the topic, and must be
-    running. Methods raise KafkaError with the code for the broker that asks.
+    running. Methods raise KafkaError with the code for the broker that asks. `write_times` are the times until writes
+    are committed, noted by those who wait for them.
     """
 
     def __init__(self, limits: ShareLimits, metadata: Metadata) -> None:
         self.limits = limits
         self._metadata = metadata
+        self.writes = 0
+        self.write_times = TimeHistogram()
         self.accounts = WeakSet[Account]()
         self.runtime = CoordinatorRuntime(
             CoordinatorSpec(
@@ -117,6 +121,7 @@ class ShareCoordinator:
         self, key: SharePartitionKey, summary: ShareSummary, batches: Sequence[StateBatch]
     ) -> PendingResponse[None]:
         """Stores a position, and the state of these batches."""
+        self.writes += 1
         return self._decide(key, lambda shard, at: shard.write(key, summary, batches, at))
 
     def delete(self, key: SharePartitionKey) -> PendingResponse[None]:

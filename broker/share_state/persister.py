@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -174,11 +175,18 @@ class StatePersister:
         broker_id = await self._find(question.key)
         if broker_id == self._node_id:
             await self._coordinator.wait_loaded(question.key, self._seconds)
-            return await question.here().wait()
+            return await self._here(question)
         try:
             response: T = await self._gathering.ask(broker_id, question)
         except (NotSent, OutcomeUnknown) as error:
             raise KafkaError(E.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+        return response
+
+    async def _here(self, question: _Asked[T]) -> T:
+        began = time.monotonic()
+        response = await question.here().wait()
+        if question.rpc is rpcs.WRITE:
+            self._coordinator.write_times.observe(time.monotonic() - began)
         return response
 
     async def _find(self, key: SharePartitionKey) -> BrokerId:

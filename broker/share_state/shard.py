@@ -192,6 +192,11 @@ class ShareCoordinatorShard:
         if self._gone:
             self._timers.set(_Sweep.REMOVE, at.now)
 
+    @property
+    def pruned_before(self) -> Offset:
+        """The offset before which records were deleted; 0 if none were deleted since the load."""
+        return self._pruned_before
+
     def pruned(self, offset: Offset) -> None:
         """Notes that the records before `offset` have been deleted."""
         self._pruned_before = max(self._pruned_before, offset)

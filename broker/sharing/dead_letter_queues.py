@@ -21,6 +21,7 @@ from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.metadata.topic_settings import TopicSettingsSource
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.sharing.acknowledging import DeadLetters
+from trimaran.broker.sharing.counts import ShareCounts
 from trimaran.broker.sharing.dead_letters import (
     Copies,
     CreateQueue,
@@ -31,6 +32,7 @@ from trimaran.broker.sharing.dead_letters import (
     ReadRecords,
     Source,
     Undelivered,
+    Unwritten,
     WriteLetters,
     joined,
 )
@@ -78,6 +80,7 @@ class DeadLetterQueues:
         configs: NodeConfigs,
         settings: TopicSettingsSource,
         now_ms: Callable[[], int],
+        counts: ShareCounts,
     ) -> None:
         self._channels = channels
         self._controller = controller
@@ -85,6 +88,7 @@ class DeadLetterQueues:
         self._configs = configs
         self._settings = settings
         self._now_ms = now_ms
+        self._counts = counts
         self._room = trio.Semaphore(AT_WORK_MAX)
 
     @property
@@ -107,32 +111,41 @@ class DeadLetterQueues:
             source, joined(letters), lambda: self.queue_of(group_id), self._now_ms, random.random
         )
         try:
-            await self._carry_out(delivery, leader)
+            await self._carry_out(group_id, delivery, leader)
         except Undelivered as error:
+            self._counts.of(group_id).failed_letter_produces += isinstance(error, Unwritten)
             events.DEAD_LETTERS_LOST.log(
                 log, group=group_id, partition=leader.replica.name, error=str(error)
             )
 
-    async def _carry_out(self, delivery: Delivery, leader: PartitionLeader) -> None:
+    async def _carry_out(self, group_id: str, delivery: Delivery, leader: PartitionLeader) -> None:
         steps, answer = delivery.steps(), None
         while True:
             async with self._room:
                 try:
                     step = steps.send(answer)
                     while not isinstance(step, PauseDelivery):
-                        step = steps.send(await self._answer(step, leader))
+                        step = steps.send(await self._answer(group_id, step, leader))
                 except StopIteration:
                     return
             await trio.sleep(step.seconds)
 
     async def _answer(
-        self, step: CreateQueue | ReadRecords | WriteLetters, leader: PartitionLeader
+        self,
+        group_id: str,
+        step: CreateQueue | ReadRecords | WriteLetters,
+        leader: PartitionLeader,
     ) -> ErrorCode | Copies:
         if isinstance(step, ReadRecords):
             return await copies_of(leader, step)
         if isinstance(step, CreateQueue):
             return await self._create(step.name)
-        return await self._write(step)
+        code = await self._write(step)
+        counts = self._counts.of(group_id)
+        counts.letter_produces += 1
+        if code is E.NONE:
+            counts.letters += len(step.records)
+        return code
 
     # -- the queue
 

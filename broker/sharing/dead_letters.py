@@ -45,6 +45,10 @@ class Undelivered(Exception):
     """Letters cannot get to their queue; the text is the reason."""
 
 
+class Unwritten(Undelivered):
+    """The queue does not take the letters."""
+
+
 class QueueTopic(NamedTuple):
     """The topic of a queue. `leaders` has NO_LEADER for a partition without a live leader."""
 
@@ -154,9 +158,11 @@ class Delivery:
                 self._writing.succeeded()
                 self._drop(len(records))
             elif code in _WRITTEN_LATER:
-                yield _retried(self._writing, f"{queue.name} cannot be written: {code.name}")
+                yield _retried(
+                    self._writing, f"{queue.name} cannot be written: {code.name}", Unwritten
+                )
             else:
-                raise Undelivered(f"{queue.name} cannot be written: {code.name}")
+                raise Unwritten(f"{queue.name} cannot be written: {code.name}")
 
     # -- the queue
 
@@ -266,7 +272,9 @@ def size_of(record: NewRecord) -> int:
     return _RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"") + named
 
 
-def _retried(backoff: ExponentialBackoff, why: str) -> PauseDelivery:
+def _retried(
+    backoff: ExponentialBackoff, why: str, error: type[Undelivered] = Undelivered
+) -> PauseDelivery:
     if backoff.failures + 1 >= ATTEMPTS_MAX:
-        raise Undelivered(f"{why}, after {ATTEMPTS_MAX} attempts")
+        raise error(f"{why}, after {ATTEMPTS_MAX} attempts")
     return PauseDelivery(backoff.failed())

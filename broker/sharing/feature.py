@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from trimaran.quorum.metadata.features import SHARE_VERSION
 from trimaran.quorum.metadata.image import FeaturesImage
-from trimaran.wire.errors import ErrorCode, KafkaError
 
 # The first levels with share groups, and with their dead-letter queues (KIP-1191).
 SHARE_GROUPS, DEAD_LETTER_QUEUES = 1, 2
@@ -18,9 +17,3 @@ def has_share_groups(features: FeaturesImage) -> bool:
 def has_dead_letter_queues(features: FeaturesImage) -> bool:
     """Whether share groups may have dead-letter queues."""
     return features.levels.get(SHARE_VERSION, 0) >= DEAD_LETTER_QUEUES
-
-
-def check_served(features: FeaturesImage) -> None:
-    """Raises KafkaError UNSUPPORTED_VERSION if share groups are not served."""
-    if not has_share_groups(features):
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Share groups are not enabled.")

@@ -7,6 +7,7 @@ whatever was stored.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from trimaran.broker.sharing.acknowledging import (
     as_letters,
 )
 from trimaran.broker.sharing.acquiring import Acquired, BatchBounds, Demand
+from trimaran.broker.sharing.counts import ShareCounts
 from trimaran.broker.sharing.rules import SharingRules
 from trimaran.broker.sharing.settings import Sharing
 from trimaran.broker.sharing.share_partition import SharePartition
@@ -65,6 +67,7 @@ class Owner(Protocol):
     """The share partitions of this broker, which run the tasks of each."""
 
     states: ShareStates
+    counts: ShareCounts
 
     def spawn(self, work: Callable[[], Awaitable[None]]) -> None:
         """Runs a task until the broker stops."""
@@ -107,6 +110,7 @@ class LedShare(Interest):
         self.core: SharePartition | None = None
         self.error: KeptError | None = None
         self.is_retiring = False
+        self.timed_out = 0  # the number of records whose lock has ended
         self.readers: dict[ShareReader, None] = {}
         self._owner = owner
         self._queue: list[tuple[DeliveryChange, PendingResponse[None]]] = []
@@ -143,6 +147,7 @@ class LedShare(Interest):
 
     async def _load(self) -> None:
         with self._scope:
+            began = time.monotonic()
             try:
                 state = await self._owner.states.read(self.key, self.leader.epoch)
                 start = state.summary.start_offset
@@ -150,6 +155,7 @@ class LedShare(Interest):
                     reset = self.settings.offset_reset
                     start = await offset_to_begin(self.leader, reset, self._owner.now_ms())
                 self.core = SharePartition(state, start, self.leader.epoch)
+                self._owner.counts.load_times.observe(time.monotonic() - began)
             except KafkaError as error:
                 self.end(_shown(error))
                 return
@@ -241,7 +247,11 @@ class LedShare(Interest):
     def end_locks(self) -> None:
         """Makes records free whose lock has ended by now."""
         if self.core is not None and self.error is None:
-            self._store(self.core.end_locks(self.settings.rules, self._owner.now()))
+            change = self.core.end_locks(self.settings.rules, self._owner.now())
+            self.timed_out += sum(
+                batch.last_offset - batch.first_offset + 1 for batch in change.batches
+            )
+            self._store(change)
             self._noted()
             self._wake()
 

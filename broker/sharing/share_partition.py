@@ -94,6 +94,11 @@ class SharePartition:
         """The number of runs in flight, which is what they take in memory."""
         return self._flight.run_count
 
+    @property
+    def batch_count(self) -> int:
+        """The number of batches in flight."""
+        return len(self._flight.batches)
+
     def summary(self) -> ShareSummary:
         """Returns the position to be stored with the next change."""
         flight = self._flight

@@ -5,7 +5,7 @@ Source: `SharePartitionManager` and `SharePartitionCache` of Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from math import inf
 from typing import Self
 
@@ -15,6 +15,7 @@ from trimaran.broker.coordination.timers import Timers
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.share_state.states import ShareStates
 from trimaran.broker.sharing.acknowledging import DeadLetters
+from trimaran.broker.sharing.counts import ShareCounts
 from trimaran.broker.sharing.dead_letter_queues import DeadLetterQueues
 from trimaran.broker.sharing.feature import has_share_groups
 from trimaran.broker.sharing.led_share import LedShare
@@ -47,8 +48,10 @@ class SharePartitions:
         now: Callable[[], float],
         now_ms: Callable[[], int],
         queues: DeadLetterQueues,
+        counts: ShareCounts,
     ) -> None:
         self.states = states
+        self.counts = counts
         self._queues = queues
         self.sessions = sessions
         self._settings = settings
@@ -69,13 +72,18 @@ class SharePartitions:
         now: Callable[[], float],
         now_ms: Callable[[], int],
         queues: DeadLetterQueues,
+        counts: ShareCounts,
     ) -> Self:
         """Returns the share partitions of a broker with this configuration."""
         sessions = ShareSessions(config["group.share.max.share.sessions"])
-        return cls(states, SharingSettings(config, configs), sessions, now, now_ms, queues)
+        return cls(states, SharingSettings(config, configs), sessions, now, now_ms, queues, counts)
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
+
+    def __iter__(self) -> Iterator[LedShare]:
+        for group in list(self._groups.values()):
+            yield from list(group.values())
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
@@ -109,10 +117,16 @@ class SharePartitions:
         if share is None:
             share = LedShare(key, leader, self)
             self._groups.setdefault(key.group_id, {})[key] = share
+            self.counts.begin(key.group_id)
         share.is_retiring = False
         return share
 
     # -- sessions
+
+    def connection_closed(self, session: ShareSession) -> None:
+        """Ends the session of a connection that has closed."""
+        self.counts.evictions += 1
+        self.end_session(session)
 
     def end_session(self, session: ShareSession) -> None:
         """Ends a session, and releases the records that its member holds in the session's partitions."""
@@ -133,9 +147,8 @@ class SharePartitions:
         """
         if delta.features.changed and not has_share_groups(image.features):
             self.sessions.close_all()
-            for group in list(self._groups.values()):
-                for share in list(group.values()):
-                    share.retire()
+            for share in self:
+                share.retire()
 
     # -- for share partitions
 
@@ -181,3 +194,4 @@ class SharePartitions:
             del group[share.key]
             if not group:
                 del self._groups[share.key.group_id]
+                self.counts.end(share.key.group_id)

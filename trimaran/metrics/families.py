@@ -121,8 +121,10 @@ def counters(
     return MetricLine("counter", name, text, read, labels, bound)
 
 
-def times(name: str, text: str, read: Callable[[S], TimeSummary]) -> MetricLine[S]:
-    return MetricLine("summary", name, text, read)
+def times(
+    name: str, text: str, read: Callable[[S], TimeSummary], *, unit: float = 1.0
+) -> MetricLine[S]:
+    return MetricLine("summary", name, text, read, unit=unit)
 
 
 def times_by(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.broker.groups.coordinator import GroupCoordinator
-from trimaran.metrics.families import Families, Table, families, gauge, gauges
+from trimaran.metrics.coordinators import runtime_metrics
+from trimaran.metrics.families import Families, MetricLine, Table, counter, families, gauge, gauges
 
 
 @dataclass(slots=True)
@@ -17,6 +18,40 @@ class GroupCounts:
     states: Counter[tuple[str, str]] = field(default_factory=Counter)
     offset_count: int = 0
     shards: int = 0
+    rebalances: Counter[str] = field(default_factory=Counter)
+
+    def of_kind(self, kind: str) -> int:
+        return sum(count for (each, _), count in self.states.items() if each == kind)
+
+
+_COORDINATOR = "kafka_server_group_coordinator_metrics"
+# All states of the groups of each kind, in Kafka's texts: each has a value, also if it is 0.
+_STATES = {
+    "classic": ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty"),
+    "consumer": ("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
+    "share": ("Empty", "Stable", "Dead"),
+    "streams": ("Empty", "NotReady", "Assigning", "Reconciling", "Stable", "Dead"),
+}
+
+
+def _by_state(kind: str) -> MetricLine[GroupCounts]:
+    return gauges(
+        f"{_COORDINATOR}_{kind}_group_count",
+        f"Groups of type {kind}.",
+        ("state",),
+        "their states",
+        lambda c: (((state,), c.states[kind, state]) for state in _STATES[kind]),
+    )
+
+
+def _rebalances(kind: str, name: str) -> MetricLine[GroupCounts]:
+    return counter(
+        f"{_COORDINATOR}_{name}",
+        f"New epochs of groups of type {kind}."
+        if kind != "classic"
+        else "New generations of groups of type classic.",
+        lambda c: c.rebalances[kind],
+    )
 
 
 _GROUPS = "kafka_server_groupmetadatamanager"
@@ -29,14 +64,34 @@ GROUP_METRICS: Table[GroupCounts] = (
         lambda c: c.states.items(),
     ),
     gauge(f"{_GROUPS}_numoffsets", "Committed offsets of those groups.", lambda c: c.offset_count),
+    gauges(
+        f"{_COORDINATOR}_group_count",
+        "Groups that this broker coordinates.",
+        ("protocol",),
+        "kinds of groups",
+        lambda c: (((kind,), c.of_kind(kind)) for kind in _STATES),
+    ),
+    *map(_by_state, _STATES),
+    gauge(
+        f"{_COORDINATOR}_offset_count",
+        "Committed offsets of those groups.",
+        lambda c: c.offset_count,
+    ),
+    _rebalances("classic", "group_completed_rebalance"),
+    _rebalances("consumer", "consumer_group_rebalance"),
+    _rebalances("share", "share_group_rebalance"),
+    _rebalances("streams", "streams_group_rebalance"),
     gauge(
         "trimaran_group_shards", "Partitions of __consumer_offsets served here.", lambda c: c.shards
     ),
 )
 
 
+GROUP_SHARD_METRICS = runtime_metrics(_COORDINATOR, "__consumer_offsets")
+
+
 def group_metrics(groups: GroupCoordinator) -> Families:
-    counts = GroupCounts()
+    counts = GroupCounts(rebalances=groups.rebalances)
     for epoch in list(groups.runtime.epochs):
         if epoch.state is not ShardState.ACTIVE:
             continue
@@ -48,3 +103,4 @@ def group_metrics(groups: GroupCoordinator) -> Families:
                 counts.offset_count += shard.store.offset_count(group.group_id)
             yield None
     yield from families(GROUP_METRICS, counts)
+    yield from families(GROUP_SHARD_METRICS, groups.runtime)

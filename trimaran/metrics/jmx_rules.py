@@ -29,7 +29,7 @@ PARTS_OF_REQUESTS = (
     *("ResponseSendTimeMs", "MessageConversionsTimeMs", "RequestBytes", "TemporaryMemoryBytes"),
 )
 _BEAN = r"kafka.(\w+)<type=(.+), name=(.+)"
-_KEYS_MAX = 2  # the keys of a bean besides its type and name, such as request and version
+_KEYS_MAX = 3  # the keys of a bean besides its type and name, such as group, topic and partition
 
 
 def _with_keys(
@@ -50,6 +50,18 @@ def _of_clients(kind: str, prefix: str) -> Iterator[Rule]:
     yield Rule(rf"kafka.server<type={kind}><>(.+):", f"{prefix}_$1")
 
 
+def _of_coordinators(kind: str, prefix: str) -> Iterator[Rule]:
+    """Returns rules as `_of_clients`, for beans with up to two keys; a count of rebalances is a counter."""
+    for count in range(2, -1, -1):
+        keys = "".join(", (.+)=(.+)" for _ in range(count))
+        labels = tuple((f"${1 + 2 * i}", f"${2 + 2 * i}") for i in range(count))
+        bean, name = f"kafka.server<type={kind}{keys}><>", f"{prefix}_${1 + 2 * count}"
+        if not count:
+            yield Rule(rf"{bean}(.+-rebalance)-count:", f"{name}_total", "COUNTER")
+            yield Rule(rf"{bean}(.+-total):", name, "COUNTER")
+        yield Rule(rf"{bean}(.+):", name, "GAUGE", labels)
+
+
 _PROCESSOR = r"kafka.server<type=socket-server-metrics, listener=(.+), networkProcessor=(.+)><>"
 _OF_PROCESSOR = (("listener", "$1"), ("network_processor", "$2"))
 RULES = (
@@ -62,6 +74,14 @@ RULES = (
     *_of_clients("raft-metrics", "kafka_server_raftmetrics"),
     *_of_clients("raft-channel-metrics", "kafka_server_raftchannelmetrics"),
     *_of_clients("broker-metadata-metrics", "kafka_server_brokermetadatametrics"),
+    *_of_coordinators("group-coordinator-metrics", "kafka_server_group_coordinator_metrics"),
+    *_of_coordinators("share-coordinator-metrics", "kafka_server_share_coordinator_metrics"),
+    Rule(
+        r"kafka.server<type=ShareGroupMetrics, name=DeadLetterQueueRecordCount, group=(.+)><>Count",
+        "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total",
+        "COUNTER",
+        (("group", "$1"),),
+    ),
     Rule(
         rf"{_PROCESSOR}(.+-total):",
         "kafka_server_socket_server_metrics_$3",

@@ -24,6 +24,7 @@ from trimaran.metrics.raft import (
 from trimaran.metrics.replicas import replica_metrics
 from trimaran.metrics.requests import connection_metrics, request_metrics
 from trimaran.metrics.serving import address_of, serving_metrics
+from trimaran.metrics.shares import share_metrics
 from trimaran.metrics.topics import topic_metrics
 from trimaran.quorum.controller.server import RunningController
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
@@ -121,6 +122,7 @@ def _broker_metrics(broker: RunningBroker) -> Families:
     yield from topic_metrics(ctx.partitions.traffic)
     yield from replica_metrics(ctx)
     yield from group_metrics(ctx.groups)
+    yield from share_metrics(ctx)
     if ctx.client_metrics is not None:
         yield from client_metrics(ctx.client_metrics)
 

@@ -9,7 +9,7 @@ from trimaran.metrics.cluster import CLUSTER_METRICS
 from trimaran.metrics.elections import ELECTION_METRICS
 from trimaran.metrics.families import Table
 from trimaran.metrics.flushes import FLUSH_METRICS
-from trimaran.metrics.groups import GROUP_METRICS
+from trimaran.metrics.groups import GROUP_METRICS, GROUP_SHARD_METRICS
 from trimaran.metrics.mirror import MIRROR_METRICS
 from trimaran.metrics.process import DISK_METRICS, LOOP_METRICS
 from trimaran.metrics.raft import (
@@ -20,6 +20,7 @@ from trimaran.metrics.raft import (
 )
 from trimaran.metrics.replicas import REPLICA_METRICS
 from trimaran.metrics.requests import CONNECTION_METRICS, REQUEST_METRICS
+from trimaran.metrics.shares import SHARE_SHARD_METRICS, SHARE_STATE_METRICS, SHARING_METRICS
 from trimaran.metrics.topics import TOPIC_METRICS
 
 SUBJECTS: dict[str, tuple[Table[Any], ...]] = {
@@ -36,6 +37,10 @@ SUBJECTS: dict[str, tuple[Table[Any], ...]] = {
         TOPIC_METRICS,
         REPLICA_METRICS,
         GROUP_METRICS,
+        GROUP_SHARD_METRICS,
+        SHARING_METRICS,
+        SHARE_STATE_METRICS,
+        SHARE_SHARD_METRICS,
         PUSH_METRICS,
     ),
     "ZooKeeper mirrors": (MIRROR_METRICS,),

@@ -69,6 +69,26 @@ TOPIC_METRICS: Table[TrafficState] = (
         "Bytes of batches that followers got.",
         lambda t: t.replication_bytes_out,
     ),
+    _by_topic(
+        f"{_TOPICS}_totalsharefetchrequests",
+        "ShareFetch requests with the topic.",
+        lambda t: t.share_fetches,
+    ),
+    _by_topic(
+        f"{_TOPICS}_failedsharefetchrequests",
+        "The same, with an error for the topic.",
+        lambda t: t.failed_share_fetches,
+    ),
+    _by_topic(
+        f"{_TOPICS}_totalshareacknowledgementrequests",
+        "Requests with acknowledgements of the topic's records.",
+        lambda t: t.share_acknowledgements,
+    ),
+    _by_topic(
+        f"{_TOPICS}_failedshareacknowledgementrequests",
+        "The same, with an error for the topic.",
+        lambda t: t.failed_share_acknowledgements,
+    ),
     counter(
         "kafka_server_replicamanager_isrshrinks",
         "Replicas left the ISR of a partition led here.",

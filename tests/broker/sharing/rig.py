@@ -15,6 +15,7 @@ from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.handlers.context import DataContext, SharingContext
 from trimaran.broker.handlers.share_acknowledge import share_acknowledge
 from trimaran.broker.handlers.share_fetch import share_fetch
+from trimaran.broker.sharing.counts import ShareCounts
 from trimaran.broker.sharing.dead_letter_queues import DeadLetterQueues
 from trimaran.broker.sharing.sessions import ShareSessions
 from trimaran.broker.sharing.settings import SharingSettings
@@ -43,6 +44,7 @@ class SharingRig:
         self.set_image()
         self.states = MemoryStates()
         self.sessions = ShareSessions(sessions_max)
+        self.counts = ShareCounts()
         self.sharing = SharePartitions(
             self.states,
             SharingSettings(self.harness.config, lambda: self.harness.metadata.image.configs),
@@ -52,11 +54,14 @@ class SharingRig:
             DeadLetterQueues(
                 *(self, self, self.harness.metadata),
                 *(self.harness.cluster.configs, self.harness.settings, lambda: 1_000_000),
+                self.counts,
             ),
+            self.counts,
         )
         given = self.harness.context
         self.context = SharingContext(
             **{each.name: getattr(given, each.name) for each in fields(DataContext)},
+            config=self.harness.config,
             sharing=self.sharing,
         )
         self.connection = connection()

@@ -14,6 +14,10 @@ SHOWN = {
     "kafka_server_brokertopicmetrics_failedfetchrequests": "failed_fetches",
     "kafka_server_brokertopicmetrics_replicationbytesin": "replication_bytes_in",
     "kafka_server_brokertopicmetrics_replicationbytesout": "replication_bytes_out",
+    "kafka_server_brokertopicmetrics_totalsharefetchrequests": "share_fetches",
+    "kafka_server_brokertopicmetrics_failedsharefetchrequests": "failed_share_fetches",
+    "kafka_server_brokertopicmetrics_totalshareacknowledgementrequests": "share_acknowledgements",
+    "kafka_server_brokertopicmetrics_failedshareacknowledgementrequests": "failed_share_acknowledgements",
 }
 
 
