@@ -75,6 +75,12 @@ def pytest_addoption(parser):
         help="how long each interop test runs in which nodes die all the time (1)",
     )
     parser.addoption(
+        "--kills",
+        type=int,
+        default=4,
+        help="how many nodes are killed in each interop test of a mixed cluster (4)",
+    )
+    parser.addoption(
         "--record",
         action="store_true",
         help="keep what tests with clients say, for docs/compatibility.md",

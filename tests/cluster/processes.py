@@ -31,13 +31,18 @@ def trimaran(*words, check=True, stdin=None, environ=None):
     return done
 
 
-def until(probe: Callable[[], Found], what: str, seconds: float = 20.0) -> Found:
+def until(
+    probe: Callable[[], Found],
+    what: str,
+    seconds: float = 20.0,
+    pause_seconds: float = POLL_SECONDS,
+) -> Found:
     """Probes until the result is true, and returns it; raises AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while not (found := probe()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        pause.wait(POLL_SECONDS)
+        pause.wait(pause_seconds)
     return found
 
 

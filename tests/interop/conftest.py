@@ -48,6 +48,12 @@ def minutes(pytestconfig):
 
 
 @pytest.fixture(scope="session")
+def kills(pytestconfig):
+    """The number of kills in tests of mixed clusters."""
+    return pytestconfig.getoption("--kills")
+
+
+@pytest.fixture(scope="session")
 def ours(tmp_path_factory):
     data = tmp_path_factory.mktemp("ours")
     state = json.loads(trimaran("up", "-d", "--zk", "-o", "json", data=data).stdout)

@@ -32,7 +32,8 @@ class Controllers:
     """Nodes by id, each "ours" or "kafka", with a properties file that both programs can read. `kinds` are the kinds of
     the controllers, `brokers` those of the brokers. `settings` are further lines of all files, `of_brokers` further
     lines of brokers' files; in these `{id}` and `{address}` are those of the node, and None omits a line. With a
-    `protocol` brokers also have a listener CLIENTS with that protocol.
+    `protocol` brokers also have a listener CLIENTS with that protocol. `versions` are those of Apache Kafka's nodes
+    that are not the newest.
     """
 
     root: Path
@@ -41,6 +42,7 @@ class Controllers:
     settings: dict[str, object] = field(default_factory=dict)
     protocol: str = ""
     of_brokers: dict[str, object] = field(default_factory=dict)
+    versions: dict[int, str] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
     client_ports: dict[int, int] = field(default_factory=dict)
     processes: dict[int, subprocess.Popen] = field(default_factory=dict)
@@ -105,17 +107,25 @@ class Controllers:
     def kind(self, i):
         return (self.kinds | self.brokers)[i]
 
+    def version(self, i):
+        return self.versions.get(i, apache_kafka.VERSION)
+
     def format(self, i, *options, by=None):
         arguments = ("format", "-t", CLUSTER_ID, "-c", str(self.file(i)), *options)
         if (by or self.kind(i)) == "kafka":
-            apache_kafka.tool("storage", *arguments, timeout=SECONDS_MAX)
+            version = self.version(i)
+            apache_kafka.tool("storage", *arguments, timeout=SECONDS_MAX, version=version)
         else:
             trimaran("storage", *arguments)
 
     def start(self, i):
         if self.kind(i) == "kafka":
             command = apache_kafka.java(
-                "kafka.Kafka", str(self.file(i)), level="info", jvm=apache_kafka.SHORT_LIVED
+                "kafka.Kafka",
+                str(self.file(i)),
+                level="info",
+                jvm=apache_kafka.SHORT_LIVED,
+                version=self.version(i),
             )
         else:
             command = [sys.executable, "-m", "trimaran", "server", "start", "-c", self.file(i)]
@@ -182,8 +192,10 @@ class Controllers:
 
 
 @contextlib.contextmanager
-def controllers(root, kinds, brokers=None, settings=None, protocol="", of_brokers=None):
-    found = Controllers(root, kinds, brokers or {}, settings or {}, protocol, of_brokers or {})
+def controllers(root, kinds, brokers=None, settings=None, protocol="", of_brokers=None, **more):
+    found = Controllers(
+        root, kinds, brokers or {}, settings or {}, protocol, of_brokers or {}, **more
+    )
     try:
         yield found
     finally:

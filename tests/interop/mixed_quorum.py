@@ -31,6 +31,7 @@ BROKER = 11
 CREATE_SECONDS = 5.0
 AHEAD = 3  # topics that the successor has and the frozen voter lacks
 LAG_MAX = 5  # the number of further records to wait for
+PROBE_SECONDS = 0.1  # between probes, which themselves load the nodes
 
 
 class Outcome(NamedTuple):
@@ -94,7 +95,7 @@ class Creations:
 
 def until(condition, what):
     """Waits for a condition, with a timeout for slow JVMs."""
-    return processes.until(condition, what, SECONDS_MAX)
+    return processes.until(condition, what, SECONDS_MAX, PROBE_SECONDS)
 
 
 def caught_up(cluster):

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from tests.interop import apache_kafka
-from tests.interop.controllers import WITHOUT_FEATURES, controllers
+from tests.interop.controllers import controllers
 from tests.interop.mixed_quorum import until
 from tests.librdkafka import AdminClient, Consumer, Producer
 from trimaran.log.inspection.reader import scan_batches
@@ -62,8 +62,7 @@ def log_of(cluster, broker, partition):
 @pytest.mark.parametrize("controller", ["ours", "kafka"])
 def test_brokers_of_both_kinds_replicate_each_other(tmp_path, controller):
     with controllers(tmp_path, {1: controller}, {OURS: "ours", KAFKAS: "kafka"}) as cluster:
-        off = WITHOUT_FEATURES if controller == "kafka" else ()
-        cluster.format(1, "--standalone", *off)
+        cluster.format(1, "--standalone")
         cluster.start(1)
         cluster.start_brokers()
         bootstrap = cluster.bootstrap(OURS, KAFKAS)
