@@ -61,9 +61,10 @@ class FetchSettings:
 class PartitionFetchState:
     """One partition being replicated.
 
-    `asked_first` is the number of the first request that named it, `failures` the number of delays since the last
-    success, `last_error` the error logged last, and `repeats` the number of responses since then that only had known
-    records. `lags` is True while committed records are missing, as far as is known.
+    `asked_first` is the number of the first request that named its present position or one that was reached from there,
+    `failures` the number of delays since the last success, `last_error` the error logged last, and `repeats` the number
+    of responses since then that only had known records. `lags` is True while committed records are missing, as far as
+    is known.
     """
 
     key: TopicIdPartition
@@ -113,8 +114,9 @@ class FetchClient:
         return None if followed is None or followed.follower.ended else followed
 
     def find_asked(self, key: TopicIdPartition, request: int) -> PartitionFetchState | None:
-        """Returns the partition as `find` does, but also returns None if the request with this number did not fetch it:
-        a response to a fetch of an ended epoch may have records that were truncated since (KAFKA-18723).
+        """Returns the partition as `find` does, but also returns None if the request with this number did not fetch it
+        from its position: a response to a fetch of an ended epoch may have records that were truncated since
+        (KAFKA-18723).
         """
         followed = self.find(key)
         if followed is None or followed.asked_first is None or followed.asked_first > request:
@@ -137,6 +139,10 @@ class FetchClient:
         key = followed.key
         if key not in self._delayed and self._followed.get(key) is followed:
             self._changed[key] = None
+
+    def corrected(self, followed: PartitionFetchState) -> None:
+        """Notes that the leader moved the position: requests in flight still have the one that it rejected."""
+        followed.asked_first = None
 
     def dropped(self, key: TopicIdPartition) -> None:
         """Notes that a response had data for a partition whose epoch has ended. The leader does not send it again in

@@ -316,7 +316,7 @@ class Fetcher:
                 if follower.ended:
                     return False
                 follower.truncate_diverging(*_place_in(diverging))
-                _check_moved(follower, before)
+                self._check_moved(followed, before)
             else:
                 log_start = data.log_start_offset
                 if follower.lies_below(log_start):
@@ -410,12 +410,20 @@ class Fetcher:
                     if not follower.ended:
                         follower.start_at(leader_start)
             if not follower.ended:
-                _check_moved(follower, before)
+                self._check_moved(followed, before)
         except _LeaderError as refusal:
             self._on_leader_error(followed, refusal.code)
         except (KafkaError, RemoteProtocolError) as error:
             self._delay(followed, str(error))
         self._after_change(followed)
+
+    def _check_moved(self, followed: PartitionFetchState, before: FetchPosition) -> None:
+        """Raises RemoteProtocolError if the position has not changed: otherwise we would repeat the same request
+        forever.
+        """
+        if followed.follower.reached == before:
+            raise RemoteProtocolError("the leader's answer does not change the position")
+        self._client.corrected(followed)
 
     async def _leader_offset(
         self, connection: NodeConnection, follower: PartitionFollower, timestamp: int
@@ -462,14 +470,6 @@ async def _prepare_cuts(cuts: Sequence[tuple[PartitionFollower, Offset]]) -> Non
                 points[replica.topic_partition] = point
     if points:
         await cuts[0][0].replica.services.directories.lower_recovery_points(points)
-
-
-def _check_moved(follower: PartitionFollower, before: FetchPosition) -> None:
-    """Raises RemoteProtocolError if the position has not changed: otherwise we would repeat the same request
-    forever.
-    """
-    if follower.reached == before:
-        raise RemoteProtocolError("the leader's answer does not change the position")
 
 
 def _offset_in(response: ListOffsetsResponse, replica: Replica) -> Offset:

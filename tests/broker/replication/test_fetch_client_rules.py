@@ -283,6 +283,21 @@ def test_departure_waits_for_outstanding_answer(client):
     assert (named(request), forgotten(request)) == ([(b"t", 2, 0)], [(b"t", 0)])
 
 
+def test_answer_to_corrected_position_is_ignored(client):
+    follower = Follower()
+    client.add(key(0), follower)
+    ask(client)
+    ask(client)
+    followed, before = client.find(key(0)), client.requests
+    follower.offset -= 1
+    client.corrected(followed)
+    client.mark_changed(followed)
+    assert client.find_asked(key(0), before) is None
+    assert named(ask(client)) == [(b"t", 0, follower.offset)]
+    assert client.find_asked(key(0), before) is None
+    assert client.find_asked(key(0), client.requests) is followed
+
+
 def test_answer_belongs_to_epoch_of_its_request(client):
     """KAFKA-18723: it must not count for the partition's next epoch."""
     client.add(key(0), Follower())

@@ -153,6 +153,22 @@ async def test_divergence_at_log_start_truncates_everything(tmp_path):
         assert leader.positions()[:2] == [[(0, 3)], [(0, 0)]]
 
 
+@pytest.mark.parametrize(
+    "second",
+    [{"diverging_epoch": EpochEndOffset(epoch=0, end_offset=2)}, {"error_code": OUT_OF_RANGE}],
+)
+async def test_second_answer_to_truncated_position_is_ignored(tmp_path, held_back, second):
+    """It belongs to a request that was in flight when the first answer arrived."""
+    async with followed(tmp_path, records=3) as (harness, leader):
+        diverging = EpochEndOffset(epoch=0, end_offset=2)
+        leader.answer = once(answered(data(diverging_epoch=diverging)))
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        await harness.follows._fetchers[11]._process(None, answered(data(**second)), 1)
+        assert harness.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 2
+    assert held_back == []
+
+
 async def test_divergence_without_truncation_backs_off(tmp_path, held_back, caplog):
     async with followed(tmp_path, records=3) as (harness, leader):
         nowhere = EpochEndOffset(epoch=0, end_offset=3)
