@@ -357,7 +357,7 @@ TABLE = {
         ),
         Limit(
             "bytes of a subscription",
-            "trimaran.broker.groups.consumer.settings:SUBSCRIPTION_BYTES_MAX",
+            "trimaran.broker.groups.heartbeating.settings:SUBSCRIPTION_BYTES_MAX",
             "refused",
             ERRORS,
         ),

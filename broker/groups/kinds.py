@@ -1,8 +1,9 @@
 """The interface of a kind of group: its declaration, and the methods that the shard calls for its groups.
 
-A new kind is a folder next to `classic/` and `consumer/` whose `kind.py` has a `GroupKind`, and
-a line in `registry.py`. The shard determines the kind of a group once, and calls it. Requests that only one kind
-supports go to it directly. Source: Kafka's `Group`, and the branches by group type of its `GroupMetadataManager`.
+A new kind is a folder next to `classic/` and `consumer/` whose `kind.py` has a `GroupKind`, and a line in
+`registry.py`; kinds whose members heartbeat share the parts in `heartbeating/`. The shard determines the kind of a
+group once, and calls it. Requests that only one kind supports go to it directly. Source: Kafka's `Group`, and the
+branches by group type of its `GroupMetadataManager`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from tests.interop.authorization.requests import (
     request_of,
 )
 from tests.test_access import OPEN, REGISTRIES
-from trimaran.broker.groups.share.member import JOINING_EPOCH, LEAVING_EPOCH
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, LEAVING_EPOCH
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import AclIndex, Authorizer
 from trimaran.wire.errors import ErrorCode

@@ -11,16 +11,17 @@ import logging
 from dataclasses import replace
 
 from trimaran.broker import events
-from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.member import (
-    JOINING_EPOCH,
-    LEAVING_STATIC_EPOCH,
-    ConsumerMember,
-    Owned,
-)
+from trimaran.broker.groups.consumer.member import ConsumerMember, Owned
 from trimaran.broker.groups.consumer.operation import ConsumerOperation
 from trimaran.broker.groups.consumer.reconciliation import Reported
-from trimaran.broker.groups.consumer.records import member_tombstones, target_record
+from trimaran.broker.groups.heartbeating.admission import (
+    known_static,
+    other_epoch,
+    unknown_member,
+    unreleased,
+    write_replacement,
+)
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, LEAVING_STATIC_EPOCH
 from trimaran.broker.groups.limits import GROUP_BYTES_MAX
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import GroupEpoch
@@ -46,16 +47,13 @@ def admit(
     else:
         known = group.members.get(member_id)
         if known is None and not joins:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Member {member_id} is not a member of group {group.id}.",
-            )
+            raise unknown_member(group.id, member_id)
         if known is None:
             events.GROUP_MEMBER_JOINED.log(log, group=group.id, member=member_id)
             return ConsumerMember(member_id)
         member = known
     # A member that rejoins owns nothing, and receives its partitions again.
-    if not joins:
+    if not joins and request.member_epoch != member.epoch:
         _check_epoch(member, request.member_epoch, reported)
     return member
 
@@ -82,12 +80,7 @@ def check_memory(
     subscription.
     """
     is_new = before.id not in operation.group.members
-    if not operation.fits(member.held_bytes - (0 if is_new else before.held_bytes)):
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            "The groups of this broker, or those of this principal, take as much memory as they may: try again when "
-            "members have left.",
-        )
+    operation.check_memory(member.held_bytes - (0 if is_new else before.held_bytes))
 
 
 def admit_static(
@@ -114,30 +107,8 @@ def admit_static(
         return known  # a retry of its join
     both_new = not uses_classic_protocol and not known.uses_classic_protocol
     if both_new and known.epoch != LEAVING_STATIC_EPOCH:
-        raise KafkaError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
-            f"id is owned by {known.id} member.",
-        )
+        raise unreleased(known, member_id)
     return _replace_static(operation, known, member_id)
-
-
-def known_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """Returns the static member. Raises KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    known = group.static_member(instance_id)
-    if known is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    check_instance(known, member_id)
-    return known
-
-
-def check_instance(known: ConsumerMember, member_id: str) -> None:
-    """Raises KafkaError FENCED_INSTANCE_ID if another incarnation now has the instance id."""
-    if known.id != member_id:
-        raise KafkaError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {known.instance_id} was fenced by member {known.id}.",
-        )
 
 
 def _replace_static(
@@ -149,32 +120,20 @@ def _replace_static(
         log, group=group.id, instance=known.instance_id, member=member_id
     )
     member = replace(known, id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
-    target = group.target.get(known.id, {})
-    operation.write(member_tombstones(group.id, known.id))
-    operation.replaced = known.id
-    operation.write_member(member)
-    operation.write([target_record(group.id, member_id, target)])
-    operation.write_current(member)
+    write_replacement(operation, known, member, group.target.get(known.id, {}))
     return member
 
 
 def _check_epoch(member: ConsumerMember, epoch: GroupEpoch, reported: Reported) -> None:
-    """Checks the member epoch. A member that missed its new epoch may still use the previous one, if it owns no
-    partition outside of its assignment.
+    """Checks an epoch that is not the member's. A member that missed its new epoch may still use the previous one, if
+    it owns no partition outside of its assignment.
 
     Raises:
         KafkaError: FENCED_MEMBER_EPOCH.
     """
-    if epoch == member.epoch:
-        return
     heard_less = epoch == member.previous_epoch and _owns_no_more(reported, member.assigned)
     if epoch > member.epoch or not heard_less:
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The consumer group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch "
-            f"({epoch}) than the one known by the group coordinator ({member.epoch}). The member must abandon all "
-            "its partitions and rejoin.",
-        )
+        raise other_epoch("consumer", member, epoch)
 
 
 def _owns_no_more(reported: Reported, assigned: Owned) -> bool:

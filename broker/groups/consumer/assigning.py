@@ -12,57 +12,44 @@ pieces (`assignors.model.Work`), so that a group of 10,000 members does not dela
 
 from __future__ import annotations
 
-import logging
-from itertools import islice
-
-from trimaran.broker import events
 from trimaran.broker.groups.consumer.assignors.model import (
     PIECE,
     AssignedMember,
     Assignment,
     AssignmentInput,
     Assignor,
-    Work,
-    done,
 )
 from trimaran.broker.groups.consumer.assignors.range import assign_ranges
 from trimaran.broker.groups.consumer.assignors.uniform import assign_uniformly
-from trimaran.broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH, ConsumerGroup
-from trimaran.broker.groups.consumer.operation import (
-    FIRST_EPOCH,
-    ConsumerOperation,
-    ConsumerTimer,
-    TargetWork,
-)
-from trimaran.broker.groups.consumer.records import assignment_epoch_record, target_record
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.heartbeating.assigning import TargetWork, write_some, write_targets
+from trimaran.broker.groups.heartbeating.group import FIRST_EPOCH, NO_ASSIGNMENT_EPOCH
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
+from trimaran.broker.groups.heartbeating.work import Work, done
 from trimaran.broker.groups.topics import Topics
-from trimaran.wire.identity import GroupEpoch
-
-log = logging.getLogger(__name__)
 
 # The members and partitions of a group whose target is computed within a heartbeat: about 5 ms.
 INLINE_SIZE_MAX = 2_000
 
-# The work of one tick of the timer, about 5 ms each. A record has a few hundred bytes, or 4 for each partition.
+# The work of one tick of the timer, about 5 ms.
 PIECES_PER_TICK = 5
-RECORDS_PER_TICK = 200
-PARTITIONS_PER_TICK = 20_000
 
 
 def assign_if_due(operation: ConsumerOperation) -> None:
     """Writes the target for the group's epoch, or sets the timer that will."""
     if not _is_due(operation):
         return
-    group, wait_ms = operation.group, _wait_ms(operation)
+    group, wait_ms = operation.group, operation.target_wait_ms
     if wait_ms == 0 and _is_little(operation):
-        operation.cancel_timer(ConsumerTimer.TARGET)
-        _write(operation, done(_computing(operation)), list(group.members))
-        _finish(operation, group.epoch)
+        operation.cancel_timer(HeartbeatTimer.TARGET)
+        write_targets(operation, done(_computing(operation)), list(group.members))
+        operation.finish_target(group.epoch)
         return
     if group.assignment_epoch == NO_ASSIGNMENT_EPOCH:
         # Members need a valid epoch until then.
-        operation.write([assignment_epoch_record(group.id, FIRST_EPOCH, 0)])
-    operation.set_timer(ConsumerTimer.TARGET, wait_ms)
+        operation.write_assignment_epoch(FIRST_EPOCH, 0)
+    operation.set_timer(HeartbeatTimer.TARGET, wait_ms)
 
 
 def _is_due(operation: ConsumerOperation) -> bool:
@@ -80,79 +67,24 @@ def _computing(operation: ConsumerOperation) -> Work[Assignment]:
     return compute_target(operation.group.draft(), operation.topics, default)
 
 
-def _wait_ms(operation: ConsumerOperation) -> int:
-    """Returns the time until the next target is due. Returns 0 if the last target is from the future, because the clock
-    of the broker that wrote it was ahead.
-    """
-    interval_ms = operation.settings.assignment_interval_ms
-    since = operation.at.now_ms - operation.group.assignment_timestamp_ms
-    return max(0, interval_ms - since) if since >= 0 else 0
-
-
 def work_on_target(operation: ConsumerOperation) -> None:
     """Does the work of one tick of the timer."""
     work = operation.work
     if (target := work.target) is None:
-        if _is_due(operation) and not _wait_ms(operation) and not _is_little(operation):
+        if _is_due(operation) and not operation.target_wait_ms and not _is_little(operation):
             work.target = TargetWork(operation.group.epoch, _computing(operation))
-            operation.set_timer(ConsumerTimer.TARGET, 0)
+            operation.set_timer(HeartbeatTimer.TARGET, 0)
         else:
             assign_if_due(operation)
         return
     if target.assignment is None:
-        _compute(target)
-    elif _write_some(operation, target, target.assignment):
-        _finish(operation, target.epoch)
+        target.compute(PIECES_PER_TICK)
+    elif write_some(operation, target):
+        operation.finish_target(target.epoch)
         work.target = None
         assign_if_due(operation)  # members may have changed
         return
-    operation.set_timer(ConsumerTimer.TARGET, 0)
-
-
-def _compute(target: TargetWork) -> None:
-    try:
-        for _ in range(PIECES_PER_TICK):
-            next(target.computing)
-    except StopIteration as stop:
-        assignment: Assignment = stop.value
-        target.assignment = assignment
-        target.unwritten = iter(assignment)
-
-
-def _write_some(operation: ConsumerOperation, target: TargetWork, assignment: Assignment) -> bool:
-    """Writes the next targets. Returns whether all have been written."""
-    assert target.unwritten is not None
-    partitions, member_ids = 0, []
-    for member_id in islice(target.unwritten, RECORDS_PER_TICK):
-        member_ids.append(member_id)
-        partitions += sum(map(len, assignment[member_id].values()))
-        if partitions > PARTITIONS_PER_TICK:
-            break
-    _write(operation, assignment, member_ids)
-    return not member_ids
-
-
-def _write(operation: ConsumerOperation, assignment: Assignment, member_ids: list[str]) -> None:
-    """Writes the changed targets of the current members."""
-    group = operation.group
-    operation.write(
-        [
-            target_record(group.id, member_id, assignment[member_id])
-            for member_id in member_ids
-            if member_id in group.members
-            and assignment[member_id] != group.target.get(member_id, _NEVER)
-        ]
-    )
-
-
-# A member without a target always gets a record, even for an empty target.
-_NEVER = object()
-
-
-def _finish(operation: ConsumerOperation, epoch: GroupEpoch) -> None:
-    group = operation.group
-    events.GROUP_TARGET_ASSIGNED.log(log, group=group.id, epoch=epoch, members=len(group.members))
-    operation.write([assignment_epoch_record(group.id, epoch, operation.at.now_ms)])
+    operation.set_timer(HeartbeatTimer.TARGET, 0)
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:

@@ -17,6 +17,7 @@ from trimaran.broker.groups.classic.joining import MEMBER_ID_VERSION, Join
 from trimaran.broker.groups.classic.member import CONSUMER_PROTOCOL
 from trimaran.broker.groups.classic.operation import join_error, leave_response
 from trimaran.broker.groups.consumer import admission, assigning, fencing, heartbeat
+from trimaran.broker.groups.consumer.describe import CONSUMER
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
 from trimaran.broker.groups.consumer.migration import (
@@ -27,11 +28,12 @@ from trimaran.broker.groups.consumer.migration import (
     waits_for_others,
 )
 from trimaran.broker.groups.consumer.operation import (
-    ConsumerGroupWrite,
     ConsumerOperation,
     ConsumerTimer,
 )
 from trimaran.broker.groups.consumer.settings import MigrationPolicy
+from trimaran.broker.groups.heartbeating.admission import check_instance, known_static
+from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite
 from trimaran.broker.groups.limits import MEMBER_NAME_CHARACTERS_MAX
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import (
@@ -49,7 +51,7 @@ log = logging.getLogger(__name__)
 # -- JoinGroup
 
 
-def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
+def join(operation: ConsumerOperation, join: Join) -> HeartbeatGroupWrite:
     """Returns the write, with the response that follows it.
 
     Raises:
@@ -105,8 +107,9 @@ def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
 
 def _response(
     operation: ConsumerOperation, join: Join, response: JoinGroupResponse
-) -> ConsumerGroupWrite:
-    return ConsumerGroupWrite(
+) -> HeartbeatGroupWrite:
+    return HeartbeatGroupWrite(
+        kind=CONSUMER,
         group_id=operation.group.id,
         records=operation.records,
         token=join.token,
@@ -141,7 +144,7 @@ def _admit(operation: ConsumerOperation, join: Join, member_id: str) -> Consumer
     if request.group_instance_id is not None:
         instance_id = request.group_instance_id
         if request.member_id:
-            return admission.known_static(group, member_id, instance_id)
+            return known_static(group, member_id, instance_id)
         return admission.admit_static(operation, member_id, instance_id, uses_classic_protocol=True)
     known = group.members.get(member_id)
     if known is None:
@@ -192,7 +195,7 @@ def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Co
     else:
         member = group.static_member(instance_id)
         if member is not None and member_id:
-            admission.check_instance(member, member_id)
+            check_instance(member, member_id)
     if member is None or not member.uses_classic_protocol:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     return member

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trimaran.broker.groups.classic.member import CONSUMER_PROTOCOL
 from trimaran.broker.groups.consumer.assigning import preferred_assignor
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.member import ConsumerMember, Partitions
+from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.broker.groups.heartbeating.member import Partitions
 from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import GroupEpoch
@@ -20,21 +20,11 @@ from trimaran.wire.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from trimaran.wire.messages.consumer_group_describe import Member as DescribedMember
-from trimaran.wire.messages.list_groups import ListedGroup
 
 CONSUMER = "consumer"
 
 # The values for the protocol of a member in ConsumerGroupDescribe (KIP-1099).
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
-
-
-def listed(group: ConsumerGroup) -> ListedGroup:
-    return ListedGroup(
-        group_id=group.id,
-        protocol_type=CONSUMER_PROTOCOL,
-        group_state=group.state.value,
-        group_type=CONSUMER,
-    )
 
 
 def described(

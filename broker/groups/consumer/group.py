@@ -1,9 +1,7 @@
 """A consumer group, as given by its records: epochs, members, the target, and the owners of partitions.
 
-Source: Kafka's `ConsumerGroup`, `ModernGroup` and the `replay` methods of `GroupMetadataManager` (KIP-848). `apply` is
-the only mutator: for records just written, for loaded records, and for the draft that a decision is made on. The maps
-are persistent, so that a draft costs nothing. Intentional difference: partitions are stored with the id of their owner,
-not with its epoch, so that records of a compacted log may be applied in any order.
+Source: Kafka's `ConsumerGroup` (KIP-848). Intentional difference: partitions are stored with the id of their owner, not
+with its epoch, so that records of a compacted log may be applied in any order.
 """
 
 from __future__ import annotations
@@ -15,14 +13,15 @@ from typing import NamedTuple
 
 from immutables import Map
 
-from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions, partitions_of
-from trimaran.broker.groups.memory import NAME_BYTES, PARTITION_BYTES
+from trimaran.broker.groups.consumer.member import ConsumerMember, Owned
+from trimaran.broker.groups.heartbeating.group import NO_ASSIGNMENT_EPOCH, HeartbeatGroup
+from trimaran.broker.groups.heartbeating.member import Partitions, partitions_of
+from trimaran.broker.groups.memory import NAME_BYTES
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
@@ -32,12 +31,8 @@ from trimaran.wire.records.consumer_groups import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
-    ConsumerGroupValue,
 )
-
-# The assignment epoch before the first target assignment.
-NO_ASSIGNMENT_EPOCH = GroupEpoch(-1)
+from trimaran.wire.schema import Message
 
 
 class ConsumerGroupState(Enum):
@@ -58,22 +53,14 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int
 
 
-class ConsumerGroup:
+class ConsumerGroup(HeartbeatGroup[ConsumerMember, Partitions]):
     """A consumer group. Invariants: a partition has at most one owner; `instances` maps to members; `bytes` is the size
-    of all subscriptions, and `held_bytes` the approximate size of the group in memory.
+    of all subscriptions.
     """
 
     def __init__(self, group_id: str) -> None:
-        self.id = group_id
-        self.epoch = GroupEpoch(0)
-        self.metadata_hash = 0
-        self.assignment_epoch = NO_ASSIGNMENT_EPOCH
-        self.assignment_timestamp_ms = 0
-        # Whether the log has a record of the group's epoch: without one the group is being created or removed.
-        self.has_epoch = False
-        self.members: Map[str, ConsumerMember] = Map()
+        super().__init__(group_id, GroupEpoch(0), NO_ASSIGNMENT_EPOCH)
         self.instances: Map[str, str] = Map()
-        self.target: Map[str, Partitions] = Map()
         self.owners: Map[bytes, Map[int, str]] = Map()
         self.regexes: Map[str, ResolvedRegex] = Map()
         # The numbers of members that subscribe to a name or a pattern, or use the classic protocol.
@@ -82,30 +69,13 @@ class ConsumerGroup:
         self.classic_count = 0
         # The numbers of members that prefer an assignor of the server.
         self.assignor_counts: Map[str, int] = Map()
-        self.bytes = self.held_bytes = 0
-
-    def draft(self) -> ConsumerGroup:
-        """Returns a copy to make a decision on. Each heartbeat makes one, and `copy.copy` takes four times as long."""
-        made = object.__new__(ConsumerGroup)
-        made.__dict__.update(self.__dict__)
-        return made
+        self.bytes = 0
 
     # -- queries
 
     @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
     def is_gone(self) -> bool:
-        """Whether no record of the group is left."""
-        return not (
-            self.has_epoch
-            or self.members
-            or self.target
-            or self.regexes
-            or self.assignment_epoch != NO_ASSIGNMENT_EPOCH
-        )
+        return super().is_gone and not self.regexes
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -144,8 +114,7 @@ class ConsumerGroup:
 
     # -- records
 
-    def apply(self, key: ConsumerGroupKey, value: ConsumerGroupValue | None) -> None:
-        """Applies one record; never fails."""
+    def apply(self, key: Message, value: Message | None) -> None:
         if isinstance(key, ConsumerGroupMetadataKey):
             self._apply_epoch(value)
         elif isinstance(key, ConsumerGroupMemberMetadataKey):
@@ -153,33 +122,18 @@ class ConsumerGroup:
         elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
             self._apply_current(key.member_id, value)
         elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
-            self._apply_target(key.member_id, value)
+            self._apply_target(key.member_id, _target(value))
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
             self._apply_assignment_epoch(value)
         elif isinstance(key, ConsumerGroupRegularExpressionKey):
             self._apply_regex(key.regular_expression, value)
 
-    def _apply_epoch(self, value: ConsumerGroupValue | None) -> None:
-        self.has_epoch = isinstance(value, ConsumerGroupMetadataValue)
+    def _apply_epoch(self, value: Message | None) -> None:
+        self.has_epoch = value is not None
         if isinstance(value, ConsumerGroupMetadataValue):
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
 
-    def _apply_assignment_epoch(self, value: ConsumerGroupValue | None) -> None:
-        if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue):
-            self.assignment_epoch = value.assignment_epoch
-            self.assignment_timestamp_ms = value.assignment_timestamp
-        else:
-            self.assignment_epoch, self.assignment_timestamp_ms = NO_ASSIGNMENT_EPOCH, 0
-
-    def _apply_target(self, member_id: str, value: ConsumerGroupValue | None) -> None:
-        self.held_bytes -= _target_bytes(self.target.get(member_id, {}))
-        if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
-            self.target = self.target.set(member_id, partitions_of(value.topic_partitions))
-        elif member_id in self.target:
-            self.target = self.target.delete(member_id)
-        self.held_bytes += _target_bytes(self.target.get(member_id, {}))
-
-    def _apply_regex(self, regex: str, value: ConsumerGroupValue | None) -> None:
+    def _apply_regex(self, regex: str, value: Message | None) -> None:
         known = self.regexes.get(regex)
         if known is not None:
             self.held_bytes -= _regex_bytes(regex, known)
@@ -190,32 +144,29 @@ class ConsumerGroup:
         elif known is not None:
             self.regexes = self.regexes.delete(regex)
 
-    def _apply_member(self, member_id: str, value: ConsumerGroupValue | None) -> None:
-        old = self.members.get(member_id)
+    def _apply_member(self, member_id: str, value: Message | None) -> None:
+        known = self.members.get(member_id) or ConsumerMember(member_id)
         if isinstance(value, ConsumerGroupMemberMetadataValue):
-            known = old or ConsumerMember(member_id)
-            self._replace(old, known.with_metadata(value))
-        elif old is not None:
-            self._replace(old, None)
+            self._put(known.with_metadata(value))
+        else:
+            self._drop(member_id)
 
-    def _apply_current(self, member_id: str, value: ConsumerGroupValue | None) -> None:
-        old = self.members.get(member_id)
+    def _apply_current(self, member_id: str, value: Message | None) -> None:
+        known = self.members.get(member_id) or ConsumerMember(member_id)
         if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
-            known = old or ConsumerMember(member_id)
-            self._replace(old, known.with_current(value))
-        elif old is not None:
-            self._replace(old, replace(old, assigned={}, revoking={}))
+            self._put(known.with_current(value))
+        elif member_id in self.members:
+            self._put(replace(known, assigned={}, revoking={}))
+
+    def target_size(self, target: Partitions) -> int:
+        return sum(map(len, target.values()))
 
     # -- members
 
-    def _replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+    def _changed(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         if old is not None:
             self._forget(old)
-        if new is None:
-            assert old is not None
-            self.members = self.members.delete(old.id)
-        else:
-            self.members = self.members.set(new.id, new)
+        if new is not None:
             self._note(new)
 
     def _forget(self, member: ConsumerMember) -> None:
@@ -227,7 +178,6 @@ class ConsumerGroup:
             self.assignor_counts = _count(self.assignor_counts, member.assignor, -1)
         self.classic_count -= member.uses_classic_protocol
         self.bytes -= member.bytes
-        self.held_bytes -= member.held_bytes
         instance_id = member.instance_id
         if instance_id is not None and self.instances.get(instance_id) == member.id:
             self.instances = self.instances.delete(instance_id)
@@ -243,7 +193,6 @@ class ConsumerGroup:
             self.assignor_counts = _count(self.assignor_counts, member.assignor, 1)
         self.classic_count += member.uses_classic_protocol
         self.bytes += member.bytes
-        self.held_bytes += member.held_bytes
         if member.instance_id is not None:
             self.instances = self.instances.set(member.instance_id, member.id)
         for topic_id, partitions in _owned_by(member):
@@ -263,16 +212,11 @@ class ConsumerGroup:
     def _without(self, topic_id: bytes) -> Map[bytes, Map[int, str]]:
         return self.owners.delete(topic_id) if topic_id in self.owners else self.owners
 
-    def __str__(self) -> str:
-        members = ", ".join(map(str, self.members.values()))
-        return (
-            f"{self.id} {self.state.value} epoch {self.epoch} target {self.assignment_epoch} "
-            f"[{members}]"
-        )
 
-
-def _target_bytes(target: Partitions) -> int:
-    return PARTITION_BYTES * sum(map(len, target.values()))
+def _target(value: Message | None) -> Partitions | None:
+    if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
+        return partitions_of(value.topic_partitions)
+    return None
 
 
 def _regex_bytes(regex: str, resolved: ResolvedRegex) -> int:

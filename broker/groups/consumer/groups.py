@@ -7,18 +7,15 @@ The shard's store has the groups themselves, which only change by replay. Source
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
-from trimaran.broker import events
-from trimaran.broker.coordination.shard import Write
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.classic.groups import ClassicGroups
 from trimaran.broker.groups.classic.joining import Join
+from trimaran.broker.groups.classic.member import CONSUMER_PROTOCOL
 from trimaran.broker.groups.classic.operation import Succession, join_error, sync_error
 from trimaran.broker.groups.consumer import (
     assigning,
@@ -31,17 +28,18 @@ from trimaran.broker.groups.consumer import (
     regexes,
 )
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.member import JOINING_EPOCH, ConsumerMember, MemberState
 from trimaran.broker.groups.consumer.operation import (
-    ConsumerGroupWrite,
     ConsumerOperation,
-    ConsumerTimer,
     GroupWork,
 )
 from trimaran.broker.groups.consumer.records import group_tombstones
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.heartbeating.groups import StoredGroups
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH
+from trimaran.broker.groups.heartbeating.offsets import check_fetch
+from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite, HeartbeatTimer
 from trimaran.broker.groups.kinds import CheckPartition, Due, HeartbeatGroups, ShardParts
-from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
+from trimaran.broker.groups.outputs import AwaitedResponse, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
@@ -55,22 +53,17 @@ from trimaran.wire.messages.consumer_group_heartbeat import (
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.join_group import JoinGroupResponse
 from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
-from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from trimaran.wire.records.consumer_groups import (
-    ConsumerGroupKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
-    ConsumerGroupValue,
 )
 from trimaran.wire.records.groups import GroupMetadataKey
 
 # The delay before a member is fenced again if writing the first attempt failed.
 RETRY_MS = 1_000
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,10 @@ class ConsumerHeartbeat:
     principal: str = ""
 
 
-class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatResponse]):
+class ConsumerGroups(
+    StoredGroups[ConsumerGroup, ConsumerOperation],
+    HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatResponse],
+):
     """The consumer groups. They may be converted to and from classic groups (`classic`)."""
 
     def __init__(
@@ -98,23 +94,14 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         settings: Callable[[str], ConsumerGroupSettings],
         classic: ClassicGroups,
     ) -> None:
-        self._store = parts.store
-        self._groups: Mapping[str, ConsumerGroup] = parts.store.of(describe.CONSUMER)
-        self._timers = parts.timers
+        super().__init__(parts, describe.CONSUMER, CONSUMER_PROTOCOL)
         self._settings = settings
-        self._topics = parts.dependencies.topics
-        self._account = parts.account
-        self._outputs = parts.outputs
         self._classic = classic
         self._works: dict[str, GroupWork] = {}
-        # Returns whether the group is of a kind that has no members in common with consumer groups.
-        self._is_other: Callable[[str], bool] = lambda group_id: any(
-            groups not in (self, classic) and groups.has(group_id) for groups in parts.made.values()
-        )
 
     def has(self, group_id: str) -> bool:
         """Returns whether the group is a consumer group, and no classic group has replaced it while it was empty."""
-        return group_id in self._groups and not self._classic.has(group_id)
+        return super().has(group_id) and not self._classic.has(group_id)
 
     def classic_members(self) -> ConsumerGroups:
         """Returns these groups: a client may not know yet that its group was converted."""
@@ -139,26 +126,10 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
             work=work,
         )
 
-    def expecting(self, at: Instant) -> Iterator[None]:
-        """Sets the missing timers of all loaded groups, one member per step."""
-        for group in list(self._groups.values()):
-            yield None
-            if self._groups.get(group.id) is group:
-                yield from self._expecting(group, at)
-
-    def expect_members(self, group: ConsumerGroup, at: Instant) -> None:
-        """Sets the missing timers of a group after a failed write."""
-        for _ in self._expecting(group, at):
-            pass
-
     def _expecting(self, group: ConsumerGroup, at: Instant) -> Iterator[None]:
-        operation = self.operation(group, at)
-        for member_id in list(group.members):
-            if (member := group.members.get(member_id)) is not None:
-                _expect(operation, member)
-            yield None
+        yield from super()._expecting(group, at)
         if group.epoch > group.assignment_epoch and not group.is_empty:
-            operation.set_timer_if_absent(ConsumerTimer.TARGET, RETRY_MS, "")
+            self.operation(group, at).set_timer_if_absent(HeartbeatTimer.TARGET, RETRY_MS, "")
 
     # -- members of the consumer protocol
 
@@ -188,7 +159,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
                 operation, request, member_id, client, given.may_see, given.refused
             )
             if operation.records:
-                self._new_for(operation, member_id, given.principal)
+                self._own(operation, member_id, given.principal)
         self._works[request.group_id] = operation.work
         if operation.work.regexes and not operation.work.resolving:
             operation.work.resolving = True
@@ -196,13 +167,6 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         if classic is not None:
             self._classic.upgrading(classic, at)
         return Result(operation.records, response)
-
-    def _new_for(self, operation: ConsumerOperation, member_id: str, principal: str) -> None:
-        """Charges the principal of the request for a new member that was admitted."""
-        known = self._groups.get(operation.group.id)
-        is_known = known is not None and member_id in known.members
-        if member_id in operation.group.members and not is_known:
-            self._account.owned_by((operation.group.id, member_id), principal)
 
     def _open(
         self,
@@ -224,10 +188,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
             for record in records:
                 operation.records.append(record)
                 if not isinstance(record.key, GroupMetadataKey):
-                    operation.group.apply(
-                        cast(ConsumerGroupKey, record.key),
-                        cast("ConsumerGroupValue | None", record.value),
-                    )
+                    operation.group.apply(record.key, record.value)
         return operation
 
     # -- members of the classic protocol
@@ -250,7 +211,7 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
             self._outputs.respond(join.token, join_error(error.code, join.request.member_id))
             return
         assert isinstance(write.response, JoinGroupResponse)
-        self._new_for(operation, write.response.member_id, join.principal)
+        self._own(operation, write.response.member_id, join.principal)
         self._outputs.effects.writes.append(write)
 
     def sync(
@@ -289,28 +250,10 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         return offsets.check_transactional_commit(self._groups[request.group_id], request, version)
 
     def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
-        offsets.check_fetch(self._groups[request.group_id], request)
+        check_fetch(self._groups[request.group_id], request)
 
     def check_offset_delete(self, _group_id: str) -> None:
         """Refuses no deletion: offsets of topics without subscribers may be deleted."""
-
-    def is_subscribed_to(self, group_id: str, topic: str) -> bool:
-        return self._groups[group_id].is_subscribed_to(topic)
-
-    def listed(self, group_id: str) -> ListedGroup:
-        return describe.listed(self._groups[group_id])
-
-    def find(self, group_id: str) -> ConsumerGroup:
-        """Returns an immutable copy of the group.
-
-        Raises:
-            KafkaError: GROUP_ID_NOT_FOUND, also for groups of other kinds.
-        """
-        if not self.has(group_id):
-            is_other = self._classic.has(group_id) or self._store.knows(group_id)
-            why = "is not a consumer group" if is_other else "not found"
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
-        return self._groups[group_id].draft()
 
     def described_with_members(
         self, group_id: str
@@ -325,16 +268,8 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
 
     # -- deletion
 
-    def is_empty(self, group_id: str) -> bool:
-        group = self._groups.get(group_id)
-        return group is None or group.is_empty
-
-    def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
-        if (group := self._groups.get(group_id)) is not None:
-            for record in group_tombstones(group):
-                if not self.is_empty(group_id):
-                    return
-                yield record
+    def _tombstones(self, group: ConsumerGroup) -> Iterator[GroupRecord]:
+        return group_tombstones(group)
 
     # -- patterns
 
@@ -371,18 +306,12 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
 
     def timer_due(self, key: TimerKey, at: Instant) -> Due:
         operation = self.operation(self._groups[key.group_id], at)
-        if key.kind is ConsumerTimer.TARGET:
+        if key.kind is HeartbeatTimer.TARGET:
             assigning.work_on_target(operation)
         elif key.kind in fencing.TIMED_OUT:
             fencing.timed_out(operation, key.member_id, key.kind)
         self._settle(operation)
-        return Due.NONE if key.kind is ConsumerTimer.TARGET else Due.OTHER_GROUPS
-
-    def _settle(self, operation: ConsumerOperation) -> None:
-        if operation.records:
-            self._outputs.effects.writes.append(
-                ConsumerGroupWrite(group_id=operation.group.id, records=operation.records)
-            )
+        return Due.NONE if key.kind is HeartbeatTimer.TARGET else Due.OTHER_GROUPS
 
     # -- writes
 
@@ -390,26 +319,14 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         if not at_load and isinstance(record.key, ConsumerGroupMetadataKey) and not record.value:
             self.forget(record.key.group_id)
 
-    def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
-        """Restarts the group's timers after a failed write, with a delay: otherwise a write in pieces would fail in a
-        loop.
-        """
-        if code is ErrorCode.NONE or not isinstance(write, ConsumerGroupWrite):
-            return
-        events.GROUP_METADATA_WRITE_FAILED.log(log, group=write.group_id, error=code.name)
+    def _not_written(self, write: HeartbeatGroupWrite, at: Instant) -> None:
         for key, _ in write.records:
             if isinstance(key, ConsumerGroupMemberMetadataKey):
                 self._disown(key.group_id, key.member_id)
         group = self._groups.get(write.group_id)
         if group is not None:
             self.forget(write.group_id)
-            self.expect_members(group, at)
-
-    def _disown(self, group_id: str, member_id: str) -> None:
-        """Releases the account of an id, unless the group has a member with that id."""
-        group = self._groups.get(group_id)
-        if group is None or member_id not in group.members:
-            self._account.gone((group_id, member_id), 0)
+            self._expect_members(group, at)
 
     def heartbeat_failed(self, given: ConsumerHeartbeat, at: Instant) -> None:
         """Restores timers after a heartbeat whose records were not written: a leaving member is still there, and is
@@ -428,19 +345,9 @@ class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatRe
         if request.instance_id is not None:
             member = group.static_member(request.instance_id)
         if member is not None:
-            _expect(self.operation(group, at), member)
+            self.operation(group, at).expect(member)
 
     def forget(self, group_id: str) -> None:
         """Drops the pending work of a group that is gone or must start over."""
         self._works.pop(group_id, None)
-        self._timers.cancel(TimerKey(ConsumerTimer.TARGET, group_id))
-
-
-def _expect(operation: ConsumerOperation, member: ConsumerMember) -> None:
-    """Sets the missing timers of a member."""
-    if operation.key(Timer.SESSION, member.id) not in operation.timers:
-        operation.expect_heartbeat(member)
-    if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
-        operation.set_timer_if_absent(
-            ConsumerTimer.REVOCATION, member.rebalance_timeout_ms, member.id
-        )
+        self._timers.cancel(TimerKey(HeartbeatTimer.TARGET, group_id))

@@ -11,23 +11,22 @@ from dataclasses import replace
 
 from trimaran.broker import events
 from trimaran.broker.groups.consumer import assigning, fencing, regexes
-from trimaran.broker.groups.consumer.admission import admit, check_memory, known_static
+from trimaran.broker.groups.consumer.admission import admit, check_memory
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.member import (
+from trimaran.broker.groups.consumer.member import ConsumerMember, Owned
+from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.consumer.reconciliation import Reported, owned_partitions, reconcile
+from trimaran.broker.groups.consumer.settings import MEMBER_ID_CHARACTERS_MAX, RECONCILING_MS
+from trimaran.broker.groups.heartbeating.admission import known_static, unknown_member
+from trimaran.broker.groups.heartbeating.member import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     LEAVING_STATIC_EPOCH,
-    ConsumerMember,
-    MemberState,
-    Owned,
 )
-from trimaran.broker.groups.consumer.operation import ConsumerOperation, ConsumerTimer
-from trimaran.broker.groups.consumer.reconciliation import Reported, owned_partitions, reconcile
-from trimaran.broker.groups.consumer.settings import (
-    MEMBER_ID_CHARACTERS_MAX,
-    RECONCILING_HEARTBEATS_PER_SECOND_MAX,
-    RECONCILING_MS,
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
+from trimaran.broker.groups.heartbeating.settings import (
     SUBSCRIPTION_BYTES_MAX,
+    reconciling_interval_ms,
 )
 from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -279,11 +278,7 @@ def move_on(
     if operation.replaced:
         operation.cancel_timers(operation.replaced)
     if moved is not member and moved != member:
-        operation.write_current(moved)
-        if moved.state is MemberState.UNREVOKED_PARTITIONS and not moved.uses_classic_protocol:
-            operation.set_timer(ConsumerTimer.REVOCATION, moved.rebalance_timeout_ms, member_id)
-        else:
-            operation.cancel_timer(ConsumerTimer.REVOCATION, member_id)
+        operation.write_step(moved)
     return moved
 
 
@@ -300,8 +295,8 @@ def next_heartbeat_ms(
     )
     if not is_under_way:
         return wanted
-    for_all = len(group.members) * 1000 // RECONCILING_HEARTBEATS_PER_SECOND_MAX
-    return min(wanted, max(operation.settings.reconciling_interval_ms_min, for_all))
+    least = operation.settings.reconciling_interval_ms_min
+    return reconciling_interval_ms(len(group.members), wanted, least)
 
 
 # -- leaving
@@ -319,16 +314,13 @@ def leave(
     if request.instance_id is None:
         member = group.members.get(member_id)
         if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Member {member_id} is not a member of group {group.id}.",
-            )
+            raise unknown_member(group.id, member_id)
     else:
         member = known_static(group, member_id, request.instance_id)
     if request.member_epoch == LEAVING_STATIC_EPOCH:
         events.GROUP_STATIC_MEMBER_LEFT.log(log, group=group.id, instance=request.instance_id)
         operation.write_current(replace(member, epoch=LEAVING_STATIC_EPOCH, revoking={}))
-        operation.cancel_timer(ConsumerTimer.REVOCATION, member_id)
+        operation.cancel_timer(HeartbeatTimer.REVOCATION, member_id)
     else:
         events.GROUP_MEMBER_LEFT.log(log, group=group.id, member=member_id)
         fencing.remove(operation, [member])

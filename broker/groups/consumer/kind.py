@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from trimaran.broker.coordination.shard_epoch import ShardEpoch
 from trimaran.broker.coordination.timers import Instant
@@ -13,11 +13,10 @@ from trimaran.broker.groups.classic import kind as classic
 from trimaran.broker.groups.consumer.describe import CONSUMER
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.groups import ConsumerGroups
-from trimaran.broker.groups.consumer.settings import ConfiguredGroups, ConsumerGroupSettings
+from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings, configured
+from trimaran.broker.groups.heartbeating.kind import has_members, replays
 from trimaran.broker.groups.kinds import EnabledBy, FollowUpParts, GroupKind, Settings, ShardParts
-from trimaran.broker.groups.memory import ByGroup
 from trimaran.broker.groups.records import GroupRecord, RecordType
-from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.pacing import Paced
@@ -26,8 +25,6 @@ from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.records.consumer_groups import (
     CONSUMER_GROUP_RECORDS,
-    ConsumerGroupKey,
-    ConsumerGroupValue,
 )
 
 DEFAULTS = ConsumerGroupSettings()
@@ -39,33 +36,7 @@ def _make(parts: ShardParts) -> ConsumerGroups:
 
 
 def _settings(config: ServerConfig, configs: Callable[[], ConfigsImage]) -> Settings:
-    return ConfiguredGroups(config, configs).of
-
-
-def _replay(store: GroupStore, record: GroupRecord) -> None:
-    """Applies a record; a group begins with its first record, and ends with its last tombstone."""
-    key = cast(ConsumerGroupKey, record.key)
-    value = cast("ConsumerGroupValue | None", record.value)
-    groups: ByGroup[ConsumerGroup] = store.of(CONSUMER)
-    group = groups.get(key.group_id)
-    if group is None:
-        if value is None:
-            return
-        group = groups[key.group_id] = ConsumerGroup(key.group_id)
-        store.emptied.take(key.group_id)
-    before = group.held_bytes
-    group.apply(key, value)
-    member = (key.group_id, getattr(key, "member_id", ""))
-    if member[1] in group.members or member[1] in group.target:
-        store.account.change(member, group.held_bytes - before)
-    else:
-        store.account.gone(member, before - group.held_bytes)
-    if group.is_gone:
-        del groups[key.group_id]
-
-
-def _has_members(group: ConsumerGroup) -> bool:
-    return not group.is_empty
+    return configured(config, configs).of
 
 
 # -- patterns, which are resolved outside of the shard
@@ -109,8 +80,8 @@ def _take_over(
 KIND = GroupKind(
     name=CONSUMER,
     records=tuple(RecordType(key, value) for key, value in CONSUMER_GROUP_RECORDS.values()),
-    replay=_replay,
-    has_members=_has_members,
+    replay=replays(CONSUMER, ConsumerGroup),
+    has_members=has_members,
     make=_make,
     settings=_settings,
     follow_up=_resolve_patterns,

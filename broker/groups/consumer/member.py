@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, with_epochs
 from trimaran.broker.groups.memory import MEMBER_BYTES, PARTITION_BYTES
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.identity import GroupEpoch
@@ -16,20 +17,11 @@ from trimaran.wire.records.consumer_groups import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
-    TopicPartition,
     TopicPartitions,
 )
 
-Partitions = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id; no topic without partitions."""
-
 Owned = Mapping[bytes, Mapping[int, GroupEpoch]]
 """Partitions by topic id, each with the member epoch in which it was assigned (KIP-1251)."""
-
-# Member epochs with a special meaning.
-JOINING_EPOCH = GroupEpoch(0)
-LEAVING_EPOCH = GroupEpoch(-1)
-LEAVING_STATIC_EPOCH = GroupEpoch(-2)
 
 
 class MemberState(IntEnum):
@@ -154,22 +146,13 @@ class ConsumerMember:
         return parts + " classic" * self.uses_classic_protocol
 
 
-def partitions_of(topics: Iterable[TopicPartition]) -> Partitions:
-    return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
-
-
 def _owned(topics: Iterable[TopicPartitions], member_epoch: GroupEpoch) -> Owned:
-    """Converts owned partitions from a record. Brokers before 4.3 write no assignment epochs; the member's epoch, the
-    strictest value, is used instead.
-    """
-    found: dict[bytes, Mapping[int, GroupEpoch]] = {}
-    for topic in topics:
-        epochs = topic.assignment_epochs or ()
-        if len(epochs) != len(topic.partitions):
-            epochs = [member_epoch] * len(topic.partitions)
-        if topic.partitions:
-            found[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
-    return found
+    """Converts owned partitions from a record."""
+    return {
+        topic.topic_id: with_epochs(topic.partitions, topic.assignment_epochs, member_epoch)
+        for topic in topics
+        if topic.partitions
+    }
 
 
 def _topic_partitions(owned: Owned) -> list[TopicPartitions]:

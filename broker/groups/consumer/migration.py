@@ -16,17 +16,12 @@ from trimaran.broker.groups.classic.member import CONSUMER_PROTOCOL, Member
 from trimaran.broker.groups.classic.operation import ClassicTimer
 from trimaran.broker.groups.classic.records import group_record, group_value
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions
+from trimaran.broker.groups.consumer.member import ConsumerMember, Owned
 from trimaran.broker.groups.consumer.operation import ConsumerOperation, ConsumerTimer
-from trimaran.broker.groups.consumer.records import (
-    assignment_epoch_record,
-    current_record,
-    epoch_record,
-    group_tombstones,
-    member_record,
-    target_record,
-)
+from trimaran.broker.groups.consumer.records import RECORDS, epoch_record, group_tombstones
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.heartbeating.member import Partitions
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -83,14 +78,14 @@ def _upgraded(classic: ClassicGroup, topics: Topics, now_ms: int) -> Iterator[Gr
     yield group_record(group_id, None)
     members = [_consumer_member(member, epoch, topics) for member in classic.members.values()]
     for member in members:
-        yield member_record(group_id, member)
+        yield RECORDS.member(group_id, member)
     yield epoch_record(group_id, epoch, 0)
     for member in members:
         target = {topic_id: frozenset(mine) for topic_id, mine in member.assigned.items()}
-        yield target_record(group_id, member.id, target)
-    yield assignment_epoch_record(group_id, epoch, now_ms)
+        yield RECORDS.target(group_id, member.id, target)
+    yield RECORDS.assignment_epoch(group_id, epoch, now_ms)
     for member in members:
-        yield current_record(group_id, member)
+        yield RECORDS.current(group_id, member)
 
 
 def _consumer_member(member: Member, epoch: GroupEpoch, topics: Topics) -> ConsumerMember:
@@ -147,14 +142,14 @@ def downgrade_if_classic(operation: ConsumerOperation) -> bool:
     record = _classic_record(operation)
     for member_id in group.members:
         for kind in (
-            ConsumerTimer.REVOCATION,
+            HeartbeatTimer.REVOCATION,
             ConsumerTimer.CLASSIC_JOIN,
             ConsumerTimer.CLASSIC_SYNC,
         ):
             operation.cancel_timer(kind, member_id)
     operation.write(list(group_tombstones(group)))
     operation.records.append(record)
-    operation.cancel_timer(ConsumerTimer.TARGET)
+    operation.cancel_timer(HeartbeatTimer.TARGET)
     operation.set_timer(ClassicTimer.DOWNGRADE, 0)
     return True
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.broker.groups.heartbeating.offsets import MEMBER_EPOCH_VERSION, member_of
 from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import GroupEpoch, TopicIdPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
-from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
-# From this version on a request has a member epoch; older clients treat the field as a generation.
-MEMBER_EPOCH_VERSION = 9
 # From this version on a commit in a transaction has an error for an old member epoch.
 TXN_STALE_EPOCH_VERSION = 6
 
@@ -41,7 +39,7 @@ def check_commit(
         return all_may
     if is_transactional and epoch == -1 and not member_id and instance_id is None:
         return all_may  # a producer before KIP-447
-    member = _member(group, member_id)
+    member = member_of(group, member_id)
     classic = member.uses_classic_protocol
     if not is_transactional and not classic and version < MEMBER_EPOCH_VERSION:
         raise KafkaError(
@@ -88,19 +86,3 @@ def check_transactional_commit(
         is_transactional=True,
         instance_id=request.group_instance_id,
     )
-
-
-def check_fetch(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> None:
-    """Raises KafkaError UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH; a request without a member may always read."""
-    if request.member_id is None and request.member_epoch < 0:
-        return
-    member = _member(group, request.member_id or "")
-    if request.member_epoch != member.epoch:
-        raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
-
-
-def _member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    member = group.members.get(member_id)
-    if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    return member

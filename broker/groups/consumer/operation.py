@@ -1,51 +1,29 @@
-"""One input to a consumer group: a draft to decide on, the resulting records, and the group's timers.
-
-Source: local variables of Kafka's `GroupMetadataManager`. Every record is applied to the draft as soon as it is
-decided, so that the next rule sees it; the group itself changes when the records are replayed.
-"""
+"""One input to a consumer group, and the group's long-running work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import cast
+from typing import ClassVar
 
-from trimaran.broker.coordination.timers import Instant, Timers
-from trimaran.broker.groups.consumer.assignors.model import Assignment, Work
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.member import ConsumerMember
-from trimaran.broker.groups.consumer.records import (
-    assignment_epoch_record,
-    current_record,
-    epoch_record,
-    member_record,
-)
+from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
+from trimaran.broker.groups.consumer.records import RECORDS, epoch_record
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
-from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
-from trimaran.broker.groups.records import GroupRecord
-from trimaran.broker.groups.topics import Topics, metadata_hash
-from trimaran.wire.identity import GroupEpoch
-from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
+from trimaran.broker.groups.heartbeating.assigning import TargetWork
+from trimaran.broker.groups.heartbeating.group import FIRST_EPOCH
+from trimaran.broker.groups.heartbeating.member import Partitions
+from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation, HeartbeatTimer
+from trimaran.broker.groups.outputs import Timer
+from trimaran.broker.groups.topics import metadata_hash
 
 
 class ConsumerTimer(StrEnum):
-    """The timers of a consumer group and its members, in addition to the sessions of members."""
+    """The timers of members of the classic protocol in a consumer group, in addition to `HeartbeatTimer`."""
 
-    REVOCATION = "revocation"  # removal of a member that has not revoked its partitions
     CLASSIC_JOIN = "classic join"  # deadline for a rejoin by a member of the classic protocol
     CLASSIC_SYNC = "classic sync"  # deadline for the sync of that member
-    TARGET = "target"  # next step of the group's target
-
-
-@dataclass(slots=True)
-class TargetWork:
-    """The target of `epoch`, which is first computed, then written for some members at a time."""
-
-    epoch: GroupEpoch
-    computing: Work[Assignment]
-    assignment: Assignment | None = None
-    unwritten: Iterator[str] | None = None
 
 
 @dataclass(slots=True)
@@ -57,7 +35,7 @@ class GroupWork:
     group, and patterns are matched in a thread, so that the event loop is never blocked for long.
     """
 
-    target: TargetWork | None = None
+    target: TargetWork[Partitions] | None = None
     # The patterns to resolve, each with the rights of the member that sent it, and whether a task is resolving them.
     regexes: dict[str, Callable[[str], bool]] = field(default_factory=dict)
     resolving: bool = False
@@ -67,53 +45,24 @@ class GroupWork:
     checked_regexes: dict[str, tuple[object, int]] = field(default_factory=dict)
 
 
-# The epoch of a new group without an assignment; its first target has the next epoch, as in Kafka.
-FIRST_EPOCH = GroupEpoch(1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ConsumerGroupWrite(AwaitedResponse):
-    """Records of a consumer group that result from a timer or from a member of the classic protocol."""
-
-    group_id: str = ""
-
-
 @dataclass(slots=True)
-class ConsumerOperation:
-    """One input to a consumer group; `group` is a draft."""
+class ConsumerOperation(
+    HeartbeatOperation[ConsumerGroup, ConsumerMember, ConsumerGroupSettings, GroupWork]
+):
+    """One input to a consumer group."""
 
-    group: ConsumerGroup
-    at: Instant
-    timers: Timers[TimerKey]
-    settings: ConsumerGroupSettings
-    topics: Topics
-    work: GroupWork
-    # Returns whether the limits of the request's principal admit this many more bytes.
-    fits: Callable[[int], bool] = lambda _more: True
-    # The id of a static member's previous incarnation; its timers run until the join is admitted.
-    replaced: str = ""
-    records: list[GroupRecord] = field(default_factory=list)
-
-    # -- records
-
-    def write(self, records: Iterable[GroupRecord]) -> None:
-        """Adds `records` to the outcome, and applies them to the draft."""
-        for record in records:
-            self.records.append(record)
-            value = cast("ConsumerGroupValue | None", record.value)
-            self.group.apply(cast(ConsumerGroupKey, record.key), value)
-
-    def write_member(self, member: ConsumerMember) -> None:
-        self.write([member_record(self.group.id, member)])
-
-    def write_current(self, member: ConsumerMember) -> None:
-        self.write([current_record(self.group.id, member)])
+    RECORDS = RECORDS
+    MEMBER_TIMERS: ClassVar[tuple[str, ...]] = (
+        Timer.SESSION,
+        HeartbeatTimer.REVOCATION,
+        ConsumerTimer.CLASSIC_JOIN,
+        ConsumerTimer.CLASSIC_SYNC,
+    )
 
     def begin(self) -> None:
         """Writes the first epoch of a new group: no partition is assigned, but members have a valid epoch."""
-        group_id = self.group.id
-        self.write([epoch_record(group_id, FIRST_EPOCH, 0)])
-        self.write([assignment_epoch_record(group_id, FIRST_EPOCH, 0)])
+        self.write([epoch_record(self.group.id, FIRST_EPOCH, 0)])
+        self.write_assignment_epoch(FIRST_EPOCH, 0)
 
     def bump_epoch(self) -> None:
         """Increments the epoch after a change of members or topics: the target must be recomputed."""
@@ -121,32 +70,13 @@ class ConsumerOperation:
         epoch = max(FIRST_EPOCH, self.group.epoch) + 1
         self.write([epoch_record(self.group.id, epoch, topics)])
 
-    # -- timers
-
-    def key(self, kind: str, member_id: str = "") -> TimerKey:
-        return TimerKey(kind, self.group.id, member_id)
-
-    def set_timer(self, kind: str, delay_ms: int, member_id: str = "") -> None:
-        self.timers.set(TimerKey(kind, self.group.id, member_id), self.at.after_ms(delay_ms))
-
-    def set_timer_if_absent(self, kind: str, delay_ms: int, member_id: str) -> None:
-        if self.key(kind, member_id) not in self.timers:
-            self.set_timer(kind, delay_ms, member_id)
-
-    def cancel_timer(self, kind: str, member_id: str = "") -> None:
-        self.timers.cancel(self.key(kind, member_id))
-
     def expect_heartbeat(self, member: ConsumerMember) -> None:
         """Restarts the member's session; a member of the classic protocol has chosen the session timeout."""
         classic = member.classic
         timeout_ms = (classic or self.settings).session_timeout_ms
         self.set_timer(Timer.SESSION, timeout_ms, member.id)
 
-    def cancel_timers(self, member_id: str) -> None:
-        for kind in (
-            Timer.SESSION,
-            ConsumerTimer.REVOCATION,
-            ConsumerTimer.CLASSIC_JOIN,
-            ConsumerTimer.CLASSIC_SYNC,
-        ):
-            self.cancel_timer(kind, member_id)
+    def revocation_ms(self, member: ConsumerMember) -> int | None:
+        is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
+        is_timed = is_revoking and not member.uses_classic_protocol
+        return member.rebalance_timeout_ms if is_timed else None

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState, Owned, Partitions
+from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState, Owned
+from trimaran.broker.groups.heartbeating.member import Partitions
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import GroupEpoch
 

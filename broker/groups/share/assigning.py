@@ -6,49 +6,25 @@ Source: `GroupMetadataManager.maybeUpdateTargetAssignment` and `initializedAssig
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
-from trimaran.broker import events
+from trimaran.broker.groups.heartbeating.assigning import write_targets
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.operation import ShareOperation
-from trimaran.broker.groups.share.records import assignment_epoch_record, target_record
 from trimaran.broker.groups.share.simple_assignor import SharingMember, assign_simply
 from trimaran.broker.groups.topics import Topics
-
-log = logging.getLogger(__name__)
-
-# A member without a target always gets a record, even for an empty target.
-_NEVER = object()
 
 
 def assign_if_due(operation: ShareOperation) -> None:
     """Writes the target for the group's epoch, unless the last target is too young: then a later heartbeat does."""
     group = operation.group
-    if group.assignment_epoch >= group.epoch or group.is_empty or not _is_due(operation):
+    if group.assignment_epoch >= group.epoch or group.is_empty or operation.target_wait_ms:
         return
     initialized = group.known_states.initialized
     assignable = {topic_id: topic.partitions for topic_id, topic in initialized.items()}
     assignment = assign_simply(_members(group, operation.topics), assignable)
-    operation.write(
-        [
-            target_record(group.id, member_id, mine)
-            for member_id, mine in assignment.items()
-            if mine != group.target.get(member_id, _NEVER)
-        ]
-    )
-    events.GROUP_TARGET_ASSIGNED.log(
-        log, group=group.id, epoch=group.epoch, members=len(group.members)
-    )
-    operation.write([assignment_epoch_record(group.id, group.epoch, operation.at.now_ms)])
-
-
-def _is_due(operation: ShareOperation) -> bool:
-    """Returns whether the interval between two targets is over. A target from the future counts as old, because the
-    clock of the broker that wrote it was ahead.
-    """
-    since = operation.at.now_ms - operation.group.assignment_timestamp_ms
-    return since < 0 or since >= operation.settings.assignment_interval_ms
+    write_targets(operation, assignment, assignment)
+    operation.finish_target(group.epoch)
 
 
 def _members(group: ShareGroup, topics: Topics) -> Iterator[SharingMember]:

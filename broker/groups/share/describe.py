@@ -12,7 +12,6 @@ from trimaran.broker.groups.share.member import ShareMember
 from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import GroupEpoch
-from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.share_group_describe import (
     Assignment,
     DescribedGroup,
@@ -21,12 +20,6 @@ from trimaran.wire.messages.share_group_describe import (
 from trimaran.wire.messages.share_group_describe import Member as DescribedMember
 
 SHARE = "share"
-
-
-def listed(group: ShareGroup) -> ListedGroup:
-    return ListedGroup(
-        group_id=group.id, protocol_type=SHARE, group_state=group.state.value, group_type=SHARE
-    )
 
 
 def described(

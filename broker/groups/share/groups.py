@@ -6,23 +6,21 @@ The shard's store has the groups themselves, which only change by replay. Source
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from trimaran.broker import events
-from trimaran.broker.coordination.shard import Write
 from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups.heartbeating.groups import StoredGroups
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, LEAVING_EPOCH
+from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite
 from trimaran.broker.groups.kinds import CheckPartition, Due, HeartbeatGroups, ShardParts
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.share import describe, heartbeat, initializing, offsets
 from trimaran.broker.groups.share.group import ShareGroup
-from trimaran.broker.groups.share.member import JOINING_EPOCH, LEAVING_EPOCH
 from trimaran.broker.groups.share.operation import (
     Initialization,
-    ShareGroupWrite,
     ShareOperation,
     ShareWork,
 )
@@ -36,7 +34,6 @@ from trimaran.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponseTopic,
 )
-from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.share_group_describe import DescribedGroup
@@ -46,8 +43,6 @@ from trimaran.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from trimaran.wire.records.share_groups import ShareGroupMetadataKey
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +55,18 @@ class ShareHeartbeat:
     principal: str = ""
 
 
-class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
+class ShareGroups(
+    StoredGroups[ShareGroup, ShareOperation],
+    HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse],
+):
     """The share groups. Members of other protocols may not join them, and they have no committed offsets."""
 
     def __init__(self, parts: ShardParts, settings: Callable[[str], ShareGroupSettings]) -> None:
-        self._store = parts.store
-        self._groups: Mapping[str, ShareGroup] = parts.store.of(describe.SHARE)
-        self._is_other: Callable[[str], bool] = lambda group_id: any(
-            groups is not self and groups.has(group_id) for groups in parts.made.values()
-        )
-        self._timers = parts.timers
+        super().__init__(parts, describe.SHARE, describe.SHARE)
         self._settings = settings
-        self._topics = parts.dependencies.topics
-        self._account = parts.account
-        self._outputs = parts.outputs
         self._works: dict[str, ShareWork] = {}
         # The initialization that the last request has begun, until it is known whether it was written.
         self._begun: Initialization | None = None
-
-    def has(self, group_id: str) -> bool:
-        return group_id in self._groups
 
     def operation(self, group: ShareGroup, at: Instant) -> ShareOperation:
         return ShareOperation(
@@ -90,22 +77,6 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
             topics=self._topics(),
             work=self._works.get(group.id) or ShareWork(),
         )
-
-    def find(self, group_id: str) -> ShareGroup:
-        """Returns an immutable copy of the group.
-
-        Raises:
-            KafkaError: GROUP_ID_NOT_FOUND, also for groups of other kinds.
-        """
-        group = self._groups.get(group_id)
-        if group is None:
-            raise self._not_found(group_id)
-        return group.draft()
-
-    def _not_found(self, group_id: str) -> KafkaError:
-        is_other = self._is_other(group_id) or self._store.knows(group_id)
-        why = "is not a share group" if is_other else "not found"
-        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
 
     def opened(self, group_id: str, at: Instant) -> ShareOperation:
         """Returns an operation on the group, which it may create.
@@ -144,15 +115,9 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
         else:
             client = (given.client_id, given.client_host)
             response = heartbeat.heartbeat(operation, request, client)
-            self._charge(operation, request.member_id, given.principal)
+            self._own(operation, request.member_id, given.principal)
         self.keep(operation)
         return Result(operation.records, response)
-
-    def _charge(self, operation: ShareOperation, member_id: str, principal: str) -> None:
-        """Charges the principal of the request for a new member."""
-        known = self._groups.get(operation.group.id)
-        if known is None or member_id not in known.members:
-            self._account.owned_by((operation.group.id, member_id), principal)
 
     def keep(self, operation: ShareOperation) -> None:
         """Keeps the work of an operation that will be written, and names it to the coordinator."""
@@ -162,24 +127,11 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
             operation.work.initializations.append(operation.begun)
             self._outputs.resolve(operation.group.id)
 
-    def expecting(self, at: Instant) -> Iterator[None]:
-        """Sets the missing sessions of all loaded members, one per step."""
-        for group in list(self._groups.values()):
-            yield None
-            if self._groups.get(group.id) is group:
-                yield from self._expecting(group, at)
-
-    def _expecting(self, group: ShareGroup, at: Instant) -> Iterator[None]:
-        operation = self.operation(group, at)
-        for member_id in list(group.members):
-            if member_id in group.members and operation.session(member_id) not in self._timers:
-                operation.expect_heartbeat(member_id)
-            yield None
-
     def timer_due(self, key: TimerKey, at: Instant) -> Due:
         if (group := self._groups.get(key.group_id)) is not None:
             operation = self.operation(group, at)
             heartbeat.timed_out(operation, key.member_id)
+            self._works[group.id] = operation.work
             self._settle(operation)
         return Due.OTHER_GROUPS
 
@@ -206,13 +158,7 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
     def check_offset_delete(self, group_id: str) -> None:
         raise self._no_consumer_group(group_id)
 
-    def is_subscribed_to(self, group_id: str, topic: str) -> bool:
-        return topic in self._groups[group_id].name_counts
-
     # -- descriptions
-
-    def listed(self, group_id: str) -> ListedGroup:
-        return describe.listed(self._groups[group_id])
 
     def described_with_members(
         self, group_id: str
@@ -227,20 +173,12 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
 
     # -- deletion
 
-    def is_empty(self, group_id: str) -> bool:
-        group = self._groups.get(group_id)
-        return group is None or group.is_empty
-
     def expired(self, _group_id: str, _at: Instant) -> Iterator[GroupRecord]:
         """Yields nothing: an empty group stays until it is deleted."""
         return iter(())
 
-    def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
-        if (group := self._groups.get(group_id)) is not None:
-            for record in group_tombstones(group):
-                if not self.is_empty(group_id):
-                    return
-                yield record
+    def _tombstones(self, group: ShareGroup) -> Iterator[GroupRecord]:
+        return group_tombstones(group)
 
     def of_gone_topics(self) -> Walk:
         """Yields records without the share partitions of deleted topics: their states are gone, too."""
@@ -310,9 +248,7 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
         at: Instant,
     ) -> None:
         """Takes the outcome of an initialization that `next_initialization` has returned."""
-        records = self.finish(group_id, done, failed, at).records
-        if records:
-            self._outputs.effects.writes.append(ShareGroupWrite(group_id=group_id, records=records))
+        self._settle(self._finished(group_id, done, failed, at))
 
     def finish(
         self,
@@ -322,28 +258,26 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
         at: Instant,
     ) -> Result[GroupRecord, None]:
         """Takes the outcome of an initialization."""
+        return Result(self._finished(group_id, done, failed, at).records, None)
+
+    def _finished(
+        self,
+        group_id: str,
+        done: Collection[TopicIdPartition],
+        failed: Collection[TopicIdPartition],
+        at: Instant,
+    ) -> ShareOperation:
         operation = self.operation(self._groups.get(group_id) or ShareGroup(group_id), at)
         initializing.finish(operation, done, failed)
-        return Result(operation.records, None)
+        return operation
 
     # -- writes
-
-    def _settle(self, operation: ShareOperation) -> None:
-        self._works[operation.group.id] = operation.work
-        if operation.records:
-            self._outputs.effects.writes.append(
-                ShareGroupWrite(group_id=operation.group.id, records=operation.records)
-            )
 
     def replayed(self, record: GroupRecord, at_load: bool) -> None:
         if not at_load and isinstance(record.key, ShareGroupMetadataKey) and not record.value:
             self._works.pop(record.key.group_id, None)
 
-    def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
-        """Restarts the sessions of members that a failed write would have removed."""
-        if code is ErrorCode.NONE or not isinstance(write, ShareGroupWrite):
-            return
-        events.GROUP_METADATA_WRITE_FAILED.log(log, group=write.group_id, error=code.name)
+    def _not_written(self, write: HeartbeatGroupWrite, at: Instant) -> None:
         self._check_again(write.group_id, at)
 
     def heartbeat_failed(self, given: ShareHeartbeat, at: Instant) -> None:
@@ -351,9 +285,7 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
         later one begins.
         """
         request = given.request
-        group = self._groups.get(request.group_id)
-        if group is None or request.member_id not in group.members:
-            self._account.gone((request.group_id, request.member_id), 0)
+        if self._disown(request.group_id, request.member_id):
             self._timers.cancel(TimerKey(Timer.SESSION, request.group_id, request.member_id))
         self.not_written(request.group_id, at)
 
@@ -370,5 +302,4 @@ class ShareGroups(HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse]):
         if (work := self._works.get(group_id)) is not None:
             work.checked_topics = work.checked_target = None
         if (group := self._groups.get(group_id)) is not None:
-            for _ in self._expecting(group, at):
-                pass
+            self._expect_members(group, at)

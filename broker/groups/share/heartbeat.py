@@ -10,26 +10,16 @@ import logging
 from dataclasses import replace
 
 from trimaran.broker import events
-from trimaran.broker.groups.consumer.settings import (
-    RECONCILING_HEARTBEATS_PER_SECOND_MAX,
+from trimaran.broker.groups.heartbeating.admission import other_epoch, unknown_member
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, LEAVING_EPOCH, Partitions
+from trimaran.broker.groups.heartbeating.settings import (
     SUBSCRIPTION_BYTES_MAX,
+    reconciling_interval_ms,
 )
 from trimaran.broker.groups.limits import GROUP_BYTES_MAX
 from trimaran.broker.groups.share import assigning, initializing
-from trimaran.broker.groups.share.member import (
-    JOINING_EPOCH,
-    LEAVING_EPOCH,
-    STABLE,
-    Partitions,
-    ShareMember,
-)
+from trimaran.broker.groups.share.member import STABLE, ShareMember
 from trimaran.broker.groups.share.operation import ShareOperation
-from trimaran.broker.groups.share.records import (
-    assignment_epoch_record,
-    current_record,
-    member_record,
-    member_tombstones,
-)
 from trimaran.broker.groups.share.settings import MEMBER_ID_CHARACTERS_MAX
 from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -91,7 +81,7 @@ def heartbeat(
     assigning.assign_if_due(operation)
     moved = _reconcile(operation, updated, bumped)
     initializing.initialize_new(operation)
-    operation.expect_heartbeat(moved.id)
+    operation.expect_heartbeat(moved)
     response = ShareGroupHeartbeatResponse(
         member_id=moved.id,
         member_epoch=moved.epoch,
@@ -124,30 +114,14 @@ def _admit(operation: ShareOperation, request: ShareGroupHeartbeatRequest) -> Sh
     return known
 
 
-def unknown_member(group_id: str, member_id: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}."
-    )
-
-
 def _check_epoch(member: ShareMember, epoch: GroupEpoch) -> None:
     """Raises KafkaError FENCED_MEMBER_EPOCH unless the epoch is the member's, or the previous one: the member may not
     have received its new epoch.
     """
     if epoch in (member.epoch, member.previous_epoch):
         return
-    is_greater = epoch > member.epoch
-    previous = (
-        ""
-        if is_greater
-        else f", and it does not match the previous member epoch ({member.previous_epoch})"
-    )
-    raise KafkaError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The share group member has a {'greater' if is_greater else 'smaller'} member epoch ({epoch}) than the one "
-        f"known by the group coordinator ({member.epoch}){previous}. The member must abandon all its partitions and "
-        "rejoin.",
-    )
+    previous = f", and it does not match the previous member epoch ({member.previous_epoch})"
+    raise other_epoch("share", member, epoch, "" if epoch > member.epoch else previous)
 
 
 def _updated(
@@ -175,13 +149,8 @@ def _subscribe(operation: ShareOperation, before: ShareMember, member: ShareMemb
     is_known = before.id in operation.group.members
     if is_known and before == member:
         return False
-    if not operation.fits(member.held_bytes - (before.held_bytes if is_known else 0)):
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            "The groups of this broker, or those of this principal, take as much memory as they may: try again when "
-            "members have left.",
-        )
-    operation.write([member_record(operation.group.id, member)])
+    operation.check_memory(member.held_bytes - (before.held_bytes if is_known else 0))
+    operation.write_member(member)
     return before.subscribed_names != member.subscribed_names
 
 
@@ -213,7 +182,7 @@ def _reconcile(operation: ShareOperation, member: ShareMember, bumped: bool) -> 
     if member.epoch != epoch:
         moved = replace(moved, epoch=epoch, previous_epoch=member.epoch, state=STABLE)
     if moved != member:
-        operation.write([current_record(group.id, moved)])
+        operation.write_current(moved)
     return moved
 
 
@@ -236,8 +205,8 @@ def next_heartbeat_ms(operation: ShareOperation) -> int:
     )
     if not is_under_way:
         return wanted
-    for_all = len(group.members) * 1000 // RECONCILING_HEARTBEATS_PER_SECOND_MAX
-    return min(wanted, max(operation.settings.waiting_interval_ms_min, for_all))
+    least = operation.settings.waiting_interval_ms_min
+    return reconciling_interval_ms(len(group.members), wanted, least)
 
 
 # -- leaving
@@ -260,17 +229,15 @@ def leave(
 def timed_out(operation: ShareOperation, member_id: str) -> None:
     """Removes a member after its session."""
     if member_id in operation.group.members:
-        events.GROUP_MEMBER_FENCED.log(
-            log, group=operation.group.id, member=member_id, reason="its session expired"
-        )
+        operation.note_fenced(member_id, "its session expired")
         remove(operation, member_id)
 
 
 def remove(operation: ShareOperation, member_id: str) -> None:
     """Removes a member; the others get its partitions with their next heartbeats. An empty group counts as assigned."""
     group = operation.group
-    operation.timers.cancel(operation.session(member_id))
-    operation.write(member_tombstones(group.id, member_id))
+    operation.cancel_timers(member_id)
+    operation.write_without(member_id)
     operation.bump_epoch()
     if group.is_empty:
-        operation.write([assignment_epoch_record(group.id, group.epoch, 0)])
+        operation.write_assignment_epoch(group.epoch, 0)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from trimaran.broker.coordination.shard_epoch import ShardEpoch
 from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups.heartbeating.kind import has_members, replays
 from trimaran.broker.groups.kinds import EnabledBy, FollowUpParts, GroupKind, Settings, ShardParts
-from trimaran.broker.groups.memory import ByGroup
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.share.describe import SHARE
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.groups import ShareGroups
-from trimaran.broker.groups.share.settings import ConfiguredShareGroups, ShareGroupSettings
+from trimaran.broker.groups.share.settings import ShareGroupSettings, configured
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.share_state.changes import Outcomes, initialize_all
 from trimaran.node.config.server import ServerConfig
@@ -24,9 +24,7 @@ from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.records.share_groups import (
     SHARE_GROUP_RECORDS,
-    ShareGroupKey,
     ShareGroupPartitionMetadataKey,
-    ShareGroupValue,
 )
 
 DEFAULTS = ShareGroupSettings()
@@ -37,37 +35,16 @@ def _make(parts: ShardParts) -> ShareGroups:
 
 
 def _settings(config: ServerConfig, configs: Callable[[], ConfigsImage]) -> Settings:
-    return ConfiguredShareGroups(config, configs).of
+    return configured(config, configs).of
+
+
+_replay_known = replays(SHARE, ShareGroup)
 
 
 def _replay(store: GroupStore, record: GroupRecord) -> None:
-    """A group begins with its first record, and ends with its last tombstone. Records of type 9 have no meaning any
-    more.
-    """
-    key = cast(ShareGroupKey, record.key)
-    value = cast("ShareGroupValue | None", record.value)
-    if isinstance(key, ShareGroupPartitionMetadataKey):
-        return
-    groups: ByGroup[ShareGroup] = store.of(SHARE)
-    group = groups.get(key.group_id)
-    if group is None:
-        if value is None:
-            return
-        group = groups[key.group_id] = ShareGroup(key.group_id)
-        store.emptied.take(key.group_id)
-    before = group.held_bytes
-    group.apply(key, value)
-    member = (key.group_id, getattr(key, "member_id", ""))
-    if member[1] in group.members or member[1] in group.target:
-        store.account.change(member, group.held_bytes - before)
-    else:
-        store.account.gone(member, before - group.held_bytes)
-    if group.is_gone:
-        del groups[key.group_id]
-
-
-def _has_members(group: ShareGroup) -> bool:
-    return not group.is_empty
+    """Ignores records of type 9, which have no meaning any more."""
+    if not isinstance(record.key, ShareGroupPartitionMetadataKey):
+        _replay_known(store, record)
 
 
 # -- the states of share partitions, which share coordinators store
@@ -95,7 +72,7 @@ KIND = GroupKind(
     name=SHARE,
     records=tuple(RecordType(key, value) for key, value in SHARE_GROUP_RECORDS.values()),
     replay=_replay,
-    has_members=_has_members,
+    has_members=has_members,
     make=_make,
     settings=_settings,
     follow_up=_initialize,

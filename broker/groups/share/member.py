@@ -6,25 +6,23 @@ once: it reconciles with no other member, because members may share a partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from trimaran.broker.groups.memory import MEMBER_BYTES, PARTITION_BYTES
+from trimaran.broker.groups.heartbeating.member import (
+    JOINING_EPOCH,
+    Partitions,
+    partitions_bytes,
+    partitions_of,
+)
+from trimaran.broker.groups.memory import MEMBER_BYTES
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.records.share_groups import (
     ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataValue,
-    TopicPartition,
     TopicPartitions,
 )
 
-Partitions = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id; no topic without partitions."""
-
-# Member epochs with a special meaning.
-JOINING_EPOCH = GroupEpoch(0)
-LEAVING_EPOCH = GroupEpoch(-1)
 NO_EPOCH = GroupEpoch(-1)
 
 # The only state of a member in records: its assignment is that of its epoch.
@@ -101,12 +99,3 @@ class ShareMember:
 
     def __str__(self) -> str:
         return f"{self.id} epoch {self.epoch}"
-
-
-def partitions_bytes(partitions: Partitions) -> int:
-    """Returns the approximate size of assigned partitions in memory."""
-    return PARTITION_BYTES * sum(map(len, partitions.values()))
-
-
-def partitions_of(topics: Iterable[TopicPartition | TopicPartitions]) -> Partitions:
-    return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}

@@ -1,24 +1,18 @@
-"""One input to a share group: a draft to decide on, the resulting records, and the timers of members.
-
-Every record is applied to the draft as soon as it is decided, so that the next rule sees it; the group itself changes
-when the records are replayed.
-"""
+"""One input to a share group, and the group's long-running work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from trimaran.broker.coordination.timers import Instant, Timers
-from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
-from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation
 from trimaran.broker.groups.share.group import ShareGroup
-from trimaran.broker.groups.share.records import epoch_record
+from trimaran.broker.groups.share.member import ShareMember
+from trimaran.broker.groups.share.records import RECORDS, epoch_record
 from trimaran.broker.groups.share.settings import ShareGroupSettings
-from trimaran.broker.groups.topics import Topics, metadata_hash
+from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.identity import Offset, StateEpoch, TopicIdPartition
-from trimaran.wire.records.share_groups import ShareGroupKey, ShareGroupValue
 
 
 class Initialization(NamedTuple):
@@ -42,35 +36,14 @@ class ShareWork:
     initializations: list[Initialization] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ShareGroupWrite(AwaitedResponse):
-    """Records of a share group that do not result from a heartbeat."""
-
-    group_id: str = ""
-
-
 @dataclass(slots=True)
-class ShareOperation:
-    """One input to a share group; `group` is a draft."""
+class ShareOperation(HeartbeatOperation[ShareGroup, ShareMember, ShareGroupSettings, ShareWork]):
+    """One input to a share group."""
 
-    group: ShareGroup
-    at: Instant
-    timers: Timers[TimerKey]
-    settings: ShareGroupSettings
-    topics: Topics
-    work: ShareWork
-    # Returns whether the limits of the request's principal admit this many more bytes.
-    fits: Callable[[int], bool] = lambda _more: True
-    records: list[GroupRecord] = field(default_factory=list)
+    RECORDS = RECORDS
+
     # The initialization that begins when the records are committed.
     begun: Initialization | None = None
-
-    def write(self, records: Iterable[GroupRecord]) -> None:
-        """Adds `records` to the outcome, and applies them to the draft."""
-        for record in records:
-            self.records.append(record)
-            value = cast("ShareGroupValue | None", record.value)
-            self.group.apply(cast(ShareGroupKey, record.key), value)
 
     def bump_epoch(self) -> None:
         """Increments the epoch after a change of members, topics or initialized partitions: the target must be
@@ -79,12 +52,3 @@ class ShareOperation:
         topics = metadata_hash(self.group.name_counts, self.topics)
         self.work.checked_topics = self.topics.version
         self.write([epoch_record(self.group.id, self.group.epoch + 1, topics)])
-
-    # -- timers
-
-    def session(self, member_id: str) -> TimerKey:
-        return TimerKey(Timer.SESSION, self.group.id, member_id)
-
-    def expect_heartbeat(self, member_id: str) -> None:
-        """Restarts the member's session."""
-        self.timers.set(self.session(member_id), self.at.after_ms(self.settings.session_timeout_ms))

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trimaran.broker.groups.share.member import Partitions
+from trimaran.broker.groups.heartbeating.member import Partitions
 from trimaran.wire.identity import TopicIdPartition
 
 

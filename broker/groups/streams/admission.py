@@ -10,15 +10,18 @@ import logging
 from dataclasses import replace
 
 from trimaran.broker import events
-from trimaran.broker.groups.streams.group import StreamsGroup
-from trimaran.broker.groups.streams.member import (
-    JOINING_EPOCH,
-    LEAVING_STATIC_EPOCH,
-    StreamsMember,
+from trimaran.broker.groups.heartbeating.admission import (
+    known_static,
+    other_epoch,
+    unknown_member,
+    unreleased,
+    write_replacement,
 )
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, LEAVING_STATIC_EPOCH
+from trimaran.broker.groups.streams.group import StreamsGroup
+from trimaran.broker.groups.streams.member import StreamsMember
 from trimaran.broker.groups.streams.operation import StreamsOperation
 from trimaran.broker.groups.streams.reconciliation import Reported
-from trimaran.broker.groups.streams.records import member_tombstones, target_record
 from trimaran.broker.groups.streams.tasks import MemberTasks, is_within
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import GroupEpoch
@@ -48,7 +51,8 @@ def admit(
         return group.members.get(request.member_id) or StreamsMember(request.member_id)
     else:
         member = known_member(group, request.member_id)
-    _check_epoch(member, request.member_epoch, reported)
+    if request.member_epoch != member.epoch:
+        _check_epoch(member, request.member_epoch, reported)
     return member
 
 
@@ -56,9 +60,7 @@ def known_member(group: StreamsGroup, member_id: str) -> StreamsMember:
     """Returns the member. Raises KafkaError UNKNOWN_MEMBER_ID."""
     member = group.members.get(member_id)
     if member is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.id}."
-        )
+        raise unknown_member(group.id, member_id)
     return member
 
 
@@ -74,16 +76,6 @@ def _check_size(operation: StreamsOperation, request: StreamsGroupHeartbeatReque
         )
 
 
-def check_memory(operation: StreamsOperation, more: int) -> None:
-    """Raises KafkaError GROUP_MAX_SIZE_REACHED if the broker's limits do not admit a new member, or a larger one."""
-    if not operation.fits(more):
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            "The groups of this broker, or those of this principal, take as much memory as they may: try again when "
-            "members have left.",
-        )
-
-
 def _admit_static(operation: StreamsOperation, member_id: str, instance_id: str) -> StreamsMember:
     group = operation.group
     known = group.static_member(instance_id)
@@ -93,25 +85,8 @@ def _admit_static(operation: StreamsOperation, member_id: str, instance_id: str)
         )
         return group.members.get(member_id) or StreamsMember(member_id)
     if known.epoch != LEAVING_STATIC_EPOCH:
-        raise KafkaError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
-            f"id is owned by {known.id} member.",
-        )
+        raise unreleased(known, member_id)
     return _replace_static(operation, known, member_id)
-
-
-def known_static(group: StreamsGroup, member_id: str, instance_id: str) -> StreamsMember:
-    """Returns the static member. Raises KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    known = group.static_member(instance_id)
-    if known is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if known.id != member_id:
-        raise KafkaError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {known.id}.",
-        )
-    return known
 
 
 def _replace_static(
@@ -123,32 +98,20 @@ def _replace_static(
         log, group=group.id, instance=known.instance_id, member=member_id
     )
     member = replace(known, id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
-    target = group.target.get(known.id, MemberTasks())
-    operation.write(member_tombstones(group.id, known.id))
-    operation.replaced = known.id
-    operation.write_member(member)
-    operation.write([target_record(group.id, member_id, target)])
-    operation.write_current(member)
+    write_replacement(operation, known, member, group.target.get(known.id, MemberTasks()))
     return member
 
 
 def _check_epoch(member: StreamsMember, epoch: GroupEpoch, reported: Reported) -> None:
-    """Checks the member epoch. A member that missed its new epoch may still use the previous one, if it has no task
-    outside of its assignment.
+    """Checks an epoch that is not the member's. A member that missed its new epoch may still use the previous one, if
+    it has no task outside of its assignment.
 
     Raises:
         KafkaError: FENCED_MEMBER_EPOCH.
     """
-    if epoch == member.epoch:
-        return
     heard_less = epoch == member.previous_epoch and _has_no_more(reported, member)
     if epoch > member.epoch or not heard_less:
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The streams group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch "
-            f"({epoch}) than the one known by the group coordinator ({member.epoch}). The member must abandon all "
-            "its partitions and rejoin.",
-        )
+        raise other_epoch("streams", member, epoch)
 
 
 def _has_no_more(reported: Reported, member: StreamsMember) -> bool:

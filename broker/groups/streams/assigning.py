@@ -12,39 +12,29 @@ there are no warm-up tasks yet, whatever `streams.num.warmup.replicas` says.
 
 from __future__ import annotations
 
-import logging
-from itertools import islice
-
-from trimaran.broker import events
+from trimaran.broker.groups.heartbeating.assigning import TargetWork, write_some, write_targets
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
+from trimaran.broker.groups.heartbeating.work import Work, done
 from trimaran.broker.groups.streams.assignor import (
     AssignedSubtopology,
     Assignment,
     TaskMember,
-    Work,
     assign,
-    done,
 )
 from trimaran.broker.groups.streams.configuring import ConfiguredTopology, GroupProblem, Status
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.operation import (
     ReportedOffsets,
     StreamsOperation,
-    StreamsTargetWork,
     StreamsTimer,
 )
-from trimaran.broker.groups.streams.records import assignment_epoch_record, target_record
 from trimaran.broker.groups.streams.tasks import MemberTasks
-from trimaran.wire.identity import GroupEpoch
-
-log = logging.getLogger(__name__)
 
 # The members and tasks of a group whose target is computed within a heartbeat: about 10 ms.
 INLINE_SIZE_MAX = 2_000
 
-# The work of one tick of the timer, about 5 ms each. A record has a few hundred bytes, and 4 for each task.
+# The work of one tick of the timer, about 5 ms.
 PIECES_PER_TICK = 1
-RECORDS_PER_TICK = 200
-TASKS_PER_TICK = 20_000
 
 _FOR_NEW_GROUP = GroupProblem(
     Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay."
@@ -66,15 +56,14 @@ def assign_if_due(operation: StreamsOperation, topology: ConfiguredTopology) -> 
         return None
     if operation.work.target is not None:
         return _FOR_SIZE
-    since = operation.at.now_ms - group.assignment_timestamp_ms
-    if 0 <= since < operation.settings.assignment_interval_ms:
+    if operation.target_wait_ms:
         return _FOR_INTERVAL
     if size_of(group, topology) > INLINE_SIZE_MAX:
-        operation.work.target = StreamsTargetWork(group.epoch, _computing(operation, topology))
-        operation.set_timer(StreamsTimer.TARGET, 0)
+        operation.work.target = TargetWork(group.epoch, _computing(operation, topology))
+        operation.set_timer(HeartbeatTimer.TARGET, 0)
         return _FOR_SIZE
-    _write(operation, done(_computing(operation, topology)), list(group.members))
-    _finish(operation, group.epoch)
+    write_targets(operation, done(_computing(operation, topology)), list(group.members))
+    operation.finish_target(group.epoch)
     return None
 
 
@@ -91,55 +80,12 @@ def work_on_target(operation: StreamsOperation) -> None:
     if target is None:
         return
     if target.assignment is None:
-        _compute(target)
-    elif _write_some(operation, target, target.assignment):
-        _finish(operation, target.epoch)
+        target.compute(PIECES_PER_TICK)
+    elif write_some(operation, target):
+        operation.finish_target(target.epoch)
         operation.work.target = None
         return
-    operation.set_timer(StreamsTimer.TARGET, 0)
-
-
-def _compute(target: StreamsTargetWork) -> None:
-    try:
-        for _ in range(PIECES_PER_TICK):
-            next(target.computing)
-    except StopIteration as stop:
-        assignment: Assignment = stop.value
-        target.assignment = assignment
-        target.unwritten = iter(assignment)
-
-
-def _write_some(
-    operation: StreamsOperation, target: StreamsTargetWork, assignment: Assignment
-) -> bool:
-    """Writes the next targets. Returns whether all have been written."""
-    assert target.unwritten is not None
-    count, member_ids = 0, []
-    for member_id in islice(target.unwritten, RECORDS_PER_TICK):
-        member_ids.append(member_id)
-        count += sum(sum(map(len, role.values())) for role in assignment[member_id])
-        if count > TASKS_PER_TICK:
-            break
-    _write(operation, assignment, member_ids)
-    return not member_ids
-
-
-def _write(operation: StreamsOperation, assignment: Assignment, member_ids: list[str]) -> None:
-    """Writes the changed targets of the current members; a member without a target always gets a record."""
-    group = operation.group
-    operation.write(
-        [
-            target_record(group.id, member_id, assignment[member_id])
-            for member_id in member_ids
-            if member_id in group.members and group.target.get(member_id) != assignment[member_id]
-        ]
-    )
-
-
-def _finish(operation: StreamsOperation, epoch: GroupEpoch) -> None:
-    group = operation.group
-    events.GROUP_TARGET_ASSIGNED.log(log, group=group.id, epoch=epoch, members=len(group.members))
-    operation.write([assignment_epoch_record(group.id, epoch, operation.at.now_ms)])
+    operation.set_timer(HeartbeatTimer.TARGET, 0)
 
 
 def _computing(operation: StreamsOperation, topology: ConfiguredTopology) -> Work[Assignment]:

@@ -20,7 +20,6 @@ from trimaran.broker.groups.streams.tasks import MemberTasks, TaskSet
 from trimaran.broker.groups.streams.topology import Topology as KnownTopology
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import GroupEpoch
-from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.streams_group_describe import (
     Assignment,
     DescribedGroup,
@@ -36,15 +35,6 @@ from trimaran.wire.messages.streams_group_describe import (
 from trimaran.wire.records.streams_groups import TopicInfo as KnownTopic
 
 STREAMS = "streams"
-
-
-def listed(group: StreamsGroup) -> ListedGroup:
-    return ListedGroup(
-        group_id=group.id,
-        protocol_type=STREAMS,
-        group_state=group.state.value,
-        group_type=STREAMS,
-    )
 
 
 def described(

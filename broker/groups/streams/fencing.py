@@ -5,15 +5,10 @@ Source: `GroupMetadataManager.streamsGroupFenceMember`.
 
 from __future__ import annotations
 
-import logging
-
-from trimaran.broker import events
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.outputs import Timer
 from trimaran.broker.groups.streams.member import StreamsMember, StreamsMemberState
-from trimaran.broker.groups.streams.operation import StreamsOperation, StreamsTimer
-from trimaran.broker.groups.streams.records import assignment_epoch_record, member_tombstones
-
-log = logging.getLogger(__name__)
+from trimaran.broker.groups.streams.operation import StreamsOperation
 
 
 def remove(operation: StreamsOperation, member: StreamsMember) -> None:
@@ -22,28 +17,26 @@ def remove(operation: StreamsOperation, member: StreamsMember) -> None:
     """
     group = operation.group
     operation.cancel_timers(member.id)
-    operation.write(member_tombstones(group.id, member.id))
+    operation.write_without(member.id)
     operation.bump_epoch()
     if group.is_empty:
-        operation.write([assignment_epoch_record(group.id, group.epoch, 0)])
+        operation.write_assignment_epoch(group.epoch, 0)
         operation.work.target = None
         operation.work.shutdown_by = ""
 
 
 TIMED_OUT: dict[str, str] = {
     Timer.SESSION: "its session expired",
-    StreamsTimer.REVOCATION: "it did not give up its tasks in time",
+    HeartbeatTimer.REVOCATION: "it did not give up its tasks in time",
 }
 
 
 def timed_out(operation: StreamsOperation, member_id: str, kind: str) -> None:
     """Removes a member after a timeout."""
     member = operation.group.members.get(member_id)
-    if member is None:
+    if member is None or (
+        kind is HeartbeatTimer.REVOCATION and member.state is not StreamsMemberState.UNREVOKED_TASKS
+    ):
         return
-    if kind is StreamsTimer.REVOCATION and member.state is not StreamsMemberState.UNREVOKED_TASKS:
-        return
-    events.GROUP_MEMBER_FENCED.log(
-        log, group=operation.group.id, member=member_id, reason=TIMED_OUT[kind]
-    )
+    operation.note_fenced(member_id, TIMED_OUT[kind])
     remove(operation, member)

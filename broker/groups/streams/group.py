@@ -1,8 +1,6 @@
 """A streams group, as given by its records: epochs, topology, members, the target, and the holders of tasks.
 
-Source: Kafka's `StreamsGroup` and the `replay` methods of `GroupMetadataManager` (KIP-1071). `apply` is the only
-mutator: for records just written, for loaded records, and for the draft that a decision is made on. The maps are
-persistent, so that a draft costs nothing. Intentional difference: tasks are stored with the ids of the members that
+Source: Kafka's `StreamsGroup` (KIP-1071). Intentional difference: tasks are stored with the ids of the members that
 hold them, not with process ids, so that records of a compacted log may be applied in any order.
 """
 
@@ -15,11 +13,11 @@ from typing import NamedTuple
 
 from immutables import Map
 
-from trimaran.broker.groups.memory import PARTITION_BYTES
+from trimaran.broker.groups.heartbeating.group import FIRST_EPOCH, HeartbeatGroup
 from trimaran.broker.groups.streams.member import NO_TOPOLOGY_EPOCH, StreamsMember
 from trimaran.broker.groups.streams.tasks import AssignedTasks, MemberTasks, Task, each, task_set
 from trimaran.broker.groups.streams.topology import Topology
-from trimaran.wire.identity import GroupEpoch, TopologyEpoch
+from trimaran.wire.identity import TopologyEpoch
 from trimaran.wire.records.streams_groups import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -30,14 +28,10 @@ from trimaran.wire.records.streams_groups import (
     StreamsGroupTargetAssignmentMemberKey,
     StreamsGroupTargetAssignmentMemberValue,
     StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTargetAssignmentMetadataValue,
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
 from trimaran.wire.schema import Message
-
-# The epochs of a new group and of its missing assignment, as in Kafka.
-FIRST_EPOCH = GroupEpoch(1)
 
 NO_DESCRIPTION_EPOCH = TopologyEpoch(-1)
 """The epoch of the stored topology description if there is none."""
@@ -61,53 +55,25 @@ class Described(NamedTuple):
     failed: TopologyEpoch = NO_DESCRIPTION_EPOCH
 
 
-class StreamsGroup:
-    """A streams group. Invariants: an active task has at most one holder; `instances` maps to members; `held_bytes` is
-    the approximate size of the group in memory.
-    """
+class StreamsGroup(HeartbeatGroup[StreamsMember, MemberTasks]):
+    """A streams group. Invariants: an active task has at most one holder; `instances` maps to members."""
 
     def __init__(self, group_id: str) -> None:
-        self.id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
+        super().__init__(group_id, FIRST_EPOCH, FIRST_EPOCH)
         self.validated_topology_epoch = NO_TOPOLOGY_EPOCH
         self.assignment_configs: Mapping[str, str] = {}
         self.described = Described()
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = 0
-        # Whether the log has a record of the group's epoch, and one of its assignment's.
-        self.has_epoch = self.has_assignment = False
         self.topology: Topology | None = None
-        self.members: Map[str, StreamsMember] = Map()
         self.instances: Map[str, str] = Map()
-        self.target: Map[str, MemberTasks] = Map()
         self.active: Map[Task, str] = Map()
         self.standby: Map[Task, frozenset[str]] = Map()
         self.warmup: Map[Task, frozenset[str]] = Map()
-        self.held_bytes = 0
-
-    def draft(self) -> StreamsGroup:
-        """Returns a copy to make a decision on."""
-        made = object.__new__(StreamsGroup)
-        made.__dict__.update(self.__dict__)
-        return made
 
     # -- queries
 
     @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
     def is_gone(self) -> bool:
-        """Whether no record of the group is left."""
-        return not (
-            self.has_epoch
-            or self.has_assignment
-            or self.members
-            or self.target
-            or self.topology is not None
-        )
+        return super().is_gone and self.topology is None
 
     @property
     def topology_epoch(self) -> TopologyEpoch:
@@ -155,7 +121,6 @@ class StreamsGroup:
     # -- records
 
     def apply(self, key: Message, value: Message | None) -> None:
-        """Applies one record; never fails."""
         if isinstance(key, StreamsGroupMetadataKey):
             self._apply_epoch(value)
         elif isinstance(key, StreamsGroupMemberMetadataKey):
@@ -163,14 +128,14 @@ class StreamsGroup:
         elif isinstance(key, StreamsGroupCurrentMemberAssignmentKey):
             self._apply_current(key.member_id, value)
         elif isinstance(key, StreamsGroupTargetAssignmentMemberKey):
-            self._apply_target(key.member_id, value)
+            self._apply_target(key.member_id, _target(value))
         elif isinstance(key, StreamsGroupTargetAssignmentMetadataKey):
             self._apply_assignment_epoch(value)
         elif isinstance(key, StreamsGroupTopologyKey):
             self._apply_topology(value)
 
     def _apply_epoch(self, value: Message | None) -> None:
-        self.has_epoch = isinstance(value, StreamsGroupMetadataValue)
+        self.has_epoch = value is not None
         if isinstance(value, StreamsGroupMetadataValue):
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
             self.validated_topology_epoch = value.validated_topology_epoch
@@ -180,74 +145,53 @@ class StreamsGroup:
                 value.stored_description_topology_epoch, value.failed_description_topology_epoch
             )
 
-    def _apply_assignment_epoch(self, value: Message | None) -> None:
-        self.has_assignment = isinstance(value, StreamsGroupTargetAssignmentMetadataValue)
-        if isinstance(value, StreamsGroupTargetAssignmentMetadataValue):
-            self.assignment_epoch = value.assignment_epoch
-            self.assignment_timestamp_ms = value.assignment_timestamp
-        else:
-            self.assignment_epoch, self.assignment_timestamp_ms = FIRST_EPOCH, 0
-
     def _apply_topology(self, value: Message | None) -> None:
         self.held_bytes -= 0 if self.topology is None else self.topology.bytes
         is_known = isinstance(value, StreamsGroupTopologyValue)
         self.topology = Topology(value) if is_known else None  # type: ignore[arg-type]
         self.held_bytes += 0 if self.topology is None else self.topology.bytes
 
-    def _apply_target(self, member_id: str, value: Message | None) -> None:
-        self.held_bytes -= _target_bytes(self.target.get(member_id, MemberTasks()))
-        if isinstance(value, StreamsGroupTargetAssignmentMemberValue):
-            tasks = MemberTasks(
-                task_set(value.active_tasks),
-                task_set(value.standby_tasks),
-                task_set(value.warmup_tasks),
-            )
-            self.target = self.target.set(member_id, tasks)
-        elif member_id in self.target:
-            self.target = self.target.delete(member_id)
-        self.held_bytes += _target_bytes(self.target.get(member_id, MemberTasks()))
-
     def _apply_member(self, member_id: str, value: Message | None) -> None:
-        old = self.members.get(member_id)
+        known = self.members.get(member_id) or StreamsMember(member_id)
         if isinstance(value, StreamsGroupMemberMetadataValue):
-            self._replace(old, (old or StreamsMember(member_id)).with_metadata(value))
-        elif old is not None:
-            self._forget(old)
-            self._release(old)
-            self.members = self.members.delete(member_id)
+            self._put(known.with_metadata(value))
+        else:
+            self._drop(member_id)
 
     def _apply_current(self, member_id: str, value: Message | None) -> None:
-        old = self.members.get(member_id)
+        known = self.members.get(member_id) or StreamsMember(member_id)
         if isinstance(value, StreamsGroupCurrentMemberAssignmentValue):
-            self._replace(old, (old or StreamsMember(member_id)).with_current(value))
-        elif old is not None:
+            self._put(known.with_current(value))
+        elif member_id in self.members:
             none = AssignedTasks()
-            self._replace(old, replace(old, assigned=none, revoking=none))
+            self._put(replace(known, assigned=none, revoking=none))
+
+    def target_size(self, target: MemberTasks) -> int:
+        return sum(sum(map(len, role.values())) for role in target)
 
     # -- members
 
-    def _replace(self, old: StreamsMember | None, new: StreamsMember) -> None:
+    def _changed(self, old: StreamsMember | None, new: StreamsMember | None) -> None:
         if old is not None:
-            self._forget(old)
-        self.members = self.members.set(new.id, new)
-        self.held_bytes += new.held_bytes
-        if new.instance_id is not None:
+            self._forget_instance(old)
+        if new is not None and new.instance_id is not None:
             self.instances = self.instances.set(new.instance_id, new.id)
-        if old is not None and old.assigned is new.assigned and old.revoking is new.revoking:
-            return
-        if old is not None:
+        has_same = old is not None and new is not None and old.has_tasks_of(new)
+        if old is not None and not has_same:
             self._release(old)
-        for tasks in (new.assigned, new.revoking):
-            for task in each(tasks.active):
-                self.active = self.active.set(task, new.id)
-            for task in each(tasks.standby):
-                self.standby = _with(self.standby, task, new.id)
-            for task in each(tasks.warmup):
-                self.warmup = _with(self.warmup, task, new.id)
+        if new is not None and not has_same:
+            self._hold(new)
 
-    def _forget(self, member: StreamsMember) -> None:
-        """Takes a member out of the counts; its tasks remain until `_release`."""
-        self.held_bytes -= member.held_bytes
+    def _hold(self, member: StreamsMember) -> None:
+        for tasks in (member.assigned, member.revoking):
+            for task in each(tasks.active):
+                self.active = self.active.set(task, member.id)
+            for task in each(tasks.standby):
+                self.standby = _with(self.standby, task, member.id)
+            for task in each(tasks.warmup):
+                self.warmup = _with(self.warmup, task, member.id)
+
+    def _forget_instance(self, member: StreamsMember) -> None:
         instance_id = member.instance_id
         if instance_id is not None and self.instances.get(instance_id) == member.id:
             self.instances = self.instances.delete(instance_id)
@@ -278,5 +222,11 @@ def _without(
     return holders.delete(task) if task in holders else holders
 
 
-def _target_bytes(tasks: MemberTasks) -> int:
-    return PARTITION_BYTES * sum(sum(map(len, role.values())) for role in tasks)
+def _target(value: Message | None) -> MemberTasks | None:
+    if isinstance(value, StreamsGroupTargetAssignmentMemberValue):
+        return MemberTasks(
+            task_set(value.active_tasks),
+            task_set(value.standby_tasks),
+            task_set(value.warmup_tasks),
+        )
+    return None

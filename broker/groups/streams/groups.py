@@ -6,13 +6,10 @@ The shard's store has the groups themselves, which only change by replay. Source
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from trimaran.broker import events
-from trimaran.broker.coordination.shard import Write
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.classic.groups import ClassicGroups
@@ -20,9 +17,13 @@ from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.classic.operation import Succession
 from trimaran.broker.groups.classic.records import group_record
 from trimaran.broker.groups.classic.refusing import NoClassicMembers
+from trimaran.broker.groups.heartbeating.groups import StoredGroups
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH
+from trimaran.broker.groups.heartbeating.offsets import MEMBER_EPOCH_VERSION, check_fetch
+from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite, HeartbeatTimer
 from trimaran.broker.groups.kinds import CheckPartition, Due, HeartbeatGroups, ShardParts
 from trimaran.broker.groups.memory import GROUPS_BYTES_MAX, PARTITION_BYTES
-from trimaran.broker.groups.outputs import Outputs, Timer, TimerKey
+from trimaran.broker.groups.outputs import Outputs, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.streams import assigning, describe, fencing, heartbeat, offsets
 from trimaran.broker.groups.streams.admission import known_member
@@ -33,10 +34,8 @@ from trimaran.broker.groups.streams.descriptions import (
 )
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.heartbeat import StreamsHeartbeatAnswer
-from trimaran.broker.groups.streams.member import JOINING_EPOCH, StreamsMember, StreamsMemberState
 from trimaran.broker.groups.streams.operation import (
     StreamsGroupWork,
-    StreamsGroupWrite,
     StreamsOperation,
     StreamsTimer,
 )
@@ -45,7 +44,6 @@ from trimaran.broker.groups.streams.requests import check_request, refused
 from trimaran.broker.groups.streams.settings import StreamsGroupSettings
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.streams_group_describe import DescribedGroup
@@ -60,8 +58,6 @@ from trimaran.wire.records.streams_groups import (
     StreamsGroupTopologyKey,
 )
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class StreamsHeartbeat:
@@ -74,7 +70,10 @@ class StreamsHeartbeat:
     principal: str = ""
 
 
-class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
+class StreamsGroups(
+    StoredGroups[StreamsGroup, StreamsOperation],
+    HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer],
+):
     """The streams groups. An empty one may be replaced by a classic group (`classic`), and replaces an empty one."""
 
     def __init__(
@@ -83,19 +82,14 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
         settings: Callable[[str], StreamsGroupSettings],
         classic: ClassicGroups,
     ) -> None:
-        self._store = parts.store
-        self._groups: Mapping[str, StreamsGroup] = parts.store.of(describe.STREAMS)
-        self._timers = parts.timers
+        super().__init__(parts, describe.STREAMS, describe.STREAMS)
         self._settings = settings
-        self._topics = parts.dependencies.topics
-        self._account = parts.account
-        self._outputs = parts.outputs
         self._classic = classic
         self._works: dict[str, StreamsGroupWork] = {}
 
     def has(self, group_id: str) -> bool:
         """Returns whether the group is a streams group, and no classic group has replaced it while it was empty."""
-        return group_id in self._groups and not self._classic.has(group_id)
+        return super().has(group_id) and not self._classic.has(group_id)
 
     def classic_members(self) -> JoinsEmptyGroups:
         return JoinsEmptyGroups(self._outputs, self._groups, self._classic)
@@ -114,20 +108,6 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
             topics=self._topics(),
             work=work,
         )
-
-    def expecting(self, at: Instant) -> Iterator[None]:
-        """Sets the missing timers of all loaded groups, one member per step."""
-        for group in list(self._groups.values()):
-            yield None
-            if self._groups.get(group.id) is group:
-                yield from self._expecting(group, at)
-
-    def _expecting(self, group: StreamsGroup, at: Instant) -> Iterator[None]:
-        operation = self.operation(group, at)
-        for member_id in list(group.members):
-            if (member := group.members.get(member_id)) is not None:
-                _expect(operation, member)
-            yield None
 
     # -- members
 
@@ -155,7 +135,7 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
             answer = heartbeat.heartbeat(operation, request, given.version, client)
             self._charge_offsets(operation, request.member_id, before)
             if operation.records:
-                self._new_for(operation, request.member_id, given.principal)
+                self._own(operation, request.member_id, given.principal)
         self._works[request.group_id] = operation.work
         if classic is not None:
             self._classic.upgrading(classic, at)
@@ -181,12 +161,6 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
         if replaces:
             operation.records.append(group_record(group_id, None))
         return operation
-
-    def _new_for(self, operation: StreamsOperation, member_id: str, principal: str) -> None:
-        """Charges the principal of the request for a new member that was admitted."""
-        known = self._groups.get(operation.group.id)
-        if known is None or member_id not in known.members:
-            self._account.owned_by((operation.group.id, member_id), principal)
 
     def _charge_offsets(self, operation: StreamsOperation, member_id: str, before: int) -> None:
         """Counts the offsets that a member has reported; without room for them they are forgotten."""
@@ -217,35 +191,17 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
             self._groups[request.group_id],
             self._topics().name_of,
             request,
-            offsets.MEMBER_EPOCH_VERSION,
+            MEMBER_EPOCH_VERSION,
             is_transactional=True,
         )
 
     def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
-        offsets.check_fetch(self._groups[request.group_id], request)
+        check_fetch(self._groups[request.group_id], request)
 
     def check_offset_delete(self, _group_id: str) -> None:
         """Refuses no deletion: offsets of topics that are no sources may be deleted."""
 
-    def is_subscribed_to(self, group_id: str, topic: str) -> bool:
-        return self._groups[group_id].is_subscribed_to(topic)
-
     # -- descriptions and deletion
-
-    def listed(self, group_id: str) -> ListedGroup:
-        return describe.listed(self._groups[group_id])
-
-    def find(self, group_id: str) -> StreamsGroup:
-        """Returns an immutable copy of the group.
-
-        Raises:
-            KafkaError: GROUP_ID_NOT_FOUND, also for groups of other kinds.
-        """
-        if not self.has(group_id):
-            is_other = self._classic.has(group_id) or self._store.knows(group_id)
-            why = "is not a streams group" if is_other else "not found"
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
-        return self._groups[group_id].draft()
 
     def described_with_members(
         self, group_id: str, *, with_description: bool = False
@@ -294,16 +250,8 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
         self._account.bytes += more
         work.description, work.described_epoch = description, group.topology_epoch
 
-    def is_empty(self, group_id: str) -> bool:
-        group = self._groups.get(group_id)
-        return group is None or group.is_empty
-
-    def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
-        if (group := self._groups.get(group_id)) is not None:
-            for record in group_tombstones(group):
-                if not self.is_empty(group_id):
-                    return
-                yield record
+    def _tombstones(self, group: StreamsGroup) -> Iterator[GroupRecord]:
+        return group_tombstones(group)
 
     # -- timers
 
@@ -312,17 +260,14 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
         if group is None:  # its first member was never written
             return Due.ALL
         operation = self.operation(group, at)
-        if key.kind is StreamsTimer.TARGET:
+        if key.kind is HeartbeatTimer.TARGET:
             assigning.work_on_target(operation)
         elif key.kind is StreamsTimer.INITIAL:
             assigning.delay_over(operation)
         elif key.kind in fencing.TIMED_OUT:
             fencing.timed_out(operation, key.member_id, key.kind)
-        if operation.records:
-            self._outputs.effects.writes.append(
-                StreamsGroupWrite(group_id=group.id, records=operation.records)
-            )
-        return Due.NONE if key.kind is StreamsTimer.TARGET else Due.OTHER_GROUPS
+        self._settle(operation)
+        return Due.NONE if key.kind is HeartbeatTimer.TARGET else Due.OTHER_GROUPS
 
     # -- writes
 
@@ -336,13 +281,7 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
         elif isinstance(key, (StreamsGroupMetadataKey, StreamsGroupTopologyKey)):
             self.forget(key.group_id)
 
-    def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
-        """Restarts the group's timers after a failed write, with a delay: otherwise a write in pieces would fail in a
-        loop.
-        """
-        if code is ErrorCode.NONE or not isinstance(write, StreamsGroupWrite):
-            return
-        events.GROUP_METADATA_WRITE_FAILED.log(log, group=write.group_id, error=code.name)
+    def _not_written(self, write: HeartbeatGroupWrite, at: Instant) -> None:
         self._restart(write.group_id, at)
 
     def heartbeat_failed(self, given: StreamsHeartbeat, at: Instant) -> None:
@@ -351,9 +290,7 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
         """
         request = given.request
         self._classic.upgrade_failed(request.group_id, at)
-        group = self._groups.get(request.group_id)
-        if group is None or request.member_id not in group.members:
-            self._account.gone((request.group_id, request.member_id), 0)
+        if self._disown(request.group_id, request.member_id):
             self._forget_offsets(request.group_id, request.member_id)
         self._restart(request.group_id, at)
 
@@ -365,9 +302,8 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
             return
         if work is not None:
             work.target = work.checked_topics = None
-            self._timers.cancel(TimerKey(StreamsTimer.TARGET, group_id))
-        for _ in self._expecting(group, at):
-            pass
+            self._timers.cancel(TimerKey(HeartbeatTimer.TARGET, group_id))
+        self._expect_members(group, at)
 
     def forget(self, group_id: str) -> None:
         """Drops all that is known of a group beside its records."""
@@ -377,7 +313,7 @@ class StreamsGroups(HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer]):
         self._works.pop(group_id, None)
         if work is not None and work.description is not None:
             self._account.bytes -= description_bytes(work.description)
-        for kind in (StreamsTimer.TARGET, StreamsTimer.INITIAL):
+        for kind in (HeartbeatTimer.TARGET, StreamsTimer.INITIAL):
             self._timers.cancel(TimerKey(kind, group_id))
 
 
@@ -399,15 +335,6 @@ class JoinsEmptyGroups(NoClassicMembers):
         records = list(group_tombstones(group))
         self._outputs.effects.writes.append(Succession(group.id, records))
         self._classic.join(join, at)
-
-
-def _expect(operation: StreamsOperation, member: StreamsMember) -> None:
-    """Sets the missing timers of a member."""
-    if not operation.has_timer(Timer.SESSION, member.id):
-        operation.expect_heartbeat(member.id)
-    is_revoking = member.state is StreamsMemberState.UNREVOKED_TASKS
-    if is_revoking and not operation.has_timer(StreamsTimer.REVOCATION, member.id):
-        operation.set_timer(StreamsTimer.REVOCATION, member.rebalance_timeout_ms, member.id)
 
 
 def _offset_count(work: StreamsGroupWork, member_id: str) -> int:

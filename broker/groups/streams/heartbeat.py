@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from trimaran.broker import events
+from trimaran.broker.groups.heartbeating.admission import known_static
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, LEAVING_STATIC_EPOCH
 from trimaran.broker.groups.streams import assigning, fencing
 from trimaran.broker.groups.streams.admission import (
     admit,
-    check_memory,
     known_member,
-    known_static,
 )
 from trimaran.broker.groups.streams.configuring import (
     ConfiguredSubtopology,
@@ -28,11 +28,8 @@ from trimaran.broker.groups.streams.configuring import (
 from trimaran.broker.groups.streams.descriptions import DESCRIPTION_RETRY_MS
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.member import (
-    JOINING_EPOCH,
-    LEAVING_STATIC_EPOCH,
     NO_TOPOLOGY_EPOCH,
     StreamsMember,
-    StreamsMemberState,
 )
 from trimaran.broker.groups.streams.operation import (
     ReportedOffsets,
@@ -101,7 +98,7 @@ def heartbeat(
     if (delay := assigning.assign_if_due(operation, plan.configured)) is not None:
         problems.append(delay)
     moved = move_on(operation, updated.id, reported)
-    operation.expect_heartbeat(moved.id)
+    operation.expect_heartbeat(moved)
     if request.shutdown_application:
         work.shutdown_by = work.shutdown_by or moved.id
     if plan.configured.problem is not None:
@@ -177,7 +174,7 @@ def _write_member(
     if before == member:
         return False
     is_new = before.id not in operation.group.members
-    check_memory(operation, member.held_bytes - (0 if is_new else before.held_bytes))
+    operation.check_memory(member.held_bytes - (0 if is_new else before.held_bytes))
     operation.write_member(member)
     return member.instance_id is None or _told(before) != _told(member)
 
@@ -195,11 +192,7 @@ def move_on(operation: StreamsOperation, member_id: str, reported: Reported) -> 
     if operation.replaced:
         operation.cancel_timers(operation.replaced)
     if moved is not member and moved != member:
-        operation.write_current(moved)
-        if moved.state is StreamsMemberState.UNREVOKED_TASKS:
-            operation.set_timer(StreamsTimer.REVOCATION, moved.rebalance_timeout_ms, member_id)
-        else:
-            operation.cancel_timer(StreamsTimer.REVOCATION, member_id)
+        operation.write_step(moved)
     return moved
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, with_epochs
 from trimaran.broker.groups.memory import MEMBER_BYTES, PARTITION_BYTES
 from trimaran.broker.groups.streams.tasks import (
     NOTHING_ASSIGNED,
@@ -26,11 +27,6 @@ from trimaran.wire.records.streams_groups import (
     StreamsGroupCurrentMemberAssignmentValueTaskIds,
     StreamsGroupMemberMetadataValue,
 )
-
-# Member epochs with a special meaning.
-JOINING_EPOCH = GroupEpoch(0)
-LEAVING_EPOCH = GroupEpoch(-1)
-LEAVING_STATIC_EPOCH = GroupEpoch(-2)
 
 # The topology epoch of a member or a group without a topology.
 NO_TOPOLOGY_EPOCH = TopologyEpoch(-1)
@@ -75,6 +71,10 @@ class StreamsMember:
         said += sum(text_bytes(key) + text_bytes(tag) for key, tag in self.client_tags.items())
         said += 0 if self.endpoint is None else text_bytes(self.endpoint[0])
         return MEMBER_BYTES + said + PARTITION_BYTES * (self.assigned.size + self.revoking.size)
+
+    def has_tasks_of(self, other: StreamsMember) -> bool:
+        """Whether the tasks of both are the same objects."""
+        return self.assigned is other.assigned and self.revoking is other.revoking
 
     def is_reconciled_to(self, assignment_epoch: GroupEpoch) -> bool:
         return self.state is StreamsMemberState.STABLE and self.epoch == assignment_epoch
@@ -159,15 +159,12 @@ TaskIds = StreamsGroupCurrentMemberAssignmentValueTaskIds
 
 
 def _active(entries: Iterable[TaskIds], member_epoch: GroupEpoch) -> ActiveTasks:
-    """Converts active tasks from a record; tasks without epochs get the member's epoch, the strictest value."""
-    found: dict[str, Mapping[int, GroupEpoch]] = {}
-    for entry in entries:
-        epochs = entry.assignment_epochs or ()
-        if len(epochs) != len(entry.partitions):
-            epochs = [member_epoch] * len(entry.partitions)
-        if entry.partitions:
-            found[entry.subtopology_id] = dict(zip(entry.partitions, epochs, strict=True))
-    return found
+    """Converts active tasks from a record."""
+    return {
+        entry.subtopology_id: with_epochs(entry.partitions, entry.assignment_epochs, member_epoch)
+        for entry in entries
+        if entry.partitions
+    }
 
 
 def _with_epochs(tasks: ActiveTasks) -> list[TaskIds]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trimaran.broker.groups.heartbeating.offsets import MEMBER_EPOCH_VERSION, member_of
 from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.member import StreamsMember
@@ -15,10 +16,6 @@ from trimaran.broker.groups.streams.topology import Topology
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import GroupEpoch, TopicIdPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
-from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
-
-# From this version on a request has a member epoch; older clients treat the field as a generation.
-MEMBER_EPOCH_VERSION = 9
 
 
 def check_commit(
@@ -40,7 +37,7 @@ def check_commit(
         return all_may
     if is_transactional and epoch == -1 and not member_id and request.group_instance_id is None:
         return all_may  # a producer before KIP-447
-    member = _member(group, member_id)
+    member = member_of(group, member_id)
     if not is_transactional and version < MEMBER_EPOCH_VERSION:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
@@ -70,19 +67,3 @@ def _assigned_since(
         return ErrorCode.STALE_MEMBER_EPOCH
 
     return check
-
-
-def check_fetch(group: StreamsGroup, request: OffsetFetchRequestGroup) -> None:
-    """Raises KafkaError UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH; a request without a member may always read."""
-    if request.member_id is None and request.member_epoch < 0:
-        return
-    member = _member(group, request.member_id or "")
-    if request.member_epoch != member.epoch:
-        raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
-
-
-def _member(group: StreamsGroup, member_id: str) -> StreamsMember:
-    member = group.members.get(member_id)
-    if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    return member

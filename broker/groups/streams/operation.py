@@ -1,46 +1,34 @@
-"""One input to a streams group: its state, and its outcome, which consists of records and timers.
-
-The rules (`heartbeat`, `assigning`, `fencing`) are functions that take a `StreamsOperation`; none of them waits or
-reads a clock.
-"""
+"""One input to a streams group, and its state that has no records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
-from trimaran.broker.coordination.timers import Instant, Timers
-from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
-from trimaran.broker.groups.records import GroupRecord
-from trimaran.broker.groups.streams.assignor import Assignment, TaskOffsets, Work
+from trimaran.broker.groups.heartbeating.assigning import TargetWork
+from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation, HeartbeatTimer
+from trimaran.broker.groups.outputs import Timer
+from trimaran.broker.groups.streams.assignor import TaskOffsets
 from trimaran.broker.groups.streams.configuring import ConfiguredTopology
 from trimaran.broker.groups.streams.endpoints import Endpoints
 from trimaran.broker.groups.streams.group import StreamsGroup
-from trimaran.broker.groups.streams.member import NO_TOPOLOGY_EPOCH, StreamsMember
-from trimaran.broker.groups.streams.records import current_record, epoch_record, member_record
+from trimaran.broker.groups.streams.member import (
+    NO_TOPOLOGY_EPOCH,
+    StreamsMember,
+    StreamsMemberState,
+)
+from trimaran.broker.groups.streams.records import RECORDS, epoch_record
 from trimaran.broker.groups.streams.settings import StreamsGroupSettings
-from trimaran.broker.groups.topics import Topics
+from trimaran.broker.groups.streams.tasks import MemberTasks
 from trimaran.wire.identity import GroupEpoch, TopologyEpoch
 from trimaran.wire.messages.streams_group_topology_description_update import TopologyDescription
 
 
 class StreamsTimer(StrEnum):
-    """The timers of a streams group and its members, beside the session of a member."""
+    """The timers of a streams group, in addition to `HeartbeatTimer`."""
 
-    REVOCATION = "revocation"  # removal of a member that has not given up its tasks
     INITIAL = "initial"  # end of the delay of a new group's first assignment
-    TARGET = "target"  # next step of the group's target
-
-
-@dataclass(slots=True)
-class StreamsTargetWork:
-    """The target of `epoch`: first computed, then written for some members at a time."""
-
-    epoch: GroupEpoch
-    computing: Work[Assignment]
-    assignment: Assignment | None = None
-    unwritten: Iterator[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +51,7 @@ class StreamsGroupWork:
     from the next heartbeats.
     """
 
-    target: StreamsTargetWork | None = None
+    target: TargetWork[MemberTasks] | None = None
     # The topology as configured for the topics of a version, and the hash of these topics.
     configured: ConfiguredTopology | None = None
     checked_topics: object = None
@@ -81,66 +69,22 @@ class StreamsGroupWork:
     endpoints: Endpoints = field(default_factory=Endpoints)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StreamsGroupWrite(AwaitedResponse):
-    """Records of a streams group that result from a timer."""
-
-    group_id: str = ""
-
-
 @dataclass(slots=True)
-class StreamsOperation:
-    """One input to a streams group; `group` is a draft."""
+class StreamsOperation(
+    HeartbeatOperation[StreamsGroup, StreamsMember, StreamsGroupSettings, StreamsGroupWork]
+):
+    """One input to a streams group. The rules (`heartbeat`, `assigning`, `fencing`) are functions that take it; none of
+    them waits or reads a clock.
+    """
 
-    group: StreamsGroup
-    at: Instant
-    timers: Timers[TimerKey]
-    settings: StreamsGroupSettings
-    topics: Topics
-    work: StreamsGroupWork
-    # Returns whether the limits of the request's principal admit this many more bytes.
-    fits: Callable[[int], bool] = lambda _more: True
-    # The id of a static member's previous incarnation; its timers run until the join is admitted.
-    replaced: str = ""
-    records: list[GroupRecord] = field(default_factory=list)
-
-    # -- records
-
-    def write(self, records: Iterable[GroupRecord]) -> None:
-        """Adds `records` to the outcome, and applies them to the draft."""
-        for record in records:
-            self.records.append(record)
-            self.group.apply(record.key, record.value)
-
-    def write_member(self, member: StreamsMember) -> None:
-        self.write([member_record(self.group.id, member)])
-
-    def write_current(self, member: StreamsMember) -> None:
-        self.write([current_record(self.group.id, member)])
+    RECORDS = RECORDS
+    MEMBER_TIMERS: ClassVar[tuple[str, ...]] = (Timer.SESSION, HeartbeatTimer.REVOCATION)
 
     def bump_epoch(self) -> None:
         """Increments the epoch after a change of members or topics: the target must be recomputed."""
         self.group.epoch = GroupEpoch(self.group.epoch + 1)
         self.write([epoch_record(self.group)])
 
-    # -- timers
-
-    def key(self, kind: str, member_id: str = "") -> TimerKey:
-        return TimerKey(kind, self.group.id, member_id)
-
-    def has_timer(self, kind: str, member_id: str = "") -> bool:
-        return self.key(kind, member_id) in self.timers
-
-    def set_timer(self, kind: str, delay_ms: int, member_id: str = "") -> None:
-        self.timers.set(self.key(kind, member_id), self.at.after_ms(delay_ms))
-
-    def cancel_timer(self, kind: str, member_id: str = "") -> None:
-        self.timers.cancel(self.key(kind, member_id))
-
-    def expect_heartbeat(self, member_id: str) -> None:
-        """Restarts the member's session."""
-        self.set_timer(Timer.SESSION, self.settings.session_timeout_ms, member_id)
-
-    def cancel_timers(self, member_id: str) -> None:
-        for kind in (Timer.SESSION, StreamsTimer.REVOCATION):
-            self.cancel_timer(kind, member_id)
+    def revocation_ms(self, member: StreamsMember) -> int | None:
+        is_revoking = member.state is StreamsMemberState.UNREVOKED_TASKS
+        return member.rebalance_timeout_ms if is_revoking else None

@@ -1,17 +1,14 @@
-"""The records of streams groups, as decisions return them.
-
-Source: Kafka's `StreamsCoordinatorRecordHelpers`.
-"""
+"""Creates the records of a streams group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trimaran.broker.groups.heartbeating.records import HeartbeatRecords
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.member import StreamsMember
 from trimaran.broker.groups.streams.tasks import MemberTasks, TaskSet
-from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.records.streams_groups import (
     LastAssignmentConfig,
     StreamsGroupCurrentMemberAssignmentKey,
@@ -48,24 +45,12 @@ def topology_record(group_id: str, value: StreamsGroupTopologyValue) -> GroupRec
     return GroupRecord(StreamsGroupTopologyKey(group_id=group_id), value)
 
 
-def member_record(group_id: str, member: StreamsMember) -> GroupRecord:
-    key = StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.id)
-    return GroupRecord(key, member.metadata_value())
-
-
-def current_record(group_id: str, member: StreamsMember) -> GroupRecord:
-    key = StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.id)
-    return GroupRecord(key, member.current_value())
-
-
-def target_record(group_id: str, member_id: str, tasks: MemberTasks) -> GroupRecord:
-    key = StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
-    value = StreamsGroupTargetAssignmentMemberValue(
+def _target_value(tasks: MemberTasks) -> StreamsGroupTargetAssignmentMemberValue:
+    return StreamsGroupTargetAssignmentMemberValue(
         active_tasks=_entries(tasks.active),
         standby_tasks=_entries(tasks.standby),
         warmup_tasks=_entries(tasks.warmup),
     )
-    return GroupRecord(key, value)
 
 
 def _entries(tasks: TaskSet) -> list[StreamsGroupTargetAssignmentMemberValueTaskIds]:
@@ -77,38 +62,22 @@ def _entries(tasks: TaskSet) -> list[StreamsGroupTargetAssignmentMemberValueTask
     ]
 
 
-def assignment_epoch_record(group_id: str, epoch: GroupEpoch, now_ms: int) -> GroupRecord:
-    key = StreamsGroupTargetAssignmentMetadataKey(group_id=group_id)
-    value = StreamsGroupTargetAssignmentMetadataValue(
-        assignment_epoch=epoch, assignment_timestamp=now_ms
-    )
-    return GroupRecord(key, value)
-
-
-# -- tombstones, in the order that Kafka's replay requires
-
-
-def member_tombstones(group_id: str, member_id: str) -> Iterator[GroupRecord]:
-    current = StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
-    target = StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
-    metadata = StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
-    for key in (current, target, metadata):
-        yield GroupRecord(key, None)
+RECORDS: HeartbeatRecords[StreamsMember, MemberTasks] = HeartbeatRecords(
+    member_key=StreamsGroupMemberMetadataKey,
+    current_key=StreamsGroupCurrentMemberAssignmentKey,
+    target_key=StreamsGroupTargetAssignmentMemberKey,
+    target_value=_target_value,
+    assignment_epoch_key=StreamsGroupTargetAssignmentMetadataKey,
+    assignment_epoch_value=StreamsGroupTargetAssignmentMetadataValue,
+)
 
 
 def group_tombstones(group: StreamsGroup) -> Iterator[GroupRecord]:
-    """Yields the tombstones of a whole group: those of members first, those of its epoch and its topology last."""
-    for member_id in group.members:
-        key = StreamsGroupCurrentMemberAssignmentKey(group_id=group.id, member_id=member_id)
-        yield GroupRecord(key, None)
-    for member_id in {**group.target, **group.members}:
-        target = StreamsGroupTargetAssignmentMemberKey(group_id=group.id, member_id=member_id)
-        yield GroupRecord(target, None)
+    """Yields all tombstones of a group: first those of its members, last those of its epoch and its topology."""
+    yield from RECORDS.without_assignments(group)
     if group.has_assignment:
-        yield GroupRecord(StreamsGroupTargetAssignmentMetadataKey(group_id=group.id), None)
-    for member_id in group.members:
-        metadata = StreamsGroupMemberMetadataKey(group_id=group.id, member_id=member_id)
-        yield GroupRecord(metadata, None)
+        yield RECORDS.without_assignment_epoch(group.id)
+    yield from RECORDS.without_members(group)
     yield GroupRecord(StreamsGroupMetadataKey(group_id=group.id), None)
     if group.topology is not None:
         yield GroupRecord(StreamsGroupTopologyKey(group_id=group.id), None)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, LEAVING_STATIC_EPOCH
 from trimaran.broker.groups.streams.assignor import TaskOffsets
 from trimaran.broker.groups.streams.configuring import TASKS_MAX
-from trimaran.broker.groups.streams.member import JOINING_EPOCH, LEAVING_STATIC_EPOCH
 from trimaran.broker.groups.streams.operation import ReportedOffsets
 from trimaran.broker.groups.streams.reconciliation import Reported
 from trimaran.broker.groups.streams.settings import (

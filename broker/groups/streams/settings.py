@@ -6,14 +6,19 @@ Source: Kafka's `GroupCoordinatorConfig`, `GroupConfig`, `GroupMetadataManager.s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
+from trimaran.broker.groups.heartbeating.settings import (
+    ConfiguredSettings,
+    HeartbeatSettings,
+    OwnConfig,
+)
 from trimaran.node.config.config_def import INT_MAX, LONG_MAX
 from trimaran.node.config.group_keys import GROUP_CONFIGS
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.config.streams_group_keys import STREAMS_ASSIGNOR_NAMES
-from trimaran.quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
-from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.quorum.metadata.image import ConfigsImage
 
 # The maximum length of an id chosen by a member, and the maximum size of its own texts with its tags: they are in its
 # records.
@@ -22,12 +27,9 @@ MEMBER_TEXT_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class StreamsGroupSettings:
-    """The current settings of one group; the defaults are those of Kafka 4.4."""
+class StreamsGroupSettings(HeartbeatSettings):
+    """The current settings of one streams group."""
 
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5_000
-    assignment_interval_ms: int = 1_000
     initial_rebalance_delay_ms: int = 3_000
     task_offset_interval_ms: int = 60_000
     acceptable_recovery_lag: int = 10_000
@@ -45,13 +47,11 @@ class StreamsGroupSettings:
         return configs
 
 
-class ConfiguredStreamsGroups:
-    """The current settings by group id; altered values apply from the next heartbeat on."""
+class ConfiguredStreamsGroups(ConfiguredSettings[StreamsGroupSettings]):
+    """The current settings by group id."""
 
     def __init__(self, config: ServerConfig, configs: Callable[[], ConfigsImage]) -> None:
-        self._configs = configs
-        self._now = NodeConfigs(config, configs)
-        self._base = StreamsGroupSettings(
+        base = StreamsGroupSettings(
             session_timeout_ms=config["group.streams.session.timeout.ms"],
             heartbeat_interval_ms=config["group.streams.heartbeat.interval.ms"],
             initial_rebalance_delay_ms=config["group.streams.initial.rebalance.delay.ms"],
@@ -62,74 +62,29 @@ class ConfiguredStreamsGroups:
             rack_aware_tags=tuple(config["group.streams.rack.aware.assignment.tags"]),
             members_max=config["group.streams.max.size"],
         )
-        self._bounds: dict[str, tuple[int, int]] = {
-            "streams.session.timeout.ms": (
-                config["group.streams.min.session.timeout.ms"],
-                config["group.streams.max.session.timeout.ms"],
+        own = {
+            "initial_rebalance_delay_ms": OwnConfig(
+                "streams.initial.rebalance.delay.ms", 0, INT_MAX
             ),
-            "streams.heartbeat.interval.ms": (
-                config["group.streams.min.heartbeat.interval.ms"],
-                config["group.streams.max.heartbeat.interval.ms"],
-            ),
-            "streams.assignment.interval.ms": (
-                config["group.streams.min.assignment.interval.ms"],
-                config["group.streams.max.assignment.interval.ms"],
-            ),
-            "streams.task.offset.interval.ms": (
+            "task_offset_interval_ms": OwnConfig(
+                "streams.task.offset.interval.ms",
                 config["group.streams.min.task.offset.interval.ms"],
                 INT_MAX,
             ),
-            "streams.num.standby.replicas": (0, config["group.streams.max.standby.replicas"]),
-            "streams.initial.rebalance.delay.ms": (0, INT_MAX),
-            "streams.acceptable.recovery.lag": (0, LONG_MAX),
+            "acceptable_recovery_lag": OwnConfig("streams.acceptable.recovery.lag", 0, LONG_MAX),
+            "standby_replicas": OwnConfig(
+                "streams.num.standby.replicas", 0, config["group.streams.max.standby.replicas"]
+            ),
         }
-        # The settings of groups without their own configs, cached for one state of the configs.
-        self._known: tuple[ConfigsImage, StreamsGroupSettings] | None = None
+        super().__init__("streams", base, config, configs, own)
 
-    def of(self, group_id: str) -> StreamsGroupSettings:
-        configs = self._configs()
-        if self._known is None or self._known[0] is not configs:
-            interval = self._now.now("group.streams.assignment.interval.ms")
-            self._known = configs, replace(self._base, assignment_interval_ms=interval)
-        base = self._known[1]
-        own = configs.of(GROUP_RESOURCE, group_id)
-        return self._with_own(base, own) if own else base
+    def _changes(self, own: Mapping[str, str]) -> dict[str, Any]:
+        changes = super()._changes(own)
+        if (tags := own.get(_TAGS)) is not None:
+            changes["rack_aware_tags"] = tuple(GROUP_CONFIGS[_TAGS].parse(tags))
+        if (assignor := own.get("streams.assignor.name")) in STREAMS_ASSIGNOR_NAMES:
+            changes["assignor"] = STREAMS_ASSIGNOR_NAMES[assignor]
+        return changes
 
-    def _with_own(self, base: StreamsGroupSettings, own: Mapping[str, str]) -> StreamsGroupSettings:
-        """Returns the settings with those of the group, within the broker's bounds. Its assignor is the only one."""
 
-        def value(key: str, otherwise: int) -> int:
-            if key not in own:
-                return otherwise
-            low, high = self._bounds[key]
-            wanted: int = GROUP_CONFIGS[key].parse(own[key])
-            return max(low, min(high, wanted))
-
-        tags = own.get("streams.rack.aware.assignment.tags")
-        assignor = own.get("streams.assignor.name")
-        return replace(
-            base,
-            session_timeout_ms=value("streams.session.timeout.ms", base.session_timeout_ms),
-            heartbeat_interval_ms=value(
-                "streams.heartbeat.interval.ms", base.heartbeat_interval_ms
-            ),
-            assignment_interval_ms=value(
-                "streams.assignment.interval.ms", base.assignment_interval_ms
-            ),
-            initial_rebalance_delay_ms=value(
-                "streams.initial.rebalance.delay.ms", base.initial_rebalance_delay_ms
-            ),
-            task_offset_interval_ms=value(
-                "streams.task.offset.interval.ms", base.task_offset_interval_ms
-            ),
-            acceptable_recovery_lag=value(
-                "streams.acceptable.recovery.lag", base.acceptable_recovery_lag
-            ),
-            standby_replicas=value("streams.num.standby.replicas", base.standby_replicas),
-            rack_aware_tags=(
-                base.rack_aware_tags
-                if tags is None
-                else tuple(GROUP_CONFIGS["streams.rack.aware.assignment.tags"].parse(tags))
-            ),
-            assignor=STREAMS_ASSIGNOR_NAMES.get(assignor or "", base.assignor),
-        )
+_TAGS = "streams.rack.aware.assignment.tags"

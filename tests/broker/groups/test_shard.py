@@ -11,7 +11,8 @@ from trimaran.broker.groups.classic import rebalance
 from trimaran.broker.groups.classic.group import GroupState
 from trimaran.broker.groups.classic.operation import ClassicTimer
 from trimaran.broker.groups.classic.records import group_record
-from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerTimer
+from trimaran.broker.groups.consumer.operation import ConsumerTimer
+from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite, HeartbeatTimer
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
@@ -50,7 +51,7 @@ def pending(driver, topic="t", partition=0, group="g", topic_id=bytes(16)):
     driver.shard.replay(-1, GroupRecord(key, value), PRODUCER)  # older than the log
 
 
-TIMERS = (*Timer, *ClassicTimer, *ConsumerTimer)
+TIMERS = (*Timer, *ClassicTimer, *HeartbeatTimer, *ConsumerTimer)
 
 
 def timers_of(driver, *member_ids):
@@ -247,7 +248,7 @@ def test_commit_waiter_learns_once_that_coordinator_moved(driver):
 
 
 def test_unawaited_writes_are_not_remembered(driver):
-    driver.shard.outputs.effects.writes.append(ConsumerGroupWrite(group_id="g"))
+    driver.shard.outputs.effects.writes.append(HeartbeatGroupWrite(kind="consumer", group_id="g"))
     driver.shard.take()
     assert not driver.shard.outputs.awaited
 

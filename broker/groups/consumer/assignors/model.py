@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from trimaran.broker.groups.consumer.member import Partitions
+from trimaran.broker.groups.heartbeating.member import Partitions
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from trimaran.broker.groups.consumer.assignors.model import (
     AssignedMember,
     Assignment,
     AssignmentInput,
-    Work,
 )
-from trimaran.broker.groups.consumer.member import Partitions
+from trimaran.broker.groups.heartbeating.member import Partitions
+from trimaran.broker.groups.heartbeating.work import Work
 
 
 def assign_ranges(given: AssignmentInput) -> Work[Assignment]:

@@ -18,8 +18,8 @@ from trimaran.broker.groups.consumer.assignors.model import (
     AssignedMember,
     Assignment,
     AssignmentInput,
-    Work,
 )
+from trimaran.broker.groups.heartbeating.work import Work
 from trimaran.wire.identity import TopicIdPartition
 
 # As in Kafka: with overlapping but unequal subscriptions, each round roughly halves the imbalance.

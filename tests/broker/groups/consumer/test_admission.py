@@ -8,7 +8,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver
 from trimaran.broker.groups.consumer import admission
-from trimaran.broker.groups.consumer.operation import ConsumerTimer
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 
@@ -115,7 +115,7 @@ def test_temporarily_absent_member_revokes_nothing(driver):
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("z")
     driver.consumer_heartbeat("a", 2, instance="i")
-    revoking = TimerKey(ConsumerTimer.REVOCATION, "g", "a")
+    revoking = TimerKey(HeartbeatTimer.REVOCATION, "g", "a")
     assert revoking in driver.shard._timers
     driver.consumer_heartbeat("a", -2, instance="i")
     assert revoking not in driver.shard._timers

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from trimaran.broker.groups.consumer.assignors import model, uniform
 from trimaran.broker.groups.consumer.assignors import range as range_module
-from trimaran.broker.groups.consumer.assignors.model import AssignedMember, AssignmentInput, done
+from trimaran.broker.groups.consumer.assignors.model import AssignedMember, AssignmentInput
 from trimaran.broker.groups.consumer.assignors.range import assign_ranges
 from trimaran.broker.groups.consumer.assignors.uniform import assign_uniformly
+from trimaran.broker.groups.heartbeating.work import done
 
 TOPICS = [bytes([number]) * 16 for number in range(5)]
 

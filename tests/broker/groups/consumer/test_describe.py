@@ -7,7 +7,6 @@ from trimaran.broker.groups.consumer.describe import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
     described,
-    listed,
     refused,
 )
 from trimaran.wire.errors import ErrorCode
@@ -43,7 +42,8 @@ def test_members_of_either_protocol_are_described():
     b = next(member for member in members if member.member_id == "b")
     assert (b.rack_id, b.instance_id, b.subscribed_topic_names) == ("r", "i", [])
     assert (found.group_epoch, found.assignor_name) == (group.epoch, "uniform")
-    assert listed(group).group_state == found.group_state == "Reconciling"
+    (listed,) = driver.shard.list_groups(["g"], (), ())
+    assert listed.group_state == found.group_state == "Reconciling"
 
 
 def test_partitions_of_missing_topics_are_omitted():

@@ -9,13 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimaran.broker.groups.consumer import records
-from trimaran.broker.groups.consumer.group import (
-    NO_ASSIGNMENT_EPOCH,
-    ConsumerGroup,
-    ConsumerGroupState,
-    ResolvedRegex,
-)
+from trimaran.broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState, ResolvedRegex
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
+from trimaran.broker.groups.heartbeating.group import NO_ASSIGNMENT_EPOCH
 from trimaran.wire.records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 
 IDS, NAMES, REGEXES = ["a", "b", "c"], ["t", "u", "tu"], ["", "t.*", "u.*"]
@@ -62,12 +58,12 @@ def resolved(topics):
 
 
 written = st.one_of(
-    members().map(lambda member: [records.member_record("g", member)]),
-    currents().map(lambda member: [records.current_record("g", member)]),
-    st.sampled_from(IDS).map(lambda name: list(records.member_tombstones("g", name))),
-    st.sampled_from(IDS).map(lambda name: [records.target_record("g", name, {TOPIC: {1}})]),
+    members().map(lambda member: [records.RECORDS.member("g", member)]),
+    currents().map(lambda member: [records.RECORDS.current("g", member)]),
+    st.sampled_from(IDS).map(lambda name: list(records.RECORDS.without_member("g", name))),
+    st.sampled_from(IDS).map(lambda name: [records.RECORDS.target("g", name, {TOPIC: {1}})]),
     st.integers(0, 3).map(lambda epoch: [records.epoch_record("g", epoch, 77)]),
-    st.integers(0, 3).map(lambda epoch: [records.assignment_epoch_record("g", epoch, 88)]),
+    st.integers(0, 3).map(lambda epoch: [records.RECORDS.assignment_epoch("g", epoch, 88)]),
     st.tuples(st.sampled_from(REGEXES[1:]), st.none() | st.sets(st.sampled_from(NAMES))).map(
         lambda pattern_and_topics: [
             records.regex_record(
@@ -138,10 +134,10 @@ def test_group_with_any_record_is_not_gone():
     resolved_regex = ResolvedRegex(frozenset(["t"]), 1, 1)
     for record in (
         records.epoch_record("g", 1, 0),
-        records.member_record("g", ConsumerMember("a")),
-        records.target_record("g", "a", {TOPIC: frozenset([0])}),
+        records.RECORDS.member("g", ConsumerMember("a")),
+        records.RECORDS.target("g", "a", {TOPIC: frozenset([0])}),
         records.regex_record("g", "t.*", resolved_regex),
-        records.assignment_epoch_record("g", 0, 1),
+        records.RECORDS.assignment_epoch("g", 0, 1),
     ):
         group = replayed([record])
         assert not group.is_gone, record
@@ -150,15 +146,15 @@ def test_group_with_any_record_is_not_gone():
 
 
 def test_withdrawn_target_loses_its_time():
-    group = replayed([records.assignment_epoch_record("g", 4, 99)])
+    group = replayed([records.RECORDS.assignment_epoch("g", 4, 99)])
     assert (group.assignment_epoch, group.assignment_timestamp_ms) == (4, 99)
-    group.apply(records.assignment_epoch_record("g", 4, 99).key, None)
+    group.apply(records.RECORDS.assignment_epoch("g", 4, 99).key, None)
     assert (group.assignment_epoch, group.assignment_timestamp_ms) == (NO_ASSIGNMENT_EPOCH, 0)
 
 
 def test_member_with_withdrawn_assignment_remains_member():
     member = ConsumerMember("a", epoch=2, assigned={TOPIC: {0: 1}}, revoking={TOPIC: {1: 1}})
-    log = [records.member_record("g", member), records.current_record("g", member)]
+    log = [records.RECORDS.member("g", member), records.RECORDS.current("g", member)]
     group = replayed(log)
     assert owner(group, 0) == owner(group, 1) == "a"
     group.apply(log[1].key, None)
@@ -168,9 +164,9 @@ def test_member_with_withdrawn_assignment_remains_member():
 
 def test_next_incarnation_keeps_name_when_first_goes():
     log = [
-        records.member_record("g", ConsumerMember("a", instance_id="i")),
-        records.member_record("g", ConsumerMember("b", instance_id="i")),
-        list(records.member_tombstones("g", "a"))[-1],
+        records.RECORDS.member("g", ConsumerMember("a", instance_id="i")),
+        records.RECORDS.member("g", ConsumerMember("b", instance_id="i")),
+        list(records.RECORDS.without_member("g", "a"))[-1],
     ]
     group = replayed(log)
     assert group.static_member("i").id == "b"

@@ -9,9 +9,9 @@ import pytest
 from tests.broker.groups.driver import Driver, subscription, topic_id
 from trimaran.broker.groups.consumer.heartbeat import check_request
 from trimaran.broker.groups.consumer.member import ConsumerMember
-from trimaran.broker.groups.consumer.operation import ConsumerTimer
-from trimaran.broker.groups.consumer.settings import (
-    MEMBER_ID_CHARACTERS_MAX,
+from trimaran.broker.groups.consumer.settings import MEMBER_ID_CHARACTERS_MAX
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
+from trimaran.broker.groups.heartbeating.settings import (
     RECONCILING_HEARTBEATS_PER_SECOND_MAX,
     RECONCILING_INTERVAL_MS_MIN,
     SUBSCRIPTION_BYTES_MAX,
@@ -187,7 +187,7 @@ def test_unsubscribed_partitions_are_revoked_at_once(driver):
     }
     assert told == {topic_id("u"): [0]}
     assert answer.member_epoch == epoch
-    revoking = TimerKey(ConsumerTimer.REVOCATION, "g", "a")
+    revoking = TimerKey(HeartbeatTimer.REVOCATION, "g", "a")
     assert revoking in driver.shard._timers
     driver.consumer_heartbeat("a", epoch, owned={"u": [0]})
     assert revoking not in driver.shard._timers

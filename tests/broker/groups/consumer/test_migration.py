@@ -13,6 +13,7 @@ from trimaran.broker.groups.classic.operation import ClassicTimer
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.migration import classic_assignment, classic_metadata
 from trimaran.broker.groups.consumer.operation import ConsumerTimer
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_protocol import (
@@ -167,9 +168,9 @@ def test_last_consumer_leaving_makes_group_classic(driver):
     assert "g" in found.of("classic")
     assert "g" not in found.of("consumer") or found.of("consumer")["g"].is_gone
     timers = driver.shard._timers
-    for kind in (ConsumerTimer.REVOCATION, ConsumerTimer.CLASSIC_JOIN, ConsumerTimer.CLASSIC_SYNC):
+    for kind in (HeartbeatTimer.REVOCATION, ConsumerTimer.CLASSIC_JOIN, ConsumerTimer.CLASSIC_SYNC):
         assert TimerKey(kind, "g", ids["a"]) not in timers
-    assert TimerKey(ConsumerTimer.TARGET, "g") not in timers
+    assert TimerKey(HeartbeatTimer.TARGET, "g") not in timers
     assert TimerKey(Timer.SESSION, "g", ids["a"]) in timers
     assert TimerKey(ClassicTimer.DOWNGRADE, "g") in timers
     driver.advance(0)
@@ -197,10 +198,10 @@ def test_postponed_work_ends_with_group(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=60_000)
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("m")
-    assert TimerKey(ConsumerTimer.TARGET, "g") in driver.shard._timers
+    assert TimerKey(HeartbeatTimer.TARGET, "g") in driver.shard._timers
     driver.consumer_heartbeat("n", -1)
     driver.consumer_heartbeat("m", -1)
-    assert TimerKey(ConsumerTimer.TARGET, "g") not in driver.shard._timers
+    assert TimerKey(HeartbeatTimer.TARGET, "g") not in driver.shard._timers
 
 
 @pytest.mark.parametrize(("members_max", "becomes"), [(1, False), (2, True)])

@@ -13,9 +13,9 @@ from trimaran.broker.groups.consumer.migration import classic_metadata
 from trimaran.broker.groups.consumer.offsets import (
     MEMBER_EPOCH_VERSION,
     check_commit,
-    check_fetch,
     check_transactional_commit,
 )
+from trimaran.broker.groups.heartbeating.offsets import check_fetch
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
@@ -31,7 +31,7 @@ CLASSIC = replace(A, id="c", assigned={}, revoking={}, classic=classic_metadata(
 def group(*members):
     found = ConsumerGroup("g")
     for member in members:
-        for record in (records.member_record("g", member), records.current_record("g", member)):
+        for record in (records.RECORDS.member("g", member), records.RECORDS.current("g", member)):
             found.apply(record.key, record.value)
     return found
 

@@ -16,6 +16,7 @@ from tests.broker.groups.driver import Driver, FakeTopics, topic_id
 from trimaran.broker.groups.consumer import assigning
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.heartbeating import assigning as heartbeating
 from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode
@@ -235,7 +236,7 @@ def test_group_under_churn_keeps_invariants(seed, monkeypatch):
     """In every second run the group counts as large: its target is computed in pieces while members join and leave."""
     if seed % 2:
         monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", 0)
-        monkeypatch.setattr(assigning, "RECORDS_PER_TICK", 2)
+        monkeypatch.setattr(heartbeating, "RECORDS_PER_TICK", 2)
     run = Run(seed)
     for number in range(STEPS):
         run.step()

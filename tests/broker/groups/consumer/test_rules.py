@@ -9,12 +9,9 @@ import pytest
 from tests.broker.groups.driver import Driver, subscription, topic_id
 from trimaran.broker.groups.consumer import admission
 from trimaran.broker.groups.consumer.member import MemberState
-from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerTimer
-from trimaran.broker.groups.consumer.settings import (
-    MEMBER_ID_CHARACTERS_MAX,
-    RECONCILING_MS,
-    SUBSCRIPTION_BYTES_MAX,
-)
+from trimaran.broker.groups.consumer.settings import MEMBER_ID_CHARACTERS_MAX, RECONCILING_MS
+from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite, HeartbeatTimer
+from trimaran.broker.groups.heartbeating.settings import SUBSCRIPTION_BYTES_MAX
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
@@ -75,9 +72,10 @@ def test_answer_without_failure_variant_is_always_given(driver):
     """A timer's write may have a waiter that gets the same answer in any case."""
     response = ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=5)
     driver.shard.outputs.respond_to(
-        ConsumerGroupWrite(group_id="g", token="token", response=response), ErrorCode.NONE
+        HeartbeatGroupWrite(kind="consumer", group_id="g", token="token", response=response),
+        ErrorCode.NONE,
     )
-    write = ConsumerGroupWrite(group_id="g", token="late", response=response)
+    write = HeartbeatGroupWrite(kind="consumer", group_id="g", token="late", response=response)
     driver.shard.outputs.respond_to(write, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     driver.settle()
     assert driver.answers["token"] is response
@@ -173,8 +171,8 @@ def test_revoking_member_gets_whole_timeout_after_failover(driver):
     driver.consumer_heartbeat("b")
     driver.consumer_heartbeat("a", epoch)
     after = reloaded(driver)
-    assert TimerKey(ConsumerTimer.REVOCATION, "g", "a") in after.shard._timers
-    assert TimerKey(ConsumerTimer.REVOCATION, "g", "b") not in after.shard._timers
+    assert TimerKey(HeartbeatTimer.REVOCATION, "g", "a") in after.shard._timers
+    assert TimerKey(HeartbeatTimer.REVOCATION, "g", "b") not in after.shard._timers
     after.advance(5)
     assert set(after.shard.store.of("consumer")["g"].members) == {"b"}
 
@@ -187,7 +185,7 @@ def test_classic_member_rejoins_instead_of_revoking(driver):
     driver.sync("sync", a, 1, {a: assignment(t=[0, 1, 2, 3])})
     driver.consumer_heartbeat("n")
     driver.join("a again", a, version=3, protocols=[("range", owning([0, 1, 2, 3]))])
-    revoking = TimerKey(ConsumerTimer.REVOCATION, "g", a)
+    revoking = TimerKey(HeartbeatTimer.REVOCATION, "g", a)
     for coordinator in (driver, reloaded(driver)):
         found = coordinator.shard.store.of("consumer")["g"].members[a]
         assert found.state is MemberState.UNREVOKED_PARTITIONS
@@ -217,7 +215,7 @@ def test_empty_group_has_no_work_after_failover(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=3_000)
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)
-    assert TimerKey(ConsumerTimer.TARGET, "g") not in reloaded(driver).shard._timers
+    assert TimerKey(HeartbeatTimer.TARGET, "g") not in reloaded(driver).shard._timers
 
 
 def test_failed_write_is_retried(driver):

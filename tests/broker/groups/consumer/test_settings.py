@@ -5,9 +5,9 @@ from immutables import Map
 
 from tests.quorum.config_of import config_of
 from trimaran.broker.groups.consumer.settings import (
-    ConfiguredGroups,
     ConsumerGroupSettings,
     MigrationPolicy,
+    configured,
 )
 from trimaran.node.config.config_def import ConfigError
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, ConfigsImage
@@ -18,13 +18,13 @@ def configs(*resources):
 
 
 def test_the_defaults_are_those_of_the_keys():
-    found = ConfiguredGroups(config_of(), ConfigsImage).of("g")
+    found = configured(config_of(), ConfigsImage).of("g")
     assert found == ConsumerGroupSettings()
 
 
 def test_altered_settings_apply_within_broker_bounds():
     now = [configs()]
-    groups = ConfiguredGroups(config_of(), lambda: now[0])
+    groups = configured(config_of(), lambda: now[0])
     assert groups.of("g").heartbeat_interval_ms == 5_000
     own = {"consumer.heartbeat.interval.ms": "7000", "consumer.session.timeout.ms": "1000000"}
     for_all = {"group.consumer.assignment.interval.ms": "300"}
@@ -41,9 +41,9 @@ def test_altered_settings_apply_within_broker_bounds():
 
 def test_minimum_interval_applies_to_reconciling_members_too():
     key = "group.consumer.min.heartbeat.interval.ms"
-    assert ConfiguredGroups(config_of(), ConfigsImage).of("g").reconciling_interval_ms_min == 500
+    assert configured(config_of(), ConfigsImage).of("g").reconciling_interval_ms_min == 500
     for value, least in (("3000", 3_000), ("5000", 5_000), ("100", 500)):
-        found = ConfiguredGroups(config_of(**{key: value}), ConfigsImage).of("g")
+        found = configured(config_of(**{key: value}), ConfigsImage).of("g")
         assert found.reconciling_interval_ms_min == least
 
 
@@ -54,7 +54,7 @@ def test_assignors_are_found_by_name_or_class():
             "group.consumer.migration.policy": "UPGRADE",
         }
     )
-    found = ConfiguredGroups(config, ConfigsImage).of("g")
+    found = configured(config, ConfigsImage).of("g")
     assert found.assignors == ("range", "uniform")
     assert found.migration is MigrationPolicy.UPGRADE
     assert not found.migration.may_downgrade

@@ -8,7 +8,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver, FakeTopics
 from trimaran.broker.groups.consumer.assigning import preferred_assignor, size_of
-from trimaran.broker.groups.consumer.records import member_record
+from trimaran.broker.groups.consumer.records import RECORDS
 from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.errors import ErrorCode
 
@@ -43,7 +43,7 @@ def test_unsupported_assignor_of_member_is_ignored(driver):
     driver.consumer_heartbeat("a", assignor="range")
     group = group_of(driver)
     assert preferred_assignor(group, "the default") == "range"
-    record = member_record("g", replace(group.members["a"], assignor="best"))
+    record = RECORDS.member("g", replace(group.members["a"], assignor="best"))
     group.apply(record.key, record.value)
     assert preferred_assignor(group, "the default") == "the default"
 

@@ -9,7 +9,8 @@ import pytest
 from tests.broker.groups.driver import Driver
 from trimaran.broker.groups import memory
 from trimaran.broker.groups.consumer import assigning
-from trimaran.broker.groups.consumer.operation import ConsumerTimer
+from trimaran.broker.groups.heartbeating import assigning as heartbeating
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.outputs import TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.consumer_groups import ConsumerGroupTargetAssignmentMemberKey
@@ -48,7 +49,7 @@ def test_one_piece_of_work_at_a_time():
     for group in "g", "h":
         for name in "a", "b":
             driver.consumer_heartbeat(name, group=group)
-    assert TimerKey(ConsumerTimer.TARGET, "g") in driver.shard._timers
+    assert TimerKey(HeartbeatTimer.TARGET, "g") in driver.shard._timers
     assert driver.advance(1) == [1.0, 1.0]
     for group in "g", "h":
         found = driver.shard.store.of("consumer")[group]
@@ -182,12 +183,12 @@ def test_target_is_written_in_bounded_ticks(driver, every_group_is_large, monkey
     """`t` has 4 partitions, 2 for each member: then 1 for each of four."""
     for name in "a", "b":
         driver.consumer_heartbeat(name)
-    monkeypatch.setattr(assigning, "PARTITIONS_PER_TICK", 1)
+    monkeypatch.setattr(heartbeating, "ASSIGNED_PER_TICK", 1)
     # begun, computed, written one member at a time, ended
     assert driver.advance(0) == [0.0] * 5
     driver.consumer_heartbeat("c")
     driver.consumer_heartbeat("d")
-    monkeypatch.setattr(assigning, "PARTITIONS_PER_TICK", 3)
+    monkeypatch.setattr(heartbeating, "ASSIGNED_PER_TICK", 3)
     assert driver.advance(0) == [0.0] * 4
 
 
@@ -207,11 +208,11 @@ def test_early_target_needs_no_timer():
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     for name in "a", "b":
         driver.consumer_heartbeat(name)
-    assert TimerKey(ConsumerTimer.TARGET, "g") in driver.shard._timers
+    assert TimerKey(HeartbeatTimer.TARGET, "g") in driver.shard._timers
     driver.settings = replace(driver.settings, assignment_interval_ms=0)
     driver.consumer_heartbeat("c")
     assert behind(driver) == 0
-    assert TimerKey(ConsumerTimer.TARGET, "g") not in driver.shard._timers
+    assert TimerKey(HeartbeatTimer.TARGET, "g") not in driver.shard._timers
 
 
 def test_target_from_future_clock_is_not_awaited():

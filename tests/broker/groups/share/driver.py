@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.broker.groups.driver import Driver
+from trimaran.broker.groups.heartbeating.member import partitions_bytes
 from trimaran.broker.groups.memory import group_bytes
 from trimaran.broker.groups.share import kind as share
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.groups import ShareGroups, ShareHeartbeat
 from trimaran.broker.groups.share.heartbeat import check_request
-from trimaran.broker.groups.share.member import partitions_bytes
 from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.groups.share.settings import ShareGroupSettings
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -7,7 +7,7 @@ import pytest
 from tests.broker.groups.driver import topic_id
 from tests.broker.groups.share.driver import ShareDriver
 from trimaran.broker.groups import memory
-from trimaran.broker.groups.consumer.settings import SUBSCRIPTION_BYTES_MAX
+from trimaran.broker.groups.heartbeating.settings import SUBSCRIPTION_BYTES_MAX
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.share.describe import refused
 from trimaran.broker.groups.share.heartbeat import check_member_id, check_request

@@ -4,7 +4,7 @@ import pytest
 from immutables import Map
 
 from tests.quorum.config_of import config_of
-from trimaran.broker.groups.share.settings import ConfiguredShareGroups, ShareGroupSettings
+from trimaran.broker.groups.share.settings import ShareGroupSettings, configured
 from trimaran.node.config.config_def import ConfigError
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, ConfigsImage
 
@@ -14,7 +14,7 @@ def configs(*resources):
 
 
 def of(config, group_id="g"):
-    return ConfiguredShareGroups(config, ConfigsImage).of(group_id)
+    return configured(config, ConfigsImage).of(group_id)
 
 
 def test_the_defaults_are_those_of_the_keys():
@@ -23,7 +23,7 @@ def test_the_defaults_are_those_of_the_keys():
 
 def test_altered_settings_apply_within_broker_bounds():
     now = [configs()]
-    groups = ConfiguredShareGroups(config_of(), lambda: now[0])
+    groups = configured(config_of(), lambda: now[0])
     assert groups.of("g") == ShareGroupSettings()
     own = {"share.heartbeat.interval.ms": "7000", "share.session.timeout.ms": "1000000"}
     for_all = {"group.share.assignment.interval.ms": "300"}

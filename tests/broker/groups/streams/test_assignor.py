@@ -12,13 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.broker.groups.streams.assignor import (
-    PIECE,
-    AssignedSubtopology,
-    TaskMember,
-    assign,
-    done,
-)
+from trimaran.broker.groups.heartbeating.work import done
+from trimaran.broker.groups.streams.assignor import PIECE, AssignedSubtopology, TaskMember, assign
 from trimaran.broker.groups.streams.tasks import MemberTasks, Task, each
 
 CASES = [

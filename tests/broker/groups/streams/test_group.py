@@ -12,12 +12,7 @@ from trimaran.broker.groups.registry import serde_of
 from trimaran.broker.groups.streams import kind as streams
 from trimaran.broker.groups.streams.group import StreamsGroup, StreamsGroupState
 from trimaran.broker.groups.streams.member import StreamsMember, StreamsMemberState
-from trimaran.broker.groups.streams.records import (
-    current_record,
-    group_tombstones,
-    member_record,
-    member_tombstones,
-)
+from trimaran.broker.groups.streams.records import RECORDS, group_tombstones
 from trimaran.broker.groups.streams.tasks import AssignedTasks, Task
 
 MEMBER = StreamsMember(
@@ -46,7 +41,7 @@ def state_of(group):
 def test_member_is_read_as_written():
     serde = serde_of((streams.KIND,))
     group = StreamsGroup("g")
-    for record in (member_record("g", MEMBER), current_record("g", MEMBER)):
+    for record in (RECORDS.member("g", MEMBER), RECORDS.current("g", MEMBER)):
         written = serde.encode(record, 0)
         group.apply(*serde.decode(written.key, written.value))
     assert group.members["a"] == MEMBER
@@ -54,7 +49,7 @@ def test_member_is_read_as_written():
 
 def test_state_of_a_younger_release_is_unknown():
     group = StreamsGroup("g")
-    key, value = current_record("g", replace(MEMBER, state=StreamsMemberState.UNKNOWN))
+    key, value = RECORDS.current("g", replace(MEMBER, state=StreamsMemberState.UNKNOWN))
     group.apply(key, replace_state(value, 9))
     assert group.members["a"].state is StreamsMemberState.UNKNOWN
 
@@ -66,7 +61,7 @@ def replace_state(value, state):
 
 def test_tasks_without_epochs_get_that_of_the_member():
     group = StreamsGroup("g")
-    key, value = current_record("g", MEMBER)
+    key, value = RECORDS.current("g", MEMBER)
     value.active_tasks[0].assignment_epochs = None
     group.apply(key, value)
     assert group.members["a"].assigned.active == {"0": {0: 5, 1: 5}}
@@ -74,9 +69,9 @@ def test_tasks_without_epochs_get_that_of_the_member():
 
 def test_holders_are_processes_of_members():
     group = StreamsGroup("g")
-    group.apply(*current_record("g", MEMBER))
+    group.apply(*RECORDS.current("g", MEMBER))
     assert group.active_process(Task("0", 1)) == ""  # its process is not known yet
-    group.apply(*member_record("g", MEMBER))
+    group.apply(*RECORDS.member("g", MEMBER))
     assert group.active_process(Task("0", 1)) == "p"
     assert group.active_process(Task("3", 1)) == "p"
     assert group.active_process(Task("0", 2)) is None
@@ -84,15 +79,15 @@ def test_holders_are_processes_of_members():
     assert group.standby_processes(Task("4", 0)) == {"p"}
     assert group.warmup_processes(Task("2", 4)) == {"p"}
     other = replace(MEMBER, id="b", process_id="q", instance_id=None)
-    for record in (member_record("g", other), current_record("g", other)):
+    for record in (RECORDS.member("g", other), RECORDS.current("g", other)):
         group.apply(*record)
     assert group.standby_processes(Task("1", 0)) == {"p", "q"}
     assert group.active_process(Task("0", 1)) == "q"
-    for record in member_tombstones("g", "a"):
+    for record in RECORDS.without_member("g", "a"):
         group.apply(*record)
     assert group.active_process(Task("0", 1)) == "q"
     assert group.standby_processes(Task("1", 0)) == {"q"}
-    for record in member_tombstones("g", "b"):
+    for record in RECORDS.without_member("g", "b"):
         group.apply(*record)
     assert state_of(group) == state_of(StreamsGroup("g"))
 
@@ -100,7 +95,7 @@ def test_holders_are_processes_of_members():
 def test_draft_changes_alone():
     group = StreamsGroup("g")
     draft = group.draft()
-    draft.apply(*member_record("g", MEMBER))
+    draft.apply(*RECORDS.member("g", MEMBER))
     assert (len(group.members), len(draft.members)) == (0, 1)
 
 

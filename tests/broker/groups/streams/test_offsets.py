@@ -6,7 +6,8 @@ import pytest
 
 from tests.broker.groups.driver import topic_id
 from tests.broker.groups.streams.driver import StreamsDriver, subtopology, topology
-from trimaran.broker.groups.streams.offsets import check_commit, check_fetch
+from trimaran.broker.groups.heartbeating.offsets import check_fetch
+from trimaran.broker.groups.streams.offsets import check_commit
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest

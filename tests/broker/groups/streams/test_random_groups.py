@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.broker.groups.streams.driver import StreamsDriver, subtopology, topology
+from trimaran.broker.groups.heartbeating.member import LEAVING_STATIC_EPOCH
 from trimaran.broker.groups.streams.group import StreamsGroupState
-from trimaran.broker.groups.streams.member import LEAVING_STATIC_EPOCH
 from trimaran.broker.groups.streams.tasks import each
 from trimaran.wire.errors import ErrorCode
 
