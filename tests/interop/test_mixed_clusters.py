@@ -4,6 +4,8 @@ internal topics, and its successor is of the other kind, so that each kind loads
 few kills by default, and twenty with `./dev interop --kills 20`.
 """
 
+import re
+
 import pytest
 
 from tests.interop import apache_kafka, java_programs
@@ -31,6 +33,13 @@ SETTINGS = {
     "auto.leader.rebalance.enable": "false",
     "group.initial.rebalance.delay.ms": 0,
     "group.share.delivery.count.limit": 10,  # a record is not archived, however many leaders are killed
+}
+# Lines in the logs of either kind about a partition that a coordinator has loaded.
+LOADED = {
+    "ours": re.compile(r'"coordinator.loaded", "fields": {"shard": "(\w+)-\d+"'),
+    "kafka": re.compile(
+        r"(?:Finished loading of|Completed loading transaction) metadata from (\w+)-\d+"
+    ),
 }
 KINDS = {"ours": ("ours", "kafka", "kafka"), "kafka": ("kafka", "ours", "ours")}
 
@@ -72,6 +81,17 @@ def check_equal_metadata(cluster, high_watermark):
     return size
 
 
+def check_loaded(cluster):
+    """Checks that brokers of each kind loaded partitions of each internal topic."""
+    for kind, pattern in LOADED.items():
+        logs = [
+            (cluster.root / f"{i}.log").read_text()
+            for i, of in cluster.brokers.items()
+            if of == kind
+        ]
+        assert {topic for log in logs for topic in pattern.findall(log)} == INTERNAL.keys(), kind
+
+
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory):
     if reason := java_programs.why_not():
@@ -108,6 +128,7 @@ def test_mixed_nodes_neither_lose_nor_duplicate_records(
         high_watermark = until(lambda: caught_up(cluster), "all follow").high_watermark
         killing.wait_whole()
         cluster.stop()
+        check_loaded(cluster)
         compared = check_equal_metadata(cluster, high_watermark), check_equal_logs(cluster)
     print(f"{len(source.acked)} inputs, {dict(killing.count)}, {dict(killing.takeovers)}, {said}, "
           f"equal bytes of metadata and topics {compared}")  # fmt: skip
