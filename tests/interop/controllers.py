@@ -22,8 +22,6 @@ CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 # An idle controller writes a record every half second; an election in Kafka takes two seconds, and the start of a JVM
 # five, or a minute on a busy machine.
 SECONDS_MAX = 180.0
-# Kafka's formatting disables the features that it would enable by default and that we do not serve.
-WITHOUT_FEATURES = tuple(f"--feature={name}=0" for name in ("share.version", "streams.version"))
 METADATA_QUORUM = describe_quorum_request()
 
 

@@ -9,7 +9,6 @@ import time
 import pytest
 
 from tests.interop.conftest import trimaran
-from tests.interop.controllers import WITHOUT_FEATURES
 from tests.interop.fixtures.kafkas import OneNode
 from tests.interop.test_written_directories import Us, create
 from tests.librdkafka import AdminClient
@@ -59,9 +58,7 @@ def take_turns(node, *turns):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_kafkas_directory_works_here_and_back_again(version, tmp_path):
-    # Our broker cannot register if Kafka has finalized features that we do not serve.
-    off = WITHOUT_FEATURES if version == "4.4.0" else ()
-    node = OneNode(version, tmp_path, *off)
+    node = OneNode(version, tmp_path)
     assert take_turns(node, "kafka", "ours", "kafka", "ours") == LEVELS[version]
 
 

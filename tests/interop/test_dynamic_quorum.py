@@ -35,8 +35,7 @@ def test_kafkas_tool_adds_and_removes_our_controllers(tmp_path):
 @pytest.mark.parametrize(("first", "then"), [("kafka", "ours"), ("ours", "kafka")])
 def test_each_continues_on_the_others_directory(tmp_path, first, then):
     with controllers(tmp_path, {1: first}) as quorum:
-        # our tool formats it, because Kafka's own formatting enables features that we do not serve
-        quorum.format(1, "--standalone", by="ours")
+        quorum.format(1, "--standalone")
         quorum.start(1)
         before = quorum.until(lambda s: s is not None and s["high_watermark"] > 5)
         quorum.kill(1, signal.SIGTERM)

@@ -9,7 +9,6 @@ import time
 import pytest
 
 from tests.interop import apache_kafka
-from tests.interop.controllers import WITHOUT_FEATURES
 from tests.librdkafka import Producer
 
 
@@ -230,7 +229,7 @@ def test_same_file_and_directory_serve_both_in_turn(tmp_path):
     """
     plan = apache_kafka.plan(tmp_path, controllers=0, brokers=1)
     plan.write_properties(plan.brokers[0])
-    plan.format(*WITHOUT_FEATURES)
+    plan.format()
     server = ("--bootstrap-server", plan.bootstrap)
     command = [
         sys.executable,

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from tests.interop import apache_kafka
-from tests.interop.controllers import WITHOUT_FEATURES, controllers
+from tests.interop.controllers import controllers
 from tests.interop.mixed_quorum import until
 from tests.librdkafka import AdminClient, Consumer, Producer
 
@@ -80,11 +80,11 @@ def committed(bootstrap, count):
     return found
 
 
-@pytest.mark.parametrize("controller", ["ours"])
+@pytest.mark.parametrize("controller", ["ours", "kafka"])
 def test_coordinators_of_both_kinds_replace_each_other(tmp_path, controller):
     """Each finds an open transaction with the other's records, and ends it as its producer requests."""
     with controllers(tmp_path, {1: controller}, {OURS: "ours", KAFKAS: "kafka"}) as cluster:
-        cluster.format(1, "--standalone", *(WITHOUT_FEATURES if controller == "kafka" else ()))
+        cluster.format(1, "--standalone")
         cluster.start(1)
         cluster.start_brokers()
         both = {OURS, KAFKAS}
