@@ -19,12 +19,16 @@ from tests.chaos.transactions.links import Door
 from tests.cluster.processes import LocalCluster, trimaran
 from tests.interop import apache_kafka
 from trimaran.local import control
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
 
 BROKERS = (11, 12, 13)
 CONTROLLERS = (1, 2, 3)
 # The size of a broker's disk, enough for a run, including the indexes that Kafka preallocates.
 DISK_BYTES = 128 * 1024 * 1024
 CALL_SECONDS = 60
+ELECT_SECONDS = 5
 
 
 class Cluster(ABC):
@@ -42,6 +46,12 @@ class Cluster(ABC):
         wanted = [NewTopic(name, partitions, 3) for name in names]
         for created in admin.create_topics(wanted, operation_timeout=CALL_SECONDS).values():
             created.result()
+
+    def elect_preferred_leaders(self) -> None:
+        """Moves each leader back to its first replica; leaders stay where that is not in sync."""
+        request = ElectLeadersRequest(topic_partitions=None, timeout_ms=1000 * ELECT_SECONDS)
+        with BlockingClient(self.bootstrap) as client, suppress(RequestTimedOut, ConnectionLost):
+            client.call(None, request, timeout=ELECT_SECONDS)
 
     @abstractmethod
     def kill(self, node: int) -> None:
@@ -111,11 +121,13 @@ class Kafka(Cluster):
 
 
 @contextmanager
-def ours(data: Path) -> Iterator[Cluster]:
+def ours(data: Path, *overrides: str) -> Iterator[Cluster]:
+    """Runs a cluster of ours; `overrides` are KEY=VALUE for each node."""
     folders = [data / f"broker-{number}" for number in BROKERS]
+    options = [word for override in overrides for word in ("--override", override)]
     with ExitStack() as stack:
         has_disks = all(stack.enter_context(small_disk(folder)) for folder in folders)
-        local = stack.enter_context(LocalCluster(data))
+        local = stack.enter_context(LocalCluster(data, *options))
         doors = {}
         for number in BROKERS:
             node = local.node(number)

@@ -9,11 +9,12 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Mapping
 
 from tests.chaos.transactions import links
 from tests.chaos.transactions.clusters import BROKERS, CONTROLLERS, Cluster, fill, make_room
 
-KILL, PAUSE, CUT, FULL = "kill", "pause", "cut", "full disk"
+KILL, PAUSE, CUT, FULL, MOVE = "kill", "pause", "cut", "full disk", "move of leaders"
 WEIGHTS = {KILL: 5, PAUSE: 2, CUT: 2, FULL: 2}
 CONTROLLER_SHARE = 0.25
 DOWN_SECONDS = 1.0
@@ -27,11 +28,12 @@ WAYS = ((links.REQUESTS,), (links.ANSWERS,), (links.REQUESTS, links.ANSWERS))
 class Faults:
     """Faults of a run; `count` has their number by kind."""
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int, weights: Mapping[str, int] = WEIGHTS) -> None:
         self.count: Counter[str] = Counter()
         self._cluster = cluster
         self._prng = random.Random(seed)
-        self._kinds = [kind for kind in WEIGHTS if kind != FULL or cluster.has_disks]
+        self._kinds = [kind for kind in weights if kind != FULL or cluster.has_disks]
+        self._weights = weights
 
     def play(self, seconds: float) -> None:
         """Injects faults for this time; the last one may end later."""
@@ -41,7 +43,7 @@ class Faults:
             time.sleep(BETWEEN_SECONDS)
 
     def _play_one(self) -> None:
-        (kind,) = self._prng.choices(self._kinds, [WEIGHTS[kind] for kind in self._kinds])
+        (kind,) = self._prng.choices(self._kinds, [self._weights[kind] for kind in self._kinds])
         is_controller = kind in (KILL, PAUSE) and self._prng.random() < CONTROLLER_SHARE
         victim = self._prng.choice(CONTROLLERS if is_controller else BROKERS)
         stand = self._prng.uniform(0.5, STAND_SECONDS_MAX)
@@ -60,6 +62,8 @@ class Faults:
                 door.shut(self._prng.choice(SIDES), self._prng.choice(WAYS))
                 time.sleep(stand)
                 door.open()
+            case "move of leaders":
+                self._cluster.elect_preferred_leaders()
             case _:
                 fill(self._cluster.directory(victim))
                 time.sleep(FULL_SECONDS)

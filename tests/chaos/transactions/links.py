@@ -12,8 +12,8 @@ from typing import Self
 
 PEERS, CLIENTS = "peers", "clients"
 REQUESTS, ANSWERS = "requests", "answers"
-# The name of librdkafka in its requests; any other client is a broker.
-CLIENT_NAME = b"rdkafka"
+# The names of librdkafka and of share consumers begin like this; any other client is a broker.
+CLIENT_NAMES = (b"rdkafka", b"share-member")
 CONNECT_SECONDS_MAX = 5.0
 # Size of a request's length, API key, version, correlation id, and length of the client id.
 _HEAD_BYTES = 14
@@ -66,7 +66,7 @@ class Door:
         try:
             head = _received(guest, _HEAD_BYTES)
             head += _received(guest, max(0, int.from_bytes(head[-2:], "big", signed=True)))
-            side = CLIENTS if head[_HEAD_BYTES:].startswith(CLIENT_NAME) else PEERS
+            side = CLIENTS if head[_HEAD_BYTES:].startswith(CLIENT_NAMES) else PEERS
             self._gates[side, REQUESTS].wait()
             host = socket.create_connection(self._target, CONNECT_SECONDS_MAX)
             host.settimeout(None)

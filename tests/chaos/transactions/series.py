@@ -41,17 +41,21 @@ class Played:
         return f"{self.system} seed {self.seed}: {result}  {self.text}  ({self.seconds:.0f} s)"
 
 
-def command_of(system: str, seed: int, data: Path) -> list[str]:
+def command_of(module: str, system: str, seed: int, data: Path) -> list[str]:
     """Returns the command that plays one run."""
-    program = [sys.executable, "-m", "tests.chaos.transactions"]
+    program = [sys.executable, "-m", module]
     return [*program, "--system", system, "--seed", str(seed), "--data", str(data)]
 
 
 class Series:
-    """The runs on one system; `played` has the results by seed, including those of earlier runs in the ledger."""
+    """The runs of a module's program on one system; `played` has the results by seed, including those of earlier runs
+    in the ledger.
+    """
 
-    def __init__(self, system: str, ledger: Path | None) -> None:
-        self._system, self._ledger = system, ledger
+    def __init__(
+        self, system: str, ledger: Path | None, module: str = "tests.chaos.transactions"
+    ) -> None:
+        self._system, self._ledger, self._module = system, ledger, module
         self.played: dict[int, Played] = {}
         if ledger is not None and ledger.exists():
             lines = (Played(**json.loads(line)) for line in ledger.read_text().splitlines())
@@ -68,8 +72,9 @@ class Series:
 
     def _play(self, seed: int) -> Played:
         began = time.monotonic()
-        data = Path(tempfile.mkdtemp(prefix=f"transactions-{self._system}-{seed}-"))
-        code, text = _run(command_of(self._system, seed, data), data)
+        kind = self._module.rpartition(".")[2]
+        data = Path(tempfile.mkdtemp(prefix=f"{kind}-{self._system}-{seed}-"))
+        code, text = _run(command_of(self._module, self._system, seed, data), data)
         result = WORDS.get(code, "failed")
         if code == OK:
             shutil.rmtree(data, ignore_errors=True)

@@ -19,7 +19,7 @@ def programs(monkeypatch):
     """Sets the commands that are run for each seed."""
     found = dict(PROGRAMS)
 
-    def command_of(_system, seed, _data):
+    def command_of(_module, _system, seed, _data):
         return [sys.executable, "-c", found[seed]]
 
     monkeypatch.setattr(series, "command_of", command_of)
