@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from itertools import pairwise
 from typing import NamedTuple
 
 from trimaran.broker.share_state.states import DeliveryState, StateBatch
@@ -33,6 +34,14 @@ _STATES = {
     AcknowledgeType.RELEASE: AVAILABLE,
     AcknowledgeType.REJECT: ARCHIVED,
 }
+
+# The reasons of a refusal, in Kafka's words.
+NOT_FOUND = "Batch record not found. "
+NOT_ACQUIRED_BATCH = "The batch cannot be acknowledged. The batch is not in the acquired state."
+NOT_ACQUIRED_OFFSET = "The offset cannot be acknowledged. The offset is not acquired."
+NOT_OWNER_OF_BATCH = "Member is not the owner of batch record"
+NOT_OWNER_OF_OFFSET = "Member is not the owner of offset"
+RENEWALS_DISABLED = "Renewing acquisition locks is not enabled for the group."
 
 
 class Acknowledgement(NamedTuple):
@@ -121,12 +130,14 @@ class Decisions:
         if floor is None and flight.is_cut_by_start(first, last):
             floor = flight.floor(flight.start)
         if floor is None:
-            raise _invalid_state("no batch in flight has the first offset")
+            raise _invalid_state(
+                NOT_FOUND + "The request batch offsets are not found in the cache."
+            )
         named = flight.beginning_in(floor.first, last)
         if named[-1].last < first:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the first offset is past acquired records")
+            raise _past_acquired("first")
         if named[-1].last < last:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the last offset is past acquired records")
+            raise _past_acquired("last")
         return named
 
     def _acknowledge_batch(
@@ -135,11 +146,11 @@ class Decisions:
         first, last, types = acknowledgement
         flight = self._flight
         if not batch.is_split:
-            _check_held(batch.runs[0], member)
+            _check_held(batch.runs[0], member, NOT_ACQUIRED_BATCH, NOT_OWNER_OF_BATCH)
             is_whole = batch.is_within(first, last) and len(types) == 1
             batch.is_split = not is_whole or flight.is_cut_by_start(batch.first, batch.last)
         for run in list(flight.runs_between(batch, max(first, flight.start), last)):
-            _check_held(run, member)
+            _check_held(run, member, NOT_ACQUIRED_OFFSET, NOT_OWNER_OF_OFFSET)
             if len(types) == 1:
                 self._decide(run, AcknowledgeType(types[0]))
                 continue
@@ -151,21 +162,19 @@ class Decisions:
     ) -> Sequence[RecordRun]:
         """Returns the run, cut where the type changes."""
         first, _, types = acknowledgement
-        parts: list[RecordRun] = []
-        run_last = run.last
-        begin = run.first
-        while begin <= run_last:
-            end, given = begin, types[begin - first]
-            while end < run_last and types[end + 1 - first] == given:
-                end += 1
-            parts += self._flight.runs_between(batch, begin, end)
-            begin = end + 1
-        return parts
+        low = run.first - first
+        given = types[low : run.last + 1 - first]
+        changes = [
+            Offset(run.first + at)
+            for at, (before, after) in enumerate(pairwise(given), 1)
+            if before != after
+        ]
+        return self._flight.cut_run(batch, run, changes)
 
     def _decide(self, run: RecordRun, given: AcknowledgeType) -> None:
         if given is AcknowledgeType.RENEW:
             if not self._rules.renews:
-                raise _invalid_state("renewing acquisition locks is not enabled for the group")
+                raise _invalid_state(RENEWALS_DISABLED)
             self._flight.lock(run, self._now + self._rules.lock_seconds)
             return
         if given is AcknowledgeType.REJECT and self._rules.dead_letters:
@@ -233,11 +242,16 @@ def _check_form(acknowledgement: Acknowledgement) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "offsets and acknowledge types do not match")
 
 
-def _check_held(run: RecordRun, member: str) -> None:
+def _check_held(run: RecordRun, member: str, not_acquired: str, not_owner: str) -> None:
     if run.state is not ACQUIRED:
-        raise _invalid_state("the records are not acquired")
+        raise _invalid_state(not_acquired)
     if run.member != member:
-        raise _invalid_state("the member does not hold the records")
+        raise _invalid_state(not_owner)
+
+
+def _past_acquired(which: str) -> KafkaError:
+    text = f"{NOT_FOUND}The {which} offset in request is past acquired records."
+    return KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
 def _invalid_state(message: str) -> KafkaError:
@@ -246,17 +260,21 @@ def _invalid_state(message: str) -> KafkaError:
 
 def finish(flight: InFlight, change: DeliveryChange, *, is_stored: bool, now: float) -> None:
     """Ends a change: its records have their new state if it is stored, else their old one."""
+    changed: dict[Batch, None] = {}
     for stored in change.batches:
         floor = flight.floor(stored.first_offset)
         first = stored.first_offset if floor is None else floor.first
         for batch in flight.beginning_in(first, stored.last_offset):
-            for run in batch.runs:
+            for run in batch.runs_in(stored.first_offset, stored.last_offset):
                 if run.change is change:
                     _finish_run(flight, run, change, is_stored=is_stored, now=now)
-            batch.merge()
-        if stored.first_offset < flight.start:
-            # The log start has passed records that are free again: they cannot be read any more.
-            flight.archive(stored.first_offset, flight.start - 1, AVAILABLE)
+            changed[batch] = None
+    for batch in changed:
+        batch.merge()
+    lowest = min((stored.first_offset for stored in change.batches), default=flight.start)
+    if lowest < flight.start:
+        # The log start has passed records that are free again: they cannot be read any more.
+        flight.archive(lowest, Offset(flight.start - 1), AVAILABLE)
 
 
 def _finish_run(

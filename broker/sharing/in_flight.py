@@ -9,7 +9,8 @@ but a million records that were delivered together are one run. Source: `InFligh
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from trimaran.broker.coordination.timers import Timers
@@ -20,6 +21,10 @@ AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
 ARCHIVING = DeliveryState.ARCHIVING
 NO_MEMBER = ""  # the member of records that are not acquired
+
+
+# In C, as batches may have thousands of runs.
+_first_of_run = attrgetter("first")
 
 
 class RecordRun:
@@ -106,7 +111,14 @@ class Batch:
 
     def index_of(self, offset: Offset) -> int:
         """Returns the index of `run_at`."""
-        return max(0, bisect_right(self.runs, offset, key=_first_of) - 1)
+        return max(0, bisect_right(self.runs, offset, key=_first_of_run) - 1)
+
+    def runs_in(self, first: Offset, last: Offset) -> list[RecordRun]:
+        """Returns the runs that have a record from `first` to `last`, both included."""
+        if last < self.first or first > self.last:
+            return []
+        end = bisect_right(self.runs, last, key=_first_of_run)
+        return self.runs[self.index_of(first) : end]
 
     def merge(self) -> None:
         """Joins neighbours that have become alike."""
@@ -128,8 +140,8 @@ class GapWindow(NamedTuple):
     end: Offset
 
 
-def _first_of(item: RecordRun | Batch) -> Offset:
-    return item.first
+def _first_of(batch: Batch) -> Offset:
+    return batch.first
 
 
 class InFlight:
@@ -219,8 +231,21 @@ class InFlight:
             return ()
         self._cut(batch, first)
         self._cut(batch, last + 1)
-        low = bisect_left(batch.runs, first, key=_first_of)
-        return batch.runs[low : bisect_right(batch.runs, last, key=_first_of)]
+        return batch.runs_in(first, last)
+
+    def cut_run(
+        self, batch: Batch, run: RecordRun, firsts: Sequence[Offset]
+    ) -> Sequence[RecordRun]:
+        """Cuts a run of the batch so that runs begin at these offsets, in order; returns all parts."""
+        if not firsts:
+            return (run,)
+        index = batch.index_of(run.first)
+        parts = [run]
+        for offset in firsts:
+            parts.append(self._rest(parts[-1], offset))
+        batch.runs[index : index + 1] = parts
+        batch.is_split = True
+        return parts
 
     def split_run(self, batch: Batch, run: RecordRun, size: int) -> RecordRun:
         """Cuts `run` so that it has at most `size` records, and returns it."""
@@ -235,13 +260,17 @@ class InFlight:
         run = batch.runs[index]
         if run.first == offset:
             return
+        batch.runs.insert(index + 1, self._rest(run, offset))
+        batch.is_split = True
+
+    def _rest(self, run: RecordRun, offset: Offset) -> RecordRun:
+        """Ends a run before `offset`; returns a run with the rest of it."""
         rest = RecordRun(offset, run.last, run.state, run.count, run.member, run.deadline)
         rest.change, rest.before = run.change, run.before
-        run.last = offset - 1
-        batch.runs.insert(index + 1, rest)
-        batch.is_split = True
+        run.last = Offset(offset - 1)
         if run in self.locks and run.deadline is not None:
             self.locks.set(rest, run.deadline)
+        return rest
 
     # -- changes of runs
 
@@ -258,15 +287,23 @@ class InFlight:
 
         A record that is being released at this moment is archived whatever becomes of the release.
         """
+        return self.archive_each([(first, last)], state)
+
+    def archive_each(self, ranges: Iterable[tuple[Offset, Offset]], state: DeliveryState) -> bool:
+        """Archives as `archive` does; looks at each batch once, however many ranges there are."""
         any_archived = False
-        floor = self.floor(first)
-        for batch in self.beginning_in(first if floor is None else floor.first, last):
-            if not batch.is_split and batch.runs[0].state is not state:
-                continue
-            for run in self.runs_between(batch, first, last):
-                if run.state is state:
-                    self.archive_run(run)
-                    any_archived = True
+        changed: dict[Batch, None] = {}
+        for first, last in ranges:
+            floor = self.floor(first)
+            for batch in self.beginning_in(first if floor is None else floor.first, last):
+                if not batch.is_split and batch.runs[0].state is not state:
+                    continue
+                for run in self.runs_between(batch, first, last):
+                    if run.state is state:
+                        self.archive_run(run)
+                        any_archived = True
+                changed[batch] = None
+        for batch in changed:
             batch.merge()
         return any_archived
 

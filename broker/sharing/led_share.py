@@ -349,10 +349,7 @@ class LedShare(Interest):
         """Archives records that are in the queue, or cannot get there: they would block the others."""
         if self.core is None or self.error is not None:
             return
-        for each in letters:
-            change = DeliveryChange(limit=0)
-            change.batches.append(self.core.archived(each))
-            self._store(change)
+        self._store(self.core.archived(letters))
         self._noted()
 
 

@@ -99,9 +99,7 @@ class ShareSessions:
             KafkaError: INVALID_REQUEST: the request acknowledges records of no session. SHARE_SESSION_LIMIT_REACHED.
         """
         if acknowledges:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "the first fetch of a session acknowledges nothing"
-            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         if (replaced := self._sessions.get((group_id, member_id))) is not None:
             self.close(replaced)
         is_full = len(self._sessions) >= self._sessions_max

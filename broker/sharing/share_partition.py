@@ -132,8 +132,9 @@ class SharePartition:
         flight = self._flight
         acquired = Acquisition(flight, fetched, demand, rules, now).acquire(fetch_offset)
         if acquired:
+            ranges = [(batch.base_offset, batch.last_offset) for batch in aborted]
+            flight.archive_each(ranges, ACQUIRED)
             for batch in aborted:
-                flight.archive(batch.base_offset, batch.last_offset, ACQUIRED)
                 acquired = _without(acquired, batch)
         # Records that are archived without a write do not wait for an acknowledgement to make room.
         flight.advance()
@@ -178,12 +179,14 @@ class SharePartition:
         finish(self._flight, change, is_stored=is_stored, now=now)
         self._flight.advance()
 
-    def archived(self, letters: DeadLetters) -> StateBatch:
-        """Archives records that are in the dead-letter queue, or cannot get there; returns the state to be stored."""
-        first, last, _, count = letters.batch
-        self._flight.archive(first, last, ARCHIVING)
+    def archived(self, letters: Sequence[DeadLetters]) -> DeliveryChange:
+        """Archives records that are in the dead-letter queue, or cannot get there; returns the change to be stored."""
+        change = DeliveryChange(limit=0)
+        ranges = [(each.batch.first_offset, each.batch.last_offset) for each in letters]
+        self._flight.archive_each(ranges, ARCHIVING)
+        change.batches = [each.batch._replace(state=ARCHIVED) for each in letters]
         self._flight.advance()
-        return StateBatch(first, last, ARCHIVED, count)
+        return change
 
     def begin_at(self, log_start: Offset) -> None:
         """Moves the start to where the log begins now."""

@@ -98,6 +98,8 @@ class SharePartitions:
         while True:
             while (due := self._timers.pop_due(self.now())) is not None:
                 due.end_locks()
+                # All locks of a node may end at one time.
+                await trio.lowlevel.checkpoint()
             earliest = self._timers.earliest()
             delay = inf if earliest is None else max(0.0, earliest - self.now())
             await self._timer_changed.wait(trio.current_time() + delay)
