@@ -31,6 +31,8 @@ AcknowledgedTopic = share_acknowledge.AcknowledgeTopic | share_fetch.FetchTopic
 Outcomes = dict[TopicIdPartition, KeptError | None]
 
 VERSION_OF_RENEWALS = 2
+# Batches of a partition that are checked at a time: a request may have fifty thousand.
+BATCHES_A_STEP = 2_000
 
 
 def _identified(group_id: str | None, member_id: str | None) -> tuple[str, str]:
@@ -95,14 +97,16 @@ class Acknowledger:
         for key, batches in wanted.items():
             try:
                 self._outcomes[key] = None
-                self._decide(key, batches)
+                yield from self._decide(key, batches)
             except KafkaError as error:
                 self._outcomes[key] = KeptError.of(error)
             yield None
 
-    def _decide(self, key: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> None:
+    def _decide(
+        self, key: TopicIdPartition, batches: Sequence[AcknowledgementBatch]
+    ) -> Handling[None]:
         name = self._ctx.partitions.topic_name(key.topic_id)
-        self._check(batches)
+        acknowledgements = yield from self._checked(batches)
         if not self.may_read(name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if self._ctx.partitions.state_of(TopicPartition(name, key.partition)) is None:
@@ -114,18 +118,17 @@ class Acknowledger:
         if share is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._decided[key] = batches
-        self._pending[key] = share.acknowledge(
-            self.member_id,
-            [
-                Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
-                for batch in batches
-            ],
-        )
+        self._pending[key] = share.acknowledge(self.member_id, acknowledgements)
 
-    def _check(self, batches: Iterable[AcknowledgementBatch]) -> None:
-        """Raises KafkaError INVALID_REQUEST for batches that contradict themselves or each other."""
+    def _checked(self, batches: Iterable[AcknowledgementBatch]) -> Handling[list[Acknowledgement]]:
+        """Returns the acknowledgements. Raises KafkaError INVALID_REQUEST for batches that contradict themselves or
+        each other.
+        """
         before = -1
+        found: list[Acknowledgement] = []
         for batch in batches:
+            if len(found) % BATCHES_A_STEP == BATCHES_A_STEP - 1:
+                yield None
             types, first, last = batch.acknowledge_types, batch.first_offset, batch.last_offset
             if last < first or first < before:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "batches are not in order")
@@ -139,6 +142,8 @@ class Acknowledger:
             if not self._is_renewal and max(types) == AcknowledgeType.RENEW:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "renewals need a request that says so")
             before = last
+            found.append(Acknowledgement(first, last, types))
+        return found
 
     def settled(self) -> Handling[Outcomes]:
         """Returns the outcomes when all changes are stored, or cannot be."""

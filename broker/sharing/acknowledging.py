@@ -236,7 +236,7 @@ class Decisions:
 
 def _check_form(acknowledgement: Acknowledgement) -> None:
     first, last, types = acknowledgement
-    if any(not AcknowledgeType.GAP <= given <= AcknowledgeType.RENEW for given in types):
+    if types and not AcknowledgeType.GAP <= min(types) <= max(types) <= AcknowledgeType.RENEW:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "an acknowledge type does not exist")
     if last < first or len(types) not in (1, last - first + 1):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "offsets and acknowledge types do not match")

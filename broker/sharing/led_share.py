@@ -234,7 +234,10 @@ class LedShare(Interest):
         if self.core is None:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE)
         rules, now = self.settings.rules, self._owner.now()
-        pending = self._store(self.core.acknowledge(member, acknowledgements, rules, now))
+        # There may be thousands that came too late to matter.
+        start = self.core.start
+        wanted = [each for each in acknowledgements if each.last >= start]
+        pending = self._store(self.core.acknowledge(member, wanted, rules, now))
         self._noted()
         return pending
 

@@ -370,6 +370,33 @@ def test_storm_of_locks_ends_within_bounds():
     assert {run[2] for run in share.shown()} == {"AVAILABLE"}
 
 
+LATE = 50_000
+CALLS_IN_A_STEP_MAX = 150_000
+
+
+@pytest.mark.parametrize("first", [0, 20])
+async def test_thousands_of_batches_take_steps(tmp_path, first):
+    """The batches come too late, or are about records that no member has acquired."""
+    async with sharing_rig(tmp_path) as rig:
+        await acquired(rig, 20)
+        rig.share().core.begin_at(20)
+        handling = rig.acknowledge(2, {0: [(first, first, [ACCEPT])] * LATE})
+        calls, ended = [], []
+
+        def step():
+            try:
+                next(handling)
+            except StopIteration as stop:
+                ended.append(stop.value)
+
+        while not ended:
+            calls.append(calls_of(step))
+        assert max(calls) < CALLS_IN_A_STEP_MAX
+        assert len(calls) > LATE // 2_000
+        expected = E.INVALID_REQUEST if first else E.NONE
+        assert refusals(ended[0]) == {0: expected}
+
+
 async def test_each_partition_of_a_storm_has_its_step(tmp_path, monkeypatch):
     steps, partitions = [], 5
 
