@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from trimaran.broker.share_state.states import ShareStates
 from trimaran.quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
+    FeaturesImage,
     MetadataImage,
     PartitionImage,
     TopicImage,
@@ -109,6 +111,18 @@ class Rig:
         leader = self.leaders[index] = Leader(log, epoch)
         self.groups.runtime.began(index, leader)
         return leader
+
+    async def leading(self, group_id: str = "g") -> None:
+        """Leads the shard of a group, and waits until it is loaded."""
+        index = self.index_of(group_id)
+        self.lead(index)
+        await self.loaded(index)
+
+    def finalize(self, **levels: int) -> None:
+        """Finalizes features: those with these names, with `_` for `.`, and no other."""
+        named = Map({name.replace("_", "."): level for name, level in levels.items()})
+        features = FeaturesImage(metadata_version=30, levels=named)
+        self.metadata.image = replace(self.metadata.image, features=features)
 
     def resign(self, index: int) -> None:
         leader = self.leaders[index]

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker.groups.driver import Driver, subscription
-from tests.datadriven import Step, check_transcript
+from tests.broker.groups.interpreter import GroupInterpreter
+from tests.datadriven import check_transcript
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.join_group import JoinGroupResponse
@@ -23,18 +24,13 @@ from trimaran.wire.records.groups import GroupMetadataKey, GroupMetadataValue
 TESTDATA = Path(__file__).parent / "testdata"
 
 
-class Interpreter:
+class Interpreter(GroupInterpreter):
     def __init__(self) -> None:
         self.driver = Driver()
         self.ids: dict[str, str] = {}
         self._seen: set[str] = set()
         self._group = ""
         self._tokens = 0
-
-    def handle(self, step: Step) -> str:
-        method = getattr(self, f"do_{step.command.replace('-', '_')}")
-        lines = method(**{name.replace("-", "_"): value for name, value in step.args.items()})
-        return "\n".join([*(lines or []), *self._what_came()])
 
     # -- commands
 
@@ -100,18 +96,11 @@ class Interpreter:
         )
         return [f"{code.name}, committed {self.driver.offset()}"]
 
-    def do_advance(self, to: str) -> list[str]:
-        woken = self.driver.advance(float(to) - self.driver.now)
-        return [f"woken at {' '.join(f'{when:g}' for when in woken)}"] if woken else []
-
     def do_hold(self) -> None:
         self.driver.holding = True
 
     def do_commit(self) -> None:
         self.driver.commit()
-
-    def do_fail_writes(self, code: str) -> None:
-        self.driver.failing = None if code == "NONE" else ErrorCode[code]
 
     def do_reload(self, **limits: str) -> None:
         """Lets another coordinator take over with the log's content; it may have other limits."""
@@ -152,7 +141,7 @@ class Interpreter:
             text = text.replace(member_id, name)
         return text
 
-    def _what_came(self) -> list[str]:
+    def what_came(self) -> list[str]:
         lines = []
         for token, response in self.driver.answers.items():
             if token not in self._seen:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.groups.share.states import StatesInMemory
-from tests.broker.handlers.test_share_group_heartbeat import joining, leading, served
+from tests.broker.handlers.test_share_group_heartbeat import joining, served
 from tests.broker.handlers.test_topic_access import authorizer
 from trimaran.broker.handlers.alter_share_group_offsets import alter_share_group_offsets
 from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
@@ -57,7 +57,7 @@ async def test_altered_offsets_are_stored(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
         assert await alter(rig, t={0: 5}) is E.NOT_COORDINATOR
-        await leading(rig)
+        await rig.leading()
         states.failing = {KEYS[2]: E.COORDINATOR_NOT_AVAILABLE}
         found = await alter(rig, t={0: 5, 2: 6, 9: 0}, no={0: 0})
         assert found == {
@@ -75,7 +75,7 @@ async def test_altered_offsets_are_stored(tmp_path, states, autojump_clock):
 async def test_topics_without_permission_keep_their_offsets(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         rig.context.authorizer = authorizer(Operation.READ)  # for `t` only
         found = await alter(rig, secret={0: 1}, t={0: 5})
         assert found == {"secret": {0: E.TOPIC_AUTHORIZATION_FAILED}, "t": {0: E.NONE}}
@@ -83,7 +83,7 @@ async def test_topics_without_permission_keep_their_offsets(tmp_path, states, au
 
 async def test_alteration_without_feature_is_not_served(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
-        await leading(rig)
+        await rig.leading()
         served(rig, 0)
         assert await alter(rig, t={0: 5}) is E.UNSUPPORTED_VERSION
 
@@ -91,5 +91,5 @@ async def test_alteration_without_feature_is_not_served(tmp_path, states, autoju
 async def test_group_needs_an_id(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         assert await alter(rig, group_id="", t={0: 5}) is E.INVALID_GROUP_ID

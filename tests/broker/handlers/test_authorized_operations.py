@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker.calls import answered, call, through_wire
 from tests.broker.groups.rig import open_rig
-from tests.broker.handlers.test_consumer_group_heartbeat import joining, leading, served
+from tests.broker.handlers.test_consumer_group_heartbeat import joining, served
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from tests.counted_work import Work
@@ -158,7 +158,7 @@ async def test_operations_of_each_topic_in_page(harness):
 async def test_operations_of_groups(tmp_path, autojump_clock, authorizer, asked_for):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await rig.call(consumer_group_heartbeat, joining(), 1)
         rig.context = SimpleNamespace(**{**vars(rig.context), "authorizer": authorizer})
         of_consumers = ConsumerGroupDescribeRequest(

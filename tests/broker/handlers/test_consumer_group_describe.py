@@ -3,21 +3,17 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.groups.rig import TOPIC_ID, open_rig
-from tests.broker.handlers.test_consumer_group_heartbeat import joining, leading, served
+from tests.broker.handlers.test_consumer_group_heartbeat import joining, served
 from tests.broker.handlers.test_join_group import request as join_request
-from trimaran.broker.handlers.consumer_group_describe import _topics_of, consumer_group_describe
+from trimaran.broker.handlers.consumer_group_describe import consumer_group_describe
 from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from trimaran.broker.handlers.delete_groups import delete_groups
 from trimaran.broker.handlers.describe_groups import describe_groups
-from trimaran.broker.handlers.described_kinds import visible_members
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.list_groups import list_groups
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_group_describe import (
-    Assignment,
     ConsumerGroupDescribeRequest,
-    Member,
-    TopicPartitions,
 )
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
@@ -39,7 +35,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         served(rig)
         (group,) = (await rig.call(consumer_group_describe, describing("g"), version)).groups
         assert group.error_code == E.NOT_COORDINATOR
-        await leading(rig)
+        await rig.leading()
         (group,) = (await rig.call(consumer_group_describe, describing("g"), version)).groups
         assert (group.error_code, group.error_message) == (
             E.GROUP_ID_NOT_FOUND,
@@ -64,7 +60,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
 async def test_other_ways_to_ask(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await rig.call(consumer_group_heartbeat, joining(), 1)
         (old,) = (await rig.call(describe_groups, DescribeGroupsRequest(groups=["g"]), 6)).groups
         assert (old.error_code, old.group_state) == (E.GROUP_ID_NOT_FOUND, "Dead")
@@ -91,30 +87,8 @@ async def deleted(rig):
 async def test_a_classic_group_is_none(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await rig.call(join_group, join_request(), 3)
         (group,) = (await rig.call(consumer_group_describe, describing("g"), 1)).groups
         assert group.error_code == E.GROUP_ID_NOT_FOUND
         assert group.error_message == "Group g is not a consumer group."
-
-
-@pytest.mark.parametrize("where", ["subscribed_topic_names", "assignment", "target_assignment"])
-def test_member_with_unauthorized_topic_is_refused(where):
-    """A pattern names no topics, and a target may contain partitions that are not assigned yet."""
-    nothing = Assignment(topic_partitions=[])
-    member = Member(
-        member_id="m",
-        member_epoch=1,
-        client_id="c",
-        client_host="/h",
-        subscribed_topic_names=[],
-        assignment=nothing,
-        target_assignment=nothing,
-    )
-    topic = TopicPartitions(topic_id=TOPIC_ID, topic_name="secret", partitions=[0])
-    is_name = where == "subscribed_topic_names"
-    setattr(member, where, ["secret"] if is_name else Assignment(topic_partitions=[topic]))
-    assert list(visible_members([member], lambda name: name == "secret", _topics_of)) == [member]
-    with pytest.raises(KafkaError) as refused:
-        list(visible_members([member], lambda name: name == "t", _topics_of))
-    assert refused.value.code is E.TOPIC_AUTHORIZATION_FAILED

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from threading import get_ident
 
 import pytest
 import trio
-from immutables import Map
 
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.handlers.test_heartbeat import request as classic_request
@@ -17,7 +15,6 @@ from trimaran.broker.handlers.heartbeat import heartbeat
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.offset_fetch import offset_fetch
 from trimaran.broker.metadata import topic_patterns
-from trimaran.quorum.metadata.image import FeaturesImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -34,8 +31,7 @@ E = ErrorCode
 
 
 def served(rig, level=1):
-    features = FeaturesImage(metadata_version=30, levels=Map({"group.version": level}))
-    rig.metadata.image = replace(rig.metadata.image, features=features)
+    rig.finalize(group_version=level)
 
 
 def joining(member_id="m", **changes):
@@ -50,19 +46,13 @@ def joining(member_id="m", **changes):
     return ConsumerGroupHeartbeatRequest(**{**fields, **changes})
 
 
-async def leading(rig):
-    index = rig.index_of("g")
-    rig.lead(index)
-    await rig.loaded(index)
-
-
 @pytest.mark.parametrize("version", range(2))
 async def test_every_version(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         served(rig)
         answer = await rig.call(consumer_group_heartbeat, joining(), version)
         assert answer.error_code == E.NOT_COORDINATOR
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(consumer_group_heartbeat, joining(), version)
         assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "m", 2)
         (mine,) = answer.assignment.topic_partitions
@@ -78,7 +68,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
 async def test_version_0_gives_ids(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(consumer_group_heartbeat, joining(""), 0)
         assert answer.error_code == E.NONE
         assert len(answer.member_id) == 36
@@ -89,7 +79,7 @@ async def test_version_0_gives_ids(tmp_path, autojump_clock):
 
 async def test_heartbeat_without_feature_is_not_served(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
-        await leading(rig)
+        await rig.leading()
         served(rig, 0)
         answer = await rig.call(consumer_group_heartbeat, joining(), 1)
         assert answer.error_code == E.UNSUPPORTED_VERSION
@@ -131,7 +121,7 @@ async def test_invalid_heartbeat_leaves_no_trace(tmp_path, autojump_clock, wrong
     """mA6."""
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(consumer_group_heartbeat, joining(**wrong), 1)
         assert E(answer.error_code) is code
         shard = rig.epoch(rig.index_of("g")).active()
@@ -164,7 +154,7 @@ async def test_pattern_is_matched_off_loop_before_next_heartbeat(tmp_path, monke
     monkeypatch.setattr(topic_patterns, "compiled", noting)
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(consumer_group_heartbeat, subscribed(regex), 1)
         assert (answer.member_epoch, answer.assignment.topic_partitions) == (1, [])
         assert await resolved(rig, regex) == {"t"}
@@ -182,7 +172,7 @@ async def test_pattern_is_matched_off_loop_before_next_heartbeat(tmp_path, monke
 async def test_many_members_with_many_patterns_get_their_topics(tmp_path):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         regexes = [f"t|{number}" for number in range(20)]
         async with trio.open_nursery() as nursery:
             for number, regex in enumerate(regexes):
@@ -196,7 +186,7 @@ async def test_pattern_skips_unauthorized_topics(tmp_path):
     async with open_rig(tmp_path) as rig:
         served(rig)
         rig.context.authorizer = authorizer()  # for `t` only
-        await leading(rig)
+        await rig.leading()
         await rig.call(consumer_group_heartbeat, subscribed(".*"), 1)
         assert await resolved(rig, ".*") == {"t"}
 
@@ -204,7 +194,7 @@ async def test_pattern_skips_unauthorized_topics(tmp_path):
 async def test_epoch_end_drops_its_patterns(tmp_path):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await rig.call(consumer_group_heartbeat, subscribed("t.*"), 1)
         rig.resign(rig.index_of("g"))
         rig.lead(rig.index_of("g"), epoch=1)
@@ -217,7 +207,7 @@ async def test_epoch_end_drops_its_patterns(tmp_path):
 async def test_protocols_do_not_share_members(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await rig.call(consumer_group_heartbeat, joining(), 1)
         assert (
             await rig.call(heartbeat, classic_request("m"), 4)
@@ -229,7 +219,7 @@ async def test_protocols_do_not_share_members(tmp_path, autojump_clock):
 async def test_offsets_are_read_at_the_members_epoch(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await rig.call(consumer_group_heartbeat, joining(), 1)
         for member_id, epoch, code in (
             ("m", 2, E.NONE),

@@ -10,7 +10,7 @@ from tests.broker.handlers.test_alter_share_group_offsets import alter
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_offset_commit import request as commit_request
 from tests.broker.handlers.test_offset_commit import topic
-from tests.broker.handlers.test_share_group_heartbeat import again, joining, leading, served
+from tests.broker.handlers.test_share_group_heartbeat import again, joining, served
 from trimaran.broker.handlers.delete_groups import delete_groups
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.offset_commit import offset_commit
@@ -70,7 +70,7 @@ async def test_states_are_deleted_before_their_group(tmp_path, autojump_clock):
     states, key = StatesInMemory(), SharePartitionKey("g", TOPIC_ID, 1)
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await alter(rig, t={0: 5, 1: 6})
         states.failing = {key: E.COORDINATOR_NOT_AVAILABLE}
         assert await delete_group(rig) == [("g", E.COORDINATOR_NOT_AVAILABLE)]

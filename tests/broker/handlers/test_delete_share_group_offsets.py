@@ -5,7 +5,7 @@ import pytest
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.groups.share.states import StatesInMemory
 from tests.broker.handlers.test_alter_share_group_offsets import alter
-from tests.broker.handlers.test_share_group_heartbeat import joining, leading, served
+from tests.broker.handlers.test_share_group_heartbeat import joining, served
 from tests.broker.handlers.test_topic_access import authorizer
 from trimaran.broker.handlers.delete_share_group_offsets import delete_share_group_offsets
 from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
@@ -37,7 +37,7 @@ async def delete_offsets(rig, *names):
 async def test_deleted_offsets_are_removed(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         assert await delete_offsets(rig, "t") is E.GROUP_ID_NOT_FOUND
         await alter(rig, t={0: 5})
         states.failing = {KEYS[0]: E.COORDINATOR_NOT_AVAILABLE}
@@ -62,7 +62,7 @@ async def test_deleted_offsets_are_removed(tmp_path, states, autojump_clock):
 async def test_topics_without_permission_are_refused_alone(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await alter(rig, t={0: 5})
         rig.context.authorizer = authorizer(Operation.READ)  # for `t` only
         found = await delete_offsets(rig, "secret", "t")
@@ -74,6 +74,6 @@ async def test_topics_without_permission_are_refused_alone(tmp_path, states, aut
 
 async def test_deletion_without_feature_is_not_served(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
-        await leading(rig)
+        await rig.leading()
         served(rig, 0)
         assert await delete_offsets(rig, "t") is E.UNSUPPORTED_VERSION

@@ -5,7 +5,7 @@ import pytest
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.groups.share.states import StatesInMemory
 from tests.broker.handlers.test_alter_share_group_offsets import alter
-from tests.broker.handlers.test_share_group_heartbeat import leading, served
+from tests.broker.handlers.test_share_group_heartbeat import served
 from tests.broker.handlers.test_topic_access import authorizer
 from trimaran.broker.handlers.describe_share_group_offsets import describe_share_group_offsets
 from trimaran.broker.handlers.registry import broker_registry
@@ -77,7 +77,7 @@ async def test_positions_and_lags_of_named_partitions(tmp_path, states, autojump
             KEYS[3]: ShareSummary(1, 9, 2, 0),
         }
         states.failing = {KEYS[2]: E.COORDINATOR_NOT_AVAILABLE}
-        await leading(rig)
+        await rig.leading()
         found = await describe(rig, no=[0], t=[0, 1, 2, 3, 0])
         assert found == [
             (
@@ -102,7 +102,7 @@ async def test_all_initialized_partitions_are_described(tmp_path, states, autoju
         served(rig)
         rig.context.latest_offsets = Ends()
         assert await describe(rig) is E.NOT_COORDINATOR
-        await leading(rig)
+        await rig.leading()
         assert await describe(rig) == []
         await alter(rig, t={2: 5, 1: 6})
         assert await describe(rig) == [("t", TOPIC_ID, [partition(1, 6), partition(2, 5)])]
@@ -116,7 +116,7 @@ async def test_all_initialized_partitions_are_described(tmp_path, states, autoju
 
 async def test_description_without_feature_is_not_served(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
-        await leading(rig)
+        await rig.leading()
         served(rig, 0)
         assert await describe(rig, t=[0]) is E.UNSUPPORTED_VERSION
 

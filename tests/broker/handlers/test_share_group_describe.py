@@ -1,24 +1,19 @@
 from __future__ import annotations
 
-import pytest
-
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
-from tests.broker.handlers.test_share_group_heartbeat import joining, leading, served
+from tests.broker.handlers.test_share_group_heartbeat import joining, served
 from trimaran.broker.handlers.describe_groups import describe_groups
-from trimaran.broker.handlers.described_kinds import visible_members
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.list_groups import list_groups
-from trimaran.broker.handlers.share_group_describe import _topics_of, share_group_describe
+from trimaran.broker.handlers.share_group_describe import share_group_describe
 from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
 from trimaran.wire.messages.list_groups import ListGroupsRequest
 from trimaran.wire.messages.share_group_describe import (
     Assignment,
-    Member,
     ShareGroupDescribeRequest,
-    TopicPartitions,
 )
 
 E = ErrorCode
@@ -36,7 +31,7 @@ async def test_group_is_described_with_its_members(tmp_path, autojump_clock):
         served(rig)
         (group,) = await described(rig, "g")
         assert group.error_code == E.NOT_COORDINATOR
-        await leading(rig)
+        await rig.leading()
         (group,) = await described(rig, "g")
         assert (group.error_code, group.error_message) == (
             E.GROUP_ID_NOT_FOUND,
@@ -55,7 +50,7 @@ async def test_group_is_described_with_its_members(tmp_path, autojump_clock):
 
 async def test_description_without_feature_is_not_served(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
-        await leading(rig)
+        await rig.leading()
         served(rig, 0)
         assert [group.error_code for group in await described(rig, "g", "h")] == [
             E.UNSUPPORTED_VERSION,
@@ -66,7 +61,7 @@ async def test_description_without_feature_is_not_served(tmp_path, autojump_cloc
 async def test_other_requests_tell_the_kind(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await rig.call(share_group_heartbeat, joining(), 1)
         (old,) = (await rig.call(describe_groups, DescribeGroupsRequest(groups=["g"]), 6)).groups
         assert (old.error_code, old.group_state) == (E.GROUP_ID_NOT_FOUND, "Dead")
@@ -82,29 +77,10 @@ async def test_other_requests_tell_the_kind(tmp_path, autojump_clock):
 async def test_classic_group_is_no_share_group(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await rig.call(join_group, join_request(), 3)
         (group,) = await described(rig, "g")
         assert (group.error_code, group.error_message) == (
             E.GROUP_ID_NOT_FOUND,
             "Group g is not a share group.",
         )
-
-
-@pytest.mark.parametrize("where", ["subscribed_topic_names", "assignment"])
-def test_member_with_unauthorized_topic_is_refused(where):
-    member = Member(
-        member_id="m",
-        member_epoch=1,
-        client_id="c",
-        client_host="/h",
-        subscribed_topic_names=[],
-        assignment=Assignment(topic_partitions=[]),
-    )
-    topic = TopicPartitions(topic_id=bytes(16), topic_name="secret", partitions=[0])
-    is_name = where == "subscribed_topic_names"
-    setattr(member, where, ["secret"] if is_name else Assignment(topic_partitions=[topic]))
-    assert list(visible_members([member], lambda name: name == "secret", _topics_of)) == [member]
-    with pytest.raises(KafkaError) as refused:
-        list(visible_members([member], lambda name: name == "t", _topics_of))
-    assert refused.value.code is E.TOPIC_AUTHORIZATION_FAILED

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import trio
-from immutables import Map
 
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.groups.share.states import StatesInMemory
@@ -12,7 +9,6 @@ from tests.broker.handlers.test_topic_access import authorizer
 from trimaran.broker.groups.share import kind as share
 from trimaran.broker.groups.share.settings import ShareGroupSettings
 from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
-from trimaran.quorum.metadata.image import FeaturesImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -23,8 +19,7 @@ E = ErrorCode
 
 
 def served(rig, level=1):
-    features = FeaturesImage(metadata_version=30, levels=Map({"share.version": level}))
-    rig.metadata.image = replace(rig.metadata.image, features=features)
+    rig.finalize(share_version=level)
 
 
 def joining(member_id="m", **changes):
@@ -41,19 +36,13 @@ def again(epoch):
     return joining(member_epoch=epoch, subscribed_topic_names=None)
 
 
-async def leading(rig):
-    index = rig.index_of("g")
-    rig.lead(index)
-    await rig.loaded(index)
-
-
 async def test_member_joins_stays_and_leaves(tmp_path, monkeypatch, autojump_clock):
     monkeypatch.setattr(share, "DEFAULTS", ShareGroupSettings(assignment_interval_ms=0))
     async with open_rig(tmp_path, share_states=StatesInMemory()) as rig:
         served(rig)
         answer = await rig.call(share_group_heartbeat, joining(), 1)
         assert answer.error_code == E.NOT_COORDINATOR
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(share_group_heartbeat, joining(), 1)
         assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "m", 2)
         assert (answer.heartbeat_interval_ms, answer.assignment.topic_partitions) == (500, [])
@@ -75,7 +64,7 @@ async def test_member_joins_stays_and_leaves(tmp_path, monkeypatch, autojump_clo
 
 async def test_heartbeat_without_feature_is_not_served(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
-        await leading(rig)
+        await rig.leading()
         for level, code in ((0, E.UNSUPPORTED_VERSION), (1, E.NONE), (2, E.NONE)):
             served(rig, level)
             answer = await rig.call(share_group_heartbeat, joining(), 1)
@@ -102,7 +91,7 @@ async def test_refused_heartbeat_leaves_no_trace(tmp_path, autojump_clock, wrong
     async with open_rig(tmp_path) as rig:
         served(rig)
         rig.context.authorizer = authorizer()  # for `t` only
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(share_group_heartbeat, joining(**wrong), 1)
         assert E(answer.error_code) is code
         shard = rig.epoch(rig.index_of("g")).active()

@@ -9,7 +9,6 @@ from tests.broker.groups.streams.driver import request
 from tests.broker.handlers.test_streams_group_heartbeat import (
     MISSING,
     authorizer,
-    leading,
     served,
 )
 from trimaran.broker.groups.streams import kind as streams
@@ -31,7 +30,7 @@ def _no_delays(monkeypatch):
 async def test_hidden_topology_is_not_described(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         await rig.call(streams_group_heartbeat, request(topology=MISSING), 1)
         ask = StreamsGroupDescribeRequest(
             group_ids=["g", "h"],

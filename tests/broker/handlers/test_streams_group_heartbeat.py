@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from immutables import Map
 
 from tests.broker.groups.rig import open_rig
 from tests.broker.groups.streams.driver import request, subtopology, topic, topology
@@ -18,7 +15,6 @@ from trimaran.broker.handlers.streams_group_topology_description_update import (
 )
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
-from trimaran.quorum.metadata.image import FeaturesImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from trimaran.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
@@ -62,8 +58,7 @@ class Creation:
 
 
 def served(rig, level=1, protocols=("classic", "streams"), **reasons):
-    features = FeaturesImage(metadata_version=30, levels=Map({"streams.version": level}))
-    rig.metadata.image = replace(rig.metadata.image, features=features)
+    rig.finalize(streams_version=level)
     rig.context.config = {"group.coordinator.rebalance.protocols": list(protocols)}
     rig.context.topic_creation = Creation(**reasons)
 
@@ -74,18 +69,12 @@ def _no_delays(monkeypatch):
     monkeypatch.setattr(streams, "DEFAULTS", settings)
 
 
-async def leading(rig):
-    index = rig.index_of("g")
-    rig.lead(index)
-    await rig.loaded(index)
-
-
 async def test_member_joins_stays_and_leaves(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
         answer = await rig.call(streams_group_heartbeat, request(), 1)
         assert answer.error_code == E.NOT_COORDINATOR
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(streams_group_heartbeat, request(), 1)
         assert (answer.error_code, answer.member_epoch, answer.status) == (0, 2, [])
         assert [one.partitions for one in answer.active_tasks] == [[0, 1, 2, 3]]
@@ -110,7 +99,7 @@ async def test_member_joins_stays_and_leaves(tmp_path, autojump_clock):
 )
 async def test_requests_need_feature_and_protocol(tmp_path, autojump_clock, level, protocols, code):
     async with open_rig(tmp_path) as rig:
-        await leading(rig)
+        await rig.leading()
         served(rig, level, protocols)
         answer = await rig.call(streams_group_heartbeat, request(), 1)
         assert E(answer.error_code) is code
@@ -154,7 +143,7 @@ async def test_refused_topology_leaves_no_trace(tmp_path, autojump_clock, given,
     async with open_rig(tmp_path) as rig:
         served(rig)
         rig.context.authorizer = authorizer()  # for `t` only
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(streams_group_heartbeat, request(topology=topology(given)), 1)
         assert E(answer.error_code) is code
         assert message in (None, answer.error_message)
@@ -164,7 +153,7 @@ async def test_refused_topology_leaves_no_trace(tmp_path, autojump_clock, given,
 async def test_missing_internal_topics_are_created(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(streams_group_heartbeat, request(topology=MISSING), 1)
         assert [one.status_detail for one in answer.status] == ["Internal topics are missing: c, r"]
         c = CreatableTopic(
@@ -183,7 +172,7 @@ async def test_missing_internal_topics_are_created(tmp_path, autojump_clock):
 async def test_reason_of_a_failure_is_in_the_status(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig, c="too many replicas")
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(streams_group_heartbeat, request(topology=MISSING), 1)
         assert [one.status_detail for one in answer.status] == [
             "Internal topics are missing: c, r; Creation failed: c (too many replicas)."
@@ -194,7 +183,7 @@ async def test_topics_are_only_created_with_the_right(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
         rig.context.authorizer = authorizer("c", "r")
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(streams_group_heartbeat, request(topology=MISSING), 1)
         assert [one.status_detail for one in answer.status] == [
             "Internal topics are missing: c, r; Unauthorized to CREATE on topics c, r."

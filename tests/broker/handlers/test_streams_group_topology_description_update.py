@@ -7,7 +7,6 @@ import pytest
 from tests.broker.groups.rig import open_rig
 from tests.broker.groups.streams.driver import request
 from tests.broker.handlers.test_streams_group_heartbeat import (
-    leading,
     served,
 )
 from trimaran.broker.groups.streams import kind as streams
@@ -60,7 +59,7 @@ def update(**fields):
 async def test_description_is_returned_by_describe(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        await leading(rig)
+        await rig.leading()
         answer = await rig.call(streams_group_topology_description_update, update(), 0)
         assert E(answer.error_code) is E.GROUP_ID_NOT_FOUND
         joined = await rig.call(streams_group_heartbeat, request(), 1)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_id
-from tests.datadriven import Step, check_transcript
+from tests.broker.groups.interpreter import GroupInterpreter
+from tests.datadriven import check_transcript
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
 from trimaran.broker.groups.limits import GroupLimits
@@ -40,7 +41,7 @@ def parsed(text: str) -> dict[str, list[int]]:
     return {name: [int(part) for part in parts.split(",")] for name, parts in pairs}
 
 
-class Interpreter:
+class Interpreter(GroupInterpreter):
     def __init__(self) -> None:
         self.topics = FakeTopics()
         self.settings = ConsumerGroupSettings(assignment_interval_ms=0)
@@ -55,11 +56,6 @@ class Interpreter:
     def started(self, **more) -> Driver:
         return Driver(self.limits, settings=self.settings, topics=self.topics, **more)
 
-    def handle(self, step: Step) -> str:
-        method = getattr(self, f"do_{step.command.replace('-', '_')}")
-        lines = method(**{name.replace("-", "_"): value for name, value in step.args.items()})
-        return "\n".join([*(lines or []), *self._what_came()])
-
     # -- the surroundings
 
     def do_settings(self, **values: str) -> None:
@@ -67,17 +63,6 @@ class Interpreter:
             values["migration"] = MigrationPolicy(values["migration"])
         numbers = {k: int(v) if k != "migration" else v for k, v in values.items()}
         self.driver.settings = self.settings = replace(self.settings, **numbers)
-
-    def do_topics(self, **counts: str) -> None:
-        for name, count in counts.items():
-            self.topics.set(name, int(count))
-
-    def do_advance(self, to: str) -> list[str]:
-        woken = self.driver.advance(float(to) - self.driver.now)
-        return [f"woken at {' '.join(f'{when:g}' for when in woken)}"] if woken else []
-
-    def do_fail_writes(self, code: str) -> None:
-        self.driver.failing = None if code == "NONE" else ErrorCode[code]
 
     def do_reload(self) -> None:
         old = self.driver
@@ -196,7 +181,7 @@ class Interpreter:
             text = text.replace(member_id, name)
         return text
 
-    def _what_came(self) -> list[str]:
+    def what_came(self) -> list[str]:
         lines = []
         for token, response in self.driver.answers.items():
             if token not in self._seen:

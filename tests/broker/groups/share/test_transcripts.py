@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.broker.groups.driver import FakeTopics
+from tests.broker.groups.interpreter import GroupInterpreter
 from tests.broker.groups.share.driver import ShareDriver
-from tests.datadriven import Step, check_transcript
+from tests.datadriven import check_transcript
 from trimaran.broker.groups.share.settings import ShareGroupSettings
 from trimaran.wire.errors import ErrorCode
 
@@ -34,7 +35,7 @@ def printed(owned) -> str:
     return " ".join(f"{name}:{ranges(parts)}" for name, parts in topics) or "nothing"
 
 
-class Interpreter:
+class Interpreter(GroupInterpreter):
     def __init__(self) -> None:
         self.topics = FakeTopics()
         settings = ShareGroupSettings(assignment_interval_ms=0)
@@ -42,25 +43,9 @@ class Interpreter:
         self.epochs: dict[str, int] = {}
         self._group = ""
 
-    def handle(self, step: Step) -> str:
-        method = getattr(self, f"do_{step.command.replace('-', '_')}")
-        lines = method(**{name.replace("-", "_"): value for name, value in step.args.items()})
-        return "\n".join([*(lines or []), *self._what_changed()])
-
     def do_settings(self, **values: str) -> None:
         numbers = {name: int(value) for name, value in values.items()}
         self.driver.share_settings = replace(self.driver.share_settings, **numbers)
-
-    def do_topics(self, **counts: str) -> None:
-        for name, count in counts.items():
-            self.topics.set(name, int(count))
-
-    def do_advance(self, to: str) -> list[str]:
-        woken = self.driver.advance(float(to) - self.driver.now)
-        return [f"woken at {' '.join(f'{when:g}' for when in woken)}"] if woken else []
-
-    def do_fail_writes(self, code: str) -> None:
-        self.driver.failing = None if code == "NONE" else ErrorCode[code]
 
     def do_reload(self) -> None:
         self.driver = self.driver.reloaded()
@@ -108,7 +93,7 @@ class Interpreter:
         self.driver.shard.topics_deleted({"any": bytes(16)}, self.driver.at)
         self.driver.settle()
 
-    def _what_changed(self) -> list[str]:
+    def what_came(self) -> list[str]:
         self.driver.check_account()
         group = self.driver.group()
         now = "\n".join(self._described(group)) if group is not None else "no group"

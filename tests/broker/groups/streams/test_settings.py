@@ -6,7 +6,7 @@ from immutables import Map
 from tests.quorum.config_of import config_of
 from trimaran.broker.groups.streams.settings import ConfiguredStreamsGroups, StreamsGroupSettings
 from trimaran.node.config.config_def import ConfigError
-from trimaran.quorum.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, ConfigsImage
+from trimaran.quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
 
 
 def configs(*resources):
@@ -16,10 +16,6 @@ def configs(*resources):
 def of(config, **own):
     given = configs((GROUP_RESOURCE, "g", {f"streams.{key}": text for key, text in own.items()}))
     return ConfiguredStreamsGroups(config, lambda: given).of("g")
-
-
-def test_the_defaults_are_those_of_the_keys():
-    assert ConfiguredStreamsGroups(config_of(), ConfigsImage).of("g") == StreamsGroupSettings()
 
 
 def test_broker_sets_the_defaults():
@@ -70,15 +66,6 @@ def test_broker_sets_the_defaults():
 def test_group_sets_its_own_within_the_bounds(key, text, field, value):
     found = of(config_of(), **{key: text})
     assert getattr(found, field) == value
-
-
-def test_altered_interval_applies_to_all_groups():
-    for_all = {"group.streams.assignment.interval.ms": "300"}
-    now = [ConfigsImage()]
-    groups = ConfiguredStreamsGroups(config_of(), lambda: now[0])
-    assert groups.of("g").assignment_interval_ms == 1_000
-    now[0] = configs((BROKER_RESOURCE, "", for_all))
-    assert groups.of("g").assignment_interval_ms == 300
 
 
 @pytest.mark.parametrize(
