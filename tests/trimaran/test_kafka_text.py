@@ -33,49 +33,6 @@ def test_moving_topic_shows_adding_and_removing_replicas():
     assert "\tIsr: 13\tAdding Replicas: 11\tRemoving Replicas: 13\tElr: 11" in text
 
 
-def test_groups_have_columns_that_grow():
-    row = {"topic": "orders", "partition": 2, "committed": 5, "end": 9, "lag": 4}
-    of_member = {"member": "me-1", "host": "/127.0.0.1", "client": "me"}
-    lines = kafka_text.group_offsets("readers", [{**row, **of_member}]).split("\n")
-    assert lines[0] == ""
-    assert lines[1].split() == (
-        [
-            "GROUP",
-            "TOPIC",
-            "PARTITION",
-            "CURRENT-OFFSET",
-            "LOG-END-OFFSET",
-            "LAG",
-            "CONSUMER-ID",
-            "HOST",
-            "CLIENT-ID",
-        ]
-    )
-    assert lines[2] == (
-        "readers         orders          2          5               9               4               "
-        "me-1            /127.0.0.1      me"
-    )
-    nobody = dict.fromkeys(of_member)
-    longer = kafka_text.group_offsets("a-group-of-many-letters", [{**row, **nobody}]).split("\n")
-    assert longer[2].startswith("a-group-of-many-letters orders          2 ")
-    assert longer[2].endswith(" -               -               -")
-
-
-def test_the_state_of_a_group():
-    group = {
-        "group": "readers",
-        "coordinator_address": "127.0.0.1:27749",
-        "coordinator": 13,
-        "assignor": "range",
-        "state": "Stable",
-        "members": [{}],
-    }
-    assert kafka_text.group_state(group) == (
-        "\nGROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                #MEMBERS"
-        "\nreaders         127.0.0.1:27749  (13)     range                Stable               1"
-    )
-
-
 def test_table_ends_each_cell_with_a_tab():
     assert kafka_text.table(["A", "Long"], [("one", 2)]) == "A  \tLong\t\none\t2   \t"
 

@@ -278,7 +278,7 @@ COMMANDS = (
         "trimaran.cli.health:health",
         "Say in one line whether the cluster is healthy, and what is wrong.",
     ),
-    (("groups", "list"), "trimaran.cli.groups:list_groups", "List groups."),
+    (("groups", "list"), "trimaran.cli.groups:list_groups", "List groups of all types."),
     (
         ("groups", "describe"),
         "trimaran.cli.groups:describe",

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli import kafka_text
+from trimaran.cli import group_views, kafka_group_text
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, KafkaFormat, put, say, show_data, show_rows
+from trimaran.cli.group_topology import show_topology
+from trimaran.cli.group_views import STATES, Kinds
+from trimaran.cli.output import Format, KafkaFormat, put, show_data, show_rows
 from trimaran.cli.progress import progress
-from trimaran.client import group_members
+from trimaran.client import group_members, group_offsets
 from trimaran.client import groups as client_groups
 from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
@@ -23,23 +25,61 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 Flag = Annotated[bool, Parameter(negative=())]
-OFFSET_COLUMNS = ("topic", "partition", "committed", "end", "lag", "lag_seconds", "client", "host")
-MEMBER_COLUMNS = ("member", "instance", "client", "host", "partitions", "assignment")
-STATE_COLUMNS = ("group", "type", "state", "assignor", "epoch", "coordinator", "members")
+LIST_COLUMNS = ("group", "type", "protocol", "state", "coordinator")
 LAG_COLUMNS = ("group", "type", "state", "partitions", "lag", "lag_seconds")
+OF_CONSUMERS = ("classic", "consumer")
 
 
-def list_groups(*, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> None:
-    """Lists the groups of every coordinator: classic, consumer, share and streams."""
+def list_groups(
+    *,
+    kind: Kinds = None,
+    state: Annotated[
+        list[str] | None,
+        Parameter(name="--state", negative=(), help=f"Only these states: {', '.join(STATES)}."),
+    ] = None,
+    brokers: Brokers = BROKERS,
+    output: KafkaFormat = "table",
+) -> None:
+    """Lists the groups of every coordinator: classic, consumer, share and streams.
+
+    With -o kafka, the groups of one --type are listed as Kafka's tool for it lists them; by default classic and
+    consumer groups, as kafka-consumer-groups does.
+    """
+    states = _states(state or ())
     with brokers.connected() as client:
-        rows = client_groups.group_rows(client)
+        every = client_groups.group_rows(client)
+    kinds = kind or (OF_CONSUMERS if output == "kafka" else ())
+    rows = [
+        row
+        for row in every
+        if (not kinds or row["type"].lower() in kinds) and (not states or row["state"] in states)
+    ]
     show_rows(
         rows,
         output,
-        columns=["group", "type", "state", "coordinator"],
+        columns=LIST_COLUMNS,
         noun="group",
-        kafka=lambda: kafka_text.groups_list(rows),
+        kafka=lambda: (
+            kafka_group_text.groups_in_states(rows)
+            if states
+            else kafka_group_text.groups_list(rows)
+        ),
     )
+
+
+def _states(given: Sequence[str]) -> set[str]:
+    """Returns Kafka's names of the states, which may be written in any case. Raises UserError for an unknown one."""
+    names = {state.lower(): state for state in STATES}
+    wanted = [word.strip().lower() for text in given for word in text.split(",")]
+    for word in wanted:
+        if word not in names:
+            raise UserError(
+                f"{word!r} is not a state of a group",
+                f"the states are {', '.join(STATES)}",
+                "for example trimaran groups list --state empty",
+                exit_code=Exit.USAGE,
+            )
+    return {names[word] for word in wanted}
 
 
 def describe(
@@ -47,19 +87,24 @@ def describe(
     *,
     members: Flag = False,
     state: Flag = False,
+    topology: Flag = False,
     brokers: Brokers = BROKERS,
     output: KafkaFormat = "table",
-) -> None:
+) -> int:
     """Shows the committed offsets and the lag of a group: in records, and in seconds as the age of the next record.
+
+    The committed offset of a share group is its start offset: all records before it are done. Its lag is the
+    number of records from there on that are not done yet, as the coordinator counts them.
 
     Args:
         group: A group of any type: classic, consumer, share or streams.
-        members: Show the members instead, and the partitions assigned to each.
-        state: Show type, state, assignor, epoch and coordinator instead.
+        members: Show the members instead, and the partitions or tasks assigned to each.
+        state: Show type, state, assignor, epochs and coordinator instead.
+        topology: Show the subtopologies of a streams group instead, and the description of its topology.
     """
-    if members and state:
+    if members + state + topology > 1:
         raise UserError(
-            "--members and --state cannot be combined",
+            "--members, --state and --topology cannot be combined",
             "each shows a different view of the group",
             "use one after the other, or -o json for everything",
             exit_code=Exit.USAGE,
@@ -67,12 +112,15 @@ def describe(
 
     with brokers.connected() as client:
         found = group_members.group_described(client, group)
+        if topology:
+            return show_topology(client, found, output)
         if members:
             _show_members(found, output)
         elif state:
             _show_state(found, output)
         else:
             _show_offsets(found, _offsets(client, found), output)
+    return Exit.OK
 
 
 def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> None:
@@ -96,7 +144,7 @@ def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> N
 
 
 def _lag(client: BlockingClient, group: Mapping[str, Any]) -> dict[str, Any]:
-    rows = client_groups.lag_rows(client, str(group["group"]), str(group["type"]).lower())
+    rows = client_groups.lag_rows(client, str(group["group"]), str(group["type"]))
     seconds = [row["lag_seconds"] for row in rows if row["lag_seconds"] is not None]
     return {
         **group,
@@ -113,7 +161,7 @@ def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str,
         identity.TopicPartition(row["topic"], row["partition"]): row
         for row in client_groups.lag_rows(client, str(found["group"]), str(found["type"]))
     }
-    for row in client_groups.lag_in_records(
+    for row in group_offsets.lag_in_records(
         client, dict.fromkeys(owners.keys() - rows.keys(), identity.NO_OFFSET)
     ):
         # Nothing is committed: the lag depends on where the consumer would begin.
@@ -133,55 +181,57 @@ def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str,
 
 
 def _show_offsets(found: Mapping[str, Any], offsets: Sequence[dict[str, Any]], output: str) -> None:
-    group, members = str(found["group"]), found["members"]
+    view = group_views.VIEWS[found["type"]]
     if output == "kafka":
-        _tell_state(found)
-        put(kafka_text.group_offsets(group, offsets))
+        view.say_state(found, "offsets")
+        if found["members"] or found["type"] != "streams":
+            put(view.kafka_offsets(found, offsets))
         return
     if show_data({**found, "offsets": offsets}, output):
         return
     behind = counted(client_groups.total_lag(offsets), "record")
-    put(f"{group}: {found['state']}, {counted(len(members), 'member')}, {behind} behind")
-    show_rows(offsets, output, columns=OFFSET_COLUMNS, noun="partition")
+    put(
+        f"{found['group']}: {found['state']}, {counted(len(found['members']), 'member')}, {behind} behind"
+    )
+    show_rows(offsets, output, columns=view.offset_columns, noun="partition")
 
 
 def _show_members(found: Mapping[str, Any], output: str) -> None:
+    view, members = group_views.VIEWS[found["type"]], found["members"]
     if output == "kafka":
-        _tell_state(found)
-        put(kafka_text.group_members(str(found["group"]), found["members"]))
+        view.say_state(found, "members")
+        if members or found["type"] in OF_CONSUMERS:
+            put(view.kafka_members(found))
         return
-    if show_data(found["members"], output):
+    if show_data(members, output):
         return
     rows = [
         {
-            **member,
+            **{name: _flat(value) for name, value in member.items()},
             "partitions": sum(map(len, member["assignment"].values())),
-            "assignment": _assigned(member["assignment"]),
         }
-        for member in found["members"]
+        for member in members
     ]
-    show_rows(rows, output, columns=MEMBER_COLUMNS, noun="member")
+    show_rows(rows, output, columns=view.member_columns, noun="member")
 
 
-def _assigned(assignment: Mapping[str, Sequence[int]]) -> list[str]:
-    """Returns an assignment as text: `orders(0,1)`."""
+def _flat(value: Any) -> Any:
+    """Returns a cell of a table; partitions or tasks become text: `orders(0,1)`."""
+    if not isinstance(value, dict):
+        return value
     return [
-        f"{topic}({','.join(map(str, sorted(partitions)))})"
-        for topic, partitions in sorted(assignment.items())
+        f"{name}({','.join(map(str, sorted(told)))})"
+        if isinstance(told, list)
+        else f"{name}={told}"
+        for name, told in sorted(value.items())
     ]
 
 
 def _show_state(found: Mapping[str, Any], output: str) -> None:
+    view = group_views.VIEWS[found["type"]]
     if output == "kafka":
-        _tell_state(found)
-        put(kafka_text.group_state(found))
+        view.say_state(found, "state")
+        put(view.kafka_state(found))
         return
-    show_rows([{**found, "members": len(found["members"])}], output, columns=STATE_COLUMNS)
-
-
-def _tell_state(found: Mapping[str, Any]) -> None:
-    """Returns the text that Kafka's tool prints on stderr for a group that is not stable."""
-    if found["state"] == "Empty":
-        say(f"\nConsumer group '{found['group']}' has no active members.")
-    elif found["state"] != "Stable":
-        say(f"\nWarning: Consumer group '{found['group']}' is rebalancing.")
+    row = {name: value for name, value in found.items() if name != "subtopologies"}
+    show_rows([{**row, "members": len(found["members"])}], output, columns=view.state_columns)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
+from trimaran.cli.group_views import Kind
+from trimaran.cli.internal_topics import (
+    InternalTopics,
+    delete_topics,
+    ensure_inputs,
+    internal_topics_of,
+)
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client import changes, group_members, positions, topic_partitions
+from trimaran.client import changes, group_kinds, group_members, positions, topic_partitions
 from trimaran.client import groups as client_groups
 from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.wire import errors, identity
 from trimaran.wire.client import destinations, response_checks
-from trimaran.wire.messages import delete_groups, offset_delete
+from trimaran.wire.messages import delete_groups
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -58,6 +65,11 @@ def reset_offsets(
     *,
     to: str,
     topic: Topics = None,
+    kind: Annotated[
+        Kind,
+        Parameter(name="--type", help="The type of a group that does not exist yet."),
+    ] = "classic",
+    delete_internal_topics: InternalTopics = False,
     execute: Execute = False,
     dry_run: AsEver = False,
     brokers: Brokers = BROKERS,
@@ -65,7 +77,8 @@ def reset_offsets(
 ) -> int:
     """Shows where a group would continue consuming, and with --execute commits it. The group must have no members.
 
-    Without --topic, all offsets that the group has committed are reset.
+    Without --topic, all offsets that the group has committed are reset; for a streams group those of its input topics,
+    for a share group the start offsets of all its partitions.
 
     Args:
         group: The group.
@@ -74,37 +87,55 @@ def reset_offsets(
     ensure_one_of(execute=execute, dry_run=dry_run)
     position = positions.parse_position(to)
     with brokers.connected() as client:
-        before = client_groups.committed_offsets(client, group)
+        found = group_members.described_or_none(client, group)
+        of_kind = group_kinds.kind_named(kind if found is None else found["type"])
+        internal = internal_topics_of(found, wanted=delete_internal_topics)
+        before = of_kind.positions(client, group)
         wanted = _wanted(client, topic) if topic else sorted(before)
         if not wanted:
             raise _nothing(group)
+        ensure_inputs(found, wanted)
         after = {
             partition: changes.within_log(client, partition, position.offset_in(client, partition))
             for partition in wanted
         }
-        rows = [
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "committed": before.get(partition),
-                "new": after[partition],
-            }
-            for partition in wanted
-        ]
-        show_rows(rows, output, columns=["topic", "partition", "committed", "new"])
+        show_rows(
+            _changes(before, after), output, columns=["topic", "partition", "committed", "new"]
+        )
         changed = {
             partition: offset
             for partition, offset in after.items()
-            if before.get(partition) != offset
+            if of_kind.has_progress_beyond or before.get(partition) != offset
         }
         if not execute:
             say(
                 f"{counted(len(changed), 'offset')} would change; nothing was changed, --execute does it"
             )
             return Exit.OK
-        changes.commit_offsets(client, group, changed)
-    say(f"{counted(len(changed), 'offset')} committed")
+        of_kind.set_positions(client, group, changed)
+        say(f"{counted(len(changed), 'offset')} committed")
+        delete_topics(client, internal)
     return Exit.OK
+
+
+def _changes(
+    before: Mapping[identity.TopicPartition, identity.Offset],
+    after: Mapping[identity.TopicPartition, identity.Offset],
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "committed": _known(before.get(partition)),
+            "new": offset,
+        }
+        for partition, offset in after.items()
+    ]
+
+
+def _known(offset: identity.Offset | None) -> identity.Offset | None:
+    """Returns None for `NO_OFFSET`, the position in a partition of which a share group has read nothing yet."""
+    return None if offset is None or offset < 0 else offset
 
 
 def _wanted(client: BlockingClient, topics: Collection[str]) -> list[identity.TopicPartition]:
@@ -141,10 +172,11 @@ def _nothing(group: str) -> UserError:
 
 def delete(
     *groups: str,
+    delete_internal_topics: InternalTopics = False,
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> int:
-    """Deletes groups with their committed offsets. A group must have no members.
+    """Deletes groups of any type with their offsets. A group must have no members.
 
     Args:
         groups: The groups to delete.
@@ -158,34 +190,45 @@ def delete(
         )
     with brokers.connected() as client:
         for group in groups:
-            if dry_run:
-                _tell_deletion(client, group)
-                continue
+            internal: list[str] = []
+            if dry_run or delete_internal_topics:
+                found = group_members.group_described(client, group)
+                internal = internal_topics_of(found, wanted=delete_internal_topics)
+                if dry_run:
+                    _tell_deletion(client, found, internal)
+                    continue
             response = client.call(
                 destinations.CoordinatorNode(group),
                 delete_groups.DeleteGroupsRequest(groups_names=[group]),
             )
-            code = response_checks.single_item(response.results, "group").error_code
-            changes.check_idle(group, code)
-            refused.check_group(group, code)
+            result = response_checks.single_item(response.results, "group")
+            changes.check_idle(group, result.error_code)
+            refused.check_group(group, result.error_code, result.error_message)
             say(f"deleted group {group}")
+            delete_topics(client, internal)
     return Exit.OK
 
 
-def _tell_deletion(client: BlockingClient, group: str) -> None:
-    """Refuses, as the coordinator would, a group that does not exist or has members."""
-    found = group_members.group_described(client, group)
+def _tell_deletion(
+    client: BlockingClient, found: Mapping[str, Any], internal: Sequence[str]
+) -> None:
+    """Refuses, as the coordinator would, a group that has members."""
+    group = str(found["group"])
     changes.check_idle(
         group, errors.ErrorCode.NON_EMPTY_GROUP if found["members"] else errors.ErrorCode.NONE
     )
     offsets = client_groups.offset_rows(client, group, found["type"])
-    say(f"would delete group {group}: {counted(len(offsets), 'offset')}; nothing was changed")
+    also = f", and the topics {', '.join(internal)}" if internal else ""
+    say(f"would delete group {group}: {counted(len(offsets), 'offset')}{also}; nothing was changed")
 
 
 def delete_offsets(
     group: str, *, topic: Topics = None, dry_run: DryRun = False, brokers: Brokers = BROKERS
 ) -> int:
     """Deletes committed offsets of topics that no member of the group consumes.
+
+    A share group must have no members, and loses its position in whole topics: if it subscribes to one again, it begins
+    where its config share.auto.offset.reset says.
 
     Args:
         group: The group.
@@ -198,32 +241,31 @@ def delete_offsets(
             exit_code=Exit.USAGE,
         )
     with brokers.connected() as client:
+        found = group_members.group_described(client, group)
+        kind = group_kinds.kind_named(found["type"])
         wanted = _wanted(client, topic)
+        if kind.has_positions_of_topics:
+            _ensure_whole_topics(client, group, wanted)
         if dry_run:
-            group_members.group_described(client, group)
-            count = len(set(wanted) & client_groups.committed_offsets(client, group).keys())
+            count = len(set(wanted) & kind.positions(client, group).keys())
             say(f"would delete {counted(count, 'offset')}; nothing was changed")
             return Exit.OK
-        by_topic: dict[str, list[offset_delete.OffsetDeleteRequestPartition]] = {}
-        for name, index in wanted:
-            by_topic.setdefault(name, []).append(
-                offset_delete.OffsetDeleteRequestPartition(partition_index=index)
-            )
-        request = offset_delete.OffsetDeleteRequest(
-            group_id=group,
-            topics=[
-                offset_delete.OffsetDeleteRequestTopic(name=t, partitions=p)
-                for t, p in by_topic.items()
-            ],
-        )
-        response = client.call(destinations.CoordinatorNode(group), request)
-        refused.check_group(group, response.error_code)
-        deleted = [partition for found in response.topics for partition in _deleted(found)]
-    say(f"deleted {counted(len(deleted), 'offset')}")
+        deleted = kind.delete_positions(client, group, wanted)
+    say(f"deleted {counted(deleted, 'offset')}")
     return Exit.OK
 
 
-def _deleted(topic: Any) -> list[int]:
-    for partition in topic.partitions:
-        refused.check(partition.error_code, f"{topic.name}-{partition.partition_index}")
-    return [partition.partition_index for partition in topic.partitions]
+def _ensure_whole_topics(
+    client: BlockingClient, group: str, wanted: Sequence[identity.TopicPartition]
+) -> None:
+    """Raises UserError if only some partitions of a topic are wanted."""
+    for name in sorted({topic for topic, _ in wanted}):
+        if sum(topic == name for topic, _ in wanted) < len(
+            topic_partitions.leaders_of(client, name)
+        ):
+            raise UserError(
+                f"only some partitions of {name} were named",
+                f"{group} is a share group, and its offsets are deleted for whole topics",
+                f"name the topic: trimaran groups delete-offsets {group} -t {name}",
+                exit_code=Exit.USAGE,
+            )

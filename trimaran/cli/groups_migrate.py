@@ -17,7 +17,7 @@ from trimaran.cli.groups_change import AsEver, Execute, ensure_one_of
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.cli.progress import progress
 from trimaran.cli.zk import READING, zookeeper_to_ask
-from trimaran.client import changes, groups, partitions
+from trimaran.client import changes, group_offsets, partitions
 from trimaran.client import zookeeper as client_zookeeper
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
@@ -82,7 +82,7 @@ def migrate_offsets(
     with brokers.connected() as client:
         rows = plan(
             found.offsets,
-            groups.committed_offsets(client, group),
+            group_offsets.committed_offsets(client, group),
             _existing(client, found),
             overwrite=overwrite,
         )

@@ -1,7 +1,7 @@
 """The texts of Apache Kafka's own tools, for `-o kafka`: functions from rows to the text that Kafka 4.4 prints.
 
 Scripts split these by columns and words, so spaces matter. `tests/interop/test_kafka_text.py` compares each with the
-real tool.
+real tool. The texts about groups are in `kafka_group_text.py`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Row = Mapping[str, Any]
-MISSING = "-"
-# ConsumerGroupCommand
-MIN_WIDTH, INSTANCE_WIDTH, COORDINATOR_WIDTH, STRATEGY_WIDTH, STATE_WIDTH = 15, 17, 25, 20, 20
 
 
 def topics_list(rows: Sequence[Row]) -> str:
@@ -56,93 +53,6 @@ def _partition(topic: str, row: Row, move: Row | None) -> str:
 
 def _ids(ids: Iterable[int]) -> str:
     return ",".join(map(str, ids))
-
-
-def groups_list(rows: Sequence[Row]) -> str:
-    """`kafka-consumer-groups --list`: classic groups and groups of the consumer protocol."""
-    return "\n".join(
-        str(row["group"]) for row in rows if row["type"].lower() in ("classic", "consumer")
-    )
-
-
-def group_offsets(group: str, rows: Sequence[Row]) -> str:
-    """`kafka-consumer-groups --describe`, with an empty line before and after."""
-    names = ("topic", "partition", "committed", "end", "lag", "member", "host", "client")
-    cells = [[group, *(_cell(row[name]) for name in names)] for row in rows]
-    widths = [max([MIN_WIDTH, *(len(line[i]) for line in cells)]) for i in (0, 1, 6, 7)]
-    head = [
-        "GROUP",
-        "TOPIC",
-        "PARTITION",
-        "CURRENT-OFFSET",
-        "LOG-END-OFFSET",
-        "LAG",
-        "CONSUMER-ID",
-        "HOST",
-    ]
-    sizes = [widths[0], widths[1], 10, 15, 15, 15, widths[2], widths[3]]
-    return _under_each_other([[*head, "CLIENT-ID"], *cells], sizes)
-
-
-def group_members(group: str, members: Sequence[Row]) -> str:
-    """`kafka-consumer-groups --describe --members`."""
-    is_static = any(member["instance"] for member in members)
-    names = ["member", *(["instance"] if is_static else []), "host", "client"]
-    heads = {
-        "member": "CONSUMER-ID",
-        "instance": "GROUP-INSTANCE-ID",
-        "host": "HOST",
-        "client": "CLIENT-ID",
-    }
-    least = {"instance": INSTANCE_WIDTH}
-    lines = [
-        [
-            group,
-            *(str(member[name] or "") for name in names),
-            str(sum(map(len, member["assignment"].values()))),
-        ]
-        for member in members
-    ]
-    widths = [
-        max([least.get(name, MIN_WIDTH), *(len(line[i]) for line in lines)])
-        for i, name in enumerate(["group", *names])
-    ]
-    head = ["GROUP", *(heads[name] for name in names), "#PARTITIONS"]
-    return "\n" + "\n".join(
-        " ".join(cell.ljust(width) for cell, width in zip(line, [*widths, MIN_WIDTH], strict=True))
-        + " "
-        for line in [head, *lines]
-    )
-
-
-def group_state(group: Row) -> str:
-    """`kafka-consumer-groups --describe --state`."""
-    coordinator = f"{group['coordinator_address']}  ({group['coordinator']})"
-    lines = [
-        ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
-        [
-            group["group"],
-            coordinator,
-            group["assignor"] or MISSING,
-            group["state"],
-            str(len(group["members"])),
-        ],
-    ]
-    least = (MIN_WIDTH, COORDINATOR_WIDTH, STRATEGY_WIDTH, STATE_WIDTH)
-    widths = [max(low, len(lines[1][i])) for i, low in enumerate(least)]
-    return _under_each_other(lines, widths)
-
-
-def _cell(value: Any) -> str:
-    return MISSING if value is None else str(value)
-
-
-def _under_each_other(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """Puts a line break before each line and none at the end, like the formats of the tool."""
-    return "".join(
-        "\n" + " ".join([*(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[-1]])
-        for line in lines
-    )
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

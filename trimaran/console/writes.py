@@ -26,7 +26,7 @@ from trimaran.client.changes import (
     elect_leaders,
     within_log,
 )
-from trimaran.client.groups import committed_offsets
+from trimaran.client.group_offsets import committed_offsets
 from trimaran.client.positions import parse_position
 from trimaran.console import events
 from trimaran.console.cluster import ConsoleCluster

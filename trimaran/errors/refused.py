@@ -73,11 +73,11 @@ def check_transactional_id(name: str, code: int) -> None:
     check(code, f"transactional id {name}")
 
 
-def check_group(name: str, code: int) -> None:
+def check_group(name: str, code: int, message: str | None = None) -> None:
     """Like `check_topic`, for a group."""
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         raise no_group(name)
-    check(code, f"group {name}")
+    check(code, message or f"group {name}")
 
 
 def refused(error: KafkaError) -> UserError:
@@ -119,4 +119,5 @@ FIXES = {
     "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers, then try again",
     "SECURITY_DISABLED": "to use ACLs, set authorizer.class.name in the file of every node",
     "GROUP_ID_NOT_FOUND": "trimaran groups list shows all groups",
+    "GROUP_SUBSCRIBED_TO_TOPIC": "a member consumes the topic: stop it, then try again",
 }

@@ -3,7 +3,7 @@
 import trio
 
 from tests.broker.handlers.broker_client import broker_client
-from trimaran.client.groups import committed_offsets
+from trimaran.client.group_offsets import committed_offsets
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.messages.offset_commit import (

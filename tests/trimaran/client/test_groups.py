@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trimaran.client import groups
+from trimaran.client import group_offsets, groups
 from trimaran.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
@@ -34,7 +34,9 @@ def described(*partitions):
 @pytest.fixture
 def client_of(monkeypatch):
     """Returns a client that receives one response; every partition ends at offset 100."""
-    monkeypatch.setattr(groups, "end_offsets", lambda _, partitions: dict.fromkeys(partitions, END))
+    monkeypatch.setattr(
+        group_offsets, "end_offsets", lambda _, partitions: dict.fromkeys(partitions, END)
+    )
 
     def build(response):
         def call(destination, request, version=None):

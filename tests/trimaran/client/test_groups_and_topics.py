@@ -3,9 +3,10 @@
 import pytest
 
 from tests.trimaran.client.scripted import Client, T, told
-from trimaran.client import groups
+from trimaran.client import group_offsets, groups
 from trimaran.client.changes import alter_configs
-from trimaran.client.groups import age_seconds, committed_offsets, group_rows, lag_in_records
+from trimaran.client.group_offsets import committed_offsets, lag_in_records
+from trimaran.client.groups import age_seconds, group_rows
 from trimaran.client.topics import moves_of, set_configs_of, topic_described
 from trimaran.client.transactional_producer import TransactionalProducer
 from trimaran.errors.connecting import (
@@ -58,7 +59,13 @@ def test_groups_of_all_coordinators_are_rows_by_name():
     client = Client(listed("z", "b"), listed(), listed("a"))
     rows = group_rows(client)
     assert [(row["group"], row["coordinator"]) for row in rows] == [("a", 3), ("b", 1), ("z", 1)]
-    assert rows[0] == {"group": "a", "type": "classic", "state": "Stable", "coordinator": 3}
+    assert rows[0] == {
+        "group": "a",
+        "type": "classic",
+        "protocol": "",
+        "state": "Stable",
+        "coordinator": 3,
+    }
     assert [destination for destination, _ in client.asked] == [1, 2, 3]
     with pytest.raises(KafkaError):
         group_rows(Client(listed(), listed(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), listed()))
@@ -87,7 +94,7 @@ def test_committed_offsets_come_from_the_coordinator():
 
 def test_lag_is_distance_to_end_never_negative(monkeypatch):
     ends = {("t", 0): 10, ("t", 1): 3, ("s", 0): 5}
-    monkeypatch.setattr(groups, "end_offsets", lambda _client, wanted: ends)
+    monkeypatch.setattr(group_offsets, "end_offsets", lambda _client, wanted: ends)
     committed = {("t", 1): 9, ("t", 0): 4, ("s", 0): -1, ("u", 0): 2}
     rows = lag_in_records(Client(), committed)
     assert [tuple(row.values()) for row in rows] == [

@@ -1,0 +1,64 @@
+"""`trimaran groups` with a group of each kind: what each command prints, and its exit code.
+
+Spaces between columns count as two, since ports and times have different widths; ports and fractions of seconds are
+replaced.
+"""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.datadriven import check_transcript
+from tests.trimaran import group_members
+from trimaran.cli.app import run
+from trimaran.testing import EmbeddedKafka
+from trimaran.wire.blocking import BlockingClient
+
+SETTINGS = {
+    "group.coordinator.append.linger.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
+
+
+@pytest.fixture
+def driven(capsys, monkeypatch):
+    """Returns a function that runs a step: `trimaran` and its words, or a request of a member."""
+    with EmbeddedKafka(SETTINGS) as kafka, BlockingClient(kafka.bootstrap) as client:
+        kafka.create_topic(group_members.TOPIC, partitions=1)
+        kafka.create_topic("payments", partitions=2)
+        monkeypatch.setenv("TRIMARAN_BOOTSTRAP", kafka.bootstrap)
+        monkeypatch.setattr(
+            "trimaran.cli.app._end_like_ctrl_c", lambda: None
+        )  # this process continues
+
+        def step(asked):
+            words = shlex.split(asked.source.splitlines()[-1])
+            if words[0] == "trimaran":
+                return _told(words[1:], capsys)
+            if words[0] == "commit":
+                return group_members.commit(client, words[1], int(words[2])) or ""
+            return getattr(group_members, words[0])(client, *words[1:]) or ""
+
+        yield step
+
+
+def _told(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(words)
+    said = capsys.readouterr()
+    lines = [f"! {line}" for line in said.err.splitlines()] + said.out.splitlines()
+    if ended.value.code:
+        lines.append(f"exit {int(ended.value.code)}")
+    text = "\n".join(line or "." for line in lines)
+    text = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text)
+    text = re.sub(r"(?<![\d.])\d+\.\d+(?![\d.])", "SECONDS", text)
+    return re.sub(r"(?m) +$", "", re.sub(r"(?<=\S) {2,}", "  ", text))
+
+
+def test_groups_of_every_kind(driven):
+    check_transcript(Path(__file__).parent / "testdata/groups_cli.txt", driven)

@@ -1,0 +1,66 @@
+"""The topics of a streams group: its inputs, with offsets that can be reset, and the internal ones of Kafka Streams,
+with the state of the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.output import say
+from trimaran.client import changes, streams_groups
+from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire import identity
+
+if TYPE_CHECKING:
+    from trimaran.wire.blocking import BlockingClient
+
+InternalTopics = Annotated[
+    bool,
+    Parameter(
+        name="--delete-internal-topics",
+        negative="",
+        help="Also delete the repartition and changelog topics of a streams group.",
+    ),
+]
+
+
+def internal_topics_of(found: Mapping[str, Any] | None, *, wanted: bool) -> list[str]:
+    """Returns the internal topics of a group; none unless `wanted`. Raises UserError if the group cannot have any."""
+    if not wanted:
+        return []
+    if found is None or found["type"] != "streams":
+        raise UserError(
+            "--delete-internal-topics is for streams groups",
+            "there is no such group yet"
+            if found is None
+            else f"{found['group']} is a {found['type']} group, which has no internal topics",
+            "leave it out",
+            exit_code=Exit.USAGE,
+        )
+    return streams_groups.internal_topics(found)
+
+
+def ensure_inputs(
+    found: Mapping[str, Any] | None, wanted: Iterable[identity.TopicPartition]
+) -> None:
+    """Raises UserError for a topic that the application of a streams group does not read."""
+    if found is None or not found.get("subtopologies"):
+        return
+    inputs = {topic for told in found["subtopologies"] for topic in told["source_topics"]}
+    for topic in sorted({topic for topic, _ in wanted} - inputs):
+        raise UserError(
+            f"{topic} is no input topic of {found['group']}",
+            f"its topology reads {', '.join(sorted(inputs))}",
+            f"trimaran groups describe {found['group']} --topology shows its topics",
+            exit_code=Exit.USAGE,
+        )
+
+
+def delete_topics(client: BlockingClient, topics: Collection[str]) -> None:
+    """Deletes internal topics, and reports each."""
+    for topic in topics:
+        changes.delete_topic(client, topic)
+        say(f"deleted topic {topic}")

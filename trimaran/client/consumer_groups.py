@@ -1,0 +1,124 @@
+"""Classic groups and those of KIP-848 (consumer) as their coordinators describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from trimaran.errors.refused import check
+from trimaran.wire.client.destinations import CoordinatorNode
+from trimaran.wire.client.errors import VersionMismatch
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
+from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from trimaran.wire.messages.consumer_protocol import decode_assignment
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+
+if TYPE_CHECKING:
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.schema import Message
+
+
+def classic_described(client: BlockingClient, group: str) -> dict[str, Any] | None:
+    """Returns a classic group; None for a dead group, since Kafka describes a missing group as dead."""
+    response = client.call(CoordinatorNode(group), DescribeGroupsRequest(groups=[group]))
+    found = single_item(response.groups, "group")
+    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
+        return None
+    check(found.error_code, found.error_message)
+    return {
+        "state": found.group_state,
+        "epoch": None,
+        "assignment_epoch": None,
+        "assignor": found.protocol_data,
+        "members": [
+            {
+                "member": member.member_id,
+                "instance": member.group_instance_id,
+                "client": member.client_id,
+                "host": member.client_host,
+                "epoch": None,
+                "assignment": _classic_assignment(found.protocol_type, member.member_assignment),
+            }
+            for member in found.members
+        ],
+    }
+
+
+def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]:
+    """Returns the assignment of a consumer; other protocols have formats of their own in these bytes."""
+    if protocol_type != "consumer" or not data:
+        return {}
+    try:
+        assigned = decode_assignment(data).assigned_partitions
+    except RemoteProtocolError:
+        return {}
+    return {topic.topic: list(topic.partitions) for topic in assigned}
+
+
+def consumer_described(client: BlockingClient, group: str) -> dict[str, Any] | None:
+    """Returns a group of the consumer protocol; None if there is no such group."""
+    return described(client, group, ConsumerGroupDescribeRequest, _consumer)
+
+
+def described(
+    client: BlockingClient,
+    group: str,
+    request: type[Message],
+    member_row: Callable[[Any], dict[str, Any]],
+) -> dict[str, Any] | None:
+    """Returns the group from one of the describing requests of KIP-848, KIP-932 and KIP-1071, with a row for each
+    member; None if there is no group of that kind, or the brokers do not support it.
+    """
+    found = found_group(client, group, request)
+    if found is None:
+        return None
+    return {
+        "state": found.group_state,
+        "epoch": found.group_epoch,
+        "assignment_epoch": found.assignment_epoch,
+        "assignor": found.assignor_name,
+        "members": [member_row(member) for member in found.members],
+    }
+
+
+def found_group(
+    client: BlockingClient, group: str, request: type[Message], **options: bool
+) -> Any | None:
+    """Returns the `DescribedGroup`; None if there is no group of that kind, or the brokers do not support it."""
+    asked = request(group_ids=[group], include_authorized_operations=False, **options)
+    try:
+        found = single_item(client.call(CoordinatorNode(group), asked).groups, "group")
+    except VersionMismatch:
+        return None
+    if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+        return None
+    check(found.error_code, found.error_message)
+    return found
+
+
+def _consumer(member: Any) -> dict[str, Any]:
+    return {
+        "member": member.member_id,
+        "instance": member.instance_id,
+        "client": member.client_id,
+        "host": member.client_host,
+        "epoch": member.member_epoch,
+        "assignment": partitions_of(member.assignment),
+    }
+
+
+def partitions_of(assignment: Any) -> dict[str, list[int]]:
+    """Returns the partitions of an assignment by topic."""
+    return {topic.topic_name: list(topic.partitions) for topic in assignment.topic_partitions}
+
+
+def owners(described_group: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str, Any]]:
+    """Returns the member by topic and partition."""
+    return {
+        TopicPartition(topic, partition): member
+        for member in described_group["members"]
+        for topic, partitions in member["assignment"].items()
+        for partition in partitions
+    }
