@@ -28,7 +28,12 @@ ARGUMENTS: Mapping[str, str] = {
     "groups delete-offsets": "groups",
     "brokers describe": "brokers",
 }
-AFTER_OPTIONS: Mapping[str, str] = {"--topic": "topics", "-t": "topics", "--broker": "brokers"}
+AFTER_OPTIONS: Mapping[str, str] = {
+    "--topic": "topics",
+    "-t": "topics",
+    "--broker": "brokers",
+    "--share-group": "groups",
+}
 FORMATS = "table wide json jsonl yaml kafka"
 
 

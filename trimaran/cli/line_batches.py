@@ -9,13 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import select
-import signal
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
 
+from trimaran.cli.interrupt import Interrupt
 from trimaran.errors.user_error import Exit, UserError
 
 # too short for a person to notice, and long enough for a fast pipe to fill a batch
@@ -27,36 +26,6 @@ BATCH_BYTES_MAX = 512 * 1024
 # Far above the limit of brokers (max.message.bytes is 1 MiB by default), which then report the error; endless input
 # must not fill the memory.
 LINE_BYTES_MAX = 64 << 20
-
-
-class Interrupt:
-    """Waits for the first SIGINT, SIGTERM or SIGHUP; the second one ends the program as usual."""
-
-    def __init__(self) -> None:
-        self.number: int | None = None
-        self.fd, self._writer = os.pipe()  # readable after the signal
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._on_signal)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._restore()
-        os.close(self.fd)
-        os.close(self._writer)
-
-    def _on_signal(self, number: int, _frame: object) -> None:
-        self.number = number
-        self._restore()
-        os.write(self._writer, b"!")
-
-    def _restore(self) -> None:
-        while self._before:
-            number, handler = self._before.popitem()
-            signal.signal(number, handler)  # type: ignore[arg-type]
 
 
 class LineBatches:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.line_batches import Interrupt, LineBatches, line_batches
+from trimaran.cli.interrupt import Interrupt
+from trimaran.cli.line_batches import LineBatches, line_batches
 from trimaran.cli.output import say
 from trimaran.cli.progress import ProgressBar, progress
 from trimaran.client import (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
+from trimaran.cli import share_records
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, show_item
 from trimaran.cli.progress import progress
@@ -35,7 +36,10 @@ def consume(
     count: Annotated[int | None, Parameter(name=["-n", "--count"], validator=NOT_NEGATIVE)] = None,
     exit_at_end: Annotated[bool, Parameter(name=["-e", "--exit"])] = False,
     until: str | None = None,
-    isolation: Isolation = "read_uncommitted",
+    isolation: Isolation | None = None,
+    share_group: Annotated[str | None, Parameter(name=["-g", "--share-group"])] = None,
+    reject: Annotated[bool, Parameter(negative="")] = False,
+    release: Annotated[bool, Parameter(negative="")] = False,
     key_separator: Annotated[str | None, Parameter(name=["-k", "--key-separator"])] = None,
     form: Annotated[str | None, Parameter(name=["-f", "--format"])] = None,
     brokers: Brokers = BROKERS,
@@ -43,23 +47,49 @@ def consume(
 ) -> int:
     r"""Prints the records of a topic: by default from the beginning, each value as a line; JSON has whole records.
 
+    With --share-group it joins a share group, which decides what it reads: each record goes to one member. A record is
+    acknowledged when it was printed. Ctrl-C ends after the current record; others that were fetched are given back.
+
     Args:
         topic: The topic to consume; no offsets are committed.
         partition: Only this partition; by default all. May be repeated.
         offset: Where to begin in each partition: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00,
             @-15m, or @MILLISECONDS; by default start.
         count: Stop after this many records.
-        exit_at_end: Stop at the end instead of waiting for more records.
+        exit_at_end: Stop at the end instead of waiting for more records; in a share group when no record has arrived
+            for two seconds.
         until: The position at which to stop in each partition, at the latest at its end. Written like --offset: @-5m is
             five minutes ago.
-        isolation: read_committed omits aborted transactions, and ends where the oldest open one begins.
+        isolation: read_committed omits aborted transactions, and ends where the oldest open one begins; by default
+            read_uncommitted. A share group has it as its config share.isolation.level.
+        share_group: Join this share group. Its config share.auto.offset.reset says where a new group begins; by default
+            at the end.
+        reject: Reject the records instead of accepting them: they are not delivered again, except to a dead-letter
+            queue.
+        release: Give the records back after printing: they are delivered again, up to the limit of deliveries.
         key_separator: Print the key too, followed by this separator and the value.
         form: Print records in a format with kcat's tokens: %t topic, %p partition, %o offset, %T timestamp, %k key, %s
             value, %h headers, %K and %S lengths. Write the line break, too: '%k %s\n'.
     """
+    text_of = _formatted(form, key_separator)
+
+    def show(where: identity.TopicPartition, record: Record, **more: int) -> None:
+        if output in ("table", "wide"):
+            sys.stdout.buffer.write(text_of(where, record))
+            sys.stdout.buffer.flush()
+        else:
+            show_item({**_row(where, record), **more}, output)
+
+    if share_group is not None:
+        share_records.ensure_group_decides(
+            share_group, partition=partition, offset=offset, until=until, isolation=isolation
+        )
+        kind = share_records.kind_of(reject=reject, release=release)
+        ends = share_records.Ends(count, exit_at_end, ensure_reader)
+        return share_records.consume_shared(brokers, topic, share_group, kind, ends, show)
+    share_records.ensure_of_groups(reject=reject, release=release)
     begin = positions.parse_position(offset or "start")
     end = None if until is None else positions.parse_position(until)
-    text_of = _formatted(form, key_separator)
     with brokers.connected() as client:
         available = len(topic_partitions.leaders_of(client, topic))
         partitions = sorted(set(partition)) if partition else list(range(available))
@@ -67,15 +97,10 @@ def consume(
         reader = client_reader.TopicReader(
             client, topic, partitions, is_committed=isolation == "read_committed"
         )
-        found = reader.records(begin, exit_at_end, before_round=_ensure_reader, until=end)
+        found = reader.records(begin, exit_at_end, before_round=ensure_reader, until=end)
         with progress("consuming", count, unit="record", prints=True) as bar:
             for number, (index, record) in enumerate(islice(found, count), 1):
-                where = identity.TopicPartition(topic, index)
-                if output in ("table", "wide"):
-                    sys.stdout.buffer.write(text_of(where, record))
-                    sys.stdout.buffer.flush()
-                else:
-                    show_item(_row(where, record), output)
+                show(identity.TopicPartition(topic, index), record)
                 bar.at(number)
     return Exit.OK
 
@@ -115,7 +140,7 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "backslashreplace")
 
 
-def _ensure_reader() -> None:
+def ensure_reader() -> None:
     """Raises BrokenPipeError if stdout no longer has a reader (`consume … | head`), which would go unnoticed without
     new records.
     """

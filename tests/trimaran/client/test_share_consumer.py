@@ -1,0 +1,254 @@
+"""A share consumer whose brokers give scripted responses: what it sends, and the records that it does not deliver."""
+
+import itertools
+
+import pytest
+
+from tests.trimaran.client.scripted import Client
+from trimaran.client.share_consumer import ShareConsumer
+from trimaran.client.share_session import ACCEPT
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.wire.client.errors import ConnectionLost
+from trimaran.wire.client.routing import LeaderOf
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages import share_acknowledge, share_fetch, share_group_heartbeat
+
+E = ErrorCode
+ID = bytes(range(16))
+LEADERS = {("t", 0): LeaderOf(1, 0), ("t", 1): LeaderOf(2, 0)}
+
+
+class Clock:
+    """A clock that only the test moves, and a sleep that moves it."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def beat(*partitions, code=0, epoch=1):
+    assigned = share_group_heartbeat.TopicPartitions(topic_id=ID, partitions=list(partitions))
+    return share_group_heartbeat.ShareGroupHeartbeatResponse(
+        error_code=code,
+        member_epoch=epoch,
+        heartbeat_interval_ms=5000,
+        assignment=share_group_heartbeat.Assignment(topic_partitions=[assigned]),
+    )
+
+
+def fetched(first=0, count=0, *, partition=0, code=0, ack_code=0, session_code=0, lock_ms=30_000):
+    acquired = []
+    if count:
+        acquired = [
+            share_fetch.AcquiredRecords(
+                first_offset=first, last_offset=first + count - 1, delivery_count=1
+            )
+        ]
+    told = share_fetch.PartitionData(
+        partition_index=partition,
+        error_code=code,
+        acknowledge_error_code=ack_code,
+        current_leader=share_fetch.LeaderIdAndEpoch(leader_id=1, leader_epoch=0),
+        records=build_batch([NewRecord(None, b"v", 0)] * count, base_offset=first)
+        if count
+        else b"",
+        acquired_records=acquired,
+    )
+    topic = share_fetch.ShareFetchableTopicResponse(topic_id=ID, partitions=[told])
+    return share_fetch.ShareFetchResponse(
+        error_code=session_code,
+        acquisition_lock_timeout_ms=lock_ms,
+        responses=[] if session_code else [topic],
+        node_endpoints=[],
+    )
+
+
+def closed(code=0, partition_code=0):
+    told = share_acknowledge.PartitionData(
+        partition_index=0,
+        error_code=partition_code,
+        current_leader=share_acknowledge.LeaderIdAndEpoch(leader_id=1, leader_epoch=0),
+    )
+    topic = share_acknowledge.ShareAcknowledgeTopicResponse(topic_id=ID, partitions=[told])
+    return share_acknowledge.ShareAcknowledgeResponse(
+        error_code=code, responses=[topic], node_endpoints=[]
+    )
+
+
+LEFT = beat(epoch=-1)
+
+
+def consumer_of(*answers, leaders=LEADERS):
+    client = Client(*answers, leaders=leaders)
+    client.routing.topic_id = lambda topic: ID
+    client.routing.locate = lambda destination: ("a", 1)
+    clock = Clock()
+    return ShareConsumer(client, "g", "t", clock=clock, sleep=clock.sleep), client, clock
+
+
+def sent(client):
+    """Returns the name of each request, its destination, and the epoch of its session or member."""
+    names = {"ShareFetchRequest": "fetch", "ShareAcknowledgeRequest": "close"}
+    return [
+        (names.get(type(request).__name__, "beat"), str(to), getattr(request, epoch))
+        for to, request in client.asked
+        for epoch in ("share_session_epoch", "member_epoch")
+        if hasattr(request, epoch)
+    ]
+
+
+def acknowledged(request):
+    return [
+        (batch.first_offset, batch.last_offset)
+        for topic in request.topics
+        for partition in topic.partitions
+        for batch in partition.acknowledgement_batches
+    ]
+
+
+def test_acknowledgements_go_with_next_fetch_or_close():
+    consumer, client, _ = consumer_of(beat(0), fetched(0, 2), fetched(2, 2), closed(), LEFT)
+    with consumer:
+        for shared in itertools.islice(consumer.records(), 3):
+            consumer.acknowledge(shared, ACCEPT)
+    assert sent(client) == [
+        ("beat", "the coordinator of g", 0),
+        ("fetch", "1", 0),
+        ("fetch", "1", 1),
+        ("close", "1", -1),
+        ("beat", "the coordinator of g", -1),
+    ]
+    assert [acknowledged(request) for _, request in client.asked[1:4]] == [[], [(0, 1)], [(2, 2)]]
+    assert consumer.lost == 0
+
+
+def test_each_leader_has_a_session():
+    consumer, client, _ = consumer_of(
+        beat(0, 1), fetched(), fetched(5, 1, partition=1), closed(), closed(), LEFT
+    )
+    with consumer:
+        (shared,) = itertools.islice(consumer.records(), 1)
+    assert (shared.partition.partition, shared.record.offset) == (1, 5)
+    assert [to for name, to, _ in sent(client) if name == "fetch"] == ["1", "2"]
+    assert [request.max_wait_ms for _, request in client.asked[1:3]] == [250, 250]
+
+
+def test_limit_is_strict():
+    consumer, client, _ = consumer_of(beat(0), fetched(0, 2), fetched(2, 1), closed(), LEFT)
+    with consumer:
+        assert [shared.record.offset for shared in consumer.records(3)] == [0, 1, 2]
+    fetches = [request for _, request in client.asked[1:3]]
+    assert [(one.max_records, one.share_acquire_mode) for one in fetches] == [(3, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fetched(session_code=E.SHARE_SESSION_NOT_FOUND),
+        fetched(session_code=E.INVALID_SHARE_SESSION_EPOCH),
+        ConnectionLost("gone"),
+    ],
+)
+def test_lost_session_begins_again(answer):
+    consumer, client, _ = consumer_of(beat(0), fetched(0, 1), answer, fetched(0, 1), closed(), LEFT)
+    with consumer:
+        for shared in itertools.islice(consumer.records(), 2):
+            consumer.acknowledge(shared, ACCEPT)
+    assert [epoch for name, _, epoch in sent(client) if name == "fetch"] == [0, 1, 0]
+    assert consumer.lost == 1
+
+
+def test_late_acknowledgement_is_counted():
+    consumer, _, _ = consumer_of(
+        beat(0), fetched(0, 2), fetched(2, 1, ack_code=E.INVALID_RECORD_STATE), closed(), LEFT
+    )
+    with consumer:
+        for shared in itertools.islice(consumer.records(), 3):
+            consumer.acknowledge(shared, ACCEPT)
+    assert consumer.lost == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        closed(code=E.SHARE_SESSION_NOT_FOUND),
+        closed(partition_code=E.INVALID_RECORD_STATE),
+        ConnectionLost("gone"),
+    ],
+)
+def test_failed_close_is_counted(answer):
+    consumer, client, _ = consumer_of(beat(0), fetched(0, 2), answer, LEFT)
+    with consumer:
+        for shared in itertools.islice(consumer.records(), 2):
+            consumer.acknowledge(shared, ACCEPT)
+    assert (consumer.lost, sent(client)[-1][2]) == (2, -1)
+
+
+def test_records_whose_lock_has_ended_are_not_delivered():
+    consumer, _, clock = consumer_of(
+        beat(0), fetched(0, 3, lock_ms=1000), fetched(7, 1), closed(), LEFT
+    )
+    offsets = []
+    with consumer:
+        for shared in itertools.islice(consumer.records(), 3):
+            offsets.append(shared.record.offset)
+            clock.now += 0.5
+    assert offsets == [0, 1, 7]
+
+
+def test_heartbeats_are_sent_between_records():
+    consumer, client, clock = consumer_of(beat(0), fetched(0, 3), beat(0, epoch=2), closed(), LEFT)
+    with consumer:
+        for _ in itertools.islice(consumer.records(), 3):
+            clock.now += 2.5
+    assert [name for name, _, _ in sent(client)] == ["beat", "fetch", "beat", "close", "beat"]
+
+
+def test_moved_partition_is_looked_up_again():
+    consumer, client, _ = consumer_of(
+        beat(0), fetched(code=E.NOT_LEADER_OR_FOLLOWER), fetched(0, 1), closed(), LEFT
+    )
+    with consumer:
+        assert len(list(consumer.records(1))) == 1
+    assert client.refreshed == ["t"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fetched(code=E.TOPIC_AUTHORIZATION_FAILED),
+        fetched(session_code=E.GROUP_AUTHORIZATION_FAILED),
+    ],
+)
+def test_refusal_ends(answer):
+    consumer, _, _ = consumer_of(beat(0), answer, closed(), LEFT)
+    with pytest.raises(KafkaError), consumer:
+        list(consumer.records(1))
+
+
+def test_quiet_time_counts_from_the_assignment():
+    consumer, client, clock = consumer_of(
+        beat(), *[beat(epoch=2)] * 2, beat(0, epoch=3), *[fetched()] * 3, closed(), LEFT
+    )
+    begun = clock.now
+
+    def goes_on():
+        clock.now += 1.0
+        return True
+
+    with consumer:
+        assert list(consumer.records(quiet_seconds=2.5, goes_on=goes_on)) == []
+    assert [name for name, _, _ in sent(client)].count("fetch") == 3
+    assert clock.now - begun > 10.0
+
+
+def test_end_is_noticed_before_each_record():
+    consumer, _, _ = consumer_of(beat(0), fetched(0, 3), closed(), LEFT)
+    answers = iter([True, True, False])
+    with consumer:
+        assert len(list(consumer.records(goes_on=lambda: next(answers)))) == 1
