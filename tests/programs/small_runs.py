@@ -116,6 +116,7 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
     ),
     ("dev chaos", Run("./dev chaos 1", "^1 runs, 0 failed")),
     ("dev chaos --transactions", Run("./dev chaos --transactions 1", "^ours: 1 runs: 1 ok")),
+    ("dev chaos --shares", Run("./dev chaos --shares 1", "^ours: 1 runs: 1 ok")),
     (
         "dev chaos --mirror",
         Run("./dev chaos --mirror --quorum own --only 500", "^1 faults played, 0 missed"),

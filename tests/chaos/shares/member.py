@@ -91,11 +91,12 @@ class ShareMember:
         epoch = 0
         with BlockingClient(bootstrap, client_id=f"share-member-{self.name}") as client:
             while not stop.wait(0.5):
+                # Each request is a full one: an answer that was lost may have had the assignment.
                 request = ShareGroupHeartbeatRequest(
                     group_id=GROUP,
                     member_id=self.name,
                     member_epoch=epoch,
-                    subscribed_topic_names=[TOPIC] if epoch == 0 else None,
+                    subscribed_topic_names=[TOPIC],
                 )
                 try:
                     answer = client.call(
