@@ -287,7 +287,7 @@ class _Answer:
         data = PartitionData(
             partition_index=key.partition,
             current_leader=LeaderIdAndEpoch(leader_id=NO_BROKER, leader_epoch=NO_LEADER_EPOCH),
-            records=None if found is None else NO_RECORDS,
+            records=NO_RECORDS,
             acquired_records=[],
         )
         if isinstance(found, KeptError):

@@ -25,6 +25,7 @@ from trimaran.quorum.metadata.image import FeaturesImage
 from trimaran.wire.identity import SharePartitionKey
 from trimaran.wire.messages import share_acknowledge as acknowledge_messages
 from trimaran.wire.messages import share_fetch as fetch_messages
+from trimaran.wire.messages.header import encode_response
 from trimaran.wire.messages.share_acknowledge import ShareAcknowledgeRequest
 from trimaran.wire.messages.share_fetch import ShareFetchRequest
 
@@ -137,7 +138,10 @@ class SharingRig:
         return share_fetch(request, self.context, call(request, version, on or self.connection))
 
     async def fetched(self, *args, **changes):
-        return await finished(self.fetch(*args, **changes))
+        """Returns the response, which must be one that can be sent."""
+        response = await finished(self.fetch(*args, **changes))
+        encode_response(response, VERSION, 1)
+        return response
 
     def start_fetch(self, *args, **changes):
         """Returns the fetch, paused where it waits."""
