@@ -50,7 +50,7 @@ def _fail(
         member_epoch=GroupEpoch(0),
         heartbeat_interval_ms=0,
         task_offset_interval_ms=0,
-        status=None,
+        status=[],
         endpoint_information_epoch=0,
     )
 
