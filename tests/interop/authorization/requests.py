@@ -269,13 +269,14 @@ def share_fetch(w, _version):
 
 
 def share_acknowledge(w, _version):
+    """Builds a request without unknown topic ids, which end in an exception of Kafka's authorizer."""
     batch = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
     partitions = [{"partition_index": 0, "acknowledgement_batches": [batch]}]
     return {
         "group_id": w.one(GROUPS),
         "member_id": "AAAAAAAAAAAAAAAAAAAAAA",
         "share_session_epoch": w.one((0, 1, -1)),
-        "topics": [{"topic_id": w.id(t), "partitions": partitions} for t in w.topics()],
+        "topics": [{"topic_id": w.id(t), "partitions": partitions} for t in w.topics(known=True)],
     }
 
 
@@ -428,7 +429,9 @@ BROKERS = {
         "endpoint_type": 1,
     },
     "DescribeProducers": lambda w, v: {
-        "topics": _indexes([*w.topics(), w.one(("bad name", NOWHERE))], "partition_indexes")
+        "topics": _indexes(
+            dict.fromkeys([*w.topics(), w.one(("bad name", NOWHERE))]), "partition_indexes"
+        )
     },
     "UnregisterBroker": plain(broker_id=99),
     "UnregisterController": plain(controller_id=99),
