@@ -28,11 +28,11 @@ def class_path(version=apache_kafka.VERSION):
 
 
 def compiled(name, folder, version=apache_kafka.VERSION):
-    """Compiles `java/NAME.java` into the folder; returns the class path with it."""
+    """Compiles `java/NAME.java`, and the programs that it uses, into the folder; returns the class path with them."""
     path = class_path(version)
     if not (folder / f"{name}.class").exists():
-        command = ["javac", "-nowarn", "-d", folder, "-cp", path, SOURCES / f"{name}.java"]
-        subprocess.run(command, check=True)
+        options = ("-nowarn", "-d", folder, "-cp", path, "-sourcepath", SOURCES)
+        subprocess.run(["javac", *options, SOURCES / f"{name}.java"], check=True)
     return f"{folder}:{path}"
 
 

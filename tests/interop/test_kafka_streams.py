@@ -1,23 +1,21 @@
-"""Errors that Kafka Streams 4.4 gets for unsupported features; `suites/applications/` tests the supported ones."""
-
-import subprocess
+"""Kafka Streams 4.4 with `group.protocol=streams` (KIP-1071) and exactly_once_v2, while nodes and its own instances die:
+the claims of `suites/applications/streams.py`, which holds the classic protocol to them. `--minutes 10` is a long run.
+"""
 
 import pytest
 
-from tests.interop import java_programs
+from tests.interop import apache_kafka, java_programs, kills
+from tests.interop.suites.applications import streams
+from tests.interop.suites.applications.claims import Claims
 
-CALL_SECONDS = 60
 
-
-def test_kip_1071_protocol_is_refused_with_a_message(ours, tmp_path):
-    """`group.protocol=streams` is not served: the application ends with the reason."""
+@pytest.mark.client("Java", "streams groups", version=apache_kafka.VERSION)
+@pytest.mark.parametrize("kind", ["kafka", "ours"])
+def test_words_are_exact_while_nodes_die(kind, tmp_path, minutes, monkeypatch):
     if reason := java_programs.why_not():
         pytest.skip(reason)
-    ours.run("topics", "create", "lines", "-p", "3", "-r", "3")
-    program = java_programs.compiled("Topologies", tmp_path)
-    arguments = (ours.bootstrap, "kip1071", tmp_path, "streams")
-    line = java_programs.command(program, "Topologies", *arguments)
-    done = subprocess.run(line, capture_output=True, text=True, timeout=CALL_SECONDS, check=False)
-    assert done.returncode == 1, done.stdout
-    assert "UnsupportedVersionException" in done.stdout, done.stdout
-    assert "does not support" in done.stdout, done.stdout
+    monkeypatch.setenv(kills.MINUTES, str(minutes))
+    log = tmp_path / "claims.log"
+    with Claims("streams", log) as claims:
+        streams.run(kind, tmp_path, claims, "streams")
+    assert set(claims.states.values()) == {"passed"}, log.read_text()

@@ -22,8 +22,9 @@ import org.apache.kafka.streams.state.Stores;
  * A Kafka Streams application with exactly-once v2 on the topic `lines`: a count of words (repartitioned, to `counts`),
  * and a running number of words of each key (a state store of its own, to `sums`).
  *
- * Arguments: bootstrap servers, application id, state directory, group protocol. Each change of state is a line of
- * output. Ends by SIGTERM, or with exit code 1 by the first error that Streams does not get over.
+ * Arguments: bootstrap servers, application id, state directory, group protocol, and perhaps an instance id (static
+ * members) and the number of copies of internal topics. Each change of state is a line of output. Ends by SIGTERM, or
+ * with exit code 1 by the first error that Streams does not get over.
  */
 public final class Topologies {
 
@@ -50,7 +51,7 @@ public final class Topologies {
         settings.put(StreamsConfig.STATE_DIR_CONFIG, args[2]);
         settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, args[3]);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 3);
+        settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, args.length > 5 ? Integer.parseInt(args[5]) : 3);
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2);
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 300);
         settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
@@ -58,6 +59,10 @@ public final class Topologies {
         settings.put(StreamsConfig.producerPrefix(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG), 30_000);
         if (args[3].equals("classic")) {
             settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), 10_000);
+        }
+        if (args.length > 4) {
+            settings.put(StreamsConfig.CLIENT_ID_CONFIG, args[4]);
+            settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG), args[4]);
         }
         return settings;
     }

@@ -94,11 +94,11 @@ class Lines:
 class Instances:
     """The two instances of the application, by number, each with its own directory and log."""
 
-    def __init__(self, bootstrap: str, folder: Path, classes: str) -> None:
+    def __init__(self, bootstrap: str, folder: Path, classes: str, protocol: str) -> None:
         self._folder = folder
         self._lines = {
             number: java_programs.command(
-                classes, "Topologies", bootstrap, APPLICATION, self._state(number), "classic"
+                classes, "Topologies", bootstrap, APPLICATION, self._state(number), protocol
             )
             for number in (1, 2)
         }
@@ -155,13 +155,17 @@ def counts_of(records: Iterable[reading.Record]) -> tuple[dict[str | None, int],
     return last, is_rising
 
 
-def run(kind: str, folder: Path, claims: Claims) -> None:
+def run(kind: str, folder: Path, claims: Claims, protocol: str = "classic") -> None:
+    """Makes the claims about a run in a group of this protocol: `classic` or `streams` (KIP-1071)."""
     classes = java_programs.compiled("Topologies", folder)
     with cluster(kind, folder / "nodes") as nodes:
         topics = [NewTopic(name, PARTITIONS, COPIES) for name in ("lines", "counts", "sums")]
         reading.create(nodes.bootstrap, topics)
         lines = Lines(nodes.bootstrap, seed=7)
-        with Kills(nodes) as kills, Instances(nodes.bootstrap, folder, classes) as instances:
+        with (
+            Kills(nodes) as kills,
+            Instances(nodes.bootstrap, folder, classes, protocol) as instances,
+        ):
             lines.send_for(seconds() / 2)
             instances.check()
             instances.signal(1, signal.SIGSTOP)
