@@ -1,5 +1,6 @@
-"""Kafka Streams 4.4 with `group.protocol=streams` (KIP-1071) and exactly_once_v2, while nodes and its own instances die:
-the claims of `suites/applications/streams.py`, which holds the classic protocol to them. `--minutes 10` is a long run.
+"""Kafka Streams 4.4 with `group.protocol=streams` (KIP-1071) and exactly_once_v2, while nodes and instances are killed.
+
+The claims are those of `suites/applications/streams.py` with the classic protocol. `--minutes 10` is a long run.
 """
 
 import pytest
