@@ -278,18 +278,19 @@ TABLE = {
             "share sessions",
             "group.share.max.share.sessions",
             "SHARE_SESSION_LIMIT_REACHED",
-            ERRORS,
+            "kafka_server_sharesessioncache_sharesessionscount",
         ),
         Limit(
             "partitions of all share sessions",
             "trimaran.broker.sharing.sessions:SHARED_PARTITIONS_MAX",
             "SHARE_SESSION_LIMIT_REACHED",
-            ERRORS,
+            "kafka_server_sharesessioncache_sharepartitionscount",
         ),
         Limit(
             "records of a share partition in flight, to the end of a batch",
             "group.share.partition.max.record.locks",
             "no more records are delivered",
+            "kafka_server_sharepartitionmetrics_inflightmessagecount",
         ),
         Limit(
             "runs of records in flight of all share partitions",
@@ -320,6 +321,7 @@ TABLE = {
             "attempts to write a batch to a dead-letter queue",
             "trimaran.broker.sharing.dead_letters:ATTEMPTS_MAX",
             "archived without a letter",
+            "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests",
         ),
     ],
     "Groups and transactions": [
