@@ -78,6 +78,7 @@ class ConsoleCluster:
         self.command_config = command_config
         self.data = data
         self.log = MetadataHistory(self.controller_client, controllers or "")
+        self.metrics = metrics
         self.samples = Samples(metrics)
         self.analyses = Analyses(data)
         self._topics = CachedResponse(self._ask_topics)

@@ -17,6 +17,8 @@ from trimaran.console.pages import brokers, zookeeper
 from trimaran.console.pages.messages import shown
 from trimaran.console.pages.registry import PAGES
 from trimaran.testing import EmbeddedKafka
+from trimaran.wire.client.destinations import CoordinatorNode
+from trimaran.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -112,6 +114,20 @@ def test_partition_has_its_history(browser, orders):
     found = browser.json("/topics/orders/1")
     assert [row["leader"] for row in found["rows"]] == [1]
     assert list(found["in_sync"]["rows"]) == ["broker 1"]
+
+
+def test_share_group_shows_members_and_epoch(browser, cluster, orders):
+    request = ShareGroupHeartbeatRequest(
+        group_id="sharers", member_id="m", member_epoch=0, subscribed_topic_names=[orders]
+    )
+    with cluster.client() as client:
+        client.call(CoordinatorNode("sharers"), request)
+    found = browser.json("/groups/sharers")
+    assert (found["type"], found["assignor"], found["subtopologies"]) == ("share", "simple", [])
+    assert [member["member"] for member in found["members"]] == ["m"]
+    assert found["epoch"] > 0
+    assert not found["has_metrics"]
+    assert "Share partitions" in browser.get("/groups/sharers").body
 
 
 def test_group_lag_is_in_records_and_seconds(browser, orders):

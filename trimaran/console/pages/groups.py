@@ -13,12 +13,15 @@ from trimaran.client.groups import (
     offset_rows,
     total_lag,
 )
+from trimaran.client.share_deliveries import Deliveries, deliveries
 from trimaran.console.page import NotHere, Page, PageRequest, Row, table
 from trimaran.wire.identity import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
+# The time for the metrics of one node: a page is answered within 15 s.
+METRICS_SECONDS = 2.0
 COLUMNS = ("group", "type", "state", "coordinator")
 
 
@@ -60,6 +63,10 @@ def _lag(client: BlockingClient, row: Row) -> Row:
 
 
 def view_one(question: PageRequest) -> dict[str, Any]:
+    """Returns a group with its members, and the partitions in which it has a position. `rows` of a share group have its
+    deliveries, if metrics are known.
+    A streams group has its topology.
+    """
     name = question.path["group"]
     with question.cluster.client() as client:
         row = next(
@@ -73,26 +80,47 @@ def view_one(question: PageRequest) -> dict[str, Any]:
             )
         described = group_described(client, name)
         offsets = lag_rows(client, name, row["type"] or "")
-    shown = table(
-        question,
-        offsets,
-        columns=("topic", "partition", "lag", "lag_seconds"),
-        sort="topic",
-        search=("topic",),
-    )
+    columns: tuple[str, ...] = ("topic", "partition", "lag", "lag_seconds")
+    if described["type"] == "share":
+        _add_deliveries(question, name, offsets)
+        columns = (*columns, "in_flight", "timed_out")
+    shown = table(question, offsets, columns=columns, sort="topic", search=("topic",))
     return {
         **row,
-        "members": [_member(member) for member in described["members"]],
+        "epoch": described["epoch"],
+        "assignor": described["assignor"],
+        "topology_epoch": described.get("topology_epoch"),
+        "subtopologies": described.get("subtopologies", ()),
+        "has_metrics": bool(question.cluster.metrics()),
+        "members": [_member(member, described["type"]) for member in described["members"]],
         "lag": total_lag(offsets),
         "lag_seconds": max((offset["lag_seconds"] or 0 for offset in offsets), default=None),
         **shown,
     }
 
 
-def _member(member: Mapping[str, Any]) -> Row:
-    """Returns the assignment of a member as `topic-0`; for Streams, subtopology and partition."""
-    assigned = [f"{name}-{index}" for name, some in member["assignment"].items() for index in some]
-    return {**member, "assignment": assigned}
+def _add_deliveries(question: PageRequest, group: str, rows: list[Row]) -> None:
+    """Adds the records in flight to each row; a partition without a share session has none."""
+    sources = question.cluster.metrics()
+    found = deliveries(sources, group, METRICS_SECONDS)
+    for row in rows:
+        told = found.get(TopicPartition(row["topic"], row["partition"]), Deliveries())
+        row["in_flight"] = told.in_flight if sources else None
+        row["timed_out"] = told.timed_out if sources else None
+
+
+def _member(member: Mapping[str, Any], kind: str) -> Row:
+    """Returns the assignments of a member as `topic-0`; for Streams, subtopology and partition as `0_1`."""
+    separator = "_" if kind == "streams" else "-"
+    named = {
+        role: [
+            f"{name}{separator}{index}"
+            for name, some in member.get(role, {}).items()
+            for index in some
+        ]
+        for role in ("assignment", "standby", "warmup")
+    }
+    return {"process": None, **member, **named}
 
 
 PAGE = Page("/groups", "Groups", "groups.html", view)
