@@ -21,7 +21,7 @@ BENCH_NAMES = (*BENCHES, *IN_TURNS, *OWN_TABLES)
 WAYS = {
     "test": ("--exhaustive",),
     "simulate": ("--mutants", "--model", "--partitions", "--coordinators", "--seed"),
-    "chaos": ("--transactions", "--mirror"),
+    "chaos": ("--transactions", "--shares", "--mirror"),
 }
 _DEV = re.compile(r"\./dev ([a-z]+)([^`|#;&\n]*)")
 _MODULE = re.compile(r"python -m ([\w.]+)")
