@@ -1,5 +1,6 @@
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -90,16 +91,17 @@ final class ShareFaults {
 
     private static void read(List<ShareConsumer<String, String>> members, Set<String> accepted, List<String> twice) {
         for (ShareConsumer<String, String> member : members) {
-            List<String> values = new ArrayList<>();
+            Map<Integer, List<String>> values = new HashMap<>();
             for (ConsumerRecord<String, String> record : member.poll(Duration.ofMillis(200))) {
                 member.acknowledge(record);
-                values.add(record.value());
+                values.computeIfAbsent(record.partition(), partition -> new ArrayList<>()).add(record.value());
             }
-            values.stream().filter(accepted::contains).forEach(twice::add);
-            boolean isStored = member.commitSync().values().stream().allMatch(error -> error.isEmpty());
-            if (isStored) {
-                accepted.addAll(values);
-            }
+            values.values().forEach(of -> of.stream().filter(accepted::contains).forEach(twice::add));
+            member.commitSync().forEach((where, error) -> {
+                if (error.isEmpty()) {
+                    accepted.addAll(values.getOrDefault(where.partition(), List.of()));
+                }
+            });
         }
     }
 
