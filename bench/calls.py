@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import trio
 
+from bench import call_requests as requests
 from bench.counting import Calls, Counts
 from bench.mirror_calls import record_to_znode
 from tests.broker.calls import call, connection, through_wire
@@ -36,24 +37,16 @@ from tests.cluster.data_side import Harness, open_harness, partition, topic, top
 from tests.cluster.in_process import Cluster, cluster, connected_to
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.produce import produce
-from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.durability.group_commit import LEFT_SECONDS_MAX
-from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.client.conversation import Conversation
 from trimaran.wire.identity import Address
-from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from trimaran.wire.messages.end_txn import EndTxnRequest
-from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
-from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
-from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.messages.create_topics import CreateTopicsRequest
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.produce import ProduceRequest
 from trimaran.wire.schema import Message
 
 MARKS = Path(__file__).with_suffix(".toml")
 WARM, REPETITIONS = 30, 25
-GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 TIMEOUT_SECONDS = 30.0
 # The loop is idle if it has called nothing for this time.
 REST_SECONDS = 0.004
@@ -138,7 +131,7 @@ async def handlers(root: Path) -> Measured:
 
 
 def _produce_handler(harness: Harness) -> Iterator[Callable[[], object]]:
-    request = through_wire(_produce(topic_id("t")), ProduceRequest.VERSIONS.high)
+    request = through_wire(requests.produce_request(topic_id("t")), ProduceRequest.VERSIONS.high)
     view = request.topic_data[0].partition_data[0].records
     asked = call(request, ProduceRequest.VERSIONS.high, connection())
     while True:
@@ -148,7 +141,7 @@ def _produce_handler(harness: Harness) -> Iterator[Callable[[], object]]:
 
 
 def _fetch_handler(harness: Harness) -> Iterator[Callable[[], object]]:
-    request = through_wire(_fetch(topic_id("t")), FetchRequest.VERSIONS.high)
+    request = through_wire(requests.fetch_request(topic_id("t")), FetchRequest.VERSIONS.high)
     asked = call(request, FetchRequest.VERSIONS.high, connection())
     while True:
         steps = fetch(request, harness.context, asked)
@@ -196,7 +189,7 @@ class Client:
         """`rest_before` is how long the loop has rested when a request is counted, in seconds."""
         self.calls = calls
         self.rest_before = rest_before
-        self.created = 0
+        self.created = self.shared = 0
         self.topic_id: bytes | None = None
         self.socket = socket.create_connection(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -279,7 +272,8 @@ async def over_the_wire(root: Path, brokers: int, walks: dict[str, Walk], fsync:
         "transaction_state_log_replication_factor": 1,
     }
     settings |= {"offsets_topic_num_partitions": 1, "transaction_state_log_num_partitions": 1}
-    settings |= {"transaction_state_log_min_isr": 1}
+    settings |= {"transaction_state_log_min_isr": 1, "share_coordinator_state_topic_min_isr": 1}
+    settings |= {"share_coordinator_state_topic_replication_factor": 1}
     # No heartbeat of a broker falls between a request and its response.
     settings |= {"broker_heartbeat_interval_ms": 60_000, "broker_session_timeout_ms": 180_000}
     settings |= {"trimaran_log_fsync": "commit" if fsync else "none"}
@@ -303,7 +297,7 @@ async def over_the_wire(root: Path, brokers: int, walks: dict[str, Walk], fsync:
 async def _created(found: Cluster, replicas: int) -> int:
     """Creates the topic, and returns its leader."""
     async with connected_to(next(iter(found.brokers.values()))) as client:
-        request = CreateTopicsRequest(topics=[new_topic("t", replicas)], timeout_ms=10_000)
+        request = CreateTopicsRequest(topics=[requests.new_topic("t", replicas)], timeout_ms=10_000)
         await client.call(request, timeout=TIMEOUT_SECONDS)
     image = None
     for broker_id in found.brokers:
@@ -311,111 +305,22 @@ async def _created(found: Cluster, replicas: int) -> int:
     return image.topics.by_name["t"].partitions[0].leader
 
 
-def new_topic(name: str, replicas: int) -> CreatableTopic:
-    return CreatableTopic(
-        name=name, num_partitions=1, replication_factor=replicas, assignments=[], configs=[]
-    )
-
-
-def _produce(topic_id: bytes, **transactional: str) -> ProduceRequest:
-    batch = build_batch([NewRecord(None, b"v" * 100, now_ms())])
-    data = [PartitionProduceData(index=0, records=bytes(batch))]
-    one = TopicProduceData(name="t", topic_id=topic_id, partition_data=data)
-    return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[one], **transactional)
-
-
-def _fetch(topic_id: bytes) -> FetchRequest:
-    one = FetchPartition(partition=0, fetch_offset=3, partition_max_bytes=120)
-    return FetchRequest(
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        topics=[FetchTopic(topic="t", topic_id=topic_id, partitions=[one])],
-    )
-
-
-def _metadata(_client: Client, _last: Any) -> Message:
-    one = MetadataRequestTopic(name="t")
-    return MetadataRequest(topics=[one], allow_auto_topic_creation=False)
-
-
-def _produce_to(client: Client, _last: Any) -> Message:
-    return _produce(_topic_id(client))
-
-
-def _fetch_from(client: Client, _last: Any) -> Message:
-    return _fetch(_topic_id(client))
-
-
-def _topic_id(client: Client) -> bytes:
-    """Returns the id of `t`; the first call of a connection sends a Metadata request."""
-    if client.topic_id is None:
-        client.topic_id = client.ask(_metadata(client, None)).topics[0].topic_id
-    return client.topic_id
-
-
-def _heartbeat(client: Client, last: Any) -> Message:
-    """Returns the heartbeat of a group's only member, after its assignment."""
-    if last is not None and last.error_code == 0:
-        return ConsumerGroupHeartbeatRequest(
-            group_id="g", member_id=last.member_id, member_epoch=last.member_epoch
-        )
-    _coordinator(client, "g", GROUP_COORDINATOR)
-    return ConsumerGroupHeartbeatRequest(
-        group_id="g",
-        member_id="member",
-        member_epoch=0,
-        rebalance_timeout_ms=60_000,
-        subscribed_topic_names=["t"],
-        topic_partitions=[],
-    )
-
-
-def _coordinator(client: Client, key: str, kind: int) -> None:
-    """Waits for the coordinator, since the first request creates its topic."""
-    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-    while client.ask(request).coordinators[0].error_code:
-        time.sleep(REST_SECONDS)
-
-
-def _end_txn(client: Client, last: Any) -> Message:
-    """Produces one batch in a transaction, and returns the request that commits it."""
-    if last is None:
-        _coordinator(client, "id", TRANSACTION_COORDINATOR)
-        last = client.ask(
-            InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=60_000)
-        )
-    assert last.error_code == 0, last
-    producer = {"producer_id": last.producer_id, "producer_epoch": last.producer_epoch}
-    request = _produce(_topic_id(client), transactional_id="id")
-    request.topic_data[0].partition_data[0].records = bytes(
-        build_batch(
-            [NewRecord(None, b"v" * 100, now_ms())],
-            **producer,
-            base_sequence=0,
-            is_transactional=True,
-        )
-    )
-    (answered,) = client.ask(request).responses[0].partition_responses
-    assert answered.error_code == 0, answered
-    return EndTxnRequest(transactional_id="id", committed=True, **producer)
-
-
-def _create_topics(client: Client, _last: Any) -> Message:
-    client.created += 1
-    return CreateTopicsRequest(topics=[new_topic(f"n{client.created}", 1)], timeout_ms=5_000)
-
-
 ONE_BROKER = {
-    "Produce": Walk(_produce_to),
-    "Fetch": Walk(_fetch_from),
-    "Metadata of one topic": Walk(_metadata),
-    "ConsumerGroupHeartbeat, steady": Walk(_heartbeat),
-    "EndTxn": Walk(_end_txn),
-    "CreateTopics, until applied": Walk(_create_topics),
+    "Produce": Walk(requests.produce_to),
+    "Fetch": Walk(requests.fetch_from),
+    "Metadata of one topic": Walk(requests.metadata),
+    "ConsumerGroupHeartbeat, steady": Walk(requests.heartbeat),
+    "ShareGroupHeartbeat, steady": Walk(requests.share_heartbeat),
+    "StreamsGroupHeartbeat, steady": Walk(requests.streams_heartbeat),
+    "ShareFetch, with an acknowledgement": Walk(requests.share_fetch),
+    "EndTxn": Walk(requests.end_txn),
+    "CreateTopics, until applied": Walk(requests.create_topics),
 }
-ONE_BROKER_FSYNCED = {"Produce, fsynced": Walk(_produce_to), "EndTxn, fsynced": Walk(_end_txn)}
-THREE_BROKERS = {"Produce at RF 3, fsynced": Walk(_produce_to)}
+ONE_BROKER_FSYNCED = {
+    "Produce, fsynced": Walk(requests.produce_to),
+    "EndTxn, fsynced": Walk(requests.end_txn),
+}
+THREE_BROKERS = {"Produce at RF 3, fsynced": Walk(requests.produce_to)}
 
 
 def mirrored() -> tuple[Row, Counts]:

@@ -25,12 +25,12 @@ import trio
 import trio._core._run as scheduler
 
 from bench import calls as calls_of_requests
+from bench.call_requests import new_topic
 from bench.calls import (
     ONE_BROKER,
     ONE_BROKER_FSYNCED,
     TIMEOUT_SECONDS,
     Entered,
-    new_topic,
     over_the_wire,
 )
 from bench.counting import ROOT, Calls
