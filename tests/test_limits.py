@@ -113,6 +113,12 @@ TABLE = {
             BAD,
         ),
         Limit(
+            "… of a listener with GSSAPI",
+            "trimaran.wire.transport.connection.limits:FRAME_BYTES_WITH_TICKET_MAX",
+            "closed",
+            BAD,
+        ),
+        Limit(
             "addresses with failed logins",
             "trimaran.wire.transport.connection.failed_logins:ADDRESSES_MAX",
             "the oldest is forgotten",

@@ -129,8 +129,7 @@ class BlockingConnection:
     def _log_in(self, deadline: float) -> None:
         if self._security is None or self._security.sasl is None:
             return
-        self._security.sasl.prepare()
-        steps = self._security.login()
+        steps = self._security.login(self.address[0])
         try:
             request = next(steps)
             while True:

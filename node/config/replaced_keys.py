@@ -134,18 +134,6 @@ sasl.client.callback.handler.class | class | null | medium
     Java class that answers for a client of SASL.
 sasl.jaas.config | password | null | medium
     Login of SASL for all listeners.
-sasl.kerberos.kinit.cmd | string | /usr/bin/kinit | medium per-broker
-    Path of the command kinit.
-sasl.kerberos.min.time.before.relogin | long | 60000 | medium per-broker
-    Minimum time between two Kerberos logins.
-sasl.kerberos.principal.to.local.rules | list | DEFAULT | medium per-broker
-    Rules from Kerberos principals to short names.
-sasl.kerberos.service.name | string | null | medium per-broker
-    Kerberos principal of the brokers.
-sasl.kerberos.ticket.renew.jitter | double | 0.05 | medium per-broker
-    Random part of the time before a Kerberos ticket is renewed.
-sasl.kerberos.ticket.renew.window.factor | double | 0.8 | medium per-broker
-    Share of a Kerberos ticket's life after which it is renewed.
 sasl.login.callback.handler.class | class | null | medium
     Java class that answers for the login of SASL.
 sasl.login.class | class | null | medium
@@ -160,6 +148,19 @@ sasl.login.refresh.window.jitter | double | 0.05 | medium per-broker
     Random part of that share.
 """,
     no_effect="SASL is not Java's here; logins are set by listener.name.LISTENER.MECHANISM.sasl.jaas.config",
+)
+KERBEROS_RENEWAL = rows(
+    """
+sasl.kerberos.kinit.cmd | string | /usr/bin/kinit | medium per-broker
+    Path of the command kinit.
+sasl.kerberos.min.time.before.relogin | long | 60000 | medium per-broker
+    Minimum time between two Kerberos logins.
+sasl.kerberos.ticket.renew.jitter | double | 0.05 | medium per-broker
+    Random part of the time before a Kerberos ticket is renewed.
+sasl.kerberos.ticket.renew.window.factor | double | 0.8 | medium per-broker
+    Share of a Kerberos ticket's life after which it is renewed.
+""",
+    no_effect="the Kerberos library gets new tickets with a keytab, and a ticket cache is renewed by its owner",
 )
 INTERNAL = rows(
     """
@@ -202,5 +203,6 @@ REPLACED = (
     *OTHER_WAYS,
     *TLS_OF_JAVA,
     *SASL_OF_JAVA,
+    *KERBEROS_RENEWAL,
     *INTERNAL,
 )

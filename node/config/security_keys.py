@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trimaran.node.config.config_def import ConfigKey, all_of, at_least, one_of
+from trimaran.node.config.kerberos_keys import KERBEROS, KERBEROS_CLIENT
 from trimaran.node.config.oauthbearer_keys import OAUTHBEARER, OAUTHBEARER_CLIENT
 from trimaran.node.security.mechanisms import MECHANISMS
 from trimaran.wire.security.principal import PrincipalMapping
@@ -88,6 +89,7 @@ SERVER_SECURITY = (
         importance="low",
     ),
     *OAUTHBEARER,
+    *KERBEROS,
     ConfigKey(
         "trimaran.sasl.plain.callback",
         "string",
@@ -130,7 +132,7 @@ SERVER_SECURITY = (
         "sasl.server.max.receive.size",
         "int",
         TOKEN_BYTES_MAX,
-        "Largest request before authentication, never more than 28 KiB here.",
+        "Largest request before authentication, never more than 28 KiB here, with GSSAPI 68 KiB.",
         at_least(1),
     ),
     ConfigKey(
@@ -244,11 +246,17 @@ ACCESS = (
 CLIENT_SECURITY = (
     *TLS,
     *OAUTHBEARER_CLIENT,
+    *KERBEROS_CLIENT,
     ConfigKey(
         "security.protocol", "string", "PLAINTEXT", "How to talk to nodes.", one_of(*PROTOCOLS)
     ),
     ConfigKey("sasl.mechanism", "string", "GSSAPI", "SASL mechanism."),
-    ConfigKey("sasl.jaas.config", "password", None, "User name and password."),
+    ConfigKey(
+        "sasl.jaas.config",
+        "password",
+        None,
+        "Login module: user name and password, or keytab or ticket cache.",
+    ),
 )
 # Set only for one listener and one mechanism: `listener.name.L.plain.sasl.jaas.config`.
 LISTENER_JAAS = tuple(

@@ -40,6 +40,6 @@ _WITHOUT_EFFECT = rows(
 transaction.two.phase.commit.enable | boolean | false | low
     Whether producers may take part in two-phase commits.
 """,
-    no_effect="two-phase commits (KIP-939) are not served",
+    no_effect="two-phase commits (KIP-939) are not served; InitProducerId 6 is unstable in Apache Kafka 4.4, too",
 )
 TRANSACTIONS = (*_ACTING, *_WITHOUT_EFFECT)

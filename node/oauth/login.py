@@ -54,14 +54,16 @@ class BearerCredentials:
     def __repr__(self) -> str:
         return "BearerCredentials()"
 
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
+        """Gets a token, unless there is a fresh one. Raises AuthenticationRefused."""
         with self._lock:
             if time.monotonic() >= self._fresh_until:
                 fetched = self.retrieve()
                 self._token = fetched.token
                 self._fresh_until = time.monotonic() + fetched.seconds * _FRESH
 
-    def exchange(self) -> Tokens:
+    def exchange(self, _host: str = "") -> Tokens:
+        self._prepare()
         return client_tokens(self._token)
 
 

@@ -33,6 +33,7 @@ class Mechanism:
         exchanges: returns the exchanges of a listener from its keys; raises MechanismError.
         client: returns the credentials of a client from the login module in the named key; raises MechanismError.
         blocks: returns whether an exchange of a listener with these keys blocks, so that it needs a thread.
+        has_tickets: whether a token of a client may be as large as a Kerberos ticket.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Mechanism:
     exchanges: Callable[[Mechanism, Get, Logins, Web], Callable[[], Exchange]]
     client: Callable[[Mechanism, Get, str, Web], ClientMechanism]
     blocks: Callable[[Get], bool] = _never
+    has_tickets: bool = False
 
     @property
     def jaas_key(self) -> str:

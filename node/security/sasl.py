@@ -17,7 +17,7 @@ from trimaran.wire.security.sasl.authenticator import SaslSettings
 from trimaran.wire.security.sasl.exchange import ClientMechanism
 
 ENABLED = "sasl.enabled.mechanisms"
-_KERBEROS = "GSSAPI, which is Kerberos, is not implemented (docs/compatibility.md says why)"
+_KNOWN = f"the mechanisms are {', '.join(MECHANISMS)}"
 
 
 def sasl_settings(config: ServerConfig, listener: str, logins: Logins, web: Web) -> SaslSettings:
@@ -32,7 +32,7 @@ def sasl_settings(config: ServerConfig, listener: str, logins: Logins, web: Web)
         raise ConfigError(
             ENABLED,
             ",".join(names),
-            f"{listener} offers SASL, and {_which(*names)}",
+            f"{listener} offers SASL, and {_KNOWN}",
             origin=config.origins.get(ENABLED, ""),
             fix=f"set {ENABLED} to some of them",
         )
@@ -49,6 +49,7 @@ def sasl_settings(config: ServerConfig, listener: str, logins: Logins, web: Web)
         failure_delay_seconds=config["connection.failed.authentication.delay.ms"] / 1000,
         session_ms_max={name: _session_ms_max(config, listener, name) for name in names},
         blocks=any(mechanism.blocks(get) for mechanism in chosen),
+        has_tickets=any(mechanism.has_tickets for mechanism in chosen),
     )
 
 
@@ -63,7 +64,7 @@ def own_mechanism(config: ServerConfig, listener: str, key: str, web: Web) -> Cl
         raise ConfigError(
             key,
             name,
-            _which(name),
+            _KNOWN,
             origin=config.origins.get(key, ""),
             fix=f"set {key} to one of them",
         )
@@ -84,17 +85,11 @@ def client_mechanism(
     if name not in MECHANISMS:
         raise MechanismError(
             "sasl.mechanism",
-            _which(name),
+            _KNOWN,
             "set it to one of them",
         )
     mechanism = MECHANISMS[name]
     return mechanism.client(mechanism, get, key, web)
-
-
-def _which(*names: str) -> str:
-    """Returns the known mechanisms as text, for an error about an unknown name."""
-    known = f"the mechanisms are {', '.join(MECHANISMS)}"
-    return f"{_KERBEROS}; {known}" if "GSSAPI" in names else known
 
 
 def of_listener(config: ServerConfig, listener: str, error: MechanismError) -> ConfigError:

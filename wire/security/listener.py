@@ -14,7 +14,7 @@ from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
 from trimaran.wire.schema import Message
 from trimaran.wire.security.principal import AS_THEY_ARE, PrincipalMapping
 from trimaran.wire.security.sasl.authenticator import SaslSettings
-from trimaran.wire.security.sasl.exchange import ClientMechanism
+from trimaran.wire.security.sasl.exchange import ClientMechanism, Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +40,23 @@ class ClientSecurity:
     tls: ssl.SSLContext | None = None
     sasl: ClientMechanism | None = None
 
-    def login(self) -> Login:
-        """Calls the function `login` with the credentials in `sasl`, which must not be None."""
+    def login(self, host: str) -> Login:
+        """Returns the login with the credentials in `sasl`, which must not be None; it may wait, as `exchange` does."""
         assert self.sasl is not None, "this client has no credentials"
-        return login(self.sasl)
+        return login(self.sasl.mechanism, self.sasl.exchange(host))
 
 
 PLAINTEXT_LISTENER = ListenerSecurity()
 PLAINTEXT = ClientSecurity()
 
 
-def login(credentials: ClientMechanism) -> Login:
-    """Yields the requests that authenticate a connection, after ApiVersions and before any other. Call `prepare` first.
+def login(mechanism: str, tokens: Tokens) -> Login:
+    """Yields the requests that authenticate a connection by an exchange of the mechanism, after ApiVersions and before
+    any other request.
 
     Raises:
         AuthenticationRefused: the node refuses the login, or does not prove that it knows our password.
     """
-    mechanism = credentials.mechanism
     response = yield SaslHandshakeRequest(mechanism=mechanism)
     if response.error_code:
         offered = ", ".join(response.mechanisms) or "none"
@@ -65,7 +65,6 @@ def login(credentials: ClientMechanism) -> Login:
             if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
             else f"the node answers SaslHandshake with {ErrorCode.of(response.error_code).name}"
         )
-    tokens = credentials.exchange()
     token = next(tokens)
     while True:
         response = yield SaslAuthenticateRequest(auth_bytes=token)

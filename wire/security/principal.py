@@ -15,14 +15,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from trimaran.wire.later import imported_later
-
-if TYPE_CHECKING:
-    import re2
-else:
-    re2 = imported_later("re2")
+from trimaran.wire.security.patterns import compiled_in_linear_time
 
 DEFAULT = "DEFAULT"
 _RULE = re.compile(
@@ -93,7 +88,7 @@ class PrincipalMapping:
             if found[1]:
                 self._rules.append(_Rule())
             elif found[2] is not None:
-                self._rules.append(_Rule(_compiled(found[2]), found[3], found[4]))
+                self._rules.append(_Rule(compiled_in_linear_time(found[2]), found[3], found[4]))
             place = found.end()
 
     def name_of(self, distinguished_name: str) -> str:
@@ -105,15 +100,6 @@ class PrincipalMapping:
         raise NoMatchingRule(
             f"no rule of ssl.principal.mapping.rules is for {distinguished_name!a}"
         )
-
-
-def _compiled(pattern: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        raise ValueError(f"the pattern {pattern} cannot be used: {error}") from error
 
 
 AS_THEY_ARE = PrincipalMapping(DEFAULT)

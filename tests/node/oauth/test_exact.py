@@ -358,17 +358,17 @@ def test_token_is_refreshed_after_four_fifths_lifetime(clock):
         return Fetched(f"t{count[0]}", 100.0 if count[0] < 3 else 0.0)
 
     credentials = BearerCredentials(retrieve)
-    credentials.prepare()
+    credentials.exchange()
     assert (count[0], credentials._token) == (1, "t1")
     clock.now = 1079.9
-    credentials.prepare()
+    credentials.exchange()
     assert count[0] == 1
     clock.now = 1080.0
-    credentials.prepare()
+    credentials.exchange()
     assert (count[0], credentials._token) == (2, "t2")
     clock.now = 1160.0
     for fetched in (3, 4, 5):
-        credentials.prepare()
+        credentials.exchange()
         assert count[0] == fetched
     assert b"auth=Bearer t5" in next(credentials.exchange())
 

@@ -48,7 +48,6 @@ def retrieving(*fetched):
 
 
 def token_of(credentials):
-    credentials.prepare()
     return next(credentials.exchange()).split(b"Bearer ")[1].strip(b"\x01").decode()
 
 
@@ -78,7 +77,7 @@ def test_failed_token_fetch_is_repeated(clock):
 
     credentials = BearerCredentials(retrieve)
     with pytest.raises(AuthenticationRefused):
-        credentials.prepare()
+        credentials.exchange()
     assert token_of(credentials) == "a"
 
 

@@ -115,7 +115,7 @@ def test_nodes_connect_as_their_listeners_require(config):
             {"listener.name.c.plain.sasl.jaas.config": "Other required;"},
             "listener.name.c.plain.sasl.jaas.config",
         ),
-        ("C", {"sasl.enabled.mechanisms": "GSSAPI"}, "sasl.enabled.mechanisms"),
+        ("C", {"sasl.enabled.mechanisms": "X"}, "sasl.enabled.mechanisms"),
         ("D", {}, "listener.security.protocol.map"),
     ],
 )
@@ -177,7 +177,8 @@ def test_command_uses_protocol_of_its_file(certificates):
     ("values", "key"),
     [
         ({"security_protocol": "TLS"}, "security.protocol"),
-        ({"security_protocol": "SASL_PLAINTEXT"}, "sasl.mechanism"),
+        ({"security_protocol": "SASL_PLAINTEXT"}, "sasl.jaas.config"),
+        ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "X"}, "sasl.mechanism"),
         ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}, "sasl.jaas.config"),
         (
             {"security_protocol": "SSL", "ssl_truststore_location": "/x.jks"},

@@ -6,6 +6,8 @@ import pytest
 
 from tests.quorum.config_of import Given, config_of
 from trimaran.node.config.config_def import ConfigError
+from trimaran.node.security.kerberos import KERBEROS_MODULE
+from trimaran.node.security.kerberos_contexts import KerberosCredentials
 from trimaran.node.security.listener_security import (
     client_security,
     inter_broker_security,
@@ -82,7 +84,6 @@ HANDLER = "listener.name.a.oauthbearer.sasl.server.callback.handler.class"
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "sasl.enabled.mechanisms"),
         ({"sasl.enabled.mechanisms": "PLAIN,CRAM-MD5"}, "sasl.enabled.mechanisms"),
         ({"sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms"),
         (
@@ -114,17 +115,63 @@ def test_invalid_sasl_settings_prevent_start(changes, key):
 
 
 @pytest.mark.parametrize("changes", [{}, {"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}])
-def test_kerberos_is_refused_with_its_reason(changes):
+def test_kerberos_without_login_module_prevents_start(changes):
     """It is also the default, as in Kafka."""
-    with pytest.raises(
-        ConfigError, match=r"Kerberos.*not implemented.*compatibility\.md"
-    ) as raised:
+    with pytest.raises(ConfigError, match=r"GSSAPI, the default mechanism, needs it") as raised:
         sasl_of(changes)
-    assert "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER" in str(raised.value)
-    with pytest.raises(ConfigError, match=r"Kerberos.*not implemented"):
-        inter_broker_security(config({"sasl.enabled.mechanisms": "PLAIN"}))
-    with pytest.raises(ConfigError, match=r"Kerberos.*not implemented"):
-        client(sasl_mechanism="GSSAPI")
+    assert raised.value.key == "listener.name.a.gssapi.sasl.jaas.config"
+    assert KERBEROS_MODULE in raised.value.fix
+
+
+SERVICE = "sasl.kerberos.service.name"
+BY_KEYTAB = 'useKeyTab=true storeKey=true keyTab="/none.keytab" principal="kafka/h@R"'
+
+
+def kerberos(options, **changes):
+    jaas = {"listener.name.a.gssapi.sasl.jaas.config": f"{KERBEROS_MODULE} required {options};"}
+    return sasl_of({"sasl.enabled.mechanisms": "GSSAPI", SERVICE: "kafka", **jaas, **changes})
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "key", "why"),
+    [
+        ("", {}, "listener.name.a.gssapi.sasl.jaas.config", "principal and a keytab"),
+        ("useKeyTab=true", {}, "listener.name.a.gssapi.sasl.jaas.config", "principal and a keytab"),
+        ('principal="a"', {}, "listener.name.a.gssapi.sasl.jaas.config", "principal and a keytab"),
+        (BY_KEYTAB, {SERVICE: ""}, SERVICE, "is not set"),
+        (f"{BY_KEYTAB} serviceName=other", {}, SERVICE, "is not the serviceName"),
+    ],
+)
+def test_incomplete_kerberos_settings_prevent_start(options, changes, key, why):
+    with pytest.raises(ConfigError, match=why) as raised:
+        kerberos(options, **changes)
+    assert raised.value.key == key
+    assert raised.value.fix
+
+
+def without_binding(monkeypatch):
+    monkeypatch.setattr("trimaran.node.security.kerberos.find_spec", lambda name: None)
+
+
+@pytest.mark.parametrize("options", [BY_KEYTAB, BY_KEYTAB.replace("true", "TRUE")])
+def test_kerberos_without_its_package_prevents_start(monkeypatch, options):
+    without_binding(monkeypatch)
+    with pytest.raises(ConfigError, match="GSSAPI needs the package gssapi") as raised:
+        kerberos(options)
+    assert "pip install 'trimaran[kerberos]'" in raised.value.fix
+
+
+def test_service_may_be_named_by_the_login_module(monkeypatch):
+    without_binding(monkeypatch)
+    with pytest.raises(ConfigError, match="needs the package"):
+        kerberos(f"{BY_KEYTAB} serviceName=kafka", **{SERVICE: ""})
+
+
+@pytest.mark.parametrize("rule", ["RULE:[1:$2]", "x", "RULE:[1:$1](*)"])
+def test_invalid_rule_for_names_prevents_start(rule):
+    with pytest.raises(ConfigError) as raised:
+        config({"sasl.kerberos.principal.to.local.rules": f"DEFAULT,{rule}"})
+    assert raised.value.key == "sasl.kerberos.principal.to.local.rules"
 
 
 def test_token_handler_of_kafka_is_recognized():
@@ -165,7 +212,6 @@ def test_clients_log_in_by_token_on_request():
 def test_clients_create_unsecured_tokens_for_development():
     jaas = f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="alice";'
     found = client(sasl_mechanism="OAUTHBEARER", sasl_jaas_config=jaas)
-    found.prepare()
     sasl = sasl_of({"sasl.enabled.mechanisms": "OAUTHBEARER", UNSECURED: "true"})
     done = sasl.mechanisms["OAUTHBEARER"]().evaluate(next(found.exchange()))
     assert str(done.principal) == "User:alice"
@@ -175,17 +221,31 @@ def test_clients_read_tokens_from_a_file(tmp_path):
     (tmp_path / "token").write_text("abc\n")
     url = {"sasl_oauthbearer_token_endpoint_url": f"file://{tmp_path}/token"}
     found = client(sasl_mechanism="OAUTHBEARER", **url)
-    found.prepare()
     assert b"Bearer abc\x01" in next(found.exchange())
     (tmp_path / "token").write_text("def")
-    found.prepare()
     assert b"Bearer def\x01" in next(found.exchange())
 
 
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"sasl_mechanism": "GSSAPI"}, "sasl.mechanism"),
+        ({"sasl_mechanism": "X"}, "sasl.mechanism"),
+        ({"sasl_mechanism": "GSSAPI"}, "sasl.jaas.config"),
+        *(
+            (
+                {"sasl_mechanism": "GSSAPI", "sasl_jaas_config": f"{KERBEROS_MODULE} required{o};"},
+                key,
+            )
+            for o, key in (
+                ("", "sasl.jaas.config"),
+                (" useKeyTab=true", "sasl.jaas.config"),
+                (" useKeyTab=true principal=a", "sasl.jaas.config"),
+                (" useKeyTab=true keyTab=f", "sasl.jaas.config"),
+                (" useKeyTab=false keyTab=f principal=a", "sasl.jaas.config"),
+                (" useTicketCache=true", "sasl.kerberos.service.name"),
+                (" useKeyTab=true keyTab=f principal=a", "sasl.kerberos.service.name"),
+            )
+        ),
         ({"sasl_mechanism": "SCRAM-SHA-256"}, "sasl.jaas.config"),
         (
             {"sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": USERS},
@@ -213,6 +273,21 @@ def test_incomplete_client_settings_are_refused(changes, key):
         client(**changes)
     assert raised.value.key == key
     assert "mine" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", KerberosCredentials("kafka", None)),
+        (' principal="a@R"', KerberosCredentials("kafka", "a@R")),
+        (' ticketCache="/tmp/c"', KerberosCredentials("kafka", None, cache="/tmp/c")),
+    ],
+)
+def test_clients_log_in_by_ticket_cache(monkeypatch, options, expected):
+    monkeypatch.setattr("trimaran.node.security.kerberos.find_spec", lambda name: object())
+    jaas = f"{KERBEROS_MODULE} required useTicketCache=true{options};"
+    service = {"sasl_kerberos_service_name": "kafka"}
+    assert client(sasl_mechanism="GSSAPI", sasl_jaas_config=jaas, **service) == expected
 
 
 CALLBACK = "trimaran.sasl.plain.callback"

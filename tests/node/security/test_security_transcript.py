@@ -111,7 +111,7 @@ def mechanism(found, web):
     match found:
         case BearerCredentials():
             try:
-                found.prepare()
+                found.exchange()
             except AuthenticationRefused as error:
                 return f"asks {web.asked}: {error}"
             return f"has the token {found._token.partition('.')[0]}"

@@ -18,16 +18,13 @@ class Twice:
     mechanism = "TWICE"
     blocks = False
 
-    def prepare(self):
-        """Prepares nothing."""
-
     def exchange(self):
         answer = yield b"first"
         yield answer[::-1]
 
 
 def test_last_response_has_lifetime_of_login():
-    requests = login(Twice())
+    requests = login("TWICE", Twice().exchange())
     assert next(requests) == SaslHandshakeRequest(mechanism="TWICE")
     first = requests.send(SaslHandshakeResponse(mechanisms=["TWICE"]))
     assert first == SaslAuthenticateRequest(auth_bytes=b"first")
@@ -59,7 +56,7 @@ def test_last_response_has_lifetime_of_login():
     ],
 )
 def test_refused_handshake_names_offered_mechanisms_or_error(code, mechanisms, told):
-    requests = login(Twice())
+    requests = login("TWICE", Twice().exchange())
     next(requests)
     with pytest.raises(AuthenticationRefused) as refused:
         requests.send(SaslHandshakeResponse(error_code=code, mechanisms=mechanisms))
@@ -71,7 +68,7 @@ def test_refused_handshake_names_offered_mechanisms_or_error(code, mechanisms, t
     [("wrong password", "wrong password"), (None, "SASL_AUTHENTICATION_FAILED")],
 )
 def test_refused_token_has_nodes_message_or_code(message, told):
-    requests = login(Twice())
+    requests = login("TWICE", Twice().exchange())
     next(requests)
     requests.send(SaslHandshakeResponse(mechanisms=["TWICE"]))
     response = SaslAuthenticateResponse(

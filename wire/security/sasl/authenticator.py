@@ -6,8 +6,8 @@
     done       -> the connection is open
 
 A refusal also closes the connection. An open connection may authenticate again, as the same principal by the same
-mechanism, if its session has a lifetime (KIP-368). Source: `SaslServerAuthenticator` of Kafka, KIP-43, KIP-152. Not
-implemented: GSSAPI tokens without a handshake. For the end of a session, see
+mechanism, if its session has a lifetime (KIP-368). GSSAPI tokens without a handshake are refused, as in Kafka 4.4.
+Source: `SaslServerAuthenticator` of Kafka, KIP-43, KIP-152. For the end of a session, see
 `trimaran.wire.transport.connection.session`.
 """
 
@@ -33,7 +33,7 @@ from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge
 
 TOKEN_BYTES_MAX = 524_288  # `sasl.server.max.receive.size`, Kafka's default
 FAILURE_DELAY_SECONDS = 0.1  # `connection.failed.authentication.delay.ms`
-# The maximum number of rounds of one exchange; SCRAM has two, and so does a failure of OAUTHBEARER.
+# The maximum number of rounds of one exchange; GSSAPI has three.
 _ROUNDS_MAX = 8
 _HEAD = struct.Struct(">hhi")  # api key, api version, correlation id
 M = TypeVar("M", bound=Message)
@@ -44,7 +44,8 @@ class SaslSettings:
     """The settings of one listener: mechanism name → factory of exchanges.
 
     `session_ms_max`: `connections.max.reauth.ms` by mechanism; without an entry a session lasts as long as its
-    credential. `blocks`: an exchange may block, so it runs in a thread.
+    credential. `blocks`: an exchange may block, so it runs in a thread. `has_tickets`: a token may be as large as a
+    Kerberos ticket.
     """
 
     mechanisms: Mapping[str, Callable[[], Exchange]]
@@ -52,6 +53,7 @@ class SaslSettings:
     failure_delay_seconds: float = FAILURE_DELAY_SECONDS
     session_ms_max: Mapping[str, int] = field(default_factory=dict)
     blocks: bool = False
+    has_tickets: bool = False
 
     def session_ms(self, mechanism: str, done: Done) -> int | None:
         """Returns the lifetime of a login; None if it is unlimited."""

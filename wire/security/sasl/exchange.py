@@ -62,19 +62,12 @@ class ClientMechanism(Protocol):
 
     @property
     def blocks(self) -> bool:
-        """Whether `prepare` may wait for a file or another server, so that it belongs in a thread."""
+        """Whether `exchange` may wait for a file or another server before it returns: it belongs in a thread then."""
 
-    def prepare(self) -> None:
-        """Prepares the credentials; called before each `exchange`.
-
-        Raises:
-            AuthenticationRefused: there are no credentials to log in with.
-        """
-
-    def exchange(self) -> Tokens:
-        """Returns the exchange of one login.
+    def exchange(self, host: str, /) -> Tokens:
+        """Returns the exchange of one login to the node that was connected as `host`.
 
         Raises:
-            AuthenticationRefused: the node has not proved its identity, or refuses the login with a message of the
-            mechanism.
+            AuthenticationRefused: there are no credentials to log in with; or, from the exchange: the node has not
+            proved its identity, or refuses the login with a message of the mechanism.
         """

@@ -28,10 +28,7 @@ class PlainCredentials:
     mechanism = MECHANISM
     blocks = False
 
-    def prepare(self) -> None:
-        """Does nothing: there is nothing to fetch."""
-
-    def exchange(self) -> Tokens:
+    def exchange(self, _host: str = "") -> Tokens:
         yield b"\0".join((b"", self.username.encode(), self.password.encode()))
 
 

@@ -54,10 +54,7 @@ class ScramCredentials:
     def __repr__(self) -> str:
         return f"ScramCredentials({self.mechanism!r}, {self.username!r})"
 
-    def prepare(self) -> None:
-        """Does nothing: there is nothing to fetch."""
-
-    def exchange(self) -> Tokens:
+    def exchange(self, _host: str = "") -> Tokens:
         nonce = self.make_nonce()
         extension = f",{TOKEN_EXTENSION}=true" if self.by_token else ""
         bare = f"n={escaped_name(self.username)},r={nonce}{extension}"

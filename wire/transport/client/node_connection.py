@@ -219,9 +219,12 @@ class NodeConnection:
 
     async def _log_in(self, credentials: ClientMechanism) -> int:
         """Logs in, and returns the lifetime of the login in milliseconds; 0 means unlimited."""
+        exchange, host = credentials.exchange, self.address[0]
         if credentials.blocks:
-            await trio.to_thread.run_sync(credentials.prepare)
-        steps = login(credentials)
+            tokens = await trio.to_thread.run_sync(exchange, host)
+        else:
+            tokens = exchange(host)
+        steps = login(credentials.mechanism, tokens)
         try:
             request = next(steps)
             while True:

@@ -123,7 +123,9 @@ class ConnectionCore:
         frame_bytes_max = limits.frame_bytes_max
         if sasl is not None:
             self._authenticator = SaslAuthenticator(sasl)
-            frame_bytes_max = limits.frame_bytes_before_login(sasl.token_bytes_max)
+            frame_bytes_max = limits.frame_bytes_before_login(
+                sasl.token_bytes_max, has_tickets=sasl.has_tickets
+            )
         self.frames = FrameBuffer(frame_bytes_max)
 
     def connected(self) -> None:

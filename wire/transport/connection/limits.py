@@ -11,8 +11,10 @@ from trimaran.wire.transport.connection.failed_logins import FailedLogins
 from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX, RESPONSES_BYTES_MAX
 
 # The bound before login keeps a connection below 64 KiB in all, TLS included, until the peer has authenticated
-# (`bench.idle_connections`). Valid tokens of the supported mechanisms are far smaller; Kerberos tickets would not be.
+# (`bench.idle_connections`). Valid tokens are far smaller, except those of GSSAPI: Active Directory lists the groups
+# of a user in a ticket, up to 65,535 bytes by the largest `MaxTokenSize`.
 FRAME_BYTES_BEFORE_LOGIN_MAX = 28 << 10
+FRAME_BYTES_WITH_TICKET_MAX = 68 << 10
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,9 +57,10 @@ class ConnectionLimits:
     stalled_seconds: float = 1.0
     half_closed_seconds: float = 1.0
 
-    def frame_bytes_before_login(self, token_bytes_max: int) -> int:
+    def frame_bytes_before_login(self, token_bytes_max: int, *, has_tickets: bool = False) -> int:
         """Returns the largest frame of an unauthenticated peer, given the bound of its tokens."""
-        return min(token_bytes_max, FRAME_BYTES_BEFORE_LOGIN_MAX, self.frame_bytes_max)
+        most = FRAME_BYTES_WITH_TICKET_MAX if has_tickets else FRAME_BYTES_BEFORE_LOGIN_MAX
+        return min(token_bytes_max, most, self.frame_bytes_max)
 
 
 @dataclass(slots=True)

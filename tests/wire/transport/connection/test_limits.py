@@ -8,12 +8,14 @@ import pytest
 
 from trimaran.wire.transport.connection.limits import (
     FRAME_BYTES_BEFORE_LOGIN_MAX,
+    FRAME_BYTES_WITH_TICKET_MAX,
     ConnectionLimits,
     Counters,
 )
 
 KIB, MIB = 1024, 1024 * 1024
 BEFORE = 28 * KIB
+WITH_TICKET = 68 * KIB
 
 
 def test_defaults_are_those_of_kafka_or_documented():
@@ -31,6 +33,7 @@ def test_defaults_are_those_of_kafka_or_documented():
         "half_closed_seconds": 1.0,
     }
     assert FRAME_BYTES_BEFORE_LOGIN_MAX == BEFORE
+    assert FRAME_BYTES_WITH_TICKET_MAX == WITH_TICKET
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,20 @@ def test_defaults_are_those_of_kafka_or_documented():
 def test_frame_before_login_has_the_least_bound(frame_bytes_max, token_bytes_max, expected):
     limits = ConnectionLimits(frame_bytes_max=frame_bytes_max)
     assert limits.frame_bytes_before_login(token_bytes_max) == expected
+
+
+@pytest.mark.parametrize(
+    ("token_bytes_max", "expected"),
+    [
+        (WITH_TICKET - 1, WITH_TICKET - 1),
+        (WITH_TICKET, WITH_TICKET),
+        (WITH_TICKET + 1, WITH_TICKET),
+        (BEFORE - 1, BEFORE - 1),
+    ],
+)
+def test_frame_with_ticket_may_be_larger(token_bytes_max, expected):
+    limits = ConnectionLimits()
+    assert limits.frame_bytes_before_login(token_bytes_max, has_tickets=True) == expected
 
 
 def test_counters_of_a_new_server_are_zero():
