@@ -17,6 +17,7 @@ REALM = "EXAMPLE.COM"
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin"
 PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 STOP_SECONDS_MAX = 10
+SKEW_SECONDS = 5
 KRB5_CONF = """
 [libdefaults]
   default_realm = {realm}
@@ -25,6 +26,7 @@ KRB5_CONF = """
   dns_canonicalize_hostname = false
   rdns = false
   udp_preference_limit = 1
+  {more}
 [realms]
   {realm} = {{
     kdc = 127.0.0.1:{port}
@@ -70,7 +72,10 @@ class Realm:
             "KRB5RCACHEDIR": str(directory),
         }
         names = {"realm": REALM, "port": port, "dir": directory}
-        self.conf.write_text(KRB5_CONF.format(**names))
+        self.conf.write_text(KRB5_CONF.format(**names, more=""))
+        # Then a ticket is refused soon after its end.
+        self.kdc_conf = directory / "krb5-of-kdc.conf"
+        self.kdc_conf.write_text(KRB5_CONF.format(**names, more=f"clockskew = {SKEW_SECONDS}"))
         (directory / "kdc.conf").write_text(KDC_CONF.format(**names))
         self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", "of-the-realm")
 
@@ -90,8 +95,10 @@ class Realm:
         return self._run("kadmin.local", "-r", REALM, "-q", query)
 
     def keytab(self, *principals):
-        """Adds the principals with random keys; returns the new keytab with them."""
+        """Returns the keytab of these principals, which get random keys at the first call."""
         file = self.dir / (principals[0].replace("/", "-") + ".keytab")
+        if file.exists():
+            return file
         for principal in principals:
             self.kadmin(f"addprinc -randkey {principal}")
             self.kadmin(f"ktadd -k {file} {principal}")
@@ -108,9 +115,9 @@ class Realm:
     def running(self):
         """Runs the KDC until the end of the block."""
         with (self.dir / "kdc.log").open("ab") as log:
-            process = subprocess.Popen(
-                ["krb5kdc", "-n", "-r", REALM], env=self.environ, stdout=log, stderr=log
-            )
+            environ = {**self.environ, "KRB5_CONFIG": str(self.kdc_conf)}
+            command = ["krb5kdc", "-n", "-r", REALM]
+            process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
         try:
             until(self._listens, "the KDC listens")
             yield self
