@@ -38,7 +38,7 @@ KERBEROS = (
         "sasl.kerberos.principal.to.local.rules",
         "list",
         [DEFAULT],
-        "Rules that make names of Kerberos principals shorter: RULE:[COUNT:FORMAT](PATTERN)s/PATTERN/TEXT/g/L,DEFAULT.",
+        "Rules that make names of Kerberos principals shorter, in Kafka's syntax: RULE:…,DEFAULT.",
         _local_rules,
         scope="per-broker",
         no_effect_while_running=_AT_START,

@@ -43,7 +43,7 @@ def _exchanges(
     return partial(_exchange, begin, LocalNames(get(LOCAL_RULES), default_realm()))
 
 
-def _exchange(begin: Callable[[], gssapi.Context], names: LocalNames) -> Exchange:
+def _exchange(begin: Callable[[], gssapi.SecurityContext], names: LocalNames) -> Exchange:
     return GssapiExchange(begin(), names)
 
 
@@ -55,7 +55,7 @@ def _options(mechanism: Mechanism, get: Get, key: str, example: str) -> Options:
     return mechanism.options(get(key), key, example)
 
 
-def _acceptor(key: str, principal: str, keytab: str | None) -> Callable[[], gssapi.Context]:
+def _acceptor(key: str, principal: str, keytab: str | None) -> Callable[[], gssapi.SecurityContext]:
     """Returns a function that makes contexts with a key of the keytab. Raises MechanismError."""
     _require_package(key)
     try:

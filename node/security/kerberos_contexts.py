@@ -42,7 +42,7 @@ def _failing(what: str) -> Iterator[None]:
 
 
 class _Context:
-    """What both sides share: the context of the library, once there is one."""
+    """The common part of both sides: the context of the library, once there is one."""
 
     def __init__(self) -> None:
         self.is_established = False
@@ -101,7 +101,8 @@ class InitiatingContext(_Context):
             )
         self._context = found.context
         self.is_established = not found.more_steps
-        if self.is_established and raw.RequirementFlag.mutual_authentication not in found.flags:
+        is_mutual = found.flags & raw.RequirementFlag.mutual_authentication
+        if self.is_established and not is_mutual:
             raise ContextFailed("there is no mutual authentication")
         return found.token or b""
 
@@ -175,5 +176,7 @@ def _acquired(principal: str | None, usage: str, store: Mapping[str, str]) -> An
     options: dict[str, Any] = {"name": name, "mechs": [_mechanism()], "usage": usage}
     if not store:
         return raw.acquire_cred(**options).creds
-    encoded = {key.encode(): value.encode() for key, value in store.items()}
+    encoded: dict[bytes | str, bytes | str] = {
+        key.encode(): value.encode() for key, value in store.items()
+    }
     return raw.acquire_cred_from(encoded, **options).creds

@@ -1,6 +1,4 @@
-"""Nodes of ours or of Apache Kafka 4.4, with the same files, whose only logins are those of Kerberos, also among
-themselves.
-"""
+"""Nodes of ours or of Apache Kafka 4.4, with the same files. All logins are by Kerberos, also among the nodes."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_malformed_tokens_are_refused(nodes, keytabs):
             assert peer.is_refused(token)
 
 
-def test_token_of_the_size_of_a_large_ticket_is_answered(peer):
+def test_token_as_large_as_any_ticket_is_answered(peer):
     assert peer.is_refused(bytes(65_535))
 
 

@@ -41,7 +41,7 @@ class NoLocalName(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _LocalRule:
     """A rule other than DEFAULT. `match` and `pattern` may be absent. `limit` is the number of replacements, 0 for
     all.
     """
@@ -77,7 +77,7 @@ class _Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class _Default:
+class _DefaultRule:
     """The rule DEFAULT."""
 
     realm: str
@@ -100,7 +100,7 @@ class LocalNames:
     def __init__(self, rules: Sequence[str], default_realm: str) -> None:
         """Raises ValueError: a rule or its pattern is invalid."""
         self._rules = [
-            _Default(default_realm) if rule == DEFAULT else _parsed(rule) for rule in rules
+            _DefaultRule(default_realm) if rule == DEFAULT else _parsed(rule) for rule in rules
         ]
 
     def local_name(self, name: str) -> str:
@@ -117,7 +117,7 @@ class LocalNames:
         raise NoLocalName(f"no rule of sasl.kerberos.principal.to.local.rules is for {name!a}")
 
 
-def _parsed(text: str) -> _Rule:
+def _parsed(text: str) -> _LocalRule:
     found = _RULE.fullmatch(text)
     if found is None:
         raise ValueError(
@@ -137,7 +137,7 @@ def _parsed(text: str) -> _Rule:
         _check_replacement(found["replacement"], pattern.groups)
     limit = 0 if found["all"] else 1
     replacement, case = found["replacement"] or "", found["case"] or ""
-    return _Rule(count, found["format"], match, pattern, replacement, limit, case)
+    return _LocalRule(count, found["format"], match, pattern, replacement, limit, case)
 
 
 def _check_replacement(replacement: str, groups: int) -> None:

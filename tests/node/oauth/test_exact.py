@@ -370,7 +370,7 @@ def test_token_is_refreshed_after_four_fifths_lifetime(clock):
     for fetched in (3, 4, 5):
         credentials.exchange()
         assert count[0] == fetched
-    assert b"auth=Bearer t5" in next(credentials.exchange())
+    assert b"auth=Bearer t6" in next(credentials.exchange())
 
 
 def answering(answer, asked):

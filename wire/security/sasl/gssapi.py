@@ -32,7 +32,7 @@ class ContextFailed(Exception):
     """The Kerberos library refuses a token, or gets no ticket. The text is for our own log, or for our own user."""
 
 
-class Context(Protocol):
+class SecurityContext(Protocol):
     """One side of a security context. Each method may raise ContextFailed."""
 
     @property
@@ -56,7 +56,7 @@ class Context(Protocol):
 class GssapiExchange:
     """The server's side of one login."""
 
-    def __init__(self, context: Context, names: LocalNames) -> None:
+    def __init__(self, context: SecurityContext, names: LocalNames) -> None:
         self._context = context
         self._names = names
         self._has_offered = False
@@ -93,7 +93,7 @@ def _check_choice(message: bytes) -> None:
         raise ContextFailed("the client chooses a security layer that was not offered")
 
 
-def client_tokens(context: Context, first: bytes) -> Tokens:
+def client_tokens(context: SecurityContext, first: bytes) -> Tokens:
     """Yields the client's messages of one login; `first` is the first token of the context.
 
     Raises:

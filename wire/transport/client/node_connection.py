@@ -54,6 +54,8 @@ _RESPONSES_PER_TURN = 32
 
 # The fraction of a login's lifetime after which we log in again; Kafka's clients use 85 to 95 %.
 _RENEWED_AFTER = 0.85
+# The maximum number of threads that get credentials: each may wait longer for another server than its connection does.
+_LOGIN_THREADS = trio.CapacityLimiter(8)
 
 OnResponse = Callable[[Any], object]
 """Is given the response, or the ConnectionLost that took its place. Called by the connection's reader: it must not
@@ -221,7 +223,9 @@ class NodeConnection:
         """Logs in, and returns the lifetime of the login in milliseconds; 0 means unlimited."""
         exchange, host = credentials.exchange, self.address[0]
         if credentials.blocks:
-            tokens = await trio.to_thread.run_sync(exchange, host)
+            tokens = await trio.to_thread.run_sync(
+                exchange, host, abandon_on_cancel=True, limiter=_LOGIN_THREADS
+            )
         else:
             tokens = exchange(host)
         steps = login(credentials.mechanism, tokens)
