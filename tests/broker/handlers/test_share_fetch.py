@@ -170,6 +170,17 @@ async def test_renewal_is_a_request_of_its_own(tmp_path):
         assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("version", [1, 2])
+async def test_acknowledging_response_without_records_is_encodable(tmp_path, version):
+    async with sharing_rig(tmp_path) as rig:
+        rig.produce(10)
+        await first_fetch(rig)
+        response = await rig.fetched(-1, acks={0: [(0, 3, [1])]}, version=version)
+        again = messages.ShareFetchResponse.decode(response.encode(version), version)
+        assert shown(again) == {0: (0, [], 0)}
+        assert again.responses[0].partitions[0].records == b""
+
+
 async def test_final_epoch_releases_the_rest(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.produce(10)
