@@ -3,7 +3,8 @@
 Kafka keeps one state for a whole batch, or one for each offset once a part of the batch changes. Here a batch always is
 a list of runs: neighbours with the same state. A batch that is `split` behaves as Kafka's with a state for each offset,
 but a million records that were delivered together are one run. Source: `InFlightBatch`, `InFlightState` and
-`SharePartition` of Kafka.
+`SharePartition` of Kafka. Intentional difference: in Kafka, the start stays before acknowledged records of a loaded
+state until a fetch has looked beyond them, which never happens if they take all places of the group.
 """
 
 from __future__ import annotations
@@ -321,6 +322,7 @@ class InFlight:
 
     def advance(self) -> bool:
         """Moves `start` over records that are done, and forgets batches before it; returns whether there were any."""
+        self._skip_known()
         if not self._start_is_done():
             return False
         last = self._last_done()
@@ -343,6 +345,20 @@ class InFlight:
             self.start = max(self.start, last + 1)
         del self.batches[:kept]
         return True
+
+    def _skip_known(self) -> None:
+        """Moves the gap window over records that have a state: nothing is left to look for there. Otherwise the start
+        would stay before them, and they would hold their places for good if no place is left for new records.
+        """
+        if self.window is None:
+            return
+        start = self.window.start
+        index = max(0, bisect_right(self.batches, start, key=_first_of) - 1)
+        while index < len(self.batches) and self.batches[index].first <= start:
+            start = max(start, self.batches[index].last + 1)
+            index += 1
+        if start > self.window.start:
+            self.forget_window_before(start)
 
     def _start_is_done(self) -> bool:
         batch = self.floor(self.start)

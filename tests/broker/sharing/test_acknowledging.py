@@ -276,3 +276,11 @@ def test_alike_neighbours_become_one_run():
     for offset in range(10):
         share.acknowledge((offset, offset, [RELEASE]))
     assert share.shown() == [(0, 9, "AVAILABLE", 1)]
+
+
+def test_acknowledged_records_of_loaded_state_leave_their_places():
+    share = Driver(0, states((3, 7, "ACKNOWLEDGED", 1)), record_locks_max=4)
+    assert share.acquire((0, 2)) == [(0, 2, 1)]
+    share.acknowledge((0, 2, [1]))
+    assert (share.partition.start, share.partition.size) == (8, 0)
+    assert share.partition.can_acquire(share.rules)
