@@ -193,6 +193,10 @@ class ShareHistory:
             if record.last is not None and record.last.member == member:
                 record.last.until = min(record.last.until, at)
 
+    def start(self, place: Place) -> int:
+        """Returns the offset below which records need not be delivered."""
+        return self._starts.get(place, 0)
+
     def starts_at(self, place: Place, offset: int) -> None:
         """Notes that records below `offset` need not be delivered any more: they are deleted or were skipped."""
         self._starts[place] = max(offset, self._starts.get(place, 0))
@@ -211,6 +215,10 @@ class ShareHistory:
         self._require(
             1 <= count <= self._deliveries_max, "Q9", place, offset, "has the count", count
         )
+
+    def has_letter(self, place: Place, offset: int) -> None:
+        """Notes a letter that may be about this life of the share partition or about another one."""
+        self._letters[place].add(offset)
 
     # -- the end
 

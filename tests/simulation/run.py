@@ -1,7 +1,7 @@
 """Runs seeds of a simulation: `python -m tests.simulation.run --seeds N --start S`, or prints the transcript of one:
-`--seed S`. The simulation is that of the quorum, of `--partitions`, or of `--coordinators` on top of partitions. Prints
-the faults that occurred, the invariants that were evaluated, those that never were, and the seed of the first failure.
-The exit status is 1 on a violation.
+`--seed S`. The simulation is that of the quorum, of `--partitions`, or on top of partitions that of `--coordinators` or
+`--shares`. Prints the faults that occurred, the invariants that were evaluated, those that never were, and the seed of
+the first failure. The exit status is 1 on a violation.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import traceback
 
 from tests.simulation.coordinators.simulation import COORDINATORS
 from tests.simulation.partitions.simulation import PARTITIONS
+from tests.simulation.shares.simulation import SHARES
 from tests.simulation.simulation import Simulation
 from tests.simulation.world import World, run_seed
 
@@ -71,16 +72,21 @@ def main() -> int:
     parser.add_argument(
         "--coordinators", type=int, nargs="?", const=0, metavar="N", help="of coordinators, N seeds"
     )
+    parser.add_argument(
+        "--shares", type=int, nargs="?", const=0, metavar="N", help="of share groups, N seeds"
+    )
     parser.add_argument("--start", type=int, default=1)
     parser.add_argument("--seed", type=int, help="only this one, told line by line")
     arguments = parser.parse_args()
     simulation = QUORUM if arguments.partitions is None else PARTITIONS
     if arguments.coordinators is not None:
         simulation = COORDINATORS
+    if arguments.shares is not None:
+        simulation = SHARES
     if arguments.seed is not None:
         return simulation.tell(arguments.seed)
-    seeds = arguments.partitions or arguments.coordinators or arguments.seeds
-    seeds = seeds or (1000 if simulation is QUORUM else 200)
+    seeds = arguments.partitions or arguments.coordinators or arguments.shares
+    seeds = seeds or arguments.seeds or (1000 if simulation is QUORUM else 200)
     spare_the_collector()
     began = time.process_time()
     try:

@@ -4,6 +4,7 @@ vanish.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,9 @@ class Reading(CoordinatorClient):
 class InputProducer(CoordinatorClient):
     """An idempotent producer, like `tests.simulation.partitions.clients.Producer`, but with an id from a broker."""
 
+    # The numbers of records in a batch.
+    counts: Sequence[int] = (1, 1, 2)
+
     async def run(self) -> None:
         while True:
             with suppress(Refused, GaveUp, Lost):
@@ -101,7 +105,8 @@ class InputProducer(CoordinatorClient):
         while True:
             await trio.sleep(world.prng.expovariate(1 / world.produce_seconds))
             key = world.prng.choice(world.input_keys)
-            values = [b"%d" % world.next_number() for _ in range(world.prng.choice((1, 1, 2)))]
+            count = world.prng.choice(self.counts)
+            values = [b"%d" % world.next_number() for _ in range(count)]
             data = bytes(
                 build_batch(
                     [NewRecord(None, value, world.now_ms()) for value in values],

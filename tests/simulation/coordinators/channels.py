@@ -19,7 +19,20 @@ if TYPE_CHECKING:
 REQUEST_SECONDS = 0.8
 # Seconds until a connection is refused.
 REFUSED_SECONDS = 0.05
-VERSIONS = {"WriteTxnMarkersRequest": 2, "AddPartitionsToTxnRequest": 5}
+VERSIONS = {
+    "WriteTxnMarkersRequest": 2,
+    "AddPartitionsToTxnRequest": 5,
+    "ProduceRequest": 13,
+    "InitializeShareGroupStateRequest": 0,
+    "ReadShareGroupStateRequest": 0,
+    "ReadShareGroupStateSummaryRequest": 1,
+    "WriteShareGroupStateRequest": 1,
+    "DeleteShareGroupStateRequest": 0,
+}
+
+
+# A late initialization would begin a state again that is already in use: as in Kafka, its epoch is not an older one.
+NEVER_LATE = {"InitializeShareGroupStateRequest", "DeleteShareGroupStateRequest"}
 
 
 class SimChannels:
@@ -51,6 +64,7 @@ class SimChannels:
                 lambda: frames.handle(request),
                 REQUEST_SECONDS,
                 stuck=stuck,
+                may_be_late=type(request).__name__ not in NEVER_LATE,
                 may_be_stuck=lambda: not is_end or self._may_be_stuck(request),
             )
         except Lost:

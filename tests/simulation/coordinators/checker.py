@@ -152,11 +152,14 @@ class CoordinatorChecker(Checker):
             self._taken[key] = len(self.histories[key].committed)
         appended, self._appended = self._appended, []
         for key, batch in appended:
-            name = self.world.name_of(key)
-            self.outcomes.appended((name, key[1]), batch)
-            self.transactions.appended((name, key[1]), batch)
-            if name == CONSUMER_OFFSETS:
-                self.offsets.appended(batch)
+            self._was_appended(key, batch)
+
+    def _was_appended(self, key: Key, batch: Batch) -> None:
+        name = self.world.name_of(key)
+        self.outcomes.appended((name, key[1]), batch)
+        self.transactions.appended((name, key[1]), batch)
+        if name == CONSUMER_OFFSETS:
+            self.offsets.appended(batch)
 
     def _committed(self, key: Key, batch: Batch) -> None:
         name = self.world.name_of(key)

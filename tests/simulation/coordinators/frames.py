@@ -19,10 +19,14 @@ CORRELATION_ID = 1
 
 
 class Frames:
-    """A connection for one request."""
+    """A connection for a request."""
 
-    def __init__(self, broker: Any, client_id: str, version: int) -> None:
+    def __init__(
+        self, broker: Any, client_id: str, version: int, connection: ConnectionInfo | None = None
+    ) -> None:
+        """`connection` is None for one that has no other request."""
         self._broker = broker
+        self._connection = connection
         self._client_id = client_id
         self._version = version
 
@@ -30,7 +34,7 @@ class Frames:
         """Returns the response; an error in the handler is raised."""
         broker: SimBroker = self._broker
         frame = encode_request(request, self._version, CORRELATION_ID, self._client_id)
-        info = ConnectionInfo(
+        info = self._connection or ConnectionInfo(
             broker.world.next_number(), "PLAINTEXT", ("client", 1), ("sim", broker.id)
         )
         with slice_of_requests():

@@ -51,6 +51,9 @@ from trimaran.log.producers import state as producer_states
 class CoordinatorWorld(World):
     checker: Answers
     rules: Rules
+    rules_kind, faults_kind = Rules, Faults
+    # The topics whose leaders move at an operator's request.
+    moved_topics = (CONSUMER_OFFSETS, TRANSACTION_STATE, OUTPUT)
     # Abandoned transactions and members time out, and the remaining input is transformed.
     recovery_seconds = 15.0
     # Limit for idle fetches: every broker follows both others, with two connections each.
@@ -60,7 +63,7 @@ class CoordinatorWorld(World):
         self, seed: int, *, emphasis: Mapping[str, Any] = MappingProxyType({}), **options: Any
     ) -> None:
         prng = random.Random(seed)
-        drawn = {"rules": Rules.draw(prng), "faults": Faults.draw(prng)}
+        drawn = {"rules": self.rules_kind.draw(prng), "faults": self.faults_kind.draw(prng)}
         super().__init__(seed, emphasis=emphasis, **{**drawn, **options})
         if self.rules.delete_retention_ms == BRIEF_MS and self.rules.compact_every:
             self.faults.cut_nobody_off()
@@ -143,22 +146,25 @@ class CoordinatorWorld(World):
         if len(active) < self.rules.factor:
             self.after(0.1, self._create)
             return
+        for number, (name, count) in enumerate(self._topics().items(), 1):
+            members = [self.prng.sample(active, self.rules.factor) for _ in range(count)]
+            self.controller.create_topic(name, bytes([9]) + number.to_bytes(15, "big"), members)
+
+    def _topics(self) -> dict[str, int]:
+        """Returns the number of partitions of each topic."""
         rules = self.rules
-        counts = {
+        return {
             CONSUMER_OFFSETS: rules.shards,
             TRANSACTION_STATE: rules.shards,
             INPUT: rules.inputs,
             OUTPUT: rules.outputs,
         }
-        for number, (name, count) in enumerate(counts.items(), 1):
-            members = [self.prng.sample(active, rules.factor) for _ in range(count)]
-            self.controller.create_topic(name, bytes([9]) + number.to_bytes(15, "big"), members)
 
     def _balance(self) -> None:
         """Makes another replica of a partition the preferred one, as an operator does, perhaps of a shard; then moves
         leaders to preferred replicas.
         """
-        keys = self._keys_of(self.prng.choice((CONSUMER_OFFSETS, TRANSACTION_STATE, OUTPUT)))
+        keys = self._keys_of(self.prng.choice(self.moved_topics))
         key = self.prng.choice(keys)
         state = self.state_of(key)
         assert state is not None

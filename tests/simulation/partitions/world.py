@@ -404,9 +404,12 @@ class World:
         self.happened["topic made again"] += 1
 
     def _delete_records(self) -> None:
-        key = self.prng.choice(self.keys) if self.keys else None
-        state = None if key is None else self.state_of(key)
-        if key is None or state is None or state.leader < 0:
+        if self.keys:
+            self._delete_records_of(self.prng.choice(self.keys))
+
+    def _delete_records_of(self, key: Key) -> None:
+        state = self.state_of(key)
+        if state is None or state.leader < 0:
             return
         broker = self.brokers[state.leader]
         if broker.is_serving:
@@ -556,8 +559,12 @@ class World:
                 return False
         return bool(self.keys)
 
+    def _used_keys(self) -> list[Key]:
+        """Returns the partitions that brokers have opened."""
+        return self.keys
+
     def _is_quiet(self) -> bool:
-        for key in self.keys:
+        for key in self._used_keys():
             state = self.state_of(key)
             if state is None or (leader := self.leader_epoch(key, state)) is None:
                 return False

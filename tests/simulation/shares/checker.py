@@ -1,0 +1,420 @@
+"""Checks the rules of share groups after every event, in addition to those of partitions (docs/invariants.md, Q1 to
+Q11). It reads the internal topics itself, and learns of acquisitions and writes at the moment at which they happen.
+After an unclean election nothing is promised, so checking stops.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tests.share_history import Acknowledging, ShareHistory
+from tests.simulation.coordinators.batches import Batch
+from tests.simulation.coordinators.checker import CoordinatorChecker
+from tests.simulation.coordinators.codes import code_of
+from tests.simulation.partitions.checker import Key
+from tests.simulation.partitions.replica_logs import entries_in
+from tests.simulation.shares.groups import Groups
+from tests.simulation.shares.letters import letters_in
+from tests.simulation.shares.rules import QUEUE, QUEUE_THERE
+from tests.simulation.shares.states import Life, States
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from trimaran.broker.share_state.states import ShareSummary, StateBatch
+from trimaran.broker.sharing.acquiring import Acquired
+from trimaran.broker.sharing.led_share import LedShare
+from trimaran.broker.sharing.share_partition import SharePartition
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import SharePartitionKey
+from trimaran.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
+from trimaran.wire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from trimaran.wire.messages.share_acknowledge import ShareAcknowledgeRequest
+from trimaran.wire.messages.share_fetch import ShareFetchRequest
+from trimaran.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+
+if TYPE_CHECKING:
+    from tests.simulation.coordinators.broker import CoordinatorBroker
+    from tests.simulation.partitions.replica_logs import Entry, ReplicaLog
+
+E = ErrorCode
+# After these errors, certainly nothing of an acknowledgement is stored.
+REFUSALS = frozenset(
+    {
+        *(E.INVALID_RECORD_STATE, E.INVALID_REQUEST, E.INVALID_SHARE_SESSION_EPOCH),
+        *(E.SHARE_SESSION_NOT_FOUND, E.SHARE_SESSION_LIMIT_REACHED, E.UNSUPPORTED_VERSION),
+    }
+)
+
+
+class SharePlace(NamedTuple):
+    """A share partition in one life of its state."""
+
+    key: SharePartitionKey
+    life: Life
+
+
+class Arrived(NamedTuple):
+    """The acknowledgements of a request, and the lives of states when it arrived."""
+
+    acknowledging: Mapping[tuple[bytes, int], Acknowledging]
+    lives: Mapping[SharePartitionKey, Life]
+
+
+class ShareChecker(CoordinatorChecker):
+    def __init__(self, world: Any) -> None:
+        super().__init__(world)
+        rules = world.rules
+        self.history = ShareHistory(
+            self.rule,
+            deliveries_max=rules.deliveries,
+            lock_seconds=rules.lock_ms / 1000,
+            sees_all=True,
+        )
+        self.states = States(self.rule, self._passed, self._begins)
+        self.groups = Groups(self.rule, lambda key: key in self.states.ever)
+        self._places: WeakKeyDictionary[LedShare, SharePlace] = WeakKeyDictionary()
+        self._begun: WeakKeyDictionary[SharePartition, bool] = WeakKeyDictionary()
+        self._letters: dict[tuple[Key, int, int], list[tuple[str, int, int, int]]] = {}
+        self._given: defaultdict[tuple[SharePartitionKey, str], set[Acquired]] = defaultdict(set)
+
+    # -- logs
+
+    def _was_appended(self, key: Key, batch: Batch) -> None:
+        if self.world.name_of(key) == CONSUMER_OFFSETS:
+            self.groups.appended(batch)
+
+    def _add(self, broker: Any, replica: ReplicaLog, key: Key, log: Any, new: list[Entry]) -> None:
+        if self.world.name_of(key) == QUEUE:
+            for entry in new:
+                place = (key, entry.epoch, entry.base)
+                if place not in self._letters:
+                    self._letters[place] = letters_in(log, entry.base)
+        super()._add(broker, replica, key, log, new)
+
+    def _committed(self, key: Key, batch: Batch) -> None:
+        name = self.world.name_of(key)
+        self.world.say("committed:", name, key[1], batch)
+        if name == SHARE_GROUP_STATE:
+            self.states.committed(key[1], batch)
+        elif name == CONSUMER_OFFSETS:
+            self.groups.committed(batch)
+        elif name == QUEUE:
+            for letter in self._letters[key, batch.leader_epoch, batch.base]:
+                self._letter(*letter)
+
+    def _letter(self, group_id: str, index: int, offset: int, count: int) -> None:
+        """Checks a letter. It does not name the life of its state, so any life may be its cause."""
+        self.world.happened["dead letter"] += 1
+        places = [
+            place
+            for place in self.history.records
+            if isinstance(place, SharePlace)
+            and (place.key.group_id, place.key.partition) == (group_id, index)
+        ]
+        self.rule(bool(places), "Q9", group_id, index, offset, "is in the dead-letter queue")
+        causes = [place for place in places if self.history.is_final(place, offset)]
+        self.history.letter((causes or places)[-1], offset, count)
+        for place in places:
+            self.history.has_letter(place, offset)
+
+    def _begins(self, key: SharePartitionKey, life: Life, start: int) -> None:
+        self.history.starts_at(SharePlace(key, life), start)
+
+    def _passed(self, key: SharePartitionKey, life: Life, offset: int, is_final: bool) -> None:
+        """Checks Q6: the start only passes records that are done."""
+        place = SharePlace(key, life)
+        record = self.history.records[place].get(offset)
+        deleted = self.histories[key.topic_id, key.partition].deleted_to
+        limit = self.world.rules.deliveries
+        self.rule(
+            is_final
+            or offset < max(deleted, self.history.start(place))
+            or (record is not None and record.highest >= limit),
+            *("Q6", key, life, "passes", offset),
+        )
+
+    def prunes(self, shard: int, offset: int) -> None:
+        """Checks Q11 when a share coordinator deletes the records before `offset`."""
+        self.look()
+        topic = self.world.controller.image.topics.by_name[SHARE_GROUP_STATE]
+        needed = self.states.needed_from(shard)
+        self.rule(offset <= needed, "Q11", shard, "is pruned to", offset, "needed from", needed)
+        self.world.happened["pruned"] += 1
+        self.deletes((topic.id, shard), offset)
+
+    # -- share partitions
+
+    def begins(self, core: SharePartition, *, has_position: bool) -> None:
+        self._begun[core] = has_position
+
+    def loaded(self, share: LedShare) -> None:
+        """Notes that a leader has loaded a state."""
+        core = share.core
+        if core is None or share in self._places:
+            return
+        self.look()
+        life = (core.state_epoch, self.states.begun[share.key])
+        place = self._places[share] = SharePlace(share.key, life)
+        self.world.happened["share partition loaded"] += 1
+        self.world.say("loaded:", share.leader.replica.services.node_id, place, "at", core.start)
+        if not self._begun[core]:
+            self.history.starts_at(place, core.start)
+
+    def acquired(self, share: LedShare, member: str, found: list[Acquired]) -> None:
+        place = self._places.get(share)
+        if place is None or self.is_void:
+            return
+        now = self.world.now
+        self.world.say(share.key.group_id, share.key.partition, member, "acquires", *found)
+        self.history.starts_at(place, share.leader.log.log_start_offset)
+        for first, last, count in found:
+            self.history.delivered(
+                place,
+                member,
+                range(first, last + 1),
+                count,
+                asked=now,
+                at=now,
+                lease=id(share),
+            )
+        self._given[share.key, member].update(found)
+
+    def released(self, share: LedShare, member: str) -> None:
+        place = self._places.get(share)
+        if place is not None:
+            self.history.session_ended(place, member, at=self.world.now)
+
+    # -- writes of leaders
+
+    def epochs_of(self, key: SharePartitionKey) -> tuple[int, int, Life]:
+        self.look()
+        stored = self.states.stored.get(key)
+        if stored is None:
+            return -1, -1, self.states.life(key)
+        return stored.state_epoch, stored.leader_epoch, self.states.life(key)
+
+    def wrote(
+        self,
+        key: SharePartitionKey,
+        summary: ShareSummary,
+        batches: list[StateBatch],
+        before: tuple[int, int, Life],
+    ) -> None:
+        """Checks the response to a write: Q8, only the newest leader writes; Q7, it is stored."""
+        self.look()
+        state_epoch, leader_epoch, life = before
+        self.rule(
+            summary.state_epoch >= state_epoch and summary.leader_epoch >= leader_epoch,
+            *("Q8", key, "was written with", summary, "after", state_epoch, leader_epoch),
+        )
+        if self.states.life(key) == life:
+            self.states.has(key, batches)
+
+    def read(
+        self, key: SharePartitionKey, leader_epoch: int, before: tuple[int, int, Life]
+    ) -> None:
+        self.look()
+        self.rule(
+            leader_epoch >= before[1], "Q8", key, "was read by", leader_epoch, "after", before[1]
+        )
+
+    # -- requests and responses
+
+    def arrives(self, broker: CoordinatorBroker, request: Any) -> Arrived:
+        self.look()
+        acknowledging: dict[tuple[bytes, int], Acknowledging] = {}
+        if isinstance(request, ShareFetchRequest | ShareAcknowledgeRequest):
+            for topic in request.topics:
+                for partition in topic.partitions:
+                    key = SharePartitionKey(
+                        str(request.group_id), topic.topic_id, partition.partition_index
+                    )
+                    share = broker.families.shares.sharing.find(key)
+                    place = None if share is None else self._places.get(share)
+                    types = _types(partition.acknowledgement_batches)
+                    if place is not None and types:
+                        acknowledging[key[1:]] = self.history.acknowledges(
+                            place, str(request.member_id), types, at=self.world.now
+                        )
+        lives = {}
+        if isinstance(request, AlterShareGroupOffsetsRequest):
+            lives = {
+                key: self.states.life(key) for key in self.states.stored.keys() | self.states.ever
+            }
+        return Arrived(acknowledging, lives)
+
+    def answers(
+        self, broker: CoordinatorBroker, request: Any, _version: int, response: Any, before: Arrived
+    ) -> None:
+        self.look()
+        if self.is_void:
+            return
+        if isinstance(request, ShareFetchRequest):
+            self._fetched(request, response, before)
+        elif isinstance(request, ShareAcknowledgeRequest):
+            self._acknowledged(request, response, before)
+        elif isinstance(request, ShareGroupHeartbeatRequest):
+            self.groups.beaten(request, response)
+        elif isinstance(request, AlterShareGroupOffsetsRequest):
+            self._altered(request, response, before)
+        elif isinstance(request, DeleteShareGroupOffsetsRequest):
+            self._deleted_offsets(request, response)
+        elif isinstance(request, DeleteGroupsRequest):
+            self._deleted_groups(response)
+        else:
+            code = code_of(response)
+            self.rule(code is not E.UNKNOWN_SERVER_ERROR, "answer", broker.id, "fails on", request)
+
+    def _settle(self, request: Acknowledging, code: int) -> None:
+        if not code:
+            self.history.confirmed(request, at=self.world.now)
+        elif ErrorCode.of(code) in REFUSALS:
+            self.history.refused(request)
+        if code:
+            self.world.happened[f"refused: {ErrorCode.of(code).name}"] += 1
+
+    def _acknowledged(self, request: Any, response: Any, before: Arrived) -> None:
+        codes = {
+            (topic.topic_id, partition.partition_index): partition.error_code
+            for topic in response.responses
+            for partition in topic.partitions
+        }
+        for key, asked in before.acknowledging.items():
+            code = response.error_code or codes.get(key)
+            self.rule(code is not None, "answer", "does not name", key, "of", request)
+            self._settle(asked, code)
+
+    def _fetched(self, request: Any, response: Any, before: Arrived) -> None:
+        codes = {}
+        count = 0
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = SharePartitionKey(str(request.group_id), topic.topic_id, data.partition_index)
+                codes[key[1:]] = data.acknowledge_error_code
+                count += sum(
+                    part.last_offset - part.first_offset + 1 for part in data.acquired_records
+                )
+                self._gives_acquired(key, str(request.member_id), data)
+        for partition, asked in before.acknowledging.items():
+            code = response.error_code or codes.get(partition)
+            self.rule(code is not None, "answer", "does not name", partition, "of", request)
+            self._settle(asked, code)
+        if request.share_acquire_mode:
+            self.rule(
+                count <= max(0, request.max_records),
+                *("Q12", request.member_id, "gets", count, "of", request.max_records),
+            )
+
+    def _gives_acquired(self, key: SharePartitionKey, member: str, data: Any) -> None:
+        """Checks Q12: a response has the records that the member has acquired, as they are committed."""
+        told = [
+            (part.first_offset, part.last_offset, part.delivery_count)
+            for part in data.acquired_records
+        ]
+        if not told:
+            return
+        given = self._given[key, member]
+        self.rule(given.issuperset(told), "Q12", key, member, "is told", told, "acquired", given)
+        history = self.histories[key[1:]]
+        entries = entries_in(bytes(data.records or b""))
+        for entry in entries:
+            self.rule(history.at(entry.base) == entry, "Q12", key, "gives", entry)
+        covered = {offset for entry in entries for offset in range(entry.base, entry.last + 1)}
+        wanted = {offset for first, last, _ in told for offset in range(first, last + 1)}
+        self.rule(wanted <= covered, "Q12", key, member, "lacks", wanted - covered)
+        self.world.happened["records acquired"] += len(wanted)
+
+    def _altered(self, request: Any, response: Any, before: Arrived) -> None:
+        """Checks Q10: altered offsets are stored, in a new life of the state."""
+        if response.error_code:
+            return
+        ids = {topic.topic_name: topic.topic_id for topic in response.responses}
+        codes = {
+            (topic.topic_name, partition.partition_index): partition.error_code
+            for topic in response.responses
+            for partition in topic.partitions
+        }
+        for topic in request.topics:
+            for partition in topic.partitions:
+                name = (topic.topic_name, partition.partition_index)
+                if codes[name]:
+                    continue
+                self.world.happened["offsets altered"] += 1
+                key = SharePartitionKey(
+                    request.group_id, ids[topic.topic_name], partition.partition_index
+                )
+                stored = self.states.stored.get(key)
+                self.rule(
+                    stored is not None
+                    and stored.start >= partition.start_offset
+                    and self.states.life(key) != before.lives.get(key),
+                    *("Q10", key, "is altered to", partition.start_offset, "and stored", stored),
+                )
+
+    def _deleted_offsets(self, request: Any, response: Any) -> None:
+        if response.error_code:
+            return
+        for topic in response.responses:
+            if not topic.error_code:
+                self.world.happened["offsets deleted"] += 1
+                for key in self.states.stored:
+                    self.rule(
+                        key[:2] != (request.group_id, topic.topic_id),
+                        *("Q10", key, "was deleted and is stored"),
+                    )
+
+    def _deleted_groups(self, response: Any) -> None:
+        for result in response.results:
+            if not result.error_code:
+                self.world.happened["group deleted"] += 1
+                self.rule(
+                    result.group_id not in self.groups.groups
+                    and all(key.group_id != result.group_id for key in self.states.stored),
+                    *("Q10", result.group_id, "was deleted and is stored"),
+                )
+
+    # -- the end
+
+    def unfinished(self, group_ids: tuple[str, ...]) -> list[str]:
+        """Returns what is left to do: records that are not done, and partitions without a reader."""
+        left = []
+        keys = self.world.input_keys
+        for group_id in group_ids:
+            left += self.groups.unsettled(group_id, frozenset(keys))
+            for key in keys:
+                share = SharePartitionKey(group_id, *key)
+                for offset in range(self._first_wanted(share), self.histories[key].end):
+                    if not self.states.is_final(share, offset):
+                        left.append(f"Q5 {share} is not done at {offset}")
+                        break
+        return left
+
+    def _first_wanted(self, share: SharePartitionKey) -> int:
+        place = SharePlace(share, self.states.life(share))
+        stored = self.states.stored.get(share)
+        start = 0 if stored is None else max(0, stored.start)
+        deleted = self.histories[share[1:]].deleted_to
+        return max(deleted, start, self.history.start(place))
+
+    def check_complete(self, group_ids: tuple[str, ...]) -> None:
+        for group_id in group_ids:
+            for key in self.world.input_keys:
+                share = SharePartitionKey(group_id, *key)
+                place = SharePlace(share, self.states.life(share))
+                first = max(self.histories[key].deleted_to, self.history.start(place))
+                self.history.check_complete(
+                    place,
+                    range(first, self.histories[key].end),
+                    has_letters=self.world.rules.queue == QUEUE_THERE,
+                )
+
+
+def _types(batches: Any) -> dict[int, int]:
+    found = {}
+    for batch in batches:
+        types = batch.acknowledge_types
+        for offset in range(batch.first_offset, batch.last_offset + 1):
+            found[offset] = types[0] if len(types) == 1 else types[offset - batch.first_offset]
+    return found
