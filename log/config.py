@@ -1,7 +1,8 @@
 """The configuration of a partition's log: sizes, times and limits.
 
 Source: Kafka's topic configs (`TopicConfig`); the names are the same with underscores, and the defaults are those of
-Kafka 4.4. `trimaran.node.config` parses and validates user input; this is the typed result for `log`.
+Kafka 4.4. `trimaran.node.config` parses and validates user input; this is the typed result for `log`, which
+`trimaran.broker.metadata.topic_settings` fills.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from trimaran.spark.sources import PREFIXED
 
 HEAD = """# Tables of the logs
 
-Made from the code by `python -m trimaran.spark.documentation`; a test checks that it is up to date.
+This page is generated; edit the `…COLUMNS` in `spark/`, which it shows, then run
+`python -m trimaran.spark.documentation > docs/spark_tables.md`.
 Times are in UTC. A column is null if its text says so, or if the record has no such field.
 """
 

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (68): a consumer joins, stays in or leaves its group, and receives its partitions (KIP-848).
 
 Versions: 1 subscription by pattern, and member ids chosen by clients (KIP-1082). Served from `group.version` 1 on;
-below that the response is UNSUPPORTED_VERSION, as in Kafka.
+below that the response is UNSUPPORTED_VERSION, as in Kafka. `trimaran.broker.groups.consumer.heartbeat` decides.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """ShareGroupHeartbeat (76): a member joins, stays in or leaves a share group, and receives its partitions (KIP-932).
 
 Served from `share.version` 1 on; below that the response is UNSUPPORTED_VERSION, as in Kafka.
+`trimaran.broker.groups.share.heartbeat` decides.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 Versions: 1 the request for a description of the topology (KIP-1331), and the status of missing client tags. Served from
 `streams.version` 1 on; below that the response is UNSUPPORTED_VERSION, as in Kafka. The broker creates the internal
 topics of the topology with the rights of the client: `KafkaApis.handleStreamsGroupHeartbeat`.
+`trimaran.broker.groups.streams.heartbeat` decides on the member.
 """
 
 from __future__ import annotations

@@ -90,8 +90,6 @@ class Moving:
 
     def typed(self, program, words):
         match program, words[:2]:
-            case "kafka-features.sh", _:
-                apache_kafka.tool("features", *words)
             case "kafka-server-stop.sh", _:
                 self.kafka.kill(self.node, signal.SIGTERM)
             case "kafka-server-start.sh", _:

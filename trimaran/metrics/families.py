@@ -1,6 +1,7 @@
 """Metrics as lines: a table for each subject declares its metrics, and a scrape makes families of them.
 
-The page docs/metric_names.md is written from these tables. They are listed in `trimaran.metrics.registry`.
+A new metric is a line of its subject's table, such as `REPLICA_METRICS` of `trimaran.metrics.replicas`. The page
+docs/metric_names.md is written from the tables.
 """
 
 from __future__ import annotations
