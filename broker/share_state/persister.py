@@ -37,8 +37,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 E = ErrorCode
 
-# The attempts of a request, and the delays between them: 12 seconds in total.
-ATTEMPTS_MAX = 8
+# The attempts of a request, and the delays between them: half a minute in total, as in Kafka. A share consumer of Java
+# ends at the error that follows.
+ATTEMPTS_MAX = 12
 RETRY_SECONDS = 0.1
 RETRY_SECONDS_MAX = 5.0
 
