@@ -15,6 +15,7 @@ from tests.simulation.coordinators.mutants import COORDINATORS, ELSEWHERE
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.partitions.mutants import PARTITIONS
+from tests.simulation.shares.mutants import SHARES
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,7 +56,7 @@ def test_planted_bugs_fit_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert_takes_arguments(old, new)
 
     monkeypatch.setattr(mock.patch, "object", patch)
-    check_each((*MUTANTS, *PARTITIONS, *COORDINATORS), check)
+    check_each((*MUTANTS, *PARTITIONS, *COORDINATORS, *SHARES), check)
 
 
 def assert_takes_arguments(old: Any, new: Any) -> None:

@@ -1,4 +1,6 @@
-"""The simulation of share groups as a test: every rule holds for the seeds, and a seed determines its run."""
+"""The simulation of share groups as a test: every rule holds for the seeds, planted bugs are found, and a seed
+determines its run.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,15 @@ import sys
 
 import pytest
 
+from tests.simulation.mutants.mutant import hunt
+from tests.simulation.shares.mutants import ELSEWHERE, SHARES, named
 from tests.simulation.shares.world import SharesWorld
 
 # Takes a few seconds of one core; `./dev simulate --shares N` runs any number of seeds.
 SEEDS = 4
+# Planted bugs of the leader and of the coordinators, each found within a few seeds.
+QUICK = ("start passes unstored changes", "record limit is ignored", "deletions are not stored")
+QUICK_SEEDS = 5
 
 
 @pytest.mark.slow
@@ -42,3 +49,16 @@ def trace_of_run() -> list[str]:
     world.trace = []
     world.run()
     return world.trace
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_mutant_is_found(name: str) -> None:
+    mutant = named(name)
+    assert hunt(mutant, QUICK_SEEDS).found in mutant.expected
+
+
+def test_enough_mutants_exist() -> None:
+    names = {mutant.name for mutant in SHARES}
+    assert len(names) == len(SHARES) >= 30
+    assert ELSEWHERE.keys() <= names

@@ -1,5 +1,5 @@
-"""Hunts planted bugs: `python -m tests.simulation.mutants [--partitions | --coordinators] [--seeds N] [--only WORD]`;
-prints each mutant with its killer, and the survivors.
+"""Hunts planted bugs: `python -m tests.simulation.mutants [--partitions | --coordinators | --shares] [--seeds N]
+[--only WORD]`; prints each mutant with its killer, and the survivors.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from tests.simulation.mutants import elsewhere as targeted
 from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
 from tests.simulation.partitions.mutants import ELSEWHERE, PARTITIONS
 from tests.simulation.run import spare_the_collector
+from tests.simulation.shares.mutants import ELSEWHERE as NOT_BY_SHARES
+from tests.simulation.shares.mutants import SHARES
 
 # As in Kafka and etcd, one survivor in twenty is allowed, but it must be named. Seeds of partitions may miss one in
 # ten. A targeted test must kill each mutant that seeds of brokers miss.
@@ -28,7 +30,9 @@ def _hunted(
     given: argparse.Namespace,
 ) -> tuple[Sequence[Mutant], Mapping[str, str], float, int]:
     """Returns the bugs, the tests of those that no seed finds, the required share, and the number of seeds."""
-    if given.coordinators:
+    if given.shares:
+        found = SHARES, NOT_BY_SHARES, KILLED_SHARE, SEEDS_OF_COORDINATORS
+    elif given.coordinators:
         found = COORDINATORS, NOT_BY_COORDINATORS, KILLED_SHARE, SEEDS_OF_COORDINATORS
     elif given.partitions:
         found = PARTITIONS, ELSEWHERE, PARTITIONS_SHARE, SEEDS_OF_PARTITIONS
@@ -45,6 +49,7 @@ def main() -> int:
     parser.add_argument(
         "--coordinators", action="store_true", help="bugs of coordinators, and of what is below"
     )
+    parser.add_argument("--shares", action="store_true", help="bugs of share groups")
     given = parser.parse_args()
     every, elsewhere, share, seeds = _hunted(given)
     chosen = [mutant for mutant in every if given.only in mutant.name]

@@ -1,6 +1,6 @@
 """Whether the tests of planted bugs that few or no seeds find kill them.
 
-`python -m tests.simulation.mutants.elsewhere` plants each bug of both `ELSEWHERE` and runs its test; the exit status is
+`python -m tests.simulation.mutants.elsewhere` plants each bug of each `ELSEWHERE` and runs its test; the exit status is
 0 if every one is killed. With the arguments NAME TEST ... it runs these tests with that bug.
 """
 
@@ -17,6 +17,8 @@ from tests.simulation.coordinators.mutants import COORDINATORS
 from tests.simulation.coordinators.mutants import ELSEWHERE as NOT_BY_COORDINATORS
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.partitions.mutants import ELSEWHERE, PARTITIONS
+from tests.simulation.shares.mutants import ELSEWHERE as NOT_BY_SHARES
+from tests.simulation.shares.mutants import SHARES
 
 
 def survivors(mutants: Sequence[Mutant], elsewhere: Mapping[str, str]) -> list[str]:
@@ -51,9 +53,12 @@ def run_tests(tests: Sequence[str]) -> int:
 
 def main(name: str = "", *tests: str) -> int:
     if name:
-        left = [test for test in tests if survivors((*PARTITIONS, *COORDINATORS), {name: test})]
+        left = [
+            test for test in tests if survivors((*PARTITIONS, *COORDINATORS, *SHARES), {name: test})
+        ]
     else:
         left = survivors(PARTITIONS, ELSEWHERE) + survivors(COORDINATORS, NOT_BY_COORDINATORS)
+        left += survivors(SHARES, NOT_BY_SHARES) if NOT_BY_SHARES else []
     return int(bool(left))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tests.share_history import Acknowledging, ShareHistory
+from tests.share_history import Acknowledging, Given, ShareHistory
 from tests.simulation.coordinators.batches import Batch
 from tests.simulation.coordinators.checker import CoordinatorChecker
 from tests.simulation.coordinators.codes import code_of
@@ -21,7 +21,7 @@ from tests.simulation.shares.letters import letters_in
 from tests.simulation.shares.rules import QUEUE, QUEUE_THERE
 from tests.simulation.shares.states import Life, States
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE
-from trimaran.broker.share_state.states import ShareSummary, StateBatch
+from trimaran.broker.share_state.states import DeliveryState, ShareSummary, StateBatch
 from trimaran.broker.sharing.acquiring import Acquired
 from trimaran.broker.sharing.led_share import LedShare
 from trimaran.broker.sharing.share_partition import SharePartition
@@ -72,7 +72,7 @@ class ShareChecker(CoordinatorChecker):
             lock_seconds=rules.lock_ms / 1000,
             sees_all=True,
         )
-        self.states = States(self.rule, self._passed, self._begins)
+        self.states = States(self.rule, self._passed, self._begins, self._done)
         self.groups = Groups(self.rule, lambda key: key in self.states.ever)
         self._places: WeakKeyDictionary[LedShare, SharePlace] = WeakKeyDictionary()
         self._begun: WeakKeyDictionary[SharePartition, bool] = WeakKeyDictionary()
@@ -122,6 +122,22 @@ class ShareChecker(CoordinatorChecker):
     def _begins(self, key: SharePartitionKey, life: Life, start: int) -> None:
         self.history.starts_at(SharePlace(key, life), start)
 
+    def _done(self, key: SharePartitionKey, life: Life, offset: int, state: DeliveryState) -> None:
+        """Checks Q5: a record is done only as its members have decided, or after the limit of deliveries."""
+        record = self.history.records[SharePlace(key, life)][offset]
+        if state is DeliveryState.ACKNOWLEDGED:
+            is_wanted = Given.ACCEPT in record.wanted
+        else:
+            is_wanted = (
+                Given.REJECT in record.wanted or record.highest >= self.world.rules.deliveries
+            )
+        deleted = self.histories[key.topic_id, key.partition].deleted_to
+        self.rule(
+            is_wanted or offset < deleted,
+            *("Q5", key, life, offset, "is", state.name, "after", record.deliveries),
+            *("deliveries, and", record.wanted),
+        )
+
     def _passed(self, key: SharePartitionKey, life: Life, offset: int, is_final: bool) -> None:
         """Checks Q6: the start only passes records that are done."""
         place = SharePlace(key, life)
@@ -160,6 +176,9 @@ class ShareChecker(CoordinatorChecker):
         self.world.happened["share partition loaded"] += 1
         self.world.say("loaded:", share.leader.replica.services.node_id, place, "at", core.start)
         if not self._begun[core]:
+            if self.world.rules.reset != "latest":
+                deleted = self.histories[share.key[1:]].deleted_to
+                self.rule(core.start <= deleted, "Q5", place, "begins at", core.start)
             self.history.starts_at(place, core.start)
 
     def acquired(self, share: LedShare, member: str, found: list[Acquired]) -> None:

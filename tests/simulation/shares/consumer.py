@@ -51,6 +51,8 @@ class Session:
         self.life = life
         self.epoch = 0
         self.keys: set[Key] = set()
+        # The member decides about nothing that it holds until this time.
+        self.keeps_until = 0.0
         self.held: dict[Key, Held] = {}
 
 
@@ -222,6 +224,8 @@ class ShareConsumer(CoordinatorClient):
     def _decisions(self, session: Session) -> dict[Key, dict[int, Given]]:
         """Returns decisions about records that are held, and forgets those that are decided."""
         prng, rules = self.world.prng, self.world.rules
+        if not self.world.is_calm and self.world.now < session.keeps_until:
+            return {}
         is_implicit = self.world.is_calm or prng.random() >= rules.explicit
         decided: dict[Key, dict[int, Given]] = {}
         for key, held in list(session.held.items()):
@@ -273,7 +277,7 @@ class ShareConsumer(CoordinatorClient):
         if session.epoch == 0:
             decisions, is_renewal = {}, False
         forgotten = session.keys - wanted if session.epoch else set()
-        most = 0 if is_renewal else rules.most
+        most = 0 if is_renewal else 500 if self.world.is_calm else rules.most
         request = ShareFetchRequest(
             group_id=self.group_id,
             member_id=self.member_id,
@@ -299,6 +303,8 @@ class ShareConsumer(CoordinatorClient):
             return
         session.epoch += 1
         session.keys = (session.keys | wanted) - forgotten
+        if response.responses and prng.random() < rules.keeps:
+            session.keeps_until = self.world.now + prng.uniform(0.0, 2.5) * rules.lock_ms / 1000
         for topic in response.responses:
             for data in topic.partitions:
                 held = session.held.setdefault((topic.topic_id, data.partition_index), {})

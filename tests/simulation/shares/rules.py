@@ -20,7 +20,8 @@ class Rules(coordinators.Rules):
     """The configuration of a run. `members` is the number of members of the steady group, `deliveries` the limit of
     deliveries, `locks` the number of records in flight, `lock_ms` the duration of a lock. The share coordinator makes a
     snapshot after `updates` updates. `reset` is where a group begins, `queue` the state of its dead-letter queue.
-    `explicit` is the share of requests that acknowledge records one by one.
+    `explicit` is the share of requests that acknowledge records one by one, `keeps` that of responses whose records are
+    kept for a while, perhaps for longer than their locks.
     """
 
     members: int = 2
@@ -35,6 +36,7 @@ class Rules(coordinators.Rules):
     most: int = 500
     alters: bool = True
     renews: bool = True
+    keeps: float = 0.0
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
@@ -63,6 +65,7 @@ class Rules(coordinators.Rules):
             most=prng.choice((1, 3, 500)),
             alters=prng.random() < 0.6,
             renews=prng.random() < 0.8,
+            keeps=prng.choice((0.0, 0.1, 0.4)),
         )
 
 

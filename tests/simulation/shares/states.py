@@ -23,6 +23,8 @@ Life = tuple[int, int]
 alter offsets twice in one state epoch."""
 # Calls with a share partition, its new life, and where that starts.
 Begins = Callable[[SharePartitionKey, Life, int], None]
+# Calls with a share partition, its life, and a record that is done in a state.
+Done = Callable[[SharePartitionKey, Life, int, DeliveryState], None]
 FINAL = frozenset({DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVING, DeliveryState.ARCHIVED})
 NO_OFFSET = -1
 
@@ -42,8 +44,9 @@ class Stored:
 class States:
     """All states; `begun` counts the initializations and deletions of a share partition's state."""
 
-    def __init__(self, require: Require, passed: Passed, begins: Begins) -> None:
+    def __init__(self, require: Require, passed: Passed, begins: Begins, done: Done) -> None:
         self._require = require
+        self._done = done
         self._begins = begins
         self._passed = passed
         self._serde = ShareRecordSerde()
@@ -155,6 +158,10 @@ class States:
                 now is not None and now >= rank and (rank[1] not in FINAL or now[1] in FINAL),
                 *("Q7", key, offset, "goes from", rank, "to", now),
             )
+        for offset, (_, state) in after.ranks.items():
+            known = before.ranks.get(offset)
+            if state in FINAL and (known is None or known[1] not in FINAL):
+                self._done(key, (before.state_epoch, self.begun[key]), offset, state)
         if before.start == NO_OFFSET:
             return  # the leader has chosen where the group begins
         life = (before.state_epoch, self.begun[key])
