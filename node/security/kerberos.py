@@ -22,6 +22,7 @@ from trimaran.wire.security.kerberos_names import LocalNames
 from trimaran.wire.security.sasl import gssapi
 from trimaran.wire.security.sasl.exchange import ClientMechanism, Exchange
 from trimaran.wire.security.sasl.gssapi import ContextFailed, GssapiExchange
+from trimaran.wire.security.small_files import read_small_file
 
 SERVICE_NAME = "sasl.kerberos.service.name"
 LOCAL_RULES = "sasl.kerberos.principal.to.local.rules"
@@ -58,6 +59,8 @@ def _options(mechanism: Mechanism, get: Get, key: str, example: str) -> Options:
 def _acceptor(key: str, principal: str, keytab: str | None) -> Callable[[], gssapi.SecurityContext]:
     """Returns a function that makes contexts with a key of the keytab. Raises MechanismError."""
     _require_package(key)
+    if keytab is not None:
+        _require_file(key, keytab)
     try:
         return acceptor(principal, keytab)
     except ContextFailed as error:
@@ -80,6 +83,15 @@ def _client(mechanism: Mechanism, get: Get, key: str, _web: Web) -> ClientMechan
         raise mechanism.lacks(key, "there is no keytab and no ticket cache", _BY_TICKET)
     _require_package(key)
     return found
+
+
+def _require_file(key: str, keytab: str) -> None:
+    """Raises MechanismError unless the keytab is a regular file: the library would wait for the writer of a FIFO."""
+    try:
+        read_small_file(keytab)
+    except OSError as error:
+        why = f"{keytab} cannot be read: {error.strerror}"
+        raise MechanismError(key, why, "correct keyTab, or the owner of the file") from error
 
 
 def _is_true(options: Options, name: str) -> bool:

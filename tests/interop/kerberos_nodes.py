@@ -32,6 +32,7 @@ sasl.kerberos.principal.to.local.rules=RULE:[2:$1-$2](job-.*)s/-/_/g/U,DEFAULT
 listener.name.controller.gssapi.sasl.jaas.config={own}
 listener.name.clients.gssapi.sasl.jaas.config={own}
 listener.name.stale.gssapi.sasl.jaas.config={stale}
+listener.name.clients.gssapi.connections.max.reauth.ms=4000
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:kafka;User:admin
 """

@@ -129,6 +129,17 @@ def test_java_logs_in(realm, nodes, keytabs):
     assert run_java(realm, "console-consumer", *common, *config, *bound).strip() == "hello"
 
 
+def test_java_and_brokers_log_in_again(realm, nodes, keytabs):
+    """Sessions last four seconds, and the producer sends for seven (KIP-368); a follower must acknowledge."""
+    topic = topic_of(nodes, keytabs, copies=2)
+    file = nodes.client_file(jaas(keytabs["alice"], "alice"), "alice")
+    words = ("--bootstrap-server", nodes.bootstrap, "--topic", topic, "--max-messages", "70")
+    config = ("--throughput", "10", "--command-config", str(file), "--acks", "-1")
+    out = run_java(realm, "verifiable-producer", *words, *config)
+    assert out.count("producer_send_success") == 70
+    assert "producer_send_error" not in out
+
+
 @pytest.mark.client("librdkafka", "logins")
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat: apt-get install kcat")
 def test_librdkafka_logs_in(realm, nodes, keytabs):

@@ -1,5 +1,6 @@
 """Mechanisms from keys: their required settings, and the refusal to start without them."""
 
+import os
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -159,6 +160,21 @@ def test_kerberos_without_its_package_prevents_start(monkeypatch, options):
     with pytest.raises(ConfigError, match="GSSAPI needs the package gssapi") as raised:
         kerberos(options)
     assert "pip install 'trimaran[kerberos]'" in raised.value.fix
+
+
+@pytest.mark.parametrize("kind", ["missing", "directory", "fifo"])
+def test_keytab_that_is_no_regular_file_prevents_start(monkeypatch, tmp_path, kind):
+    """A client may alter its path, and the library would wait for the writer of a FIFO."""
+    monkeypatch.setattr("trimaran.node.security.kerberos.find_spec", lambda name: object())
+    path = tmp_path / "keytab"
+    {"missing": lambda _: None, "directory": os.mkdir, "fifo": os.mkfifo}[kind](path)
+    options = BY_KEYTAB.replace("/none.keytab", str(path))
+    with pytest.raises(ConfigError, match=f"{path} cannot be read: ") as raised:
+        kerberos(options)
+    assert raised.value.key == "listener.name.a.gssapi.sasl.jaas.config"
+    jaas = {"sasl_jaas_config": f"{KERBEROS_MODULE} required {options};"}
+    with pytest.raises(ConfigError, match=f"{path} cannot be read: "):
+        client(sasl_mechanism="GSSAPI", sasl_kerberos_service_name="kafka", **jaas)
 
 
 def test_service_may_be_named_by_the_login_module(monkeypatch):

@@ -1,6 +1,7 @@
 """SASL on real sockets: no request is served before the peer is authenticated."""
 
 import threading
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -173,6 +174,31 @@ async def test_authenticated_client_stays_indefinitely(autojump_clock):
             await trio.sleep(100)
             await client.send(heartbeat_frame("g", 4))
             assert (await client.heartbeat())[0] == 4
+
+
+@dataclass
+class Noting:
+    """A mechanism whose token is the password of alice; notes the host and the thread of each exchange."""
+
+    blocks: bool
+    noted: list
+
+    mechanism = "PLAIN"
+
+    def exchange(self, host):
+        self.noted.append((host, threading.current_thread() is threading.main_thread()))
+        return PlainCredentials("alice", "secret").exchange()
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_exchange_gets_connected_host_and_a_thread(blocks):
+    async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
+        host, port = server.addresses["PLAINTEXT"]
+        credentials = Noting(blocks, [])
+        security = ClientSecurity(sasl=credentials)
+        async with open_node_connection(host, port, security=security) as client:
+            await client.call(HEARTBEAT, timeout=5)
+    assert credentials.noted == [(host, not blocks)]
 
 
 def asking(ask):

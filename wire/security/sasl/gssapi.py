@@ -13,12 +13,15 @@ Source: RFC 4752; `GssKrb5Server` and `GssKrb5Client` of OpenJDK, as `SaslServer
 
 from __future__ import annotations
 
+import logging
 from typing import Protocol
 
 from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.security.kerberos_names import LocalNames, NoLocalName
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done, Tokens
+
+log = logging.getLogger(__name__)
 
 MECHANISM = "GSSAPI"
 # The bit of the layer that leaves messages as they are; the others are integrity (2) and confidentiality (4).
@@ -70,6 +73,7 @@ class GssapiExchange:
         try:
             return self._evaluate(token)
         except (ContextFailed, NoLocalName) as error:
+            log.debug("a login by GSSAPI is refused: %a", str(error))
             raise AuthenticationFailed(_REFUSED) from error
 
     def _evaluate(self, token: bytes) -> Challenge | Done:
