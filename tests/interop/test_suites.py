@@ -1,4 +1,4 @@
-"""Third-party suites on our cluster: tests that pass on Apache Kafka 4.3 in the same set-up pass here (`results/` has
+"""Third-party suites on our cluster: tests that pass on Apache Kafka in the same set-up pass here (`results/` has
 its runs). They take an hour together; `TRIMARAN_SUITE_TESTS="0081 0103"` runs some tests of a suite. Variants run only
 by name: `./dev interop -k librdkafka-sasl`; `python -m tests.interop.suites librdkafka-sasl kafka` runs one on Kafka.
 """

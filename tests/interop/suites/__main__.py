@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from tests.interop import apache_kafka
 from tests.interop.suites import registry, results, variants
 from tests.interop.suites.running import run
 
@@ -15,6 +16,8 @@ def main(suite, kind, *only):
     work = Path(tempfile.mkdtemp(prefix=f"{suite}-{kind}-"))
     found = run(SUITES[suite], kind, work, only)
     results.keep(suite, kind, found)
+    if kind == "kafka" and not only:
+        results.keep_kafka(suite, apache_kafka.VERSION)
     for name, state in sorted(found.items()):
         if state != results.PASSED:
             print(state, name)

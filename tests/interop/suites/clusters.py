@@ -14,30 +14,24 @@ SETTINGS = {
     "auto.create.topics.enable": "true",
     "broker.rack": "RACK{id}",
     "default.replication.factor": COPIES,
+    "group.share.min.record.lock.duration.ms": "1000",
     "log.retention.bytes": "1000000000",
     "num.partitions": "4",
     "offsets.topic.replication.factor": COPIES,
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    "transaction.state.log.min.isr": "2",
-    "transaction.state.log.replication.factor": COPIES,
-}
-# Configs that only Kafka's brokers know.
-KAFKAS = {
-    "group.coordinator.rebalance.protocols": "classic,consumer,share",
-    "group.share.min.record.lock.duration.ms": "1000",
     "share.coordinator.state.topic.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": COPIES,
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.replication.factor": COPIES,
 }
 # Configs for clusters of one broker.
 ALONE = {
     "default.replication.factor": "1",
     "offsets.topic.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.replication.factor": "1",
-}
-KAFKA_ALONE = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
 }
 
 
@@ -48,11 +42,8 @@ def cluster(
     """Starts one controller and brokers of a kind, each in its own rack; yields the `Controllers`. `of_brokers` are
     settings in the brokers' files only, `formatting` further options for formatting the controller.
     """
-    of_kind = KAFKAS if kind == "kafka" else {}
-    alone = {}
-    if len(brokers) == 1:
-        alone = {**ALONE, **(KAFKA_ALONE if kind == "kafka" else {})}
-    settings = {**SETTINGS, **of_kind, **alone, **(settings or {})}
+    alone = ALONE if len(brokers) == 1 else {}
+    settings = {**SETTINGS, **alone, **(settings or {})}
     kinds = dict.fromkeys(brokers, kind)
     with controllers(root, {CONTROLLER: kind}, kinds, settings, protocol, of_brokers) as found:
         found.format(CONTROLLER, "--standalone", *formatting)

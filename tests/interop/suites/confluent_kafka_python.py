@@ -31,8 +31,19 @@ PACKAGES = (
 BROKER = 1
 PROTOCOLS = {"PLAIN": "PLAINTEXT", "LOGINS": "SASL_PLAINTEXT"}
 USERS = {"sasl_user": "sasl_user"}
-# Tests that need neither a schema registry nor share groups.
-FOLDERS = ("admin", "consumer", "producer", "serialization")
+# Tests that need neither a schema registry nor tokens without a signature.
+FOLDERS = (
+    "admin",
+    "consumer",
+    "producer",
+    "serialization",
+    "share_consumer",
+    "share_consumer_sasl",
+)
+# Tests in these folders that need a schema registry.
+APART = "schema_registry"
+# Tests of share consumers wait for the ends of locks.
+LOCKS = {"group.share.record.lock.duration.ms": "1000"}
 LOGINS = """
 
 def create_sasl_cluster(conf={}):
@@ -56,14 +67,16 @@ def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
         "sasl.password": USERS["sasl_user"],
     }
     of_brokers = ports.settings(work, USERS)
-    with cluster(kind, nodes, listeners.OF_ALL, brokers=(BROKER,), of_brokers=of_brokers):
+    settings = {**listeners.OF_ALL, **LOCKS}
+    with cluster(kind, nodes, settings, brokers=(BROKER,), of_brokers=of_brokers):
         environ = {
             **os.environ,
             "BROKERS": f"{listeners.HOST}:{ports.port('PLAIN', BROKER)}",
             "SUITE_LOGINS": json.dumps(logins),
         }
         options = ("--timeout=600", *(f"tests/integration/{part}" for part in FOLDERS))
-        return python_tests.pytest(python, folder, work, environ, options, only, RUN_SECONDS_MAX)
+        found = python_tests.pytest(python, folder, work, environ, options, only, RUN_SECONDS_MAX)
+    return {name: state for name, state in found.items() if APART not in name}
 
 
 def _copy(work: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,8 +15,6 @@ PACKAGE = Package(NAME, "github.com/twmb/franz-go", VERSION, "pkg/kgo")
 RUN_SECONDS_MAX = 1500
 # The number of records of one test; its authors use 500,000 on dedicated machines.
 RECORDS = 50_000
-# The tests themselves skip these features, which are not served; some tests with these names need no broker.
-APART = r"Share"
 
 
 def run(
@@ -31,4 +28,4 @@ def run(
         "KGO_TEST_RECORDS": str(records),
     }
     found = PACKAGE.run(work / "kgo.log", environ, RUN_SECONDS_MAX, only=only)
-    return {name: state for name, state in whole(found).items() if not re.search(APART, name)}
+    return whole(found)

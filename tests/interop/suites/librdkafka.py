@@ -24,8 +24,6 @@ NEEDS = ("npm", "make", "g++", "javac")
 TEST_SECONDS_MAX = 900
 # The tests spend most of their time waiting, and have their own topics and groups.
 AT_ONCE = 4
-# Tests of features that are not served do not run.
-APART = r"share"
 CONF = """bootstrap.servers={bootstrap}
 broker.address.family=v4
 test.timeout.multiplier=3
@@ -79,7 +77,6 @@ def names(scenario: str = "") -> set[str]:
         name
         for name, flags, rest in declared
         if not re.search("LOCAL|MANUAL", flags)
-        and not re.search(APART, name)
         and (not scenario or f'.scenario = "{scenario}"' in rest)
     }
 

@@ -19,9 +19,9 @@ INTRODUCTION = """
 This section is written from the results of the runs (`tests/interop/suites/results/`).
 `REWRITE_TRANSCRIPTS=1 pytest tests/test_compatibility.py` writes it.
 
-**Suites.** The tests that the authors of clients wrote ran on a cluster of ours and on one of Apache Kafka 4.3,
-with the same properties files: one controller, three brokers, each in a rack, and an authorizer.
-Share groups are not served here. The tests of kafka-python start a node for each file, with TLS and SASL if needed.
+**Suites.** The tests that the authors of clients wrote ran on a cluster of ours and on one of Apache Kafka;
+the second column has its version. Both have the same properties files: one controller, three brokers, each in a rack,
+and an authorizer. The tests of kafka-python start a node for each file, with TLS and SASL if needed.
 Those of librdkafka skip cases that need TLS, SASL or topics that are not created automatically, so it ran in other
 ways, too. Those of franz-go move 50,000 records instead of 500,000, which have a run of their own.
 kcl, kafkactl, kcat, Burrow, kafka_exporter and kminion are programs on the PATH. A test is a command of a program, or
@@ -47,11 +47,17 @@ def _suites() -> str:
         _suite(suite.NAME, f"{suite.NAME} {suite.VERSION}", APART[suite.NAME]) for suite in SUITES
     ]
     rows += [
-        _suite(variant.NAME, f"{variant.suite.NAME}, {variant.title}", APART[variant.suite.NAME])
+        _suite(
+            variant.NAME,
+            f"{variant.suite.NAME}, {variant.title}",
+            APART.get(variant.NAME, APART[variant.suite.NAME]),
+        )
         for variant in VARIANTS
     ]
-    head = "| suite | tests | pass on ours | on Kafka | of Kafka's | skipped | not counted |"
-    return "\n".join(["", head, "|---|---|---|---|---|---|---|", *rows, ""])
+    head = (
+        "| suite | Kafka | tests | pass on ours | on Kafka | of Kafka's | skipped | not counted |"
+    )
+    return "\n".join(["", head, "|---|---|---|---|---|---|---|---|", *rows, ""])
 
 
 def _suite(name: str, title: str, apart: str) -> str:
@@ -62,7 +68,7 @@ def _suite(name: str, title: str, apart: str) -> str:
     )
     both = sum(1 for s in tests.values() if s.get("kafka") == PASSED == s.get("ours"))
     return (
-        f"| {title} | {len(tests)} | {ours[PASSED]} | {kafka[PASSED]} "
+        f"| {title} | {results.kafkas()[name]} | {len(tests)} | {ours[PASSED]} | {kafka[PASSED]} "
         f"| {both} of {kafka[PASSED]} | {ours[SKIPPED]} | {apart} |"
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "results"
 CLIENTS = FOLDER / "clients.json"
+KAFKAS = FOLDER / "kafkas.json"
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 Suite = dict[str, dict[str, str]]  # by test: its state by kind of cluster
 
@@ -23,6 +24,16 @@ def keep(suite: str, kind: str, found: dict[str, str]) -> None:
     for name, state in found.items():
         kept.setdefault(name, {})[kind] = state
     _write(FOLDER / f"{suite}.json", kept)
+
+
+def kafkas() -> dict[str, str]:
+    """Returns the version of Apache Kafka on which each suite ran as a whole."""
+    return json.loads(KAFKAS.read_text())
+
+
+def keep_kafka(suite: str, version: str) -> None:
+    """Stores the version of Apache Kafka on which a suite ran as a whole."""
+    _write(KAFKAS, {**kafkas(), suite: version})
 
 
 def below_kafka(suite: str, found: dict[str, str]) -> dict[str, str]:
