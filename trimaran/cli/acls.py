@@ -10,12 +10,10 @@ from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_fields, show_rows
 from trimaran.client import acls as client_acls
-from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.quorum.metadata import acls, authorizer
 from trimaran.quorum.serving import audit
-from trimaran.wire.messages import create_acls, delete_acls
 from trimaran.wire.security import acls as security_acls
 
 if TYPE_CHECKING:
@@ -81,25 +79,12 @@ def add(
     """
     pattern = client_acls.parse_pattern(resource)
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
-    creations = [
-        create_acls.AclCreation(
-            resource_type=acl.resource_type,
-            resource_name=acl.resource_name,
-            resource_pattern_type=acl.pattern_type,
-            principal=principal,
-            host=host,
-            operation=acl.operation,
-            permission_type=acl.permission,
-        )
-        for acl in wanted
-    ]
     with brokers.connected() as client:
         if dry_run:
             new = set(wanted).difference(client_acls.acls_of(client, pattern, principal))
             say(f"would add {counted(len(new), 'ACL')}; nothing was changed")
             return
-        for result in client.call(None, create_acls.CreateAclsRequest(creations=creations)).results:
-            refused.check(result.error_code, result.error_message)
+        client_acls.create_acls(client, wanted)
     verb = "denied" if deny else "allowed"
     say(f"{verb} {operations} on {resource} to {principal}{_from(host)}")
 
@@ -122,28 +107,11 @@ def remove(
     """
     pattern = client_acls.parse_pattern(resource)
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
-    filters = [
-        delete_acls.DeleteAclsFilter(
-            resource_type_filter=acl.resource_type,
-            resource_name_filter=acl.resource_name,
-            pattern_type_filter=acl.pattern_type,
-            principal_filter=principal,
-            host_filter=host,
-            operation=acl.operation,
-            permission_type=acl.permission,
-        )
-        for acl in wanted
-    ]
     with brokers.connected() as client:
         if dry_run:
             removed = len(set(wanted).intersection(client_acls.acls_of(client, pattern, principal)))
         else:
-            removed = 0
-            for filter_result in client.call(
-                None, delete_acls.DeleteAclsRequest(filters=filters)
-            ).filter_results:
-                refused.check(filter_result.error_code, filter_result.error_message)
-                removed += len(filter_result.matching_acls)
+            removed = client_acls.delete_acls(client, wanted)
     if not removed:
         raise UserError(
             "there is no such ACL",

@@ -4,39 +4,17 @@ from __future__ import annotations
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.errors import refused
+from trimaran.client import features
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.metadata import versions
-from trimaran.wire.messages import api_versions, update_features
 
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # Kafka's FeatureUpdate.UpgradeType
 COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
 
 
 def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Shows the level of each feature, and the levels that brokers support; 0 is off."""
-    request = api_versions.ApiVersionsRequest(
-        client_software_name="trimaran", client_software_version="0"
-    )
     with brokers.connected() as client:
-        response = client.call(None, request)
-    levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
-    ranges = {
-        supported_feature.name: (supported_feature.min_version, supported_feature.max_version)
-        for supported_feature in response.supported_features
-    }
-    rows = [
-        {
-            "feature": name,
-            "level": levels.get(name, 0),
-            "release": versions.release_name(levels.get(name, 0))
-            if name == versions.METADATA_VERSION
-            else None,
-            "supported_min": ranges.get(name, (None, None))[0],
-            "supported_max": ranges.get(name, (None, None))[1],
-        }
-        for name in sorted(levels.keys() | ranges.keys())
-    ]
+        rows = features.feature_rows(client)
     show_rows(rows, output, columns=COLUMNS)
 
 
@@ -46,7 +24,7 @@ def upgrade(*levels: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -
     Args:
         levels: FEATURE=LEVEL: metadata.version=4.4 or metadata.version=33, kraft.version=1.
     """
-    _update(brokers, levels, UPGRADE, dry_run)
+    _update(brokers, levels, features.UPGRADE, dry_run)
 
 
 def downgrade(
@@ -58,7 +36,8 @@ def downgrade(
         levels: FEATURE=LEVEL: metadata.version=4.2 or metadata.version=29.
         unsafe: Downgrade even if that loses metadata.
     """
-    _update(brokers, levels, UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE, dry_run)
+    kind = features.UNSAFE_DOWNGRADE if unsafe else features.SAFE_DOWNGRADE
+    _update(brokers, levels, kind, dry_run)
 
 
 def parse_level(text: str) -> tuple[str, int]:
@@ -83,19 +62,7 @@ def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_ru
             "name one: trimaran features upgrade metadata.version=4.4",
             exit_code=Exit.USAGE,
         )
-    updates = [
-        update_features.FeatureUpdateKey(
-            feature=name, max_version_level=level, upgrade_type=upgrade_type
-        )
-        for name, level in wanted
-    ]
     with brokers.connected() as client:
-        response = client.call(
-            None,
-            update_features.UpdateFeaturesRequest(feature_updates=updates, validate_only=dry_run),
-        )
-        for result in response.results:
-            refused.check(result.error_code, result.error_message)
-        refused.check(response.error_code, response.error_message)
+        features.update_features(client, wanted, upgrade_type, validate_only=dry_run)
     done = ", ".join(f"{name} to {level}" for name, level in wanted)
     say(f"{'would change' if dry_run else 'changed'} {done}")

@@ -18,12 +18,9 @@ from trimaran.cli.internal_topics import (
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client import changes, group_kinds, group_members, positions, topic_partitions
 from trimaran.client import groups as client_groups
-from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.wire import errors, identity
-from trimaran.wire.client import destinations, response_checks
-from trimaran.wire.messages import delete_groups
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -197,13 +194,7 @@ def delete(
                 if dry_run:
                     _tell_deletion(client, found, internal)
                     continue
-            response = client.call(
-                destinations.CoordinatorNode(group),
-                delete_groups.DeleteGroupsRequest(groups_names=[group]),
-            )
-            result = response_checks.single_item(response.results, "group")
-            changes.check_idle(group, result.error_code)
-            refused.check_group(group, result.error_code, result.error_message)
+            changes.delete_group(client, group)
             say(f"deleted group {group}")
             delete_topics(client, internal)
     return Exit.OK

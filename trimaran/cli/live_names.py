@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from trimaran.client import groups
+from trimaran.client import groups, partitions
 from trimaran.local import state_file
 from trimaran.settings import profiles
 from trimaran.wire import blocking
-from trimaran.wire.messages import metadata
 
 # Together with the start of the interpreter this is below 150 ms.
 SECONDS_MAX = 0.12
@@ -42,10 +41,7 @@ def _names(kind: str, words: Sequence[str]) -> list[str]:
 
 
 def _topics(client: blocking.BlockingClient) -> list[str]:
-    response = client.call(
-        None, metadata.MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    )
-    return sorted(topic.name for topic in response.topics)
+    return sorted(topic.name or "" for topic in partitions.topics_of(client, None))
 
 
 def _groups(client: blocking.BlockingClient) -> list[str]:

@@ -9,14 +9,11 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client import changes, partitions
-from trimaran.errors import refused
 from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
-from trimaran.wire.client import response_checks
-from trimaran.wire.messages import elect_leaders as messages_elect_leaders
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trimaran.wire.blocking import BlockingClient
 
@@ -77,12 +74,8 @@ def elect_leader(
     asked = None
     with brokers.connected() as client:
         if topic is not None:
-            found = response_checks.single_item(partitions.topics_of(client, [topic]), "topic")
-            refused.check_topic(topic, found.error_code)
-            indexes = partition or sorted(
-                each_partition.partition_index for each_partition in found.partitions
-            )
-            asked = [messages_elect_leaders.TopicPartitions(topic=topic, partitions=indexes)]
+            found = partitions.topic_of(client, topic)
+            asked = {topic: partition or sorted(one.partition_index for one in found.partitions)}
         if dry_run:
             return _tell_elections(client, asked, unclean=unclean)
         told = changes.elect_leaders(client, asked, unclean=unclean)
@@ -92,15 +85,12 @@ def elect_leader(
 
 
 def _tell_elections(
-    client: BlockingClient,
-    asked: Sequence[messages_elect_leaders.TopicPartitions] | None,
-    *,
-    unclean: bool,
+    client: BlockingClient, asked: Mapping[str, Sequence[int]] | None, *, unclean: bool
 ) -> int:
     """Returns the partitions that need an election: they have no leader, or are not led by their preferred replica."""
     wanted = partitions.is_offline if unclean else partitions.is_not_preferred
-    named = None if asked is None else {(a.topic, index) for a in asked for index in a.partitions}
-    topics = partitions.topics_of(client, None if asked is None else [a.topic for a in asked])
+    named = None if asked is None else {(name, index) for name in asked for index in asked[name]}
+    topics = partitions.topics_of(client, None if asked is None else list(asked))
     rows = [
         row
         for row in partitions.partitions_of(client, topics, [wanted])

@@ -21,7 +21,6 @@ from trimaran.wire import blocking, identity
 from trimaran.wire.client import bootstrap as client_bootstrap
 from trimaran.wire.client import errors
 from trimaran.wire.identity import Offset
-from trimaran.wire.messages import describe_cluster
 
 COLUMNS = ("id", "role", "log_end_offset", "lag", "last_fetch_ms_ago", "last_caught_up_ms_ago")
 REPLICATION_COLUMNS = ("id", "role", "directory_id", *COLUMNS[2:])
@@ -63,7 +62,7 @@ def _described(controllers: Controllers) -> _Quorum:
             partition, nodes = description.describe_quorum_and_nodes(
                 client, timeout=controllers.leader_seconds
             )
-            cluster_id = client.call(None, _about_controllers()).cluster_id
+            cluster_id = quorum.cluster_id_of(client)
     except UserError as error:
         if error.exit_code == Exit.USAGE:
             raise
@@ -79,12 +78,6 @@ def _described(controllers: Controllers) -> _Quorum:
         )
     return _Quorum(
         cluster_id, quorum.quorum_fields(partition), quorum.replica_rows(partition, nodes)
-    )
-
-
-def _about_controllers() -> describe_cluster.DescribeClusterRequest:
-    return describe_cluster.DescribeClusterRequest(
-        include_cluster_authorized_operations=False, endpoint_type=2
     )
 
 

@@ -5,26 +5,23 @@ controllers. `quorum unregister`: removes the registration of a lost controller 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun
 from trimaran.cli.node_file import ConfigFile
 from trimaran.cli.output import say
-from trimaran.errors import refused
+from trimaran.client import quorum_voters
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.directories import meta_properties
 from trimaran.quorum.observing import description
 from trimaran.settings import node_config, properties
 from trimaran.wire.buffers import primitives
-from trimaran.wire.client import destinations
 from trimaran.wire.identity import NodeId
-from trimaran.wire.messages import add_raft_voter, remove_raft_voter, unregister_controller
 
 if TYPE_CHECKING:
-    from trimaran.wire.schema import Message
+    from collections.abc import Callable
 
-# The timeout in the request; the leader gives up after two seconds by itself.
-TIMEOUT_MS = 10_000
+    from trimaran.wire.blocking import BlockingClient
 
 
 def add(
@@ -48,25 +45,29 @@ def add(
         )
     identity = meta_properties.MetaProperties.load(settings.metadata_directory)
     listeners = [
-        add_raft_voter.Listener(
+        quorum_voters.VoterListener(
             name=advertised_controller_listener.name,
             host=advertised_controller_listener.host or "localhost",
             port=advertised_controller_listener.port,
         )
         for advertised_controller_listener in settings.advertised_controller_listeners
     ]
-    request = add_raft_voter.AddRaftVoterRequest(
-        cluster_id=identity.cluster_id,
-        timeout_ms=TIMEOUT_MS,
-        voter_id=NodeId(identity.node_id),
-        voter_directory_id=identity.directory_id,
-        listeners=listeners,
-    )
     where = ", ".join(
         f"{listener.name}://{listener.host}:{listener.port}" for listener in listeners
     )
     named = _named(identity.node_id, identity.directory_id)
-    _ask(controllers, request, dry_run, f"add {named} at {where}")
+    _ask(
+        controllers,
+        lambda client: quorum_voters.add_voter(
+            client,
+            identity.cluster_id,
+            NodeId(identity.node_id),
+            identity.directory_id,
+            listeners,
+        ),
+        dry_run,
+        f"add {named} at {where}",
+    )
     return Exit.OK
 
 
@@ -84,10 +85,12 @@ def remove(
         directory_id: The directory id of the voter; by default that of the voter with this node id.
     """
     directory = _directory_of(controllers, node_id) if directory_id is None else _uuid(directory_id)
-    request = remove_raft_voter.RemoveRaftVoterRequest(
-        cluster_id=None, voter_id=node_id, voter_directory_id=directory
+    _ask(
+        controllers,
+        lambda client: quorum_voters.remove_voter(client, node_id, directory),
+        dry_run,
+        f"remove {_named(node_id, directory)}",
     )
-    _ask(controllers, request, dry_run, f"remove {_named(node_id, directory)}")
     return Exit.OK
 
 
@@ -102,18 +105,23 @@ def unregister(
     Args:
         node_id: The node id of the controller. If it is a voter, remove the voter first.
     """
-    request = unregister_controller.UnregisterControllerRequest(controller_id=node_id)
-    _ask(controllers, request, dry_run, f"unregister controller {node_id}")
+    _ask(
+        controllers,
+        lambda client: quorum_voters.unregister(client, node_id),
+        dry_run,
+        f"unregister controller {node_id}",
+    )
     return Exit.OK
 
 
-def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -> None:
+def _ask(
+    controllers: Controllers, ask: Callable[[BlockingClient], None], dry_run: bool, what: str
+) -> None:
     if dry_run:
         say(f"would {what}")
         return
     with controllers.connected() as client:
-        response: Any = client.call(destinations.ControllerNode(), request)
-        refused.check(response.error_code, response.error_message)
+        ask(client)
     say(f"done: {what}")
 
 

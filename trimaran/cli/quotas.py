@@ -6,23 +6,18 @@ such as `user`, is the default for all entities without their own quota.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.errors import refused
+from trimaran.client import quotas as client_quotas
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import entity_text
-from trimaran.quorum.metadata.describe_client_quotas import DEFAULT, EXACT
-from trimaran.wire.client import response_checks
-from trimaran.wire.messages import alter_client_quotas, describe_client_quotas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trimaran.wire.blocking import BlockingClient
+    from collections.abc import Iterable
 
 TYPES = ("user", "client-id", "ip")
 COLUMNS = ("entity", "quota", "value")
@@ -68,13 +63,9 @@ def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "tab
     if others:
         raise _nobody(others[0])
     with brokers.connected() as client:
-        found = _described(client, entity, strict=False)
-    rows = [
-        {"entity": entity_text(item), "names": item, "quota": key, "value": _number(values[key])}
-        for item, values in found
-        for key in sorted(values)
-    ]
-    show_rows(sorted(rows, key=lambda row: (row["entity"], row["quota"])), output, columns=COLUMNS)
+        found = client_quotas.quota_rows(client, entity)
+    rows = [{**row, "value": _number(row["value"])} for row in found]
+    show_rows(rows, output, columns=COLUMNS)
     return Exit.OK
 
 
@@ -87,7 +78,7 @@ def set_quotas(*words: WordsToSet, dry_run: DryRun = False, brokers: Brokers = B
     if not values:
         raise _usage("nothing to set", f"no quota for {entity_text(entity)} was named")
     with brokers.connected() as client:
-        _alter(client, entity, [(key, value, False) for key, value in values], dry_run=dry_run)
+        client_quotas.set_quotas(client, entity, values, validate_only=dry_run)
     verb = "would set" if dry_run else "set"
     told = ", ".join(f"{key}={_number(value)}" for key, value in values)
     say(f"{verb} {told} for {entity_text(entity)}")
@@ -99,7 +90,8 @@ def delete(*words: WordsToDelete, dry_run: DryRun = False, brokers: Brokers = BR
     if not entity:
         raise _nobody(" ".join(words))
     with brokers.connected() as client:
-        present = [key for _, values in _described(client, entity, strict=True) for key in values]
+        rows = client_quotas.quota_rows(client, entity, only_this=True)
+        present = [row["quota"] for row in rows]
         missing = [name for name in names if name not in present]
         if missing or not present:
             raise UserError(
@@ -108,59 +100,9 @@ def delete(*words: WordsToDelete, dry_run: DryRun = False, brokers: Brokers = BR
                 f"trimaran quotas list {entity_text(entity)} shows its quotas",
                 exit_code=Exit.NO,
             )
-        keys = names or sorted(present)
-        _alter(client, entity, [(key, 0.0, True) for key in keys], dry_run=dry_run)
+        keys = names or present
+        client_quotas.delete_quotas(client, entity, keys, validate_only=dry_run)
     say(f"{'would delete' if dry_run else 'deleted'} {', '.join(keys)} for {entity_text(entity)}")
-
-
-def _alter(
-    client: BlockingClient,
-    entity: Entity,
-    changes: Sequence[tuple[str, float, bool]],
-    *,
-    dry_run: bool,
-) -> None:
-    entry = alter_client_quotas.AlterClientQuotasRequestEntryData(
-        entity=[
-            alter_client_quotas.EntityData(entity_type=kind, entity_name=name)
-            for kind, name in entity.items()
-        ],
-        ops=[
-            alter_client_quotas.OpData(key=key, value=value, remove=remove)
-            for key, value, remove in changes
-        ],
-    )
-    response = client.call(
-        None, alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=dry_run)
-    )
-    result = response_checks.single_item(response.entries, "entity")
-    refused.check(result.error_code, result.error_message)
-
-
-def _described(
-    client: BlockingClient, entity: Entity, *, strict: bool
-) -> list[tuple[dict[str, Any], dict[str, float]]]:
-    """Returns entities with their quotas; with `strict` only this entity."""
-    components = [
-        describe_client_quotas.ComponentData(
-            entity_type=kind,
-            match_type=DEFAULT if name is None else EXACT,
-            match=name,
-        )
-        for kind, name in entity.items()
-    ]
-    response = client.call(
-        None,
-        describe_client_quotas.DescribeClientQuotasRequest(components=components, strict=strict),
-    )
-    refused.check(response.error_code, response.error_message)
-    return [
-        (
-            {part.entity_type: part.entity_name for part in entry.entity},
-            {record.key: record.value for record in entry.values},
-        )
-        for entry in response.entries or ()
-    ]
 
 
 def _number(value: float) -> float | int:

@@ -6,26 +6,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_rows
-from trimaran.client import partitions
-from trimaran.errors import refused as errors_refused
+from trimaran.client import partitions, reassignments
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
-from trimaran.wire import errors, identity
+from trimaran.wire import identity
 from trimaran.wire.identity import BrokerId
-from trimaran.wire.messages import alter_partition_reassignments, list_partition_reassignments
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
-    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
     Wishes = Mapping[identity.TopicPartition, list[BrokerId]]
 
@@ -35,7 +32,6 @@ PlanFile = Annotated[
         help="A JSON file, as trimaran reassign plan or Kafka's kafka-reassign-partitions prints it."
     ),
 ]
-TIMEOUT_MS = 30_000
 COMPLETE = "reassignment complete"
 COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 
@@ -91,7 +87,7 @@ def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS
 
 def _tell_moves(client: BlockingClient, wishes: Wishes) -> int:
     """Returns the moves of a plan; brokers check it only when it is applied."""
-    present = _present(partitions.topics_of(client, _topics(wishes)))
+    present = partitions.replicas_of(partitions.topics_of(client, _topics(wishes)))
     moves = 0
     for partition, replicas in wishes.items():
         now = present.get(partition)
@@ -112,24 +108,11 @@ def _listed(replicas: Sequence[BrokerId]) -> str:
     return ",".join(map(str, replicas))
 
 
-def _present(
-    topics: Iterable[MetadataResponseTopic],
-) -> dict[identity.TopicPartition, list[BrokerId]]:
-    """Returns the replicas by topic and partition."""
-    return {
-        identity.TopicPartition(topic.name or "", partition.partition_index): list(
-            partition.replica_nodes
-        )
-        for topic in topics
-        for partition in topic.partitions
-    }
-
-
 def cancel(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
     """Cancels the reassignments of a plan that are in progress: the replicas stay where they were before."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
-        moving = {identity.TopicPartition(row["topic"], row["partition"]) for row in _moves(client)}
+        moving = _moving(client)
         wanted = {partition: None for partition in wishes if partition in moving}
         if not wanted:
             say("no reassignment of these partitions is in progress")
@@ -145,7 +128,7 @@ def cancel(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKER
 def list_moves(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Lists reassignments in progress."""
     with brokers.connected() as client:
-        show_rows(_moves(client), output, columns=COLUMNS)
+        show_rows(reassignments.reassignment_rows(client), output, columns=COLUMNS)
 
 
 def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
@@ -156,8 +139,8 @@ def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = 
     wishes = read_plan(plan)
     with brokers.connected() as client:
         topics = partitions.topics_of(client, _topics(wishes))
-        moving = {identity.TopicPartition(row["topic"], row["partition"]) for row in _moves(client)}
-    present = _present(topics)
+        moving = _moving(client)
+    present = partitions.replicas_of(topics)
     rows = [
         {
             "topic": partition.topic,
@@ -189,51 +172,17 @@ def state_of_move(
     return COMPLETE if present == wanted else f"no reassignment in progress, replicas are {present}"
 
 
-def _moves(client: BlockingClient) -> list[dict[str, Any]]:
-    response = client.call(
-        None, list_partition_reassignments.ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS)
-    )
-    errors_refused.check(response.error_code, response.error_message)
-    return [
-        {
-            "topic": topic.name,
-            "partition": partition.partition_index,
-            "replicas": list(partition.replicas),
-            "adding": list(partition.adding_replicas),
-            "removing": list(partition.removing_replicas),
-        }
-        for topic in response.topics
-        for partition in topic.partitions
-    ]
+def _moving(client: BlockingClient) -> set[identity.TopicPartition]:
+    return {
+        identity.TopicPartition(row["topic"], row["partition"])
+        for row in reassignments.reassignment_rows(client)
+    }
 
 
 def _alter(
     client: BlockingClient, wishes: Mapping[identity.TopicPartition, list[BrokerId] | None]
 ) -> int:
-    topics: dict[str, list[alter_partition_reassignments.ReassignablePartition]] = {}
-    for partition, replicas in wishes.items():
-        asked = alter_partition_reassignments.ReassignablePartition(
-            partition_index=partition.partition, replicas=replicas
-        )
-        topics.setdefault(partition.topic, []).append(asked)
-    request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
-        timeout_ms=TIMEOUT_MS,
-        topics=[
-            alter_partition_reassignments.ReassignableTopic(name=name, partitions=listed)
-            for name, listed in topics.items()
-        ],
-    )
-    response = client.call(None, request)
-    errors_refused.check(response.error_code, response.error_message)
-    refused = False
-    for topic in response.responses:
-        for partition in topic.partitions:
-            code = errors.ErrorCode.of(partition.error_code)
-            refused = refused or code is not errors.ErrorCode.NONE
-            said = (
-                "reassignment started"
-                if code is errors.ErrorCode.NONE
-                else partition.error_message or code.name
-            )
-            say(f"{topic.name}-{partition.partition_index}: {said}")
-    return Exit.REFUSED if refused else Exit.OK
+    told = reassignments.alter_reassignments(client, wishes)
+    for partition, failure in told.items():
+        say(f"{partition}: {failure or 'reassignment started'}")
+    return Exit.REFUSED if any(told.values()) else Exit.OK

@@ -16,13 +16,13 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import put, say
+from trimaran.client import brokers as client_brokers
 from trimaran.client import partitions as client_partitions
 from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.controller.partitions import placement
 from trimaran.quorum.metadata import image
 from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerId, TopicPartition
-from trimaran.wire.messages import describe_cluster
 
 if TYPE_CHECKING:
     from trimaran.quorum.controller.partitions.placement import PlacementPrng
@@ -48,23 +48,14 @@ def plan(
     """
     with brokers.connected() as client:
         found = client_partitions.topics_of(client, topics or None)
-        cluster = client.call(
-            None,
-            describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=False),
-        )
+        racks = client_brokers.racks_of(client)
         for topic in found:
             refused.check_topic(topic.name or "", topic.error_code)
-        current = {
-            TopicPartition(topic.name or "", partition.partition_index): list(
-                partition.replica_nodes
-            )
-            for topic in found
-            if topics or not topic.is_internal
-            for partition in topic.partitions
-        }
-        racks = {
-            broker.broker_id: None if ignore_racks else broker.rack for broker in cluster.brokers
-        }
+        current = client_partitions.replicas_of(
+            topic for topic in found if topics or not topic.is_internal
+        )
+        if ignore_racks:
+            racks = dict.fromkeys(racks)
         proposed = propose(current, _chosen(racks, to), random.SystemRandom())
     if save_current is None:
         say(f"to go back: {as_plan(current)}")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_fields, show_rows
-from trimaran.errors import refused
+from trimaran.client import tokens as client_tokens
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire.messages import (
-    create_delegation_token,
-    describe_delegation_token,
-    expire_delegation_token,
-    renew_delegation_token,
-)
+
+if TYPE_CHECKING:
+    from trimaran.wire.blocking import BlockingClient
 
 Hmac = Annotated[str, Parameter(help="The HMAC of the token, as trimaran tokens create prints it.")]
 _DAY_MS = 24 * 3600 * 1000
@@ -25,17 +22,16 @@ _DAY_MS = 24 * 3600 * 1000
 
 def list_tokens(*, brokers: Brokers = BROKERS, output: Format = "table") -> int:
     """Lists delegation tokens: your own, those that you may renew, and others if ACLs allow it. HMACs are not shown."""
-    tokens = _tokens(brokers)
+    with brokers.connected() as client:
+        tokens = client_tokens.token_rows(client)
     rows = [
         {
-            "token": token.token_id,
-            "owner": f"{token.principal_type}:{token.principal_name}",
-            "renewers": ",".join(
-                f"{who.principal_type}:{who.principal_name}" for who in token.renewers
-            ),
-            "issued": _time(token.issue_timestamp),
-            "expires": _time(token.expiry_timestamp),
-            "ends": _time(token.max_timestamp),
+            "token": token["token"],
+            "owner": token["owner"],
+            "renewers": ",".join(token["renewers"]),
+            "issued": _time(token["issued_ms"]),
+            "expires": _time(token["expires_ms"]),
+            "ends": _time(token["ends_ms"]),
         }
         for token in tokens
     ]
@@ -62,30 +58,22 @@ def create(
         owner: The owner, such as User:alice; by default yourself.
         days: The longest life of the token in days; by default as long as the cluster allows.
     """
-    kind, name = _principal(owner) if owner else ("", "")
-    request = create_delegation_token.CreateDelegationTokenRequest(
-        owner_principal_type=kind,
-        owner_principal_name=name,
-        renewers=[
-            create_delegation_token.CreatableRenewers(principal_type=kind, principal_name=name)
-            for kind, name in map(_principal, renewer or ())
-        ],
-        max_lifetime_ms=-1 if days is None else round(days * _DAY_MS),
-    )
-    if dry_run:
-        _tokens(brokers)  # refused if the cluster has no tokens
-        say(f"would create a token owned by {owner or 'yourself'}; nothing was changed")
-        return
+    principal = _principal(owner) if owner else client_tokens.YOURSELF
+    renewers = [_principal(name) for name in renewer or ()]
+    life_ms = client_tokens.AS_LONG_AS_ALLOWED_MS if days is None else round(days * _DAY_MS)
     with brokers.connected() as client:
-        response = client.call(None, request, retry_unknown=False)
-        refused.check(response.error_code, "")
+        if dry_run:
+            client_tokens.token_rows(client)  # refused if the cluster has no tokens
+            say(f"would create a token owned by {owner or 'yourself'}; nothing was changed")
+            return
+        token = client_tokens.create_token(client, principal, renewers, life_ms)
     show_fields(
         {
-            "token": response.token_id,
-            "hmac": base64.b64encode(response.hmac).decode(),
-            "owner": f"{response.principal_type}:{response.principal_name}",
-            "expires": _time(response.expiry_timestamp_ms),
-            "ends": _time(response.max_timestamp_ms),
+            "token": token["token"],
+            "hmac": base64.b64encode(token["hmac"]).decode(),
+            "owner": token["owner"],
+            "expires": _time(token["expires_ms"]),
+            "ends": _time(token["ends_ms"]),
         },
         output,
     )
@@ -104,14 +92,14 @@ def renew(
     Args:
         days: Days from now; by default as long as the cluster allows.
     """
-    period = -1 if days is None else round(days * _DAY_MS)
-    request = renew_delegation_token.RenewDelegationTokenRequest(
-        hmac=_bytes(hmac), renew_period_ms=period
-    )
-    if dry_run:
-        _say_would(brokers, "renew", request.hmac)
-        return
-    _say_expiry(brokers, request)
+    given = _bytes(hmac)
+    period_ms = client_tokens.AS_LONG_AS_ALLOWED_MS if days is None else round(days * _DAY_MS)
+    with brokers.connected() as client:
+        if dry_run:
+            _say_would(client, "renew", given)
+            return
+        expires_ms = client_tokens.renew_token(client, given, period_ms)
+    _say_expiry(expires_ms)
 
 
 def expire(
@@ -127,28 +115,19 @@ def expire(
     Args:
         days: Days from now; by default it expires immediately.
     """
-    period = -1 if days is None else round(days * _DAY_MS)
-    request = expire_delegation_token.ExpireDelegationTokenRequest(
-        hmac=_bytes(hmac), expiry_time_period_ms=period
-    )
-    if dry_run:
-        _say_would(brokers, "expire" if days is None else "set the expiry of", request.hmac)
-        return
-    _say_expiry(brokers, request)
-
-
-def _tokens(brokers: Brokers) -> list[Any]:
-    """Lists the tokens that the caller may see."""
+    given = _bytes(hmac)
+    period_ms = client_tokens.AT_ONCE_MS if days is None else round(days * _DAY_MS)
     with brokers.connected() as client:
-        response = client.call(
-            None, describe_delegation_token.DescribeDelegationTokenRequest(owners=None)
-        )
-        refused.check(response.error_code, "")
-    return list(response.tokens)
+        if dry_run:
+            _say_would(client, "expire" if days is None else "set the expiry of", given)
+            return
+        expires_ms = client_tokens.expire_token(client, given, period_ms)
+    _say_expiry(expires_ms)
 
 
-def _say_would(brokers: Brokers, verb: str, hmac: bytes) -> None:
-    found = [token.token_id for token in _tokens(brokers) if token.hmac == hmac]
+def _say_would(client: BlockingClient, verb: str, hmac: bytes) -> None:
+    rows = client_tokens.token_rows(client)
+    found = [row["token"] for row in rows if row["hmac"] == hmac]
     if not found:
         raise UserError(
             "there is no token with this HMAC",
@@ -159,11 +138,8 @@ def _say_would(brokers: Brokers, verb: str, hmac: bytes) -> None:
     say(f"would {verb} token {found[0]}; nothing was changed")
 
 
-def _say_expiry(brokers: Brokers, request: Any) -> None:
-    with brokers.connected() as client:
-        response = client.call(None, request, retry_unknown=False)
-        refused.check(response.error_code, "")
-    say(f"the token expires at {_time(response.expiry_timestamp_ms)}")
+def _say_expiry(at_ms: int) -> None:
+    say(f"the token expires at {_time(at_ms)}")
 
 
 def _principal(text: str) -> tuple[str, str]:

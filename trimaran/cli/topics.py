@@ -13,11 +13,8 @@ from trimaran.cli.output import KafkaFormat, put, say, show_data, show_fields, s
 from trimaran.client import changes
 from trimaran.client import partitions as client_partitions
 from trimaran.client import topics as client_topics
-from trimaran.errors import refused
 from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
-from trimaran.wire.client import response_checks
-from trimaran.wire.messages import create_partitions
 
 DEFAULT_OF_BROKERS = -1  # num.partitions, default.replication.factor
 PARTITION_COLUMNS = (
@@ -131,15 +128,8 @@ def alter(
         name: The topic.
         partitions: The new number of partitions.
     """
-    topic = create_partitions.CreatePartitionsTopic(name=name, count=partitions, assignments=None)
-    request = create_partitions.CreatePartitionsRequest(
-        topics=[topic], timeout_ms=changes.TIMEOUT_MS, validate_only=dry_run
-    )
     with brokers.connected() as client:
-        result = response_checks.single_item(
-            client.call(None, request, retry_unknown=False).results, "topic"
-        )
-        refused.check_topic(name, result.error_code, result.error_message)
+        changes.create_partitions(client, name, partitions, validate_only=dry_run)
     say(f"{name} {'would have' if dry_run else 'has'} {counted(partitions, 'partition')}")
 
 
@@ -151,10 +141,7 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
     """
     with brokers.connected() as client:
         if dry_run:
-            found = response_checks.single_item(
-                client_partitions.topics_of(client, [name]), "topic"
-            )
-            refused.check_topic(name, found.error_code)
+            found = client_partitions.topic_of(client, name)
             say(f"would delete {name}: {counted(len(found.partitions), 'partition')}")
             return
         changes.delete_topic(client, name)

@@ -6,27 +6,21 @@ from __future__ import annotations
 
 import getpass
 import os
-import secrets
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.errors import refused
+from trimaran.client import users as client_users
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire import errors
-from trimaran.wire.client import response_checks
-from trimaran.wire.messages import alter_user_scram_credentials, describe_user_scram_credentials
-from trimaran.wire.security.sasl import scram
 
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 Mechanisms = Annotated[list[Mechanism] | None, Parameter(name=["-m", "--mechanism"])]
 _BOTH: tuple[Mechanism, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_SALT_BYTES = 24
 # Twice the minimum of RFC 7677: a login costs the client a few milliseconds.
 _ITERATIONS = 8192
 
@@ -43,25 +37,8 @@ def list_users(
     Args:
         names: Users to list; by default all.
     """
-    wanted = (
-        [describe_user_scram_credentials.UserName(name=name) for name in names] if names else None
-    )
     with brokers.connected() as client:
-        response = client.call(
-            None, describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=wanted)
-        )
-        refused.check(response.error_code, response.error_message)
-        for result in response.results:
-            refused.check(result.error_code, result.error_message)
-    rows = [
-        {
-            "user": result.user,
-            "mechanism": _BOTH[info.mechanism - 1],
-            "iterations": info.iterations,
-        }
-        for result in sorted(response.results, key=lambda one: str(one.user))
-        for info in result.credential_infos
-    ]
+        rows = client_users.user_rows(client, names)
     show_rows(rows, output, columns=["user", "mechanism", "iterations"])
     return Exit.OK
 
@@ -89,29 +66,15 @@ def add(
         password_variable: The name of an environment variable with the password.
     """
     password = _password(password_file, password_variable)
-    if dry_run:
-        changes = {
-            _BOTH.index(mechanism_name) + 1 for mechanism_name in mechanism or _BOTH
-        } & _numbers(brokers, name)
-        verb = "change the password of" if changes else "add"
-        say(f"would {verb} {name}, with {', '.join(mechanism or _BOTH)}; nothing was changed")
-        return
-    upsertions = []
-    for mechanism_name in mechanism or _BOTH:
-        salt = secrets.token_bytes(_SALT_BYTES)
-        upsertions.append(
-            alter_user_scram_credentials.ScramCredentialUpsertion(
-                name=name,
-                mechanism=_BOTH.index(mechanism_name) + 1,
-                iterations=iterations,
-                salt=salt,
-                salted_password=scram.salted_password(
-                    scram.MECHANISMS[mechanism_name], password, salt, iterations
-                ),
-            )
-        )
-    _alter(brokers, [("upsertions", upsertion) for upsertion in upsertions])
-    say(f"{name} can log in with {', '.join(mechanism or _BOTH)}")
+    wanted = mechanism or _BOTH
+    with brokers.connected() as client:
+        if dry_run:
+            changes = set(wanted).intersection(client_users.mechanisms_of(client, name))
+            verb = "change the password of" if changes else "add"
+            say(f"would {verb} {name}, with {', '.join(wanted)}; nothing was changed")
+            return
+        client_users.set_password(client, name, wanted, password, iterations)
+    say(f"{name} can log in with {', '.join(wanted)}")
 
 
 def remove(
@@ -128,54 +91,27 @@ def remove(
         name: The user name.
         mechanism: Only the password of this mechanism; by default all. May be repeated.
     """
-    there = _numbers(brokers, name)
-    numbers = [_BOTH.index(mechanism_name) + 1 for mechanism_name in mechanism or ()] or sorted(
-        there
-    )
-    if not there.issuperset(numbers) or not there:
-        raise UserError(
-            f"there is no user {name}" if not there else f"{name} has no password to remove",
-            "the cluster has no password of that name"
-            if not there
-            else f"the mechanisms of {name} are {', '.join(_BOTH[item - 1] for item in sorted(there))}",
-            "trimaran users list shows them",
-            exit_code=Exit.REFUSED,
-        )
-    named = ", ".join(_BOTH[number - 1] for number in numbers)
-    if dry_run:
-        say(f"would remove {name} with {named}; nothing was changed")
-        return
-    deletions = [
-        alter_user_scram_credentials.ScramCredentialDeletion(name=name, mechanism=number)
-        for number in numbers
-    ]
-    _alter(brokers, [("deletions", deletion) for deletion in deletions])
-    say(f"{name} can no longer log in with {named}")
-
-
-def _numbers(brokers: Brokers, name: str) -> set[int]:
-    """Returns the mechanisms with which a user may log in; none if there is no such user."""
-    request = describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
-        users=[describe_user_scram_credentials.UserName(name=name)]
-    )
     with brokers.connected() as client:
-        response = client.call(None, request)
-        refused.check(response.error_code, response.error_message)
-    found = response_checks.single_item(response.results, "user")
-    if found.error_code == errors.ErrorCode.RESOURCE_NOT_FOUND:
-        return set()
-    refused.check(found.error_code, found.error_message)
-    return {info.mechanism for info in found.credential_infos}
+        there = client_users.mechanisms_of(client, name)
+        wanted = mechanism or there
+        if not there or not set(there).issuperset(wanted):
+            raise _no_such(name, there)
+        if dry_run:
+            say(f"would remove {name} with {', '.join(wanted)}; nothing was changed")
+            return
+        client_users.delete_passwords(client, name, wanted)
+    say(f"{name} can no longer log in with {', '.join(wanted)}")
 
 
-def _alter(brokers: Brokers, changes: Iterable[tuple[str, Any]]) -> None:
-    """Sends one request for each of `deletions` or `upsertions`, since a request may alter a user only once."""
-    with brokers.connected() as client:
-        for kind, change in changes:
-            fields = {"deletions": [], "upsertions": [], kind: [change]}
-            request = alter_user_scram_credentials.AlterUserScramCredentialsRequest(**fields)
-            result = response_checks.single_item(client.call(None, request).results, "user")
-            refused.check(result.error_code, result.error_message)
+def _no_such(name: str, there: Sequence[str]) -> UserError:
+    return UserError(
+        f"{name} has no password to remove" if there else f"there is no user {name}",
+        f"the mechanisms of {name} are {', '.join(there)}"
+        if there
+        else "the cluster has no password of that name",
+        "trimaran users list shows them",
+        exit_code=Exit.REFUSED,
+    )
 
 
 def _password(file: Path | None, variable: str | None) -> str:

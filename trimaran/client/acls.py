@@ -1,4 +1,4 @@
-"""ACLs as reported by brokers, and their meaning.
+"""ACLs as reported by brokers, their meaning, and their changes.
 
 A resource is written as TYPE/NAME, such as `topic/orders`; `topic/orders-*` is a prefix, `topic/*` means all topics,
 and `cluster` is the cluster. Operations have Kafka's names.
@@ -6,6 +6,7 @@ and `cluster` is the cluster. Operations have Kafka's names.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.client.configs import told_configs
@@ -15,6 +16,8 @@ from trimaran.quorum.metadata.acls import Acl, known
 from trimaran.quorum.metadata.authorizer import AclIndex, judge
 from trimaran.quorum.metadata.image import BROKER_RESOURCE
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from trimaran.wire.messages.describe_acls import DescribeAclsRequest
 from trimaran.wire.security.acls import (
     CLUSTER_NAME,
@@ -122,6 +125,45 @@ def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | No
         for resource in response.resources
         for acl in resource.acls
     )
+
+
+def create_acls(client: BlockingClient, acls: Iterable[Acl]) -> None:
+    """Adds ACLs. Raises KafkaError."""
+    creations = [
+        AclCreation(
+            resource_type=acl.resource_type,
+            resource_name=acl.resource_name,
+            resource_pattern_type=acl.pattern_type,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission,
+        )
+        for acl in acls
+    ]
+    for result in client.call(None, CreateAclsRequest(creations=creations)).results:
+        check(result.error_code, result.error_message)
+
+
+def delete_acls(client: BlockingClient, acls: Iterable[Acl]) -> int:
+    """Removes exactly these ACLs. Returns the number of those that there were. Raises KafkaError."""
+    filters = [
+        DeleteAclsFilter(
+            resource_type_filter=acl.resource_type,
+            resource_name_filter=acl.resource_name,
+            pattern_type_filter=acl.pattern_type,
+            principal_filter=acl.principal,
+            host_filter=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission,
+        )
+        for acl in acls
+    ]
+    removed = 0
+    for result in client.call(None, DeleteAclsRequest(filters=filters)).filter_results:
+        check(result.error_code, result.error_message)
+        removed += len(result.matching_acls)
+    return removed
 
 
 def acl_row(acl: Acl) -> dict[str, Any]:

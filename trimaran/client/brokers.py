@@ -38,6 +38,14 @@ def broker_rows(
     ]
 
 
+def racks_of(client: BlockingClient) -> dict[int, str | None]:
+    """Returns the racks of the live brokers by id. Raises KafkaError."""
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+    response = client.call(None, request)
+    check(response.error_code, response.error_message)
+    return {broker.broker_id: broker.rack for broker in response.brokers}
+
+
 def _counts(topics: Iterable[MetadataResponseTopic]) -> tuple[dict[int, int], dict[int, int]]:
     """Returns by broker the number of partitions that it leads, and of its replicas."""
     leaders: dict[int, int] = {}

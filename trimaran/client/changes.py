@@ -1,4 +1,6 @@
-"""Changes of a cluster: topics, configs, leaders, committed offsets. Each sends one request, without retries."""
+"""Changes of a cluster: topics, configs, leaders, groups, committed offsets. Each sends one request, without
+retries.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +8,25 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
-from trimaran.errors.refused import check, check_resource, check_topic
+from trimaran.errors.refused import check, check_group, check_resource, check_topic
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NodeId, Offset, TopicPartition
+from trimaran.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from trimaran.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -33,7 +40,6 @@ from trimaran.wire.messages.offset_commit import (
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
-    from trimaran.wire.messages.elect_leaders import TopicPartitions
 
 TIMEOUT_MS = 30_000
 SET, DELETE, APPEND, SUBTRACT = range(4)  # Kafka's AlterConfigOp
@@ -64,6 +70,18 @@ def create_topic(
     result = single_item(client.call(None, request, retry_unknown=False).topics, "topic")
     check(result.error_code, result.error_message)
     return result
+
+
+def create_partitions(
+    client: BlockingClient, name: str, count: int, *, validate_only: bool = False
+) -> None:
+    """Adds partitions to a topic, up to `count`. Raises KafkaError, and UserError if there is no such topic."""
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = CreatePartitionsRequest(
+        topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=validate_only
+    )
+    result = single_item(client.call(None, request, retry_unknown=False).results, "topic")
+    check_topic(name, result.error_code, result.error_message)
 
 
 def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
@@ -104,15 +122,18 @@ def alter_configs(
 
 
 def elect_leaders(
-    client: BlockingClient, asked: list[TopicPartitions] | None, *, unclean: bool = False
+    client: BlockingClient, asked: Mapping[str, Sequence[int]] | None, *, unclean: bool = False
 ) -> dict[TopicPartition, str | None]:
-    """Elects the preferred leaders of the given partitions, None for all; with `unclean` any replica of a partition
-    without a leader.
+    """Elects the preferred leaders of the given partitions by topic, None for all; with `unclean` any replica of a
+    partition without a leader.
 
     Returns the partitions that needed an election, with None for success, else the error. Raises KafkaError.
     """
+    partitions = None
+    if asked is not None:
+        partitions = [TopicPartitions(topic=t, partitions=list(p)) for t, p in asked.items()]
     request = ElectLeadersRequest(
-        election_type=int(unclean), topic_partitions=asked, timeout_ms=TIMEOUT_MS
+        election_type=int(unclean), topic_partitions=partitions, timeout_ms=TIMEOUT_MS
     )
     response = client.call(None, request)
     check(response.error_code, None)
@@ -157,6 +178,16 @@ def commit_offsets(
         for partition in topic.partitions:
             check_idle(group, partition.error_code)
             check(partition.error_code, f"{topic.name}-{partition.partition_index}")
+
+
+def delete_group(client: BlockingClient, group: str) -> None:
+    """Deletes a group with its offsets. Raises KafkaError, and UserError if it has members, or there is no such
+    group.
+    """
+    response = client.call(CoordinatorNode(group), DeleteGroupsRequest(groups_names=[group]))
+    result = single_item(response.results, "group")
+    check_idle(group, result.error_code)
+    check_group(group, result.error_code, result.error_message)
 
 
 def check_idle(group: str, code: int) -> None:

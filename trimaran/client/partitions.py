@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.configs import told_configs
 from trimaran.errors.refused import check_topic
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.identity import BrokerId, TopicPartition
 from trimaran.wire.later import imported_later
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -29,6 +31,22 @@ def topics_of(
     response = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
     topics: Sequence[MetadataResponseTopic] = response.topics
     return topics
+
+
+def topic_of(client: BlockingClient, name: str) -> MetadataResponseTopic:
+    """Returns the metadata of one topic. Raises KafkaError, and UserError if there is no such topic."""
+    topic: MetadataResponseTopic = single_item(topics_of(client, [name]), "topic")
+    check_topic(name, topic.error_code)
+    return topic
+
+
+def replicas_of(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition, list[BrokerId]]:
+    """Returns the replicas by topic and partition."""
+    return {
+        TopicPartition(topic.name or "", partition.partition_index): list(partition.replica_nodes)
+        for topic in topics
+        for partition in topic.partitions
+    }
 
 
 def partitions_of(

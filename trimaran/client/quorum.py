@@ -12,6 +12,7 @@ from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import Offset
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -33,6 +34,12 @@ def ask_quorum(
         return None, [], [Reason(BAD, "the quorum has no leader", "quorum")]
     voters = [row for row in replica_rows(partition, nodes) if row["role"] != "observer"]
     return quorum_fields(partition), voters, []
+
+
+def cluster_id_of(client: BlockingClient) -> str:
+    """Returns the cluster id as reported by a controller."""
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
+    return str(client.call(None, request).cluster_id)
 
 
 def quorum_fields(partition: DescribeQuorumResponsePartitionData) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from trimaran.console.cluster import ConsoleCluster
 from trimaran.console.page import PageRequest
 from trimaran.console.pages.topic import TOPIC_RESOURCE, described
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire.messages.elect_leaders import TopicPartitions
 
 audit = logging.getLogger("trimaran.console.audit")
 
@@ -187,7 +186,7 @@ def _elect_leaders(cluster: ConsoleCluster, _: Mapping[str, str], question: Page
     name = question.path["topic"]
     with cluster.client() as client:
         indexes = [partition.partition_index for partition in described(client, name).partitions]
-        told = elect_leaders(client, [TopicPartitions(topic=name, partitions=indexes)])
+        told = elect_leaders(client, {name: indexes})
     failed = {f"{topic}-{index}: {why}" for (topic, index), why in told.items() if why}
     if failed:
         raise UserError(

@@ -275,7 +275,7 @@ def test_elections_report_where_held_and_why_not():
     expected = {("t", 0): None, ("t", 2): "it is down", ("t", 3): "NOT_CONTROLLER"}
     assert elect_leaders(client, None) == expected
     assert (client.request.election_type, client.request.topic_partitions) == (0, None)
-    elect_leaders(client, [], unclean=True)
+    elect_leaders(client, {}, unclean=True)
     assert client.request.election_type == 1
 
 

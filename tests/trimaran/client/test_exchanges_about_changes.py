@@ -276,7 +276,7 @@ def _elect_leaders():
         (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "it is down"),
         (ErrorCode.NOT_CONTROLLER, None),
     ]
-    named = [elect_leaders.TopicPartitions(topic="t", partitions=[0, 1])]
+    named = {"t": [0, 1]}
     refused = answer(code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return exchanges(
         exchange(lambda client: changes.elect_leaders(client, None), answer(*every)),

@@ -1,0 +1,64 @@
+"""Voters of the quorum: one is added or removed at a time (KIP-853); registrations of lost controllers (KIP-1312)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from trimaran.errors.refused import check
+from trimaran.wire.client.destinations import ControllerNode
+from trimaran.wire.identity import NodeId
+from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from trimaran.wire.messages.unregister_controller import UnregisterControllerRequest
+
+if TYPE_CHECKING:
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.schema import Message
+
+# The timeout in the request; the leader gives up after two seconds by itself.
+TIMEOUT_MS = 10_000
+
+
+class VoterListener(NamedTuple):
+    """A listener of a voter, as its peers reach it."""
+
+    name: str
+    host: str
+    port: int
+
+
+def add_voter(
+    client: BlockingClient,
+    cluster_id: str,
+    node_id: NodeId,
+    directory_id: bytes,
+    listeners: Iterable[VoterListener],
+) -> None:
+    """Makes a running controller that has caught up a voter. Raises KafkaError."""
+    request = AddRaftVoterRequest(
+        cluster_id=cluster_id,
+        timeout_ms=TIMEOUT_MS,
+        voter_id=node_id,
+        voter_directory_id=directory_id,
+        listeners=[Listener(name=name, host=host, port=port) for name, host, port in listeners],
+    )
+    _ask(client, request)
+
+
+def remove_voter(client: BlockingClient, node_id: NodeId, directory_id: bytes) -> None:
+    """Makes a voter an observer. Raises KafkaError."""
+    request = RemoveRaftVoterRequest(
+        cluster_id=None, voter_id=node_id, voter_directory_id=directory_id
+    )
+    _ask(client, request)
+
+
+def unregister(client: BlockingClient, node_id: NodeId) -> None:
+    """Removes the registration of a controller. Raises KafkaError."""
+    _ask(client, UnregisterControllerRequest(controller_id=node_id))
+
+
+def _ask(client: BlockingClient, request: Message) -> None:
+    response: Any = client.call(ControllerNode(), request)
+    check(response.error_code, response.error_message)
