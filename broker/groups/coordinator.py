@@ -208,8 +208,12 @@ class GroupCoordinator:
     def member_heartbeat(
         self, kind: GroupKind[HeartbeatGroups[H, R]], group_id: str, given: H
     ) -> PendingResponse[R]:
-        """Handles a member that joins, stays or leaves by the heartbeat of a kind that has its own."""
-        _check_group_id(group_id)
+        """Handles a member that joins, stays or leaves by the heartbeat of a kind that has its own.
+
+        Raises KafkaError INVALID_REQUEST for an empty group id, unlike the classic requests (GroupCoordinatorService).
+        """
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         epoch = self._epoch_of(group_id)
         return epoch.decide(
             lambda shard, at: shard.of_kind[kind].member_heartbeat(given, at),

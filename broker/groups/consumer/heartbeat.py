@@ -69,6 +69,10 @@ def check_request(
 
 
 def _check_texts(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+    epoch = request.member_epoch
+    needs_id = epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH or version >= OWN_MEMBER_ID_VERSION
+    if needs_id and not request.member_id.strip():
+        raise _invalid("MemberId can't be empty.")
     if not request.group_id.strip():
         raise _invalid("GroupId can't be empty.")
     if request.instance_id is not None and not request.instance_id.strip():
@@ -77,10 +81,6 @@ def _check_texts(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
         raise _invalid("RackId can't be empty.")
     if len(request.member_id) > MEMBER_ID_CHARACTERS_MAX:
         raise _invalid("MemberId is too long.")
-    epoch = request.member_epoch
-    needs_id = epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH or version >= OWN_MEMBER_ID_VERSION
-    if needs_id and not request.member_id.strip():
-        raise _invalid("MemberId can't be empty.")
 
 
 def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:

@@ -92,7 +92,8 @@ async def test_heartbeat_without_feature_is_not_served(tmp_path, autojump_clock)
 @pytest.mark.parametrize(
     ("wrong", "code"),
     [
-        ({"group_id": ""}, E.INVALID_GROUP_ID),
+        ({"group_id": ""}, E.INVALID_REQUEST),
+        ({"member_id": ""}, E.INVALID_REQUEST),
         ({"instance_id": ""}, E.INVALID_REQUEST),
         ({"rack_id": ""}, E.INVALID_REQUEST),
         ({"member_id": "x" * (MEMBER_ID_CHARACTERS_MAX + 1)}, E.INVALID_REQUEST),

@@ -69,6 +69,18 @@ def _no_delays(monkeypatch):
     monkeypatch.setattr(streams, "DEFAULTS", settings)
 
 
+@pytest.mark.parametrize("field", ["group_id", "member_id"])
+async def test_empty_ids_are_invalid_requests(tmp_path, autojump_clock, field):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await rig.leading()
+        beat = request()
+        setattr(beat, field, "")
+        answer = await rig.call(streams_group_heartbeat, beat, 1)
+        assert E(answer.error_code) is E.INVALID_REQUEST
+        assert answer.error_message in ("GroupId can't be empty.", "MemberId can't be empty.")
+
+
 async def test_member_joins_stays_and_leaves(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
