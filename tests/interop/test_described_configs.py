@@ -326,8 +326,8 @@ VALUES = [
 LISTS_WITHOUT_EMPTY_PARTS = {("metrics", "a,,b")}
 # A broker-level alteration while eligible leader replicas are enabled: both refuse all values, with different codes.
 ELSEWHERE = {"min.insync.replicas"}
-# Values for all brokers, which Kafka ignores if this broker has its own value.
-OVERRIDDEN = {("log.retention.ms", "0")}
+# Values for all brokers below log.local.retention.ms, which Kafka ignores if the broker that it asks has its own value.
+OVERRIDDEN = {("log.retention.ms", value) for value in ("0", "1", "7")}
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "none"), (GROUP, "none"), (METRICS, "none")])

@@ -28,6 +28,9 @@ from trimaran.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 
+# The text of Kafka, which its tools print.
+UNKNOWN_TOPIC = "This server does not host this topic-partition."
+
 
 def check_empty(group: ShareGroup) -> None:
     """Raises KafkaError NON_EMPTY_GROUP if the group has members."""
@@ -80,8 +83,10 @@ def _refusal(index: int, count: int, start_offset: Offset) -> ErrorCode:
 
 def altered(index: int, code: ErrorCode) -> AlterShareGroupOffsetsResponsePartition:
     """Returns the result for a partition."""
+    is_unknown = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    why = UNKNOWN_TOPIC if is_unknown else code.sentence if code else None
     return AlterShareGroupOffsetsResponsePartition(
-        partition_index=index, error_code=code, error_message=code.sentence if code else None
+        partition_index=index, error_code=code, error_message=why
     )
 
 
@@ -110,7 +115,7 @@ def delete(operation: ShareOperation, names: Iterable[str]) -> Deletion:
     for name in names:
         topic = operation.topics.find(name)
         if topic is None:
-            refused.append(_unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.sentence))
+            refused.append(_unknown(name, UNKNOWN_TOPIC))
         elif topic.id in group.states.initialized:
             found[topic.id] = group.states.initialized[topic.id]
         elif topic.id in group.states.deleting:

@@ -51,7 +51,7 @@ async def test_deleted_offsets_are_removed(tmp_path, states, autojump_clock):
                 topic_name="no",
                 topic_id=bytes(16),
                 error_code=E.UNKNOWN_TOPIC_OR_PARTITION,
-                error_message=E.UNKNOWN_TOPIC_OR_PARTITION.sentence,
+                error_message="This server does not host this topic-partition.",
             ),
         ]
         assert states.stored == {}

@@ -28,6 +28,7 @@ from trimaran.node.config.topic_keys import (
     check_topic_configs,
     topic_value,
 )
+from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 
 FILES = sorted((Path(__file__).parent / "testdata" / "altered").glob("*.txt"))
@@ -213,3 +214,10 @@ def test_listener_specific_key_causes_no_warning():
     assert warning_of("listener.name.a.plain.sasl.jaas.config") is None
     assert warning_of("config.providers.a.class") is None
     assert warning_of("num.partitions") is None
+
+
+@pytest.mark.parametrize("of_one_broker", [True, False])
+def test_provider_names_may_have_gaps(of_one_broker):
+    check_broker_configs({"config.providers": "a,,b"}, of_one_broker=of_one_broker)
+    with pytest.raises(KafkaError, match="values must not be empty"):
+        check_broker_configs({"metric.reporters": "a,,b"}, of_one_broker=of_one_broker)

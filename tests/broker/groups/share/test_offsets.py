@@ -6,6 +6,7 @@ import pytest
 
 from tests.broker.groups.driver import topic_id
 from tests.broker.groups.share.driver import ShareDriver
+from trimaran.broker.groups.share import offsets as share_offsets
 from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.groups.share.state_partitions import StatePartitions, TopicState
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -106,6 +107,14 @@ def test_wrong_partitions_and_offsets_are_refused_alone(driver):
     assert alter(driver, topic) == ({"t": [(-1, E.UNKNOWN_TOPIC_OR_PARTITION)]}, None)
 
 
+def test_refused_partitions_are_told_in_words():
+    assert share_offsets.altered(0, E.NONE).error_message is None
+    assert share_offsets.altered(0, E.UNKNOWN_TOPIC_OR_PARTITION).error_message == (
+        "This server does not host this topic-partition."
+    )
+    assert share_offsets.altered(0, E.INVALID_REQUEST).error_message == E.INVALID_REQUEST.sentence
+
+
 def test_refused_offsets_create_no_group(driver):
     assert alter(driver, asked("no", p0=0))[1] is None
     assert driver.group() is None
@@ -167,7 +176,7 @@ def test_topics_without_offsets_are_refused_alone(driver):
     assert partitions == named(T, 0, 1, 2, 3)
     assert refused == [
         ("u", "There is no offset information to delete."),
-        ("no", E.UNKNOWN_TOPIC_OR_PARTITION.sentence),
+        ("no", "This server does not host this topic-partition."),
     ]
 
 
