@@ -38,6 +38,14 @@ async def test_a_state_outlives_its_coordinator(tmp_path):
         assert code_of(lambda: rig.shares.read(KEY, 5)) is E.INVALID_REQUEST
 
 
+async def test_writes_are_counted(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await write_some(rig.shares)
+        await rig.shares.write(KEY, STATE.summary, []).wait()
+        await rig.shares.initialize(OTHER, 1, 100).wait()
+        assert rig.shares.writes == 2
+
+
 async def test_a_response_waits_for_the_commit(tmp_path):
     async with open_rig(tmp_path) as rig:
         rig.leader.holding = True

@@ -16,6 +16,7 @@ from tests.broker.share_state.driver import (
     code,
 )
 from trimaran.broker.share_state.limits import ShareLimits
+from trimaran.broker.share_state.memory import held_bytes
 from trimaran.broker.share_state.states import StateBatch
 from trimaran.wire.errors import ErrorCode
 
@@ -122,6 +123,19 @@ def shown(driver):
     return found
 
 
+def check_sums(shard):
+    """Checks what the shard adds up: the memory, the cold states, and the keys of each topic."""
+    entries = shard._entries
+    assert shard.account.bytes == sum(
+        held_bytes(key, entry.state) for key, entry in entries.items()
+    )
+    assert shard._cold == sum(entry.is_cold for entry in entries.values())
+    assert {key for keys in shard._by_topic.values() for key in keys} == entries.keys()
+    assert all(shard._by_topic.values())
+    snapshots = [entry.snapshot_offset for entry in entries.values()]
+    assert snapshots == sorted(snapshots)
+
+
 def expected(twin):
     return {
         key: (one.state_epoch, one.start, one.count, one.records)
@@ -148,6 +162,7 @@ def test_random_requests_agree_with_single_records(acts, updates_per_snapshot):
         else:
             assert code(lambda: asked(driver, name, args)) is getattr(twin, name)(*args)  # noqa: B023
         assert shown(driver) == expected(twin)
+        check_sums(driver.shard)
     states = shown(driver)
     driver.reload()
     assert shown(driver) == states

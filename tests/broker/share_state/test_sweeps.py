@@ -139,6 +139,19 @@ def test_many_old_states_are_written_in_pieces(monkeypatch):
     assert sizes == [2, 2, 1]
 
 
+def test_a_piece_has_at_most_250_records():
+    driver = Driver(ONLY_COLD)
+    driver.topics[TOPIC_ID] = 251
+    for index in range(251):
+        driver.initialize(SharePartitionKey("g", TOPIC_ID, index))
+    sizes = []
+    append = driver.append
+    driver.append = lambda records: (sizes.append(len(records)), append(records))
+    driver.shard.topics_deleted([TOPIC_ID], driver.at)
+    driver.advance(0)
+    assert sizes == [250, 1]
+
+
 @pytest.mark.parametrize(("bytes_max", "sizes"), [(1, [1, 1]), (308, [2]), (307, [1, 1])])
 def test_a_piece_is_bounded_in_bytes(monkeypatch, bytes_max, sizes):
     """A record without batches counts 154 bytes."""

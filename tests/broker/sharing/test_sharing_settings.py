@@ -59,6 +59,22 @@ def test_bounds_of_the_broker_hold(key, given, rules):
     assert settings({key: given}).rules == rules
 
 
+def test_altered_configs_apply_at_once():
+    def image(limit):
+        own = Map({"share.delivery.count.limit": limit})
+        return ConfigsImage(Map({(GROUP_RESOURCE, "g"): own}))
+
+    current = image("3")
+    known = SharingSettings(config(), lambda: current)
+    first = known.of("g")
+    assert known.of("g") is first
+    assert known.of("h") is known.of("i")
+    current = image("7")
+    assert (first.rules.deliveries_max, known.of("g").rules.deliveries_max) == (3, 7)
+    current = ConfigsImage()
+    assert known.of("g") == known.of("h") == settings()
+
+
 @pytest.mark.parametrize(
     ("text", "duration"),
     [

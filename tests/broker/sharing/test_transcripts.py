@@ -1,7 +1,8 @@
 """The life of records in flight as transcripts (`testdata/*.txt`).
 
-Commands: `begin`, `acquire`, `acknowledge`, `release`, `stored`, `failed`, `advance`, `log-start`. A change stays open
-until `stored` or `failed`. Each step prints its result, then the position and the records in flight.
+Commands: `begin`, `acquire`, `acknowledge`, `release`, `stored`, `failed`, `advance`, `deliver` (the dead-letter queue
+has the records of a stored change), `log-start`. A change stays open until `stored` or `failed`. Each step prints its
+result, then the position and the records in flight.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pytest
 
 from tests.broker.sharing.driver import Driver, states
 from tests.datadriven import Step, check_transcript
-from trimaran.broker.sharing.acknowledging import DeliveryChange
+from trimaran.broker.sharing.acknowledging import DeadLetters, DeliveryChange, as_letters
 from trimaran.broker.sharing.rules import AcknowledgeType
 from trimaran.wire.errors import KafkaError
 
@@ -28,6 +29,7 @@ class Interpreter:
     def __init__(self) -> None:
         self.share = Driver()
         self.open: list[DeliveryChange] = []
+        self.letters: list[DeadLetters] = []
 
     def handle(self, step: Step) -> str:
         method = getattr(self, f"do_{step.command.replace('-', '_')}")
@@ -36,8 +38,20 @@ class Interpreter:
         except KafkaError as error:
             lines = [f"refused: {error.code.name}"]
         partition = self.share.partition
-        lines.append(f"start {partition.start}, end {partition.end}")
+        lines.append(f"start {partition.start}, end {partition.end}{self.outlook()}")
         return "\n".join(lines + [self.line(run) for run in self.share.shown()])
+
+    def outlook(self):
+        """Returns what the next fetch, write and timer would see."""
+        partition = self.share.partition
+        can = "" if partition.can_acquire(self.share.rules) else " (no room)"
+        done = partition.summary().delivery_complete_count
+        lock = partition.next_deadline
+        return (
+            f", next {partition.next_fetch_offset()}{can}"
+            + (f", done {done}" if done else "")
+            + (f", lock ends at {lock:g}" if lock is not None else "")
+        )
 
     @staticmethod
     def line(run):
@@ -54,13 +68,18 @@ class Interpreter:
             record_locks_max=int(locks),
             dead_letters=letters == "yes",
         )
+        self.open = []
+        resumed = self.share.partition.resumed
+        self.letters = [as_letters(batch, int(deliveries)) for batch in resumed]
+        return self._told(self.letters)
 
-    def do_acquire(self, log, at=None, member="m", most="500", exact="no", aborted=""):
+    def do_acquire(self, log, at=None, member="m", most="500", size="500", exact="no", aborted=""):
         found = self.share.acquire(
             *bounds(log),
             at=None if at is None else int(at),
             member=member,
             most=int(most),
+            size=int(size),
             exact=exact == "yes",
             aborted=bounds(aborted) if aborted else (),
         )
@@ -81,10 +100,16 @@ class Interpreter:
         return self._opened(share.partition.end_locks(share.rules, share.now))
 
     def do_stored(self):
-        self.share.finish(self.open.pop(0))
+        change = self.open.pop(0)
+        self.letters += change.dead_letters
+        self.share.finish(change)
 
     def do_failed(self):
         self.share.finish(self.open.pop(0), is_stored=False)
+
+    def do_deliver(self):
+        letters, self.letters = self.letters, []
+        return self._opened(self.share.partition.archived(letters))
 
     def do_log_start(self, at):
         self.share.partition.begin_at(int(at))
@@ -95,7 +120,14 @@ class Interpreter:
         return [
             f"to store {self.line((b.first_offset, b.last_offset, b.state.name, b.delivery_count))}"
             for b in change.batches
-        ] + [f"dead letters: {letters.cause.value}" for letters in change.dead_letters]
+        ] + self._told(change.dead_letters)
+
+    @staticmethod
+    def _told(letters):
+        return [
+            f"dead letters {each.batch.first_offset}-{each.batch.last_offset}: {each.cause.value}"
+            for each in letters
+        ]
 
 
 @pytest.mark.parametrize("path", sorted(TESTDATA.glob("*.txt")), ids=lambda path: path.stem)

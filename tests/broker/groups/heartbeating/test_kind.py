@@ -64,3 +64,21 @@ def test_memory_of_members_is_charged_to_principals(kind):
     replay(store, list(module.group_tombstones(group)))
     assert not store.knows("g")
     assert (store.account.bytes, group.held_bytes) == (0, 0)
+
+
+@each_kind
+@pytest.mark.parametrize("first", ["member", "target"])
+def test_either_record_of_a_member_is_charged(kind, first):
+    module, member_class, target = KINDS_OF_MEMBERS[kind]
+    records, store = module.RECORDS, GroupStore(KINDS)
+    store.account.owned_by(("g", "a"), "User:x")
+    both = {
+        "member": records.member("g", member_class("a", client_id="c")),
+        "target": records.target("g", "a", target),
+    }
+    replay(store, [both.pop(first)])
+    alone = store.of(kind)["g"].held_bytes
+    assert store.account.by_principal["User:x"] == store.account.bytes == alone > 0
+    replay(store, both.values())
+    whole = store.of(kind)["g"].held_bytes
+    assert store.account.by_principal["User:x"] == store.account.bytes == whole > alone

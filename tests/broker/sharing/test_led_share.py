@@ -1,0 +1,345 @@
+"""One share partition on its leader: loading, the order of writes, the end, and calls to its owner."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.broker.batches import append
+from tests.broker.sharing.led import ACCEPT, KEY, REJECT, RELEASE, Led, Reader, led, settle
+from trimaran.broker.share_state.states import DeliveryState, StateBatch
+from trimaran.broker.sharing.acknowledging import Acknowledgement
+from trimaran.wire.errors import ErrorCode, KafkaError
+
+
+def code_of(pending):
+    with pytest.raises(KafkaError) as refused:
+        _ = pending.response
+    return refused.value.code
+
+
+async def test_owner_is_told_of_runs_and_deadlines(tmp_path):
+    async with led(tmp_path) as given:
+        owner = given.owner
+        assert owner.counts.load_times.count == 1
+        assert owner.told == [("timer", None), ("runs", 0)]
+        owner.told.clear()
+        assert given.acquire(0, 9) == [(0, 9, 1)]
+        owner.time = 5.0
+        given.acquire(10, 19)
+        assert owner.told == [("timer", 30.0), ("runs", 1), ("timer", 30.0), ("runs", 2)]
+        owner.told.clear()
+        pending = given.acknowledge((0, 3, [ACCEPT]))
+        assert owner.told == [("timer", 30.0), ("runs", 3)]
+        await settle()
+        assert pending.response is None
+        assert owner.told[2:] == [("timer", 30.0), ("runs", 3)]
+        assert given.states.written == [[(0, 3, DeliveryState.ACKNOWLEDGED, 1)]]
+        assert given.states.summaries[KEY].start_offset == 0
+        given.acknowledge((4, 9, [ACCEPT]))
+        await settle()
+        assert (owner.timer, owner.runs, given.share.core.start) == (35.0, 1, 10)
+
+
+async def test_end_tells_its_owner_once(tmp_path):
+    async with led(tmp_path) as given:
+        share, owner, reader = given.share, given.owner, Reader()
+        given.acquire(0, 9)
+        share.readers[reader] = None
+        given.hold()
+        writing, waiting = given.acknowledge((0, 3, [ACCEPT])), given.acknowledge((4, 5, [ACCEPT]))
+        await settle()
+        owner.told.clear()
+        share.end(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        share.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        assert share.error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert [code_of(pending) for pending in (writing, waiting)] == [share.error.code] * 2
+        assert reader.woken == 1
+        assert owner.told == [("timer", None), ("ended", share.error.code), ("runs", 0)]
+        assert not share.can_acquire
+        await settle()
+        given.states.open.set()
+        await settle()
+        assert given.states.written == []
+        owner.told.clear()
+        share.end_locks()
+        given.harness.leader().replica.watchers.watermark_moved()
+        assert (owner.told, reader.woken) == ([], 1)
+
+
+async def test_end_during_the_load_loads_nothing(tmp_path):
+    async with trio.open_nursery() as nursery:
+        given = Led(tmp_path, nursery)
+        given.hold()
+        share = given.begin()
+        await settle()
+        share.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        given.states.open.set()
+        await settle()
+        assert (share.core, given.owner.runs, given.owner.counts.load_times.count) == (None, 0, 0)
+
+
+SHOWN = {
+    ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.POLICY_VIOLATION: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+FATAL = {
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+
+
+@pytest.mark.parametrize("code", SHOWN)
+async def test_failed_write_shows_its_code(tmp_path, code):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        reader = Reader()
+        given.share.readers[reader] = None
+        given.states.failure = code
+        pending = given.acknowledge((0, 9, [ACCEPT]))
+        await settle()
+        assert code_of(pending) is SHOWN[code]
+        is_fatal = SHOWN[code] in FATAL
+        assert (given.share.error is not None) is is_fatal
+        assert reader.woken == (2 if is_fatal else 1)
+        if not is_fatal:
+            assert given.share.core.states() == [StateBatch(0, 9, DeliveryState.ACQUIRED, 1)]
+
+
+@pytest.mark.parametrize("code", SHOWN)
+async def test_failed_load_ends_the_share_partition(tmp_path, code):
+    async with trio.open_nursery() as nursery:
+        given = Led(tmp_path, nursery)
+        given.states.failure = code
+        share = given.begin()
+        await settle()
+        assert share.error.code is SHOWN[code]
+        assert given.owner.told[-1] == ("runs", 0)
+        assert not share.can_acquire
+        assert share.core is None
+
+
+async def test_changes_wait_for_the_write_before(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        given.acquire(10, 19, member="n")
+        given.hold()
+        first = given.acknowledge((0, 1, [RELEASE]))
+        await settle()
+        more = [
+            given.acknowledge((4, 5, [ACCEPT])),
+            given.acknowledge((12, 13, [REJECT]), member="n"),
+            given.acknowledge((2, 3, [ACCEPT])),
+        ]
+        assert given.states.writing == 1
+        assert not first.ready()
+        given.states.open.set()
+        await settle()
+        assert given.states.written == [
+            [(0, 1, 0, 1)],
+            [(4, 5, 2, 1), (12, 13, 4, 1), (2, 3, 2, 1)],
+        ]
+        assert [pending.response for pending in (first, *more)] == [None] * 4
+        assert given.states.writing_max == 1
+
+
+@pytest.mark.parametrize(
+    ("second", "writes"),
+    [((6, 7), 1), ((5, 7), 2), ((2, 7), 2), ((0, 2), 2), ((0, 1), 1), ((3, 4), 2)],
+)
+async def test_record_has_one_state_in_a_write(tmp_path, second, writes):
+    async with led(tmp_path) as given:
+        share, core = given.share, given.share.core
+        given.acquire(0, 9)
+        given.hold()
+        given.acknowledge((9, 9, [ACCEPT]))
+        await settle()
+        changes = [
+            core.acknowledge("m", [Acknowledgement(2, 5, [RELEASE])], share.settings.rules, 0.0)
+        ]
+        change = type(changes[0])(5)
+        change.batches = [StateBatch(*second, DeliveryState.ARCHIVED, 1)]
+        for each in (*changes, change):
+            share._store(each)
+        given.states.open.set()
+        await settle()
+        assert len(given.states.written) == 1 + writes
+
+
+@pytest.mark.parametrize(("count", "writes"), [(599, 1), (600, 1), (601, 2)])
+async def test_batches_of_one_write_are_limited(tmp_path, count, writes):
+    async with led(tmp_path) as given:
+        given.acquire(0, 2_000)
+        given.hold()
+        given.acknowledge((2_000, 2_000, [ACCEPT]))
+        await settle()
+        given.acknowledge((0, 399, [ACCEPT, REJECT] * 200))
+        given.acknowledge((400, 399 + count, ([ACCEPT, REJECT] * 301)[:count]))
+        given.states.open.set()
+        await settle()
+        assert len(given.states.written) == 1 + writes
+
+
+async def test_change_beyond_the_limit_is_one_write(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 1_999)
+        given.acknowledge((0, 1_999, [ACCEPT, REJECT] * 1_000))
+        await settle()
+        assert [len(written) for written in given.states.written] == [2_000]
+
+
+async def test_ended_locks_are_counted_and_stored(tmp_path):
+    async with led(tmp_path) as given:
+        share, reader = given.share, Reader()
+        given.acquire(0, 9)
+        given.acquire(10, 14)
+        share.readers[reader] = None
+        given.owner.time = 29.0
+        share.end_locks()
+        assert (share.timed_out, reader.woken, given.owner.timer) == (0, 1, 30.0)
+        given.owner.time = 30.0
+        share.end_locks()
+        assert (share.timed_out, reader.woken, given.owner.timer) == (15, 2, None)
+        assert (given.owner.runs, share.core.next_fetch_offset()) == (2, 0)
+        await settle()
+        assert given.states.written_batches == [(0, 14, DeliveryState.AVAILABLE, 1)]
+        assert reader.woken == 3
+
+
+async def test_members_records_are_released(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        given.acquire(10, 19, member="n")
+        given.share.release("n")
+        await settle()
+        assert given.states.written_batches == [(10, 19, DeliveryState.AVAILABLE, 1)]
+        assert given.acquire(10, 19) == [(10, 19, 2)]
+
+
+async def test_nothing_is_held_before_the_load(tmp_path):
+    async with trio.open_nursery() as nursery:
+        given = Led(tmp_path, nursery)
+        given.hold()
+        share = given.begin()
+        assert not share.can_acquire
+        share.release("m")
+        share.end_locks()
+        with pytest.raises(KafkaError) as refused:
+            given.acknowledge((0, 9, [ACCEPT]))
+        assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+        reader = Reader()
+        share.readers[reader] = None
+        given.states.open.set()
+        await settle()
+        assert (share.can_acquire, reader.woken, given.states.written) == (True, 1, [])
+
+
+async def test_late_acknowledgements_are_passed_over(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        given.acknowledge((0, 4, [ACCEPT]))
+        await settle()
+        assert given.acknowledge((0, 4, [9]), (0, 3, [])).response is None
+        with pytest.raises(KafkaError) as refused:
+            given.acknowledge((0, 5, [9]))
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+        assert len(given.states.written) == 1
+
+
+async def test_full_broker_delivers_only_free_records(tmp_path):
+    async with led(tmp_path) as given:
+        share, owner = given.share, given.owner
+        owner.is_full = True
+        assert not share.can_acquire
+        owner.is_full = False
+        given.acquire(0, 9)
+        owner.is_full = True
+        assert not share.can_acquire
+        assert given.acquire(10, 19) == []
+        given.acknowledge((3, 4, [RELEASE]))
+        await settle()
+        assert share.can_acquire
+        assert given.acquire(3, 9) == [(3, 4, 2)]
+        assert given.acquire(10, 19) == []
+
+
+async def test_retirement_waits_for_writes(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        given.hold()
+        pending = given.acknowledge((0, 9, [ACCEPT]))
+        await settle()
+        given.share.retire()
+        assert given.share.error is None
+        given.states.open.set()
+        await settle()
+        assert pending.response is None
+        assert given.share.error.code is ErrorCode.LEADER_NOT_AVAILABLE
+
+
+async def test_retirement_waits_for_letters(tmp_path):
+    async with led(tmp_path, dead_letters=True) as given:
+        given.acquire(0, 9)
+        given.owner.deliveries = trio.Event()
+        given.acknowledge((0, 9, [REJECT]))
+        await settle()
+        given.share.retire()
+        assert given.share.error is None
+        given.owner.deliveries.set()
+        await settle()
+        assert given.states.written == [[(0, 9, 3, 1)], [(0, 9, 4, 1)]]
+        assert given.share.error.code is ErrorCode.LEADER_NOT_AVAILABLE
+
+
+async def test_retirement_waits_for_the_load(tmp_path):
+    async with trio.open_nursery() as nursery:
+        given = Led(tmp_path, nursery)
+        given.hold()
+        share = given.begin()
+        await settle()
+        share.retire()
+        assert share.error is None
+        given.states.open.set()
+        await settle()
+        assert share.error.code is ErrorCode.LEADER_NOT_AVAILABLE
+
+
+async def test_retirement_may_be_called_off(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        given.hold()
+        given.acknowledge((0, 9, [ACCEPT]))
+        await settle()
+        given.share.retire()
+        given.share.is_retiring = False
+        given.states.open.set()
+        await settle()
+        assert given.share.error is None
+
+
+@pytest.mark.parametrize(("reset", "start"), [("earliest", 0), ("latest", 100)])
+async def test_new_group_begins_as_configured(tmp_path, reset, start):
+    async with trio.open_nursery() as nursery:
+        given = Led(tmp_path, nursery)
+        given.owner.sharing = given.owner.sharing._replace(offset_reset=reset)
+        share = given.begin()
+        await settle()
+        assert (share.core.start, share.core.leader_epoch) == (start, share.leader.epoch)
+
+
+async def test_new_records_wake_readers(tmp_path):
+    async with led(tmp_path) as given:
+        reader = Reader()
+        given.share.readers[reader] = None
+        append(given.harness, b"y")
+        given.harness.flush()
+        assert reader.woken
+        assert given.share.error is None
