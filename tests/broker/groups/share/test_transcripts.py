@@ -1,8 +1,8 @@
 """Share groups as transcripts (`testdata/*.txt`).
 
 Commands: `settings`, `topics`, `beat` (ShareGroupHeartbeat), `leave`, `initialize` (share coordinators store the named
-states, except those in `failing`), `advance`, `reload`, `fail-writes`, `delete`, `gone-topics`. After each command the
-group is printed if it has changed.
+states, except those in `failing`), `advance`, `reload`, `fail-writes`, `delete`, `gone-topics`, `log` (new
+records). After each command the group is printed if it has changed.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Interpreter(GroupInterpreter):
         self.driver = ShareDriver(topics=self.topics, share_settings=settings)
         self.epochs: dict[str, int] = {}
         self._group = ""
+        self._seen = 0
 
     def do_settings(self, **values: str) -> None:
         numbers = {name: int(value) for name, value in values.items()}
@@ -80,7 +81,7 @@ class Interpreter(GroupInterpreter):
         ):
             offsets = " ".join(
                 f"{name_of(one.topic_id)}:{one.partition}@{offset}"
-                for one, offset in asked.offsets.items()
+                for one, offset in sorted(asked.offsets.items())
             )
             found.append(f"epoch {asked.state_epoch}: {offsets}")
         return found
@@ -92,6 +93,19 @@ class Interpreter(GroupInterpreter):
     def do_gone_topics(self) -> None:
         self.driver.shard.topics_deleted({"any": bytes(16)}, self.driver.at)
         self.driver.settle()
+
+    def do_log(self) -> list[str]:
+        new, self._seen = self.driver.log[self._seen :], len(self.driver.log)
+        return [self._record(record) for record in new]
+
+    @staticmethod
+    def _record(record) -> str:
+        name = type(record.key).__name__.removeprefix("ShareGroup").removesuffix("Key")
+        key = getattr(record.key, "member_id", "")
+        if name == "StatePartitionMetadata" and record.value is not None:
+            return f"{name} as shown"  # its topics have no order
+        value = str(record.value).partition("(")[2].rstrip(")") or "no value"
+        return f"{name} {key}: {value}"
 
     def what_came(self) -> list[str]:
         self.driver.check_account()
