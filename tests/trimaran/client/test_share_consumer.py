@@ -218,6 +218,22 @@ def test_moved_partition_is_looked_up_again():
     assert client.refreshed == ["t"]
 
 
+def test_partition_that_moves_back_is_named_again():
+    moves = [answer for first in range(3) for answer in (fetched(first, 1), closed())]
+    consumer, client, _ = consumer_of(beat(0), *moves, LEFT)
+    with consumer:
+        for leader, shared in zip((2, 1, 1), consumer.records(3), strict=True):
+            consumer.acknowledge(shared, ACCEPT)
+            client.routing.leaders["t", 0] = LeaderOf(leader, 0)
+    each = [("fetch", 0), ("close", -1)]
+    assert sent(client)[1:-1] == [(name, to, epoch) for to in "121" for name, epoch in each]
+    assert [
+        [partition.partition_index for topic in request.topics for partition in topic.partitions]
+        for _, request in client.asked[1:-1]
+    ] == [[0]] * 6
+    assert (consumer.lost, len(client.asked)) == (0, 8)
+
+
 @pytest.mark.parametrize(
     "answer",
     [

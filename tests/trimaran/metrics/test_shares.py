@@ -135,12 +135,16 @@ async def test_requests_of_share_groups_count_by_topic(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("refusal", "counts"),
-    [(None, (2, 1, 0)), (ErrorCode.TOPIC_AUTHORIZATION_FAILED, (0, 1, 1))],
+    ("enabled", "refusal", "counts"),
+    [
+        ("true", None, (2, 1, 0)),
+        ("true", ErrorCode.TOPIC_AUTHORIZATION_FAILED, (0, 1, 1)),
+        ("false", None, (0, 0, 0)),  # given up before any request
+    ],
 )
-async def test_dead_letters_count_by_group(tmp_path, refusal, counts):
+async def test_dead_letters_count_by_group(tmp_path, enabled, refusal, counts):
     async with queue_rig(tmp_path) as rig:
-        rig.add_queue()
+        rig.add_queue(enabled=enabled)
         rig.produce(5)
         await rig.acquire()
         rig.refusal = refusal

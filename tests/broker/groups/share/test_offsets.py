@@ -9,6 +9,7 @@ from tests.broker.groups.share.driver import ShareDriver
 from trimaran.broker.groups.share import offsets as share_offsets
 from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.groups.share.state_partitions import StatePartitions, TopicState
+from trimaran.broker.groups.topics import Topic
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_share_group_offsets import (
@@ -194,6 +195,17 @@ def test_released_group_names_all_states(driver):
     assert driver.submit(driver.shares.release("g", driver.at)) == named(U, 0, 1)
     assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.NONE}
     assert driver.group() is None
+
+
+def test_states_of_a_recreated_topic_are_not_released(driver, monkeypatch):
+    empty_group(driver)
+    driver.submit(driver.shares.release("g", driver.at))
+    found = {"t": Topic("t", U, 4)}
+    monkeypatch.setattr(driver.topics, "find", found.get)
+    assert driver.submit(driver.shares.release("g", driver.at)) == []
+    found["t"] = Topic("t", T, 2)
+    assert driver.submit(driver.shares.release("g", driver.at)) == named(T, 0, 1)
+    assert driver.group().states == StatePartitions(deleting={T: "t"})
 
 
 def test_group_without_states_needs_no_release(driver):
