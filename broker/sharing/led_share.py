@@ -32,6 +32,7 @@ from trimaran.broker.sharing.starting import offset_to_begin
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import Offset, SharePartitionKey
+from trimaran.wire.transport.scheduling.events import Notifier
 
 # The maximum number of batches in one write, unless a single change has more: a record of some 30 KB.
 WRITTEN_BATCHES_MAX = 1_000
@@ -103,7 +104,13 @@ class LedShare(Interest):
     when it has ended.
     """
 
-    def __init__(self, key: SharePartitionKey, leader: PartitionLeader, owner: Owner) -> None:
+    def __init__(
+        self,
+        key: SharePartitionKey,
+        leader: PartitionLeader,
+        owner: Owner,
+        before: LedShare | None = None,
+    ) -> None:
         super().__init__(self)
         self.key = key
         self.leader = leader
@@ -116,6 +123,10 @@ class LedShare(Interest):
         self._queue: list[tuple[DeliveryChange, PendingResponse[None]]] = []
         self._written: list[tuple[DeliveryChange, PendingResponse[None]]] = []
         self._is_writing = False
+        # Set while the share partition that makes way for this one may write.
+        self._before = before
+        self._has_made_way = False
+        self._wrote = Notifier()
         self._runs = 0
         self._scope = trio.CancelScope()
         # Bounded by the records in flight: each letter is about some of them.
@@ -147,6 +158,9 @@ class LedShare(Interest):
 
     async def _load(self) -> None:
         with self._scope:
+            if self._before is not None:
+                await self._before.settle()
+                self._before = None
             began = time.monotonic()
             try:
                 state = await self._owner.states.read(self.key, self.leader.epoch)
@@ -178,20 +192,41 @@ class LedShare(Interest):
         """Ends the share partition; acknowledgements that are not stored fail with `error`."""
         if self.error is not None:
             return
-        self.error = KeptError.of(error)
         self._scope.cancel()
+        self._close(error)
+        for _, pending in self._written + self._queue:
+            pending.fail(KafkaError(error.code))
+        self._queue.clear()
+        self._written = []
+        self._wake()
+
+    def make_way(self) -> LedShare | None:
+        """Ends a share partition that retires, for a new one: the group may have been deleted, and be a new group of
+        that name. Changes are still stored; records whose letters are not sent are resumed. Returns the share partition
+        that the new one must `settle` before it reads the state, None if there is none.
+        """
+        if self.core is None:
+            self._scope.cancel()
+        else:
+            self._has_made_way = True
+        self._close(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE))
+        self._wake()
+        return self if self._is_writing else self._before
+
+    def _close(self, error: KafkaError) -> None:
+        self.error = KeptError.of(error)
         self._sending.cancel()
         self._letters = []
         self.leader.replica.watchers.discard(self)
         self._owner.set_timer(self, None)
         self._owner.ended(self)
-        for _, pending in self._written + self._queue:
-            pending.fail(KafkaError(error.code))
-        self._queue.clear()
-        self._written = []
         self._owner.count_runs(-self._runs)
         self._runs = 0
-        self._wake()
+
+    async def settle(self) -> None:
+        """Waits until the last write has ended."""
+        while self._is_writing:
+            await self._wrote.wait()
 
     # -- records
 
@@ -280,11 +315,12 @@ class LedShare(Interest):
         return pending
 
     async def _write_all(self) -> None:
-        while self._queue and self.error is None:
+        while self._queue and (self.error is None or self._has_made_way):
             self._scope = trio.CancelScope()
             with self._scope:
                 await self._write()
         self._is_writing = False
+        self._wrote.notify_all()
         if self.is_retiring:
             self.retire()
 

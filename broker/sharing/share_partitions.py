@@ -111,16 +111,20 @@ class SharePartitions:
         return self._groups.get(key.group_id, {}).get(key)
 
     def open(self, key: SharePartitionKey, leader: PartitionLeader) -> LedShare:
-        """Returns the share partition in the epoch of `leader`, and begins to load it if it is new."""
-        share = self.find(key)
+        """Returns the share partition in the epoch of `leader`, and begins to load it if it is new. One that retires is
+        not continued: the state that it has loaded may be that of a deleted group of this name.
+        """
+        share, before = self.find(key), None
         if share is not None and share.leader is not leader:
             share.data_changed(share)  # its epoch has ended
             share = self.find(key)
+        if share is not None and share.is_retiring:
+            before = share.make_way()
+            share = None
         if share is None:
-            share = LedShare(key, leader, self)
+            share = LedShare(key, leader, self, before)
             self._groups.setdefault(key.group_id, {})[key] = share
             self.counts.begin(key.group_id)
-        share.is_retiring = False
         return share
 
     # -- sessions

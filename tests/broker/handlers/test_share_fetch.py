@@ -259,6 +259,48 @@ async def test_disabled_feature_still_stores_acknowledgements(tmp_path):
         assert len(rig.sharing) == 0
 
 
+@pytest.mark.parametrize("reopened", [1, 2])
+async def test_retiring_share_partition_is_loaded_again(tmp_path, reopened):
+    """The new one reads the state after the last write of the old one, also if another began to load meanwhile."""
+    async with sharing_rig(tmp_path) as rig:
+        rig.produce(3)
+        await first_fetch(rig)
+        old = rig.share()
+        rig.states.open = trio.Event()
+        acknowledging = started(rig.acknowledge(2, {0: [(0, 1, [1])]}))
+        for _ in range(reopened):
+            await publish_level(rig, None)
+            await publish_level(rig, 1)
+            await rig.fetched(0, 0)
+        assert rig.share() is not old
+        assert len(rig.sharing) == 1
+        rig.states.open.set()
+        assert refusals(await acknowledging.finish()) == {0: 0}
+        await settle()
+        assert (old.core.start, rig.share().core.start) == (2, 2)
+        assert shown(await rig.fetched(1)) == {0: (0, [(2, 2, 1)], 0)}
+
+
+async def test_old_state_is_not_written_to_a_namesake(tmp_path):
+    async with sharing_rig(tmp_path) as rig:
+        rig.produce(3)
+        await rig.states.initialize(rig.key(), 9, 0)
+        await first_fetch(rig)
+        rig.states.open = trio.Event()
+        acknowledging = started(rig.acknowledge(2, {0: [(0, 2, [1])]}))
+        await publish_level(rig, None)
+        await publish_level(rig, 1)
+        await rig.states.initialize(rig.key(), 1, 0)
+        await rig.fetched(0, 0)
+        rig.states.failure = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # as while the group is deleted
+        rig.states.open.set()
+        assert refusals(await acknowledging.finish()) == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        rig.states.failure = None
+        await settle()
+        assert rig.share().core.state_epoch == 1
+        assert shown(await rig.fetched(1)) == {0: (0, [(0, 2, 1)], 0)}
+
+
 async def publish_level(rig, level):
     """Publishes a change of `share.version`."""
     rig.set_image(level)

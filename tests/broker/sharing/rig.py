@@ -91,8 +91,11 @@ class SharingRig:
             append(self.harness, *[b"x"] * size, index=index, **terms)
         self.harness.flush()
 
+    def key(self, index=0, group="g"):
+        return SharePartitionKey(group, topic_id("t"), index)
+
     def share(self, index=0, group="g"):
-        return self.sharing.find(SharePartitionKey(group, topic_id("t"), index))
+        return self.sharing.find(self.key(index, group))
 
     async def call(self, *request, timeout):  # noqa: ASYNC109
         """Refuses requests to other nodes; the dead-letter queues' tests have more."""

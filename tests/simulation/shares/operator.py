@@ -55,22 +55,9 @@ class GroupOperator(CoordinatorClient):
                 return
             for member in self._members:
                 await member.leave()
-            if await self._are_forgotten():
-                await self._alter()
+            await self._alter()
             for member in self._members:
                 member.is_away = False
-
-    async def _are_forgotten(self) -> bool:
-        """Waits until no leader works for the group: it would write to the states of a new group of that name."""
-        for _ in range(50):
-            await self.pause()
-            if not any(
-                ALTERED in broker.families.shares.sharing._groups
-                for broker in self.world.brokers.values()
-                if broker.alive
-            ):
-                return True
-        return False
 
     async def _alter(self) -> None:
         request, version = self._request()
