@@ -325,9 +325,10 @@ VALUES = [
 # Kafka refuses an empty element of a list; we omit it.
 LISTS_WITHOUT_EMPTY_PARTS = {("metrics", "a,,b")}
 # A broker-level alteration while eligible leader replicas are enabled: both refuse all values, with different codes.
-ELSEWHERE = {"min.insync.replicas"}
+# Kafka parses Kerberos rules only if a listener uses them; we refuse wrong rules.
+ELSEWHERE = {"min.insync.replicas", "sasl.kerberos.principal.to.local.rules"}
 # Values for all brokers below log.local.retention.ms, which Kafka ignores if the broker that it asks has its own value.
-OVERRIDDEN = {("log.retention.ms", value) for value in ("0", "1", "7")}
+OVERRIDDEN = {("log.retention.ms", value) for value in ("0", "1", "7", "+7", " 7 ")}
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "none"), (GROUP, "none"), (METRICS, "none")])
