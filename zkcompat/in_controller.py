@@ -86,7 +86,7 @@ class OwnController(ControllerClient):
 
 
 class QuorumLeadership:
-    """The times in which this controller leads the quorum."""
+    """The periods in which this controller leads the quorum."""
 
     def __init__(self, controller: HostController, feed: ImageFeed) -> None:
         self._node_id = controller.node_id

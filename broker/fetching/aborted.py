@@ -1,8 +1,8 @@
 """Finds the aborted transactions that a read_committed consumer must filter out of its records (KIP-98).
 
-Usually there are none, which is quick to find. While one transaction is open for a long time, a hundred thousand others
-may be aborted; these are listed in steps when the fetch is answered. The list is bounded by the records, since each
-transaction has a batch and a marker, and by the producers of the partition
+Usually there are none, which takes little time to find out. While one transaction is open for a long time, a hundred
+thousand others may be aborted; these are listed in steps when the fetch is answered. The list is bounded by the
+records, since each transaction has a batch and a marker, and by the producers of the partition
 (`trimaran.log.producers.state.PRODUCERS_MAX`).
 """
 

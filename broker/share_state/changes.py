@@ -88,7 +88,7 @@ async def _each(
 async def _attempts(
     partitions: Iterable[TopicIdPartition], act: Callable[[TopicIdPartition], Awaitable[T]]
 ) -> dict[TopicIdPartition, T | KeptError]:
-    """Returns what `act` has returned for each partition, or the error that it has raised."""
+    """Returns the result of `act` for each partition, or the error that it has raised."""
     found: dict[TopicIdPartition, T | KeptError] = {}
 
     async def attempt(partition: TopicIdPartition) -> None:

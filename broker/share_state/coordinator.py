@@ -47,7 +47,7 @@ _Decide = Callable[[ShareCoordinatorShard, Instant], Result[ShareRecord, T]]
 class ShareCoordinator:
     """The interface for handlers. `runtime` has the shards, listens to the leadership of the topic, and must be
     running. Methods raise KafkaError with the code for the broker that asks. `write_times` are the times until writes
-    are committed, noted by those who wait for them.
+    are committed, noted by the callers that wait for them.
     """
 
     def __init__(self, limits: ShareLimits, metadata: Metadata) -> None:

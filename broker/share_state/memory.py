@@ -30,7 +30,7 @@ RECORD_BATCH_BYTES = 20
 def held_bytes(
     key: SharePartitionKey, state: StoredState | None, batches: int | None = None
 ) -> int:
-    """Returns the approximate size of a state and its key; with `batches`, if it had so many."""
+    """Returns the approximate size of a state and its key; with `batches`, of a state with this number of batches."""
     if state is None:
         return 0
     count = len(state.batches) if batches is None else batches

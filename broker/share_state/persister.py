@@ -1,7 +1,7 @@
-"""The states of all share partitions: with the coordinator of this broker, or by requests to other brokers.
+"""Reads and stores the states of all share partitions: in the coordinator of this broker, or by requests to others.
 
 Requests for many share partitions of a group go to a broker together. A request that fails because the coordinator
-moves, loads or cannot be reached is repeated a few times; every request may be repeated without harm. The first one
+moves, loads or cannot be reached is repeated a few times; every request may be repeated without harm. The first request
 creates the topic. Source: Kafka's `DefaultStatePersister`, `PersisterStateManager`.
 """
 
@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 E = ErrorCode
 
-# The attempts of a request, and the delays between them: half a minute in total, as in Kafka. A share consumer of Java
-# ends at the error that follows.
+# The attempts of a request, and the delays between them: half a minute in total, as in Kafka. The error after the last
+# attempt ends a Java share consumer.
 ATTEMPTS_MAX = 12
 RETRY_SECONDS = 0.1
 RETRY_SECONDS_MAX = 5.0

@@ -127,7 +127,7 @@ def _nothing(_result: object) -> None:
 
 
 def _state(result: read_share_group_state.PartitionResult) -> ShareState:
-    """Returns the state; the response says neither the leader epoch nor the count of complete deliveries."""
+    """Returns the state; the response has neither the leader epoch nor the count of complete deliveries."""
     summary = ShareSummary(
         result.state_epoch, NO_LEADER_EPOCH, _received(result.start_offset), None
     )

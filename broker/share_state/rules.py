@@ -28,8 +28,8 @@ NO_SUMMARY = ShareSummary(StateEpoch(0), LeaderEpoch(0), None, None)
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """A state with what follows from its records: the highest epochs (those of a new state may be lower), the updates
-    since the last snapshot that was due, and the offset of the last snapshot.
+    """A state with the values that follow from its records: the highest epochs (those of a new state may be lower), the
+    updates since the last snapshot that was due, and the offset of the last snapshot.
     """
 
     state: StoredState
@@ -69,8 +69,8 @@ def written(
     summary: ShareSummary,
     batches: Sequence[StateBatch],
 ) -> UpdateRecord:
-    """Returns the update of a write. An earlier start offset than the stored one has no effect, and at the same one the
-    higher count of complete deliveries stays: writes may arrive late.
+    """Returns the update of a write. A start offset below the stored one has no effect; if both are equal, the higher
+    count of complete deliveries stays: writes may arrive late.
     """
     told = NO_OFFSET if summary.start_offset is None else summary.start_offset
     count = summary.delivery_complete_count

@@ -1,8 +1,8 @@
 """One partition of `__share_group_state` as a state machine: the states of share partitions. No I/O.
 
 It is a `CoordinatorShard`. A write adds an update to the last snapshot, or makes a new snapshot after a number of
-updates. Everything before the oldest last snapshot is redundant: the shard names its offset as a follow-up, and the
-coordinator deletes the records. Source: Kafka's `ShareCoordinatorShard`, `ShareCoordinatorOffsetsManager`.
+updates. Everything before the oldest of the last snapshots is redundant: the shard names its offset as a follow-up, and
+the coordinator deletes the records. Source: Kafka's `ShareCoordinatorShard`, `ShareCoordinatorOffsetsManager`.
 Intentional difference: the states of topics that were deleted while no broker served the shard are removed, too.
 """
 
@@ -210,7 +210,7 @@ class ShareCoordinatorShard:
     def _check_batches(
         self, key: SharePartitionKey, entry: StateEntry, update: UpdateRecord
     ) -> None:
-        """Checks the room for the batches of a write. Combines them only if there might be none."""
+        """Checks the room for the batches of a write. Combines them only if there might be no room."""
         known = len(entry.state.batches)
         # A batch splits at most one of those that it overlaps.
         most = known + 2 * len(update.batches)

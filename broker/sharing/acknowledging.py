@@ -111,8 +111,8 @@ class Decisions:
     # -- acknowledgements
 
     def acknowledge(self, member: str, acknowledgement: Acknowledgement) -> None:
-        """Decides as the member says; raises KafkaError INVALID_REQUEST or INVALID_RECORD_STATE. The caller then undoes
-        the change.
+        """Decides the member's acknowledgement; raises KafkaError INVALID_REQUEST or INVALID_RECORD_STATE. The caller
+        then undoes the change.
         """
         _check_form(acknowledgement)
         first, last = acknowledgement[:2]

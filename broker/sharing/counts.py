@@ -65,6 +65,6 @@ class ShareCounts:
         yield from sorted(self._groups.items())
 
     def everything(self) -> Iterator[DeliveryCounts]:
-        """Yields the counts whose sum is that of all groups."""
+        """Yields counts that add up to those of all groups."""
         yield self._rest
         yield from self._groups.values()

@@ -1,8 +1,8 @@
 """The dead-letter queues of share groups (KIP-1191): carries out the steps of `Delivery` with the controller, the
 leaders of queues and the local log.
 
-As in Kafka, this broker produces like any client: its own principal needs the right to write to the topic, also if the
-leader is this broker. Source: `ShareGroupDLQStateManager`, `ShareGroupDLQMetadataCacheHelper`.
+As in Kafka, this broker produces like any client: its own principal needs the right to write to the topic, even if this
+broker is the leader. Source: `ShareGroupDLQStateManager`, `ShareGroupDLQMetadataCacheHelper`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ E = ErrorCode
 ACKS_ALL = -1
 # The timeout in Produce requests, as in Kafka.
 PRODUCE_SECONDS = 30.0
-# The time in which the controller creates the topic, and then this broker knows it.
+# The time in which the controller must create the topic, and this broker must receive its metadata.
 CREATE_SECONDS = 5.0
 # Deliveries that read, create or write at a time. Each has a batch of at most `max.message.bytes` of its queue.
 AT_WORK_MAX = 16
@@ -103,7 +103,7 @@ class DeadLetterQueues:
         letters: Sequence[DeadLetters],
     ) -> None:
         """Writes letters about records of `leader` to the queue of the group. Letters that cannot be written are lost,
-        which a line of the log tells.
+        and the broker logs this.
         """
         name, partition = leader.replica.topic_partition
         source = Source(group_id, name, partition)

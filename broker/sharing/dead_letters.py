@@ -4,7 +4,8 @@ A letter is a record with the cause in its headers, and with key and value of th
 copies. Letters go to the queue's partition with the number of the original partition, modulo their count. The letters
 of one delivery are written in rounds, each as large as `max.message.bytes` of the queue allows. A letter may be written
 twice: after a lost answer, or when the next leader resumes. Source: Kafka's `ShareGroupDLQStateManager`,
-`ShareGroupDLQManager`. Intentional difference: a queue without a leader is waited for without requests to create it.
+`ShareGroupDLQManager`. Intentional difference: while a queue has no leader, the delivery waits and sends no request to
+create it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _TEXTS = {
     Cause.REJECTED: "Offset rejected by client.",
     Cause.DELIVERED_TOO_OFTEN: "Offset delivery count exceeded the threshold.",
 }
-# The lengths, deltas and counts of a record, at most.
+# The maximum size of the lengths, deltas and counts of a record, in bytes.
 _RECORD_OVERHEAD = 30
 _HEADER_OVERHEAD = 6
 
@@ -77,7 +78,7 @@ class Source(NamedTuple):
 
 
 class CreateQueue(NamedTuple):
-    """Asks the controller for the topic; the result is its error code. NETWORK_EXCEPTION: no answer."""
+    """Asks the controller to create the topic; the result is its error code. NETWORK_EXCEPTION: no answer."""
 
     name: str
 
@@ -267,7 +268,7 @@ def joined(letters: Sequence[DeadLetters]) -> list[DeadLetters]:
 
 
 def size_of(record: NewRecord) -> int:
-    """Returns the bytes of a record in a batch, at most."""
+    """Returns an upper bound of the size of a record in a batch, in bytes."""
     named = sum(len(name) + len(text or b"") + _HEADER_OVERHEAD for name, text in record.headers)
     return _RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"") + named
 

@@ -4,7 +4,7 @@ Kafka keeps one state for a whole batch, or one for each offset once a part of t
 a list of runs: neighbours with the same state. A batch that is `split` behaves as Kafka's with a state for each offset,
 but a million records that were delivered together are one run. Source: `InFlightBatch`, `InFlightState` and
 `SharePartition` of Kafka. Intentional difference: in Kafka, the start stays before acknowledged records of a loaded
-state until a fetch has looked beyond them, which never happens if they take all places of the group.
+state until a fetch has looked beyond them, which never happens if they use up the limit of record locks.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class InFlight:
     """The batches in order of offsets, and the offsets around them.
 
     `start` is the first offset that may still be delivered (Kafka's SPSO), `end` the last offset that was acquired, or
-    `start` if no record is in flight. A consumer of this class changes runs; `advance` then moves `start`.
+    `start` if no record is in flight. A caller of this class changes runs; `advance` then moves `start`.
     """
 
     def __init__(self, start: Offset) -> None:
@@ -348,7 +348,7 @@ class InFlight:
 
     def _skip_known(self) -> None:
         """Moves the gap window over records that have a state: nothing is left to look for there. Otherwise the start
-        would stay before them, and they would hold their places for good if no place is left for new records.
+        would stay before them, and would never move if they use up the limit of record locks.
         """
         if self.window is None:
             return

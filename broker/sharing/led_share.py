@@ -93,7 +93,7 @@ class Owner(Protocol):
         """Whether no more new records may be acquired by any group."""
 
     async def deliver(self, share: LedShare, letters: Sequence[DeadLetters]) -> None:
-        """Writes letters to the dead-letter queue of the group, or tells that it cannot."""
+        """Writes letters to the dead-letter queue of the group, or logs that it cannot."""
 
     def ended(self, share: LedShare) -> None:
         """Forgets a share partition: its epoch has ended, or its state must be read again."""

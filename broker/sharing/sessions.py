@@ -38,8 +38,8 @@ class ShareSession:
         self.on_close: Callable[[], object] | None = None
 
     def rotated(self, epoch: SessionEpoch) -> list[TopicIdPartition]:
-        """Returns the partitions in the order in which a request of this epoch reads them: another one is first each
-        time.
+        """Returns the partitions in the order in which a request of this epoch reads them: a different one is first
+        each time.
         """
         partitions = list(self.partitions)
         at = epoch % len(partitions) if partitions and epoch >= FIRST_EPOCH else 0

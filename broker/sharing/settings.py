@@ -66,7 +66,7 @@ class SharingSettings:
         self._config = config
         self._configs = configs
         self._base = self._of({})
-        # The settings of the groups with own configs, for one state of the configs.
+        # The settings of the groups with their own configs, cached until the configs change.
         self._known: tuple[ConfigsImage, dict[str, Sharing]] | None = None
 
     def of(self, group_id: str) -> Sharing:

@@ -105,7 +105,7 @@ class ShareFetch:
 
     @property
     def size_at_hand(self) -> int:
-        """The bytes that can be acquired now, at most."""
+        """An upper bound of the bytes that can be acquired now."""
         size, per_partition = 0, self._bytes_each()
         for share in self.shares.values():
             if share.error is None and share.can_acquire:
@@ -117,7 +117,7 @@ class ShareFetch:
         return size
 
     def _bytes_each(self) -> int:
-        """The bytes of one partition: as in Kafka, all that may be read now get the same."""
+        """The maximum bytes of one partition: as in Kafka, all partitions that may be read now get the same number."""
         readable = sum(share.can_acquire for share in self.shares.values())
         return max(1, self.terms.max_bytes // max(1, readable))
 

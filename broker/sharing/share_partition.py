@@ -169,7 +169,9 @@ class SharePartition:
         return decisions.change
 
     def end_locks(self, rules: SharingRules, now: float) -> DeliveryChange:
-        """Makes the records free whose lock has ended. This has happened: the change is stored, but never undone."""
+        """Makes the records free whose lock has ended. This takes effect at once: the change is stored, but never
+        undone.
+        """
         decisions = Decisions(self._flight, rules, now)
         decisions.end_locks()
         return decisions.change

@@ -159,7 +159,7 @@ class SharePartitions:
     # -- for share partitions
 
     def spawn(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Runs a task until the broker stops; once it stops, the next leader does what is left."""
+        """Runs a task until the broker stops; after that, the next leader does the rest."""
         if self._nursery is not None:
             self._nursery.start_soon(work)
 
@@ -181,7 +181,7 @@ class SharePartitions:
         return found
 
     async def deliver(self, share: LedShare, letters: Sequence[DeadLetters]) -> None:
-        """Writes letters to the dead-letter queue of the group, or tells that it cannot."""
+        """Writes letters to the dead-letter queue of the group, or logs that it cannot."""
         await self._queues.deliver(share.key.group_id, share.leader, letters)
 
     def count_runs(self, change: int) -> None:

@@ -108,8 +108,8 @@ class InitiatingContext(_Context):
 
 
 def acceptor(principal: str, keytab: str | None) -> Callable[[], AcceptingContext]:
-    """Returns a function that makes contexts with the key of the principal in the keytab, by default the machine's. A
-    later context uses the keys that the file has then.
+    """Returns a function that makes contexts with the key of the principal in the keytab, by default that of the
+    machine. A later context uses the keys that the file has then.
 
     Raises:
         ContextFailed: there is no key.
@@ -132,9 +132,9 @@ def default_realm() -> str:
 class KerberosCredentials:
     """The credentials of a client for any number of connections to nodes of the service.
 
-    With a keytab, the tickets of the principal are kept in memory. The library gets a new one when the half of a
-    ticket's lifetime is over. Without it, the tickets are those of a cache, which another program renews, such as
-    `kinit`: `cache` or the default of the library. In the latter case the principal may be None.
+    With a keytab, the tickets of the principal are kept in memory. The library gets a new one after half of a ticket's
+    lifetime. Without a keytab, the tickets come from a credential cache: `cache`, or the library's default. Another
+    program, such as `kinit`, renews them, and the principal may be None.
     """
 
     service: str

@@ -1,4 +1,4 @@
-"""The rules of shares find each error that is planted into a correct history, and none in the correct one."""
+"""The rules of shares find each error that is planted in a correct history, and none in the history itself."""
 
 from dataclasses import replace
 

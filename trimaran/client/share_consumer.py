@@ -1,8 +1,8 @@
 """A share consumer of one topic with the plain protocol: a member of a share group, and a session with each leader.
 
 One request is sent at a time, so a heartbeat is sent between two of them when it is due. An acknowledgement is sent
-with the next request to the leader of its record, at the latest when the consumer is closed. Records without one are
-given back then.
+with the next request to the leader of its record, at the latest when the consumer is closed. Records without an
+acknowledgement are then released.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ShareConsumer:
         Args:
             limit: the number of records after which it ends.
             quiet_seconds: it ends when no record has arrived for this time, since partitions were assigned.
-            goes_on: called before each round of fetches, and before each record; False ends.
+            goes_on: called before each round of fetches, and before each record; returns False to end.
         """
         left = limit
         quiet_since = self._clock()
@@ -170,7 +170,9 @@ class ShareConsumer:
     def _fetched(
         self, leader: BrokerId, wanted: list[TopicIdPartition], wait_ms: int, left: int | None
     ) -> Iterator[SharedRecord]:
-        """Yields what a leader returns, as long as the locks last: after that, records belong to other members."""
+        """Yields the records that a leader returns, as long as the locks last: after that, records belong to other
+        members.
+        """
         session = self._sessions.setdefault(
             leader, LeaderSession(self._member.group, self._member.member)
         )

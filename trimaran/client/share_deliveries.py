@@ -15,7 +15,7 @@ _METRICS = "kafka_server_sharepartitionmetrics"
 _RECORDS = f"{_METRICS}_inflightmessagecount"
 _TIMEOUTS = f"{_METRICS}_acquisitionlocktimeout"
 _NAMES = (_RECORDS, f"{_TIMEOUTS}_total", _TIMEOUTS)
-# The most nodes whose metrics are read.
+# The maximum number of nodes whose metrics are read.
 NODES_MAX = 100
 
 

@@ -17,7 +17,7 @@ from trimaran.wire.identity import NodeId
 from trimaran.wire.text.events import event_of
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# Clients choose strings of 32 KiB, and lists of them; texts of trimaran itself have a few hundred characters.
+# Clients can send strings of 32 KiB, and lists of them; texts of trimaran itself have a few hundred characters.
 MESSAGE_CHARACTERS_MAX = 8 << 10
 # The limit also holds for exception groups with their members; the text of an error may hold a client's data.
 TRACEBACK_CHARACTERS_MAX = 64 << 10

@@ -47,7 +47,7 @@ class KafkaCluster(Kafka):
         """Returns when all nodes serve and all brokers know each other.
 
         Raises:
-            RuntimeError: it did not start, and why.
+            RuntimeError: it did not start; the text has the reason.
         """
         assert self._directory is None, "it runs already"
         self._directory = Path(tempfile.mkdtemp(prefix="trimaran-"))

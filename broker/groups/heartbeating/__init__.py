@@ -1,4 +1,4 @@
 """The common part of the kinds of groups whose members heartbeat: consumer, share and streams groups.
 
-A file here has the part that the files with its name in the folders of the kinds share. No I/O.
+Each file has the common part of the files of the same name in `consumer`, `share` and `streams`. No I/O.
 """

@@ -1,4 +1,4 @@
-"""The common part of the lines of the table of kinds: replay of records."""
+"""The common part of the entries in the table of kinds: the replay of records."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ class HeartbeatMember(Protocol):
         """The approximate size of the member in memory, in bytes."""
 
     def metadata_value(self) -> Message:
-        """Returns the record of the member's own fields."""
+        """Returns the value of the record of the member's own fields."""
 
     def current_value(self) -> Message:
-        """Returns the record of its epoch and of its part."""
+        """Returns the value of the record of the member's epoch and its part of the assignment."""
 
 
 class TopicEntry(Protocol):

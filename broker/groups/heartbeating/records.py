@@ -85,10 +85,10 @@ class HeartbeatRecords(Generic[M, T]):
             yield GroupRecord(self.target_key(group_id=group.id, member_id=member_id), None)
 
     def without_assignment_epoch(self, group_id: str) -> GroupRecord:
-        """Returns the tombstone that follows."""
+        """Returns the tombstone of the assignment epoch, which follows those of the assignments."""
         return GroupRecord(self.assignment_epoch_key(group_id=group_id), None)
 
     def without_members(self, group: HeartbeatGroup[Any, Any]) -> Iterator[GroupRecord]:
-        """Yields the tombstones of the members' own fields, which are the next ones."""
+        """Yields the tombstones of the members' own fields, which follow that of the assignment epoch."""
         for member_id in group.members:
             yield GroupRecord(self.member_key(group_id=group.id, member_id=member_id), None)

@@ -65,7 +65,7 @@ class ConfiguredSettings(Generic[S]):
         self._interval = f"group.{kind}.assignment.interval.ms"
         self._own = {field: _own(kind, name, config) for field, name in _NAMES.items()}
         self._own.update(more or {})
-        # The settings of groups without their own configs, cached for one state of the configs.
+        # The settings of groups without their own configs, cached until the configs change.
         self._known: tuple[ConfigsImage, S] | None = None
 
     def of(self, group_id: str) -> S:

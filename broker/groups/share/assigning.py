@@ -16,7 +16,7 @@ from trimaran.broker.groups.topics import Topics
 
 
 def assign_if_due(operation: ShareOperation) -> None:
-    """Writes the target for the group's epoch, unless the last target is too young: then a later heartbeat does."""
+    """Writes the target for the group's epoch, unless the last target is too recent: a later heartbeat then does so."""
     group = operation.group
     if group.assignment_epoch >= group.epoch or group.is_empty or operation.target_wait_ms:
         return

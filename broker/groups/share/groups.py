@@ -153,7 +153,7 @@ class ShareGroups(
         raise self._no_consumer_group(request.group_id)
 
     def check_fetch(self, _request: OffsetFetchRequestGroup) -> None:
-        """Refuses no request: the partitions have no offset, as those of an unknown group."""
+        """Accepts every request: as in an unknown group, no partition has a committed offset."""
 
     def check_offset_delete(self, group_id: str) -> None:
         raise self._no_consumer_group(group_id)
@@ -163,7 +163,7 @@ class ShareGroups(
     def described_with_members(
         self, group_id: str
     ) -> tuple[DescribedGroup, Iterator[DescribedMember]]:
-        """Returns a group as ShareGroupDescribe describes it, without its members, and these.
+        """Returns the description of a group without its members, and an iterator that describes its members.
 
         Raises:
             KafkaError: as `find`.
@@ -281,8 +281,8 @@ class ShareGroups(
         self._check_again(write.group_id, at)
 
     def heartbeat_failed(self, given: ShareHeartbeat, at: Instant) -> None:
-        """Restores timers and memory after a heartbeat whose records were not written; what it would have begun, a
-        later one begins.
+        """Restores timers and memory after a heartbeat whose records were not written; a later heartbeat begins the
+        initialization instead.
         """
         request = given.request
         if self._disown(request.group_id, request.member_id):
@@ -298,7 +298,7 @@ class ShareGroups(
         self._check_again(group_id, at)
 
     def _check_again(self, group_id: str, at: Instant) -> None:
-        """Sets the missing sessions, and drops what was found out for records that may not be written."""
+        """Sets the missing sessions, and forgets the checks of records that may not have been written."""
         if (work := self._works.get(group_id)) is not None:
             work.checked_topics = work.checked_target = None
         if (group := self._groups.get(group_id)) is not None:

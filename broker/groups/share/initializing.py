@@ -79,7 +79,7 @@ def _takes_too_long(operation: ShareOperation, topic_id: bytes) -> bool:
 
 
 def _note_times(operation: ShareOperation, states: StatePartitions) -> None:
-    """Begins to count for topics that an earlier coordinator was initializing, and forgets those that are done."""
+    """Notes the time for topics that an earlier coordinator was initializing, and forgets topics that are done."""
     since = operation.work.initializing_since
     if since.keys() != states.initializing.keys():
         for topic_id in since.keys() - states.initializing.keys():

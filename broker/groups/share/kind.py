@@ -1,4 +1,4 @@
-"""The share groups as a kind (KIP-932): their records, and their line's values in the table of kinds."""
+"""The share groups as a kind (KIP-932): their records, and their entry in the table of kinds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Decisions about the start offsets of a share group, which are in the states of its partitions.
 
-Only the offsets of a group without members change: members would go on at the old ones. Source:
+The offsets change only while the group has no members: members would continue at the old ones. Source:
 `alterShareGroupOffsets`, `sharePartitionsEligibleForOffsetDeletion`, `completeDeleteShareGroupOffsets` and
 `shareGroupBuildPartitionDeleteRequest` of Kafka 4.4's `GroupMetadataManager`. Intentional differences: a partition or
 start offset below zero is refused, except the start offset -1, which means that of `share.auto.offset.reset`.

@@ -120,7 +120,7 @@ NO_STATES = StatePartitions()
 
 
 def joined(topics: ByTopic, more: ByTopic) -> ByTopic:
-    """Returns the partitions of both."""
+    """Returns the partitions of `topics` and of `more`."""
     found = dict(topics)
     for topic_id, (name, partitions) in more.items():
         known = found[topic_id].partitions if topic_id in found else frozenset()

@@ -46,7 +46,7 @@ def fail_in_calls(monkeypatch, directories, operation):
 
 
 def fail_in_the_kernel(monkeypatch, directories):
-    """Fails as a full disk does under a file system that detects it in write-back."""
+    """Makes flushes fail, as on a full disk whose file system detects this in write-back."""
     submit, completed, failing = Fdatasyncs.submit, Fdatasyncs.completed, set()
 
     def watched(self, descriptors):

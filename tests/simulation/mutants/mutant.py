@@ -28,7 +28,9 @@ class Mutant(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The outcome of a hunt; `found` is the first word of the first violation, and `seed` the seed that had it."""
+    """The outcome of a hunt; `found` is the first word of the first violation, and `seed` the seed with which it
+    occurred.
+    """
 
     found: str
     seed: int
