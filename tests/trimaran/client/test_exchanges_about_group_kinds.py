@@ -197,7 +197,7 @@ TOPOLOGY = streams_group_describe.Topology(
             "1",
             ["u"],
             repartition=["g-by-key-repartition", "of-another-repartition", "g-odd"],
-            changelogs=["g-counts-changelog", "u"],
+            changelogs=["g-counts-changelog", "gh-counts-changelog", "u"],
         ),
     ],
 )
