@@ -288,6 +288,9 @@ class ShareChecker(CoordinatorChecker):
 
     def _settle(self, request: Acknowledging, code: int) -> None:
         if not code:
+            # An acknowledgement of deleted records succeeds without an effect, even if another member holds them.
+            key = request.place.key  # type: ignore[attr-defined]
+            self.history.starts_at(request.place, self.histories[key[1:]].deleted_to)
             self.history.confirmed(request, at=self.world.now)
         elif ErrorCode.of(code) in REFUSALS:
             self.history.refused(request)
