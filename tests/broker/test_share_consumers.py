@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 import trio
 
 from tests.broker.batches import batch
 from tests.broker.handlers.broker_client import broker_client
 from tests.cluster.in_process import connected_to
-from trimaran.broker.handlers import share_acknowledgements
-from trimaran.quorum.metadata.features import GROUP_VERSION
 from trimaran.wire.identity import SharePartitionKey, StateEpoch
 from trimaran.wire.messages import produce, share_acknowledge, share_fetch
 from trimaran.wire.messages.incremental_alter_configs import (
@@ -30,12 +27,6 @@ SINGLE = {
     "share_coordinator_state_topic_min_isr": 1,
 }
 SECONDS = 20.0
-
-
-@pytest.fixture(autouse=True)
-def served(monkeypatch):
-    """Makes handlers look at a feature that a new cluster finalizes, in the place of `share.version`."""
-    monkeypatch.setattr(share_acknowledgements, "SHARE_VERSION", GROUP_VERSION)
 
 
 class ShareConsumer:
