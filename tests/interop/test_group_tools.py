@@ -19,6 +19,7 @@ VARYING = (
     (r"(?<= )[A-Za-z0-9_-]{22}(?= )", "UUID"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"Epoch: \d+", "Epoch: N"),
+    (r"Cluster ID: .+", "Cluster ID: UUID"),
     (r"Local controller \d+", "Local controller N"),
 )
 
