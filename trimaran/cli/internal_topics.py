@@ -60,7 +60,7 @@ def ensure_inputs(
 
 
 def delete_topics(client: BlockingClient, topics: Collection[str]) -> None:
-    """Deletes internal topics, and reports each."""
+    """Deletes internal topics, and reports each. The topology also names those that were deleted before."""
     for topic in topics:
-        changes.delete_topic(client, topic)
-        say(f"deleted topic {topic}")
+        if changes.delete_topic_if_known(client, topic):
+            say(f"deleted topic {topic}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
-from trimaran.errors.refused import check, check_group, check_resource, check_topic
+from trimaran.errors.refused import check, check_group, check_resource, check_topic, no_topic
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.client.destinations import CoordinatorNode
@@ -86,11 +86,22 @@ def create_partitions(
 
 def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
     """Deletes a topic with all its records. Raises KafkaError, and UserError if there is no such topic."""
+    if not delete_topic_if_known(client, name, timeout_ms=timeout_ms):
+        raise no_topic(name)
+
+
+def delete_topic_if_known(
+    client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS
+) -> bool:
+    """Deletes a topic with all its records; returns whether there was such a topic. Raises KafkaError."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=timeout_ms
     )
     result = single_item(client.call(None, request, retry_unknown=False).responses, "topic")
+    if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return False
     check_topic(name, result.error_code, result.error_message)
+    return True
 
 
 def alter_configs(
