@@ -70,9 +70,9 @@ def delete_share_group_offsets(
     )
     deletion: Deletion = yield Blocking(pending.wait)
     outcomes: Outcomes = {}
-    if deletion.topics:
+    if deletion.states.topics:
         outcomes = yield Blocking(
-            partial(share_group_states.delete, ctx, request.group_id, deletion.partitions)
+            partial(share_group_states.delete, ctx, request.group_id, deletion.states)
         )
     found = [*forbidden, *_responses(deletion, outcomes), *deletion.refused]
     encoded = yield from call.room().encoding(found)
@@ -83,11 +83,11 @@ def _responses(
     deletion: Deletion, outcomes: Outcomes
 ) -> Iterator[DeleteShareGroupOffsetsResponseTopic]:
     """Yields the response for each topic: the error of one of its partitions, if any."""
-    codes = dict.fromkeys(deletion.topics, ErrorCode.NONE)
+    codes = dict.fromkeys(deletion.states.topics, ErrorCode.NONE)
     for partition, error in outcomes.items():
         if error is not None:
             codes[partition.topic_id] = error.code
-    for topic_id, topic in deletion.topics.items():
+    for topic_id, topic in deletion.states.topics.items():
         yield _deleted(topic.name, topic_id, codes[topic_id])
 
 

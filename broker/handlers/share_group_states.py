@@ -7,17 +7,16 @@ Source: `persisterInitialize`, `deleteShareGroups`, `deleteShareGroupOffsetsStat
 from __future__ import annotations
 
 from trimaran.broker.groups.share import kind as share
+from trimaran.broker.groups.share.offsets import States
 from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.handlers.context import GroupContext
-from trimaran.broker.share_state.changes import Outcomes, delete_all, initialize_all
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.broker.share_state.changes import Outcomes, by_topic, delete_all, initialize_all
 
 
 async def initialize(ctx: GroupContext, group_id: str, begun: Initialization) -> Outcomes:
     """Stores initial states, and tells the group. Raises KafkaError if the group cannot store it."""
     outcomes = await initialize_all(ctx.share_states, group_id, *begun)
-    done = [partition for partition, error in outcomes.items() if error is None]
-    failed = [partition for partition, error in outcomes.items() if error is not None]
+    done, failed = await by_topic(outcomes)
     pending = ctx.groups.decide(
         share.KIND, group_id, lambda groups, at: groups.finish(group_id, done, failed, at)
     )
@@ -25,13 +24,13 @@ async def initialize(ctx: GroupContext, group_id: str, begun: Initialization) ->
     return outcomes
 
 
-async def delete(ctx: GroupContext, group_id: str, partitions: list[TopicIdPartition]) -> Outcomes:
+async def delete(ctx: GroupContext, group_id: str, states: States) -> Outcomes:
     """Deletes states, and tells the group about each topic without errors. Raises KafkaError if the group cannot store
     it.
     """
-    outcomes = await delete_all(ctx.share_states, group_id, partitions)
+    outcomes = await delete_all(ctx.share_states, group_id, states.partitions())
     failed = {partition.topic_id for partition, error in outcomes.items() if error is not None}
-    gone = {partition.topic_id for partition in partitions} - failed
+    gone = states.topics.keys() - failed
     if gone:
         pending = ctx.groups.decide(
             share.KIND, group_id, lambda groups, at: groups.offsets_deleted(group_id, gone, at)
@@ -45,8 +44,8 @@ async def release(ctx: GroupContext, group_id: str) -> None:
     pending = ctx.groups.decide(
         share.KIND, group_id, lambda groups, at: groups.release(group_id, at)
     )
-    partitions = await pending.wait()
-    outcomes = await delete_all(ctx.share_states, group_id, partitions)
+    released = await pending.wait()
+    outcomes = await delete_all(ctx.share_states, group_id, released.partitions())
     for error in outcomes.values():
         if error is not None:
             raise error.as_error()

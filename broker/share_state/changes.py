@@ -6,7 +6,9 @@ Source: `persisterInitialize` and `deleteShareGroup` of Kafka 4.4's `GroupCoordi
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import TypeVar
 
@@ -29,6 +31,11 @@ STATES_AT_A_TIME = 100
 Outcomes = dict[TopicIdPartition, KeptError | None]
 """The error for each partition, or None."""
 
+PartitionsByTopic = Mapping[bytes, AbstractSet[int]]
+
+# The partitions that are sorted by topic between two checkpoints: about a millisecond.
+SORTED_AT_A_TIME = 1_000
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -47,6 +54,16 @@ async def initialize_all(
         await states.initialize(key, state_epoch, offsets[partition])
 
     return await _each(group_id, offsets, store)
+
+
+async def by_topic(outcomes: Outcomes) -> tuple[PartitionsByTopic, PartitionsByTopic]:
+    """Returns the partitions without an error, and those with one, by topic id."""
+    done, failed = defaultdict[bytes, set[int]](set), defaultdict[bytes, set[int]](set)
+    for number, ((topic_id, partition), error) in enumerate(outcomes.items(), 1):
+        (done if error is None else failed)[topic_id].add(partition)
+        if number % SORTED_AT_A_TIME == 0:
+            await trio.lowlevel.checkpoint()
+    return done, failed
 
 
 async def delete_all(

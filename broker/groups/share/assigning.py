@@ -1,41 +1,96 @@
-"""Decides when to recompute the target of a share group, and writes it.
+"""Decides when to recompute the target of a share group, and writes it: at once for small groups, otherwise in pieces.
 
 Source: `GroupMetadataManager.maybeUpdateTargetAssignment` and `initializedAssignmentPending` of Kafka 4.4, its
-`ShareTargetAssignmentBuilder`.
+`ShareTargetAssignmentBuilder`. As in Kafka, a target waits for the interval since the last one; the first heartbeat
+afterwards computes it. Intentional difference: the target of a large group is computed and written in pieces, on a
+timer. The batch with the assignment's epoch is the last: a coordinator that takes over in between starts over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from trimaran.broker.groups.heartbeating.assigning import write_targets
+from trimaran.broker.groups.heartbeating.assigning import TargetWork, write_some, write_targets
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
+from trimaran.broker.groups.heartbeating.work import Work, done
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.operation import ShareOperation
-from trimaran.broker.groups.share.simple_assignor import SharingMember, assign_simply
+from trimaran.broker.groups.share.simple_assignor import (
+    PIECE,
+    Assignment,
+    SharingMember,
+    assign_simply,
+)
 from trimaran.broker.groups.topics import Topics
+
+# The members and partitions of a group whose target is computed within a heartbeat: about 5 ms.
+INLINE_SIZE_MAX = 2_000
+
+# The work of one tick of the timer, about 5 ms.
+PIECES_PER_TICK = 2
 
 
 def assign_if_due(operation: ShareOperation) -> None:
-    """Writes the target for the group's epoch, unless the last target is too recent: a later heartbeat then does so."""
+    """Writes the target for the group's epoch, or begins to compute it; a later heartbeat does if the last target is
+    too recent.
+    """
     group = operation.group
     if group.assignment_epoch >= group.epoch or group.is_empty or operation.target_wait_ms:
         return
-    initialized = group.known_states.initialized
-    assignable = {topic_id: topic.partitions for topic_id, topic in initialized.items()}
-    assignment = assign_simply(_members(group, operation.topics), assignable)
+    if operation.work.target is not None:
+        return
+    if size_of(group) > INLINE_SIZE_MAX:
+        operation.work.target = TargetWork(group.epoch, _computing(operation))
+        operation.set_timer(HeartbeatTimer.TARGET, 0)
+        return
+    assignment = done(_computing(operation))
     write_targets(operation, assignment, assignment)
     operation.finish_target(group.epoch)
 
 
-def _members(group: ShareGroup, topics: Topics) -> Iterator[SharingMember]:
-    """Yields the assignor's input; members with equal subscriptions share one set of topic ids."""
+def work_on_target(operation: ShareOperation) -> None:
+    """Does the work of one tick of the timer."""
+    target = operation.work.target
+    if target is None:
+        return
+    if target.assignment is None:
+        target.compute(PIECES_PER_TICK)
+    elif write_some(operation, target):
+        operation.finish_target(target.epoch)
+        operation.work.target = None
+        return
+    operation.set_timer(HeartbeatTimer.TARGET, 0)
+
+
+def size_of(group: ShareGroup) -> int:
+    """Returns the approximate amount of work: members, and partitions that may be assigned."""
+    initialized = group.known_states.initialized.values()
+    return len(group.members) + sum(len(topic.partitions) for topic in initialized)
+
+
+def _computing(operation: ShareOperation) -> Work[Assignment]:
+    return compute_target(operation.group.draft(), operation.topics)
+
+
+def compute_target(group: ShareGroup, topics: Topics) -> Work[Assignment]:
+    """Computes the partitions of every member of `group`, which must not change meanwhile (use a draft)."""
+    initialized = group.known_states.initialized
+    assignable = {topic_id: topic.partitions for topic_id, topic in initialized.items()}
+    members = yield from _members(group, topics)
+    return (yield from assign_simply(members, assignable))
+
+
+def _members(group: ShareGroup, topics: Topics) -> Work[list[SharingMember]]:
+    """Returns the assignor's input; members with equal subscriptions share one set of topic ids."""
     ids: dict[tuple[str, ...], frozenset[bytes]] = {}
+    members: list[SharingMember] = []
     for member in group.members.values():
         names = member.subscribed_names
         if names not in ids:
             found = map(topics.find, names)
             ids[names] = frozenset(topic.id for topic in found if topic is not None)
-        yield SharingMember(member.id, ids[names], group.target.get(member.id, {}))
+        members.append(SharingMember(member.id, ids[names], group.target.get(member.id, {})))
+        if len(members) % PIECE == 0:
+            yield
+    return members
 
 
 def lacks_initialized(operation: ShareOperation) -> bool:

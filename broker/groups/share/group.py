@@ -5,6 +5,7 @@ Source: Kafka's `ShareGroup` (KIP-932).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
 
@@ -125,17 +126,19 @@ class ShareGroup(HeartbeatGroup[ShareMember, Partitions]):
     # -- members
 
     def _changed(self, old: ShareMember | None, new: ShareMember | None) -> None:
-        if old is not None:
-            self._count(old, -1)
-        if new is not None:
-            self._count(new, 1)
+        self.bytes += (0 if new is None else new.bytes) - (0 if old is None else old.bytes)
+        before = () if old is None else old.subscribed_names
+        after = () if new is None else new.subscribed_names
+        if before != after:
+            self._count(before, -1)
+            self._count(after, 1)
 
-    def _count(self, member: ShareMember, sign: int) -> None:
-        for name in member.subscribed_names:
-            number = self.name_counts.get(name, 0) + sign
-            counts = self.name_counts
-            self.name_counts = counts.set(name, number) if number else counts.delete(name)
-        self.bytes += sign * member.bytes
+    def _count(self, names: Iterable[str], sign: int) -> None:
+        counts = self.name_counts
+        for name in names:
+            number = counts.get(name, 0) + sign
+            counts = counts.set(name, number) if number else counts.delete(name)
+        self.name_counts = counts
 
 
 def _target(value: Message | None) -> Partitions | None:

@@ -13,11 +13,11 @@ from functools import partial
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.heartbeating.groups import StoredGroups
 from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH, LEAVING_EPOCH
-from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite
+from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite, HeartbeatTimer
 from trimaran.broker.groups.kinds import CheckPartition, Due, HeartbeatGroups, ShardParts
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
-from trimaran.broker.groups.share import describe, heartbeat, initializing, offsets
+from trimaran.broker.groups.share import assigning, describe, heartbeat, initializing, offsets
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.operation import (
     Initialization,
@@ -27,9 +27,9 @@ from trimaran.broker.groups.share.operation import (
 from trimaran.broker.groups.share.records import group_tombstones, states_record
 from trimaran.broker.groups.share.settings import ShareGroupSettings
 from trimaran.broker.groups.walks import Walk
+from trimaran.broker.share_state.changes import PartitionsByTopic
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponseTopic,
@@ -130,10 +130,13 @@ class ShareGroups(
     def timer_due(self, key: TimerKey, at: Instant) -> Due:
         if (group := self._groups.get(key.group_id)) is not None:
             operation = self.operation(group, at)
-            heartbeat.timed_out(operation, key.member_id)
+            if key.kind is HeartbeatTimer.TARGET:
+                assigning.work_on_target(operation)
+            else:
+                heartbeat.timed_out(operation, key.member_id)
             self._works[group.id] = operation.work
             self._settle(operation)
-        return Due.OTHER_GROUPS
+        return Due.NONE if key.kind is HeartbeatTimer.TARGET else Due.OTHER_GROUPS
 
     # -- offsets, which share groups do not have
 
@@ -227,13 +230,13 @@ class ShareGroups(
         offsets.deleted(operation, topic_ids)
         return Result(operation.records, None)
 
-    def release(self, group_id: str, at: Instant) -> Result[GroupRecord, list[TopicIdPartition]]:
+    def release(self, group_id: str, at: Instant) -> Result[GroupRecord, offsets.States]:
         """Returns the partitions whose states must be deleted before the group. Raises KafkaError as `find`;
         NON_EMPTY_GROUP.
         """
         operation = self.operation(self.find(group_id), at)
-        partitions = offsets.release(operation)
-        return Result(operation.records, partitions)
+        released = offsets.release(operation)
+        return Result(operation.records, released)
 
     def next_initialization(self, group_id: str) -> Initialization | None:
         """Returns an initialization of the group that has not begun, or None if none is left."""
@@ -243,8 +246,8 @@ class ShareGroups(
     def initialized(
         self,
         group_id: str,
-        done: Collection[TopicIdPartition],
-        failed: Collection[TopicIdPartition],
+        done: PartitionsByTopic,
+        failed: PartitionsByTopic,
         at: Instant,
     ) -> None:
         """Takes the outcome of an initialization that `next_initialization` has returned."""
@@ -253,8 +256,8 @@ class ShareGroups(
     def finish(
         self,
         group_id: str,
-        done: Collection[TopicIdPartition],
-        failed: Collection[TopicIdPartition],
+        done: PartitionsByTopic,
+        failed: PartitionsByTopic,
         at: Instant,
     ) -> Result[GroupRecord, None]:
         """Takes the outcome of an initialization."""
@@ -263,8 +266,8 @@ class ShareGroups(
     def _finished(
         self,
         group_id: str,
-        done: Collection[TopicIdPartition],
-        failed: Collection[TopicIdPartition],
+        done: PartitionsByTopic,
+        failed: PartitionsByTopic,
         at: Instant,
     ) -> ShareOperation:
         operation = self.operation(self._groups.get(group_id) or ShareGroup(group_id), at)
@@ -300,6 +303,7 @@ class ShareGroups(
     def _check_again(self, group_id: str, at: Instant) -> None:
         """Sets the missing sessions, and forgets the checks of records that may not have been written."""
         if (work := self._works.get(group_id)) is not None:
-            work.checked_topics = work.checked_target = None
+            work.checked_topics = work.checked_target = work.target = None
+            self._timers.cancel(TimerKey(HeartbeatTimer.TARGET, group_id))
         if (group := self._groups.get(group_id)) is not None:
             self._expect_members(group, at)

@@ -240,4 +240,5 @@ def remove(operation: ShareOperation, member_id: str) -> None:
     operation.write_without(member_id)
     operation.bump_epoch()
     if group.is_empty:
+        operation.drop_target()
         operation.write_assignment_epoch(group.epoch, 0)

@@ -10,19 +10,44 @@ begins at the start), and each topic has its own outcome.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from trimaran.broker.groups.share.operation import Initialization, ShareOperation
 from trimaran.broker.groups.share.records import states_record
 from trimaran.broker.groups.share.state_partitions import ByTopic, StatePartitions, TopicState
+from trimaran.broker.share_state.changes import PartitionsByTopic
 from trimaran.wire.identity import Offset, StateEpoch, TopicIdPartition
+
+
+@dataclass(frozen=True, eq=False)
+class NewOffsets(Mapping[TopicIdPartition, Offset | None]):
+    """The start offsets of partitions without a state: the first one in `added`, that of `share.auto.offset.reset` in
+    the other topics of `partitions`. A topic may have 100,000 partitions, so their keys are made one by one.
+    """
+
+    partitions: Mapping[bytes, frozenset[int]]
+    added: Mapping[bytes, frozenset[int]]
+
+    def __iter__(self) -> Iterator[TopicIdPartition]:
+        for topic_id, mine in self.partitions.items():
+            for partition in sorted(mine):
+                yield TopicIdPartition(topic_id, partition)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.partitions.values()))
+
+    def __getitem__(self, key: TopicIdPartition) -> Offset | None:
+        if key.partition not in self.partitions[key.topic_id]:
+            raise KeyError(key)
+        return Offset(0) if key.partition in self.added.get(key.topic_id, ()) else None
 
 
 def initialize_new(operation: ShareOperation) -> None:
     """Begins the initialization of partitions that have no state, or wait too long for it."""
     states = operation.group.known_states
     topics: dict[bytes, TopicState] = {}
-    offsets: dict[TopicIdPartition, Offset | None] = {}
+    added: dict[bytes, frozenset[int]] = {}
     _note_times(operation, states)
     for name in operation.group.name_counts:
         topic = operation.topics.find(name)
@@ -30,22 +55,26 @@ def initialize_new(operation: ShareOperation) -> None:
             continue
         initialized = _of(states.initialized, topic.id)
         begun = _of(states.initializing, topic.id)
-        known = initialized if _takes_too_long(operation, topic.id) else initialized | begun
+        known = initialized
+        if begun and not _takes_too_long(operation, topic.id):
+            known = initialized | begun
         if len(known) >= topic.partition_count:
             continue
         lacking = frozenset(range(topic.partition_count)) - known
         topics[topic.id] = TopicState(name, lacking)
-        for partition in sorted(lacking):
-            is_added = bool(initialized) or (bool(begun) and partition not in begun)
-            offsets[TopicIdPartition(topic.id, partition)] = Offset(0) if is_added else None
+        if initialized:
+            added[topic.id] = lacking
+        elif begun:
+            added[topic.id] = lacking - begun
     if topics:
-        begin(operation, topics, offsets)
+        lacking_of = {topic_id: topic.partitions for topic_id, topic in topics.items()}
+        begin(operation, topics, NewOffsets(lacking_of, added))
 
 
 def begin(
     operation: ShareOperation,
     topics: dict[bytes, TopicState],
-    offsets: dict[TopicIdPartition, Offset | None],
+    offsets: Mapping[TopicIdPartition, Offset | None],
 ) -> None:
     """Writes that the initialization of partitions begins. The states get the epoch of the group."""
     group, work = operation.group, operation.work
@@ -54,18 +83,14 @@ def begin(
     operation.begun = Initialization(StateEpoch(group.epoch), offsets)
 
 
-def finish(
-    operation: ShareOperation,
-    done: Collection[TopicIdPartition],
-    failed: Collection[TopicIdPartition],
-) -> None:
+def finish(operation: ShareOperation, done: PartitionsByTopic, failed: PartitionsByTopic) -> None:
     """Writes the outcome of an initialization; nothing if the partitions are not initializing any more. If a partition
     has failed, its whole topic is initialized again: otherwise it would look like one that was added later.
     """
-    states, topics = operation.group.states, {partition.topic_id for partition in failed}
-    again = [partition for partition in done if partition.topic_id in topics]
-    kept = [partition for partition in done if partition.topic_id not in topics]
-    if states is not None and (found := states.finished(kept, [*failed, *again])) != states:
+    states = operation.group.states
+    again = {topic_id: mine | done.get(topic_id, set()) for topic_id, mine in failed.items()}
+    kept = {topic_id: mine for topic_id, mine in done.items() if topic_id not in failed}
+    if states is not None and (found := states.finished(kept, again)) != states:
         operation.write([states_record(operation.group.id, found)])
 
 

@@ -15,7 +15,7 @@ from trimaran.broker.groups.share import initializing
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.operation import ShareOperation
 from trimaran.broker.groups.share.records import states_record
-from trimaran.broker.groups.share.state_partitions import TopicState, joined
+from trimaran.broker.groups.share.state_partitions import ByTopic, TopicState, joined
 from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NO_OFFSET, Offset, TopicIdPartition
@@ -93,15 +93,23 @@ def altered(index: int, code: ErrorCode) -> AlterShareGroupOffsetsResponsePartit
 # -- deleting
 
 
+class States(NamedTuple):
+    """States to delete, by topic."""
+
+    topics: ByTopic
+
+    def partitions(self) -> Iterator[TopicIdPartition]:
+        """Yields the partitions one by one: a topic may have 100,000."""
+        for topic_id, topic in self.topics.items():
+            for partition in sorted(topic.partitions):
+                yield TopicIdPartition(topic_id, partition)
+
+
 class Deletion(NamedTuple):
-    """States to delete, by topic, and the response for topics without any."""
+    """States to delete, and the response for topics without any."""
 
-    topics: Mapping[bytes, TopicState]
+    states: States
     refused: list[DeleteShareGroupOffsetsResponseTopic]
-
-    @property
-    def partitions(self) -> list[TopicIdPartition]:
-        return list(_partitions(self.topics))
 
 
 def delete(operation: ShareOperation, names: Iterable[str]) -> Deletion:
@@ -111,7 +119,7 @@ def delete(operation: ShareOperation, names: Iterable[str]) -> Deletion:
     found: dict[bytes, TopicState] = {}
     refused: list[DeleteShareGroupOffsetsResponseTopic] = []
     if group.states is None:
-        return Deletion(found, refused)
+        return Deletion(States(found), refused)
     for name in names:
         topic = operation.topics.find(name)
         if topic is None:
@@ -125,7 +133,7 @@ def delete(operation: ShareOperation, names: Iterable[str]) -> Deletion:
     states = group.states.deleting_topics({key: topic.name for key, topic in found.items()})
     if states != group.states:
         operation.write([states_record(group.id, states)])
-    return Deletion(found, refused)
+    return Deletion(States(found), refused)
 
 
 def _unknown(name: str, why: str) -> DeleteShareGroupOffsetsResponseTopic:
@@ -144,19 +152,19 @@ def deleted(operation: ShareOperation, topic_ids: Iterable[bytes]) -> None:
         operation.write([states_record(operation.group.id, left)])
 
 
-def release(operation: ShareOperation) -> list[TopicIdPartition]:
+def release(operation: ShareOperation) -> States:
     """Marks all states as deleting, before the group is deleted; returns the partitions that may have one. Raises
     KafkaError as `check_empty`.
     """
     group = operation.group
     check_empty(group)
     if group.states is None:
-        return []
+        return States({})
     topics = joined(group.states.initialized, group.states.initializing)
     topics = joined(topics, _existing(group.states.deleting, operation.topics))
     if (states := group.states.deleting_all()) != group.states:
         operation.write([states_record(group.id, states)])
-    return list(_partitions(topics))
+    return States(topics)
 
 
 def _existing(deleting: Mapping[bytes, str], topics: Topics) -> Mapping[bytes, TopicState]:
@@ -171,9 +179,3 @@ def _existing(deleting: Mapping[bytes, str], topics: Topics) -> Mapping[bytes, T
 
 def _whole(name: str, count: int) -> TopicState:
     return TopicState(name, frozenset(range(count)))
-
-
-def _partitions(topics: Mapping[bytes, TopicState]) -> Iterator[TopicIdPartition]:
-    for topic_id, topic in topics.items():
-        for partition in sorted(topic.partitions):
-            yield TopicIdPartition(topic_id, partition)

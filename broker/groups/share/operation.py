@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation
+from trimaran.broker.groups.heartbeating.assigning import TargetWork
+from trimaran.broker.groups.heartbeating.member import Partitions
+from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation, HeartbeatTimer
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.member import ShareMember
 from trimaran.broker.groups.share.records import RECORDS, epoch_record
@@ -26,6 +28,8 @@ class Initialization(NamedTuple):
 class ShareWork:
     """The long-running work for one share group. It is not stored: the next coordinator of the group starts over."""
 
+    # The target that is being computed or written.
+    target: TargetWork[Partitions] | None = None
     # The version of the metadata for which the group's hash was last checked.
     checked_topics: object = None
     # The target, share partitions and names for which the initialized partitions were found to be assigned.
@@ -52,3 +56,8 @@ class ShareOperation(HeartbeatOperation[ShareGroup, ShareMember, ShareGroupSetti
         topics = metadata_hash(self.group.name_counts, self.topics)
         self.work.checked_topics = self.topics.version
         self.write([epoch_record(self.group.id, self.group.epoch + 1, topics)])
+
+    def drop_target(self) -> None:
+        """Drops a target that is not finished: a later heartbeat begins another."""
+        self.work.target = None
+        self.cancel_timer(HeartbeatTimer.TARGET)

@@ -1,11 +1,20 @@
 """The assignor of share groups, "simple": members share partitions evenly, and keep those that they have.
 
+<<<<<<< HEAD
 Each partition has the same number of members: the smallest with which every member has a partition. The partitions of
 all topics are shared at once if all members subscribe to the same topics, otherwise topic by topic. Source: Kafka's
 `SimpleAssignor`, `SimpleHomogeneousAssignmentBuilder`, `SimpleHeterogeneousAssignmentBuilder`. Intentional differences:
 members and partitions have the order of their ids, not that of Java's hash tables, so that all coordinators decide
 alike; a member does not keep partitions that it may not have; and a partition that every unfilled member already has
 does not end the distribution of the others.
+=======
+Each partition has the same number of members, as few as give every member a partition. The partitions of all topics are
+shared at once if all members subscribe to the same topics, otherwise topic by topic. Source: Kafka's `SimpleAssignor`,
+`SimpleHomogeneousAssignmentBuilder`, `SimpleHeterogeneousAssignmentBuilder`. Intentional differences: members and
+partitions have the order of their ids, not that of Java's hash tables, so that all coordinators decide alike; a member
+does not keep partitions that it may not have; and a partition that every unfilled member already has does not end the
+distribution of the others. The work comes in pieces, so that a group with 100,000 partitions does not delay others.
+>>>>>>> 5e538e0b (groups: compute large targets of share groups in pieces)
 """
 
 from __future__ import annotations
@@ -15,7 +24,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trimaran.broker.groups.heartbeating.member import Partitions
+from trimaran.broker.groups.heartbeating.work import Work
 from trimaran.wire.identity import TopicIdPartition
+
+# Partitions or members processed between two yields: about a millisecond.
+PIECE = 1_000
+
+Assignment = dict[str, Partitions]
+"""The partitions by member id."""
+
+Sharers = dict[TopicIdPartition, list[str]]
+"""The ids of the members of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,56 +48,91 @@ class SharingMember:
 
 def assign_simply(
     members: Iterable[SharingMember], assignable: Mapping[bytes, Collection[int]]
-) -> dict[str, Partitions]:
-    """Returns the partitions of each member, by its id.
+) -> Work[Assignment]:
+    """Computes the partitions of each member, by its id.
 
     Args:
         assignable: the partitions of each topic that may be assigned, by topic id.
     """
     members = sorted(members, key=lambda member: member.id)
+    subscriptions = {member.topics for member in members}
+    topics = sorted(frozenset[bytes]().union(*subscriptions))
     found: dict[str, dict[bytes, set[int]]] = {member.id: {} for member in members}
-    topics = sorted({topic_id for member in members for topic_id in member.topics})
-    is_homogeneous = all(member.topics == members[0].topics for member in members)
-    for pool in [topics] if is_homogeneous else [[topic_id] for topic_id in topics]:
-        partitions = [
-            TopicIdPartition(topic_id, partition)
-            for topic_id in pool
-            for partition in sorted(assignable.get(topic_id, ()))
-        ]
+    for pool in [topics] if len(subscriptions) == 1 else [[topic_id] for topic_id in topics]:
+        yield
+        sharers = yield from _unshared(pool, assignable)
         subscribers = [member for member in members if pool and pool[0] in member.topics]
-        if partitions and subscribers:
-            for member_id, (topic_id, partition) in _shared(partitions, subscribers):
-                found[member_id].setdefault(topic_id, set()).add(partition)
+        if sharers and subscribers:
+            yield from _share(sharers, frozenset(pool), subscribers)
+            yield from _add(found, sharers)
     return {
         member_id: {topic_id: frozenset(mine) for topic_id, mine in topics_of.items()}
         for member_id, topics_of in found.items()
     }
 
 
-def _shared(
-    partitions: Sequence[TopicIdPartition], members: Sequence[SharingMember]
-) -> Iterable[tuple[str, TopicIdPartition]]:
-    """Yields each member with each of its partitions; all members subscribe to all topics of `partitions`."""
-    per_partition = -(-len(members) // len(partitions))
-    wanted = _shares(per_partition * len(partitions), [member.id for member in members])
-    sharers: dict[TopicIdPartition, list[str]] = {partition: [] for partition in partitions}
-    for member in members:
-        kept = [
-            partition
-            for topic_id, mine in member.target.items()
-            for index in mine
-            if (partition := TopicIdPartition(topic_id, index)) in sharers
-        ]
-        kept.sort()
-        for partition in kept[max(0, len(kept) - wanted[member.id]) :]:
-            sharers[partition].append(member.id)
+def _unshared(pool: Sequence[bytes], assignable: Mapping[bytes, Collection[int]]) -> Work[Sharers]:
+    """Returns the partitions of topics, in order, without members."""
+    sharers: Sharers = {}
+    for topic_id in pool:
+        for index in sorted(assignable.get(topic_id, ())):
+            sharers[TopicIdPartition(topic_id, index)] = []
+            if len(sharers) % PIECE == 0:
+                yield
+    return sharers
+
+
+def _share(
+    sharers: Sharers, topics: frozenset[bytes], members: Sequence[SharingMember]
+) -> Work[None]:
+    """Shares all partitions; all members subscribe to all `topics`."""
+    per_partition = -(-len(members) // len(sharers))
+    wanted = _shares(per_partition * len(sharers), [member.id for member in members])
     counts = dict.fromkeys(wanted, 0)
-    for partition in partitions:
-        sharers[partition] = sharers[partition][-per_partition:]
-        for member_id in sharers[partition]:
+    for number, member in enumerate(members, 1):
+        kept = yield from _known(member, topics, sharers)
+        for place, partition in enumerate(kept[max(0, len(kept) - wanted[member.id]) :], 1):
+            sharers[partition].append(member.id)
+            if place % PIECE == 0:
+                yield
+        if number % PIECE == 0:
+            yield
+    for number, mine in enumerate(sharers.values(), 1):
+        del mine[:-per_partition]
+        for member_id in mine:
             counts[member_id] += 1
-    _fill(sharers, per_partition, wanted, counts)
-    return ((member_id, partition) for partition in partitions for member_id in sharers[partition])
+        if number % PIECE == 0:
+            yield
+    yield from _fill(sharers, per_partition, wanted, counts)
+
+
+def _known(
+    member: SharingMember, topics: frozenset[bytes], sharers: Sharers
+) -> Work[list[TopicIdPartition]]:
+    """Returns the partitions of a member's target that may be assigned, in order."""
+    few = min(topics, member.target, key=len)
+    kept: list[TopicIdPartition] = []
+    worked = 0
+    for topic_id in sorted(one for one in few if one in topics and one in member.target):
+        for index in sorted(member.target[topic_id]):
+            if (partition := TopicIdPartition(topic_id, index)) in sharers:
+                kept.append(partition)
+            worked += 1
+            if worked % PIECE == 0:
+                yield
+    return kept
+
+
+def _add(found: Mapping[str, dict[bytes, set[int]]], sharers: Sharers) -> Work[None]:
+    """Adds the partitions to those of their members."""
+    worked = 0
+    for (topic_id, index), member_ids in sharers.items():
+        for member_id in member_ids:
+            found[member_id].setdefault(topic_id, set()).add(index)
+        worked += len(member_ids)
+        if worked >= PIECE:
+            worked = 0
+            yield
 
 
 def _shares(total: int, member_ids: Sequence[str]) -> dict[str, int]:
@@ -91,14 +145,11 @@ def _shares(total: int, member_ids: Sequence[str]) -> dict[str, int]:
 
 
 def _fill(
-    sharers: Mapping[TopicIdPartition, list[str]],
-    per_partition: int,
-    wanted: Mapping[str, int],
-    counts: dict[str, int],
-) -> None:
+    sharers: Sharers, per_partition: int, wanted: Mapping[str, int], counts: dict[str, int]
+) -> Work[None]:
     """Gives partitions with too few members to members with too few partitions, in turn."""
     unfilled = deque(member_id for member_id in wanted if counts[member_id] < wanted[member_id])
-    for mine in sharers.values():
+    for number, mine in enumerate(sharers.values(), 1):
         for _ in range(len(unfilled)):
             if len(mine) >= per_partition:
                 break
@@ -108,3 +159,5 @@ def _fill(
                 counts[member_id] += 1
             if counts[member_id] < wanted[member_id]:
                 unfilled.append(member_id)
+        if number % PIECE == 0:
+            yield

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from trimaran.broker.groups.memory import NAME_BYTES, PARTITION_BYTES
+from trimaran.broker.share_state.changes import PartitionsByTopic
 from trimaran.node.text.memory import text_bytes
-from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.records.share_groups import (
     ShareGroupStatePartitionMetadataValue,
     TopicInfo,
@@ -59,15 +59,13 @@ class StatePartitions:
         deleting = {key: name for key, name in self.deleting.items() if key not in initializing}
         return replace(self, initializing=initializing, deleting=deleting)
 
-    def finished(
-        self, done: Iterable[TopicIdPartition], failed: Iterable[TopicIdPartition]
-    ) -> StatePartitions:
+    def finished(self, done: PartitionsByTopic, failed: PartitionsByTopic) -> StatePartitions:
         """Marks the outcome of an initialization. Partitions that are not initializing any more stay as they are."""
-        moved = _grouped(done, self.initializing)
+        moved = _among(done, self.initializing)
         left = without(self.initializing, moved)
         return replace(
             self,
-            initializing=without(left, _grouped(failed, left)),
+            initializing=without(left, _among(failed, left)),
             initialized=joined(self.initialized, moved),
         )
 
@@ -139,15 +137,12 @@ def without(topics: ByTopic, less: ByTopic) -> ByTopic:
     return found
 
 
-def _grouped(partitions: Iterable[TopicIdPartition], among: ByTopic) -> ByTopic:
-    """Returns those of `partitions` that are in `among`, by topic."""
-    found: dict[bytes, set[int]] = {}
-    for topic_id, partition in partitions:
-        if topic_id in among and partition in among[topic_id].partitions:
-            found.setdefault(topic_id, set()).add(partition)
+def _among(partitions: PartitionsByTopic, topics: ByTopic) -> ByTopic:
+    """Returns those of `partitions` that are in `topics`."""
     return {
-        topic_id: TopicState(among[topic_id].name, frozenset(mine))
-        for topic_id, mine in found.items()
+        topic_id: TopicState(topics[topic_id].name, topics[topic_id].partitions & mine)
+        for topic_id, mine in partitions.items()
+        if topic_id in topics and not topics[topic_id].partitions.isdisjoint(mine)
     }
 
 

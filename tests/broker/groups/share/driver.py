@@ -26,6 +26,14 @@ def no_partition(_partition: TopicIdPartition) -> bool:
     return False
 
 
+def of_topics(partitions: Iterable[TopicIdPartition]) -> dict[bytes, set[int]]:
+    """Returns the partitions by topic id."""
+    found: dict[bytes, set[int]] = {}
+    for topic_id, partition in partitions:
+        found.setdefault(topic_id, set()).add(partition)
+    return found
+
+
 class ShareDriver(Driver):
     """Named states are initialized by `initialize`."""
 
@@ -93,8 +101,8 @@ class ShareDriver(Driver):
             while (asked := self.shares.next_initialization(group_id)) is not None:
                 begun.append((group_id, asked))
                 failed = [partition for partition in asked.offsets if failing(partition)]
-                done = [partition for partition in asked.offsets if partition not in failed]
-                self.shares.initialized(group_id, done, failed, self.at)
+                done = asked.offsets.keys() - set(failed)
+                self.shares.initialized(group_id, of_topics(done), of_topics(failed), self.at)
                 self.settle()
         return begun
 

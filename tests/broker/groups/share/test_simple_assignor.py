@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.broker.groups.share.simple_twin import assign_at_once
+from trimaran.broker.groups.heartbeating.work import done
+from trimaran.broker.groups.share import simple_assignor
 from trimaran.broker.groups.share.simple_assignor import SharingMember, assign_simply
 
 T, U, V = TOPICS = [bytes([number]) * 16 for number in range(3)]
@@ -29,14 +32,38 @@ def groups(draw, *, homogeneous=None):
     return draw(st.permutations(members)), assignable
 
 
+def assigned_to(members, assignable):
+    return done(assign_simply(members, assignable))
+
+
 def pairs(partitions):
     return {(topic, index) for topic, mine in partitions.items() for index in mine}
 
 
 @given(groups())
+def test_pieces_give_what_plain_code_gives(group):
+    assert assigned_to(*group) == assign_at_once(*group)
+
+
+def test_pieces_of_a_large_group_are_small(monkeypatch):
+    """The test counts the pieces, whose number grows with that of partitions, for members with and without a target."""
+    monkeypatch.setattr(simple_assignor, "PIECE", 10)
+    members = [SharingMember(f"m{number}", frozenset(TOPICS)) for number in range(7)]
+    assignable = {topic: range(500) for topic in TOPICS}
+    first = assigned_to(members, assignable)
+    assert len(list(assign_simply(members, assignable))) >= 4 * 1500 // 10
+    again = [SharingMember(member.id, member.topics, first[member.id]) for member in members]
+    assert len(list(assign_simply(again, assignable))) >= 5 * 1500 // 10 - 10
+    one = [
+        SharingMember("m", frozenset(TOPICS), {topic: frozenset(range(500)) for topic in TOPICS})
+    ]
+    assert len(list(assign_simply(one, assignable))) >= 5 * 1500 // 10 - 10
+
+
+@given(groups())
 def test_each_partition_has_a_subscriber_and_no_other(group):
     members, assignable = group
-    found = assign_simply(members, assignable)
+    found = assigned_to(members, assignable)
     assert found.keys() == {member.id for member in members}
     for member in members:
         assert found[member.id].keys() <= member.topics
@@ -49,14 +76,14 @@ def test_each_partition_has_a_subscriber_and_no_other(group):
 @given(groups())
 def test_order_of_members_does_not_matter(group):
     members, assignable = group
-    assert assign_simply(members[::-1], assignable) == assign_simply(members, assignable)
+    assert assigned_to(members[::-1], assignable) == assigned_to(members, assignable)
 
 
 @given(groups(homogeneous=True))
 def test_no_partition_has_more_members_than_needed(group):
     members, assignable = group
     count = sum(len(assignable[topic]) for topic in members[0].topics)
-    found = assign_simply(members, assignable)
+    found = assigned_to(members, assignable)
     sharers = Counter(pair for mine in found.values() for pair in pairs(mine))
     needed = -(-len(members) // count) if count else 0
     assert all(1 <= number <= needed for number in sharers.values())
@@ -68,7 +95,7 @@ def test_no_partition_has_more_members_than_needed(group):
 @given(groups(homogeneous=True))
 def test_a_new_group_is_balanced(group):
     members, assignable = group
-    found = assign_simply([SharingMember(m.id, m.topics) for m in members], assignable)
+    found = assigned_to([SharingMember(m.id, m.topics) for m in members], assignable)
     sizes = [len(pairs(mine)) for mine in found.values()]
     assert max(sizes) - min(sizes) <= 1
     sharers = Counter(pair for mine in found.values() for pair in pairs(mine))
@@ -79,21 +106,21 @@ def test_a_new_group_is_balanced(group):
 def test_assignment_is_stable_once_computed(group):
     members, assignable = group
     fresh = [SharingMember(member.id, member.topics) for member in members]
-    first = assign_simply(fresh, assignable)
+    first = assigned_to(fresh, assignable)
     again = [SharingMember(member.id, member.topics, first[member.id]) for member in members]
-    assert assign_simply(again, assignable) == first
+    assert assigned_to(again, assignable) == first
 
 
 @given(groups(homogeneous=True))
 def test_members_lose_only_what_others_need(group):
     members, assignable = group
     fresh = [SharingMember(member.id, member.topics) for member in members]
-    first = assign_simply(fresh, assignable)
+    first = assigned_to(fresh, assignable)
     more = [
         *(SharingMember(member.id, member.topics, first[member.id]) for member in members),
         SharingMember("new", members[0].topics),
     ]
-    found = assign_simply(more, assignable)
+    found = assigned_to(more, assignable)
     for member in members:
         kept = pairs(found[member.id]) & pairs(first[member.id])
         lost = len(pairs(first[member.id])) - len(kept)
@@ -108,7 +135,7 @@ def assigned(counts, subscriptions, targets=()):
         SharingMember(name, frozenset(topics), targets.get(name, {}))
         for name, topics in subscriptions.items()
     ]
-    return assign_simply(members, {topic: range(count) for topic, count in counts.items()})
+    return assigned_to(members, {topic: range(count) for topic, count in counts.items()})
 
 
 @pytest.mark.parametrize(
@@ -151,4 +178,4 @@ def test_results_of_small_groups(counts, subscriptions, targets, expected):
 
 
 def test_a_group_without_members_has_no_assignment():
-    assert assign_simply([], {T: {0}}) == {}
+    assert assigned_to([], {T: {0}}) == {}

@@ -1,7 +1,6 @@
 """The progress of share partitions: each change, and that none loses a partition that it does not name."""
 
 from trimaran.broker.groups.share.state_partitions import StatePartitions, TopicState
-from trimaran.wire.identity import TopicIdPartition
 
 T, U, V = (bytes([number]) * 16 for number in range(3))
 
@@ -9,10 +8,6 @@ T, U, V = (bytes([number]) * 16 for number in range(3))
 def topics(**partitions):
     ids = {"t": T, "u": U, "v": V}
     return {ids[name]: TopicState(name, frozenset(mine)) for name, mine in partitions.items()}
-
-
-def named(topic_id, *partitions):
-    return [TopicIdPartition(topic_id, partition) for partition in partitions]
 
 
 def test_beginning_adds_partitions_and_ends_deletion():
@@ -23,13 +18,13 @@ def test_beginning_adds_partitions_and_ends_deletion():
 
 def test_finished_partitions_are_initialized_or_forgotten():
     states = StatePartitions(topics(t=[0, 1, 2], u=[0]), topics(t=[5]), {V: "v"})
-    found = states.finished(named(T, 0), [*named(T, 1), *named(U, 0)])
+    found = states.finished({T: {0}}, {T: {1}, U: {0}})
     assert found == StatePartitions(topics(t=[2]), topics(t=[0, 5]), {V: "v"})
 
 
 def test_outcome_of_other_partitions_changes_nothing():
     states = StatePartitions(topics(t=[0]), topics(u=[0]))
-    assert states.finished([*named(T, 1), *named(V, 0)], named(U, 0)) == states
+    assert states.finished({T: {1}, V: {0}}, {U: {0}}) == states
 
 
 def test_deletion_of_offsets_in_two_steps():
