@@ -55,7 +55,7 @@ def share_acknowledge(
     session = ctx.sharing.sessions.acknowledge(group_id, acknowledger.member_id, epoch)
     yield from acknowledger.decide(request.topics)
     if epoch == FINAL_EPOCH:
-        ctx.sharing.end_session(session)
+        yield from ctx.sharing.end_session(session)
     outcomes = yield from acknowledger.settled()
     return (yield from _response(outcomes, group_id, ctx, call))
 

@@ -117,8 +117,8 @@ class Acknowledger:
         share = self._ctx.sharing.find(SharePartitionKey(self.group_id, *key))
         if share is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._pending[key] = yield from share.acknowledge(self.member_id, acknowledgements)
         self._decided[key] = batches
-        self._pending[key] = share.acknowledge(self.member_id, acknowledgements)
 
     def _checked(self, batches: Iterable[AcknowledgementBatch]) -> Handling[list[Acknowledgement]]:
         """Returns the acknowledgements. Raises KafkaError INVALID_REQUEST for batches that contradict themselves or

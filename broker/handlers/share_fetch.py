@@ -95,7 +95,7 @@ def share_fetch(
     results: Results = {}
     is_final = request.share_session_epoch == FINAL_EPOCH
     if is_final:
-        ctx.sharing.end_session(session)
+        yield from ctx.sharing.end_session(session)
     elif not request.is_renew_ack:
         results = yield from _fetched(request, session, acknowledger.may_read, ctx, call)
     outcomes = yield from acknowledger.settled()

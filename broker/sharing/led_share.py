@@ -8,7 +8,7 @@ whatever was stored.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -259,12 +259,12 @@ class LedShare(Interest):
 
     def acknowledge(
         self, member: str, acknowledgements: list[Acknowledgement]
-    ) -> PendingResponse[None]:
-        """Decides acknowledgements; the response is pending until they are stored.
+    ) -> Generator[None, None, PendingResponse[None]]:
+        """Decides acknowledgements in pieces; the response is pending until they are stored.
 
         Raises:
             KafkaError: see `SharePartition.acknowledge`; INVALID_RECORD_STATE also before the state is loaded, since no
-                record is acquired then.
+                record is acquired then; the error of the share partition if it ends meanwhile.
         """
         if self.core is None:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE)
@@ -272,9 +272,13 @@ class LedShare(Interest):
         # There may be thousands that came too late to matter.
         start = self.core.start
         wanted = [each for each in acknowledgements if each.last >= start]
-        pending = self._store(self.core.acknowledge(member, wanted, rules, now))
-        self._noted()
-        return pending
+        try:
+            change = yield from self.core.acknowledge(member, wanted, rules, now)
+        finally:
+            self._noted()
+        if self.error is not None:
+            raise self.error.as_error()
+        return self._store(change)
 
     def release(self, member: str) -> None:
         """Releases all records of a member whose session has ended."""
@@ -333,10 +337,12 @@ class LedShare(Interest):
             await self._owner.states.write(self.key, core.summary(), batches)
         except KafkaError as error:
             failure = _shown(error)
+        for change, _ in self._written:
+            for _ in core.finish(change, self._owner.now(), is_stored=failure is None):
+                await trio.lowlevel.checkpoint()
         written, self._written = self._written, []
         letters: list[DeadLetters] = []
         for change, pending in written:
-            core.finish(change, self._owner.now(), is_stored=failure is None)
             if failure is not None:
                 pending.fail(KafkaError(failure.code, failure.message))
                 continue

@@ -85,6 +85,10 @@ class ShareSessions:
         """Whether any member of the group has a session."""
         return group_id in self._of_group
 
+    def has_member(self, group_id: str, member_id: str) -> bool:
+        """Whether the member has a session."""
+        return (group_id, member_id) in self._sessions
+
     def begin(
         self,
         group_id: str,

@@ -1,15 +1,18 @@
 """One partition for one share group, on its leader: acquisition, acknowledgement, locks, and what is to be stored.
 
 This is a state machine without I/O. `acquire` and the end of locks take effect at once. `acknowledge` and `release`
-return a `DeliveryChange`, which the caller stores and then finishes. Source: `SharePartition` of Kafka, KIP-932.
+return a `DeliveryChange`, which the caller stores and then finishes. A request may acknowledge 10,000 records one by
+one, so that is done in pieces: meanwhile the decided records are like those of a change that is being stored. Source:
+`SharePartition` of Kafka, KIP-932.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
 from trimaran.broker.sharing.acknowledging import (
+    PIECE,
     Acknowledgement,
     DeadLetters,
     Decisions,
@@ -146,20 +149,28 @@ class SharePartition:
         acknowledgements: Sequence[Acknowledgement],
         rules: SharingRules,
         now: float,
-    ) -> DeliveryChange:
-        """Decides all acknowledgements, or none.
+    ) -> Generator[None, None, DeliveryChange]:
+        """Decides all acknowledgements in pieces, or none, also if the generator is closed.
 
         Raises:
             KafkaError: INVALID_REQUEST: a type does not exist, or an offset was never acquired. INVALID_RECORD_STATE: a
                 record is not acquired, or not by this member.
         """
         decisions = Decisions(self._flight, rules, now)
+        undoing = finish(self._flight, decisions.change, is_stored=False, now=now)
         try:
-            for acknowledgement in acknowledgements:
+            for number, acknowledgement in enumerate(acknowledgements, 1):
                 decisions.acknowledge(member, acknowledgement)
+                if number % PIECE == 0:
+                    yield
+            undoing.close()
         except KafkaError:
-            finish(self._flight, decisions.change, is_stored=False, now=now)
+            for _ in undoing:
+                yield
             raise
+        finally:
+            for _ in undoing:
+                pass  # the generator is closed
         return decisions.change
 
     def release(self, member: str, rules: SharingRules, now: float) -> DeliveryChange:
@@ -176,9 +187,9 @@ class SharePartition:
         decisions.end_locks()
         return decisions.change
 
-    def finish(self, change: DeliveryChange, now: float, *, is_stored: bool) -> None:
-        """Ends a change: its records keep their new state if it is stored, else they get their old one."""
-        finish(self._flight, change, is_stored=is_stored, now=now)
+    def finish(self, change: DeliveryChange, now: float, *, is_stored: bool) -> Iterator[None]:
+        """Ends a change in pieces: its records keep their new state if it is stored, else they get their old one."""
+        yield from finish(self._flight, change, is_stored=is_stored, now=now)
         self._flight.advance()
 
     def archived(self, letters: Sequence[DeadLetters]) -> DeliveryChange:

@@ -6,6 +6,7 @@ Source: `SharePartitionManager` and `SharePartitionCache` of Kafka.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from math import inf
 from typing import Self
 
@@ -132,20 +133,30 @@ class SharePartitions:
     def connection_closed(self, session: ShareSession) -> None:
         """Ends the session of a connection that has closed."""
         self.counts.evictions += 1
-        self.end_session(session)
+        ending = self.end_session(session)
+        next(ending, None)
+        self.spawn(partial(_in_steps, ending))
 
-    def end_session(self, session: ShareSession) -> None:
-        """Ends a session, and releases the records that its member holds in the session's partitions."""
+    def end_session(self, session: ShareSession) -> Iterator[None]:
+        """Ends a session at once, and releases the records that its member holds in the session's partitions, one
+        partition at a time. If the member begins a new session meanwhile, it may have acquired some of them again:
+        what is left stays acquired until the locks end.
+        """
         if not self.sessions.close(session):
             return
         group_id = session.group_id
         for topic_id, partition in session.partitions:
+            yield
+            if self.sessions.has_member(group_id, session.member_id):
+                return
             share = self.find(SharePartitionKey(group_id, topic_id, partition))
             if share is not None:
                 share.release(session.member_id)
-        if not self.sessions.has_group(group_id):
-            for share in list(self._groups.get(group_id, {}).values()):
-                share.retire()
+        for share in list(self._groups.get(group_id, {}).values()):
+            if self.sessions.has_group(group_id):
+                return
+            share.retire()
+            yield
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         """Ends all sessions and share partitions when share groups are no longer served (a `Publisher` of the metadata
@@ -201,3 +212,8 @@ class SharePartitions:
             if not group:
                 del self._groups[share.key.group_id]
                 self.counts.end(share.key.group_id)
+
+
+async def _in_steps(steps: Iterator[None]) -> None:
+    for _ in steps:
+        await trio.lowlevel.checkpoint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.share_state.states import DeliveryState, ShareState, ShareSummary, StateBatch
 from trimaran.broker.sharing.acknowledging import Acknowledgement
 from trimaran.broker.sharing.acquiring import BatchBounds, Demand
@@ -43,9 +44,8 @@ class Driver:
 
     def decide(self, *acknowledgements, member="m"):
         """Returns the change, which is not finished, of (first, last, types)."""
-        return self.partition.acknowledge(
-            member, [Acknowledgement(*each) for each in acknowledgements], self.rules, self.now
-        )
+        acknowledgements = [Acknowledgement(*each) for each in acknowledgements]
+        return done(self.partition.acknowledge(member, acknowledgements, self.rules, self.now))
 
     def acknowledge(self, *acknowledgements, member="m", is_stored=True):
         """Finishes the change, and returns what was to be stored."""
@@ -57,7 +57,7 @@ class Driver:
         )
 
     def finish(self, change, *, is_stored=True):
-        self.partition.finish(change, self.now, is_stored=is_stored)
+        done(self.partition.finish(change, self.now, is_stored=is_stored))
         return change.batches
 
     def pass_time(self, seconds):

@@ -12,13 +12,17 @@ import trio
 from tests.broker.calls import connection
 from tests.broker.sharing.driver import LOCK_SECONDS, Driver
 from tests.broker.sharing.rig import refusals, sharing_rig, shown
+from trimaran.broker.groups.heartbeating.work import done
+from trimaran.broker.share_state.states import DeliveryState
 from trimaran.broker.sharing.acknowledging import (
     NOT_ACQUIRED_BATCH,
     NOT_ACQUIRED_OFFSET,
     NOT_FOUND,
     NOT_OWNER_OF_BATCH,
     NOT_OWNER_OF_OFFSET,
+    PIECE,
     RENEWALS_DISABLED,
+    Acknowledgement,
 )
 from trimaran.broker.sharing.led_share import LedShare
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -395,6 +399,126 @@ async def test_thousands_of_batches_take_steps(tmp_path, first):
         assert len(calls) > LATE // 2_000
         expected = E.INVALID_REQUEST if first else E.NONE
         assert refusals(ended[0]) == {0: expected}
+
+
+def single_records(*, last=RELEASE):
+    """Returns acknowledgements of 10,000 records one by one, with different types; the last one may be wrong."""
+    types = [*[ACCEPT, RELEASE] * (MANY // 2 - 1), ACCEPT, last]
+    return [Acknowledgement(at, at, [given]) for at, given in enumerate(types)]
+
+
+def holding_many(size):
+    """Returns a partition of which member m has acquired 10,000 records in batches of this size."""
+    share = Driver(record_locks_max=MANY, renews=False)
+    for at in range(0, MANY, size):
+        share.acquire((at, at + size - 1), most=size, size=size)
+    return share
+
+
+@pytest.mark.parametrize("size", [1, MANY])
+def test_many_acknowledgements_are_decided_and_finished_in_steps(size):
+    share = holding_many(size)
+    deciding = share.partition.acknowledge("m", single_records(), share.rules, share.now)
+    calls, change = calls_of_each(deciding)
+    assert len(calls) == MANY // PIECE + 1
+    assert max(calls) < CALLS_IN_A_STEP_MAX // 2
+    assert len(change.batches) == MANY
+    finishing = share.partition.finish(change, share.now, is_stored=True)
+    calls, _ = calls_of_each(finishing)
+    assert len(calls) > MANY // PIECE
+    assert max(calls) < CALLS_IN_A_STEP_MAX // 2
+    assert {run[2] for run in share.shown()} == {"AVAILABLE", "ACKNOWLEDGED"}
+
+
+def renewed_at_the_end(share):
+    with pytest.raises(KafkaError, match=RENEWALS_DISABLED):
+        done(share.partition.acknowledge("m", single_records(last=RENEW), share.rules, share.now))
+
+
+def closed_in_between(share):
+    deciding = share.partition.acknowledge("m", single_records(), share.rules, share.now)
+    next(deciding)
+    next(deciding)
+    assert {run[2] for run in share.shown()} > {"ACKNOWLEDGED", "ACQUIRED"}
+    deciding.close()
+
+
+def closed_while_undone(share):
+    wrong = single_records(last=RENEW)
+    deciding = share.partition.acknowledge("m", wrong, share.rules, share.now)
+    for _ in range(MANY // PIECE):
+        next(deciding)
+    deciding.close()
+
+
+@pytest.mark.parametrize("size", [1, MANY])
+@pytest.mark.parametrize("refuse", [renewed_at_the_end, closed_in_between, closed_while_undone])
+def test_refusal_after_many_decisions_changes_nothing(refuse, size):
+    share = holding_many(size)
+    refuse(share)
+    assert {run[2] for run in share.shown()} == {"ACQUIRED"}
+    assert {run.member for _, run in share.partition._flight.runs()} == {"m"}
+    share.pass_time(LOCK_SECONDS)
+    assert {run[2] for run in share.shown()} == {"AVAILABLE"}
+
+
+def test_lock_that_ends_between_two_steps_ends_after_a_refusal():
+    """The lock was skipped, because its record was decided; the refusal uses the time of the first step."""
+    share = holding_many(MANY)
+    wrong = single_records(last=RENEW)
+    deciding = share.partition.acknowledge("m", wrong, share.rules, share.now)
+    next(deciding)
+    share.pass_time(LOCK_SECONDS)
+    with pytest.raises(KafkaError):
+        done(deciding)
+    share.pass_time(0)
+    assert {run[2] for run in share.shown()} == {"AVAILABLE"}
+
+
+async def test_share_that_ends_between_two_steps_refuses(tmp_path):
+    async with sharing_rig(tmp_path) as rig:
+        await acquired(rig, 4)
+        share = rig.share()
+        late = [Acknowledgement(at, at, [ACCEPT]) for at in [0] * PIECE]
+        share.core._flight.start = 0
+        deciding = share.acknowledge("m", [*late[:1], *[Acknowledgement(1, 1, [ACCEPT])]])
+        share.end(KafkaError(E.NOT_LEADER_OR_FOLLOWER))
+        with pytest.raises(KafkaError) as refused:
+            done(deciding)
+        assert refused.value.code is E.NOT_LEADER_OR_FOLLOWER
+
+
+def calls_of_each(work):
+    """Returns the number of calls in each step of a generator, and its result."""
+    calls, results = [], []
+
+    def step():
+        try:
+            next(work)
+        except StopIteration as stop:
+            results.append(stop.value)
+
+    while not results:
+        calls.append(calls_of(step))
+    return calls, results[0]
+
+
+async def test_end_of_a_session_takes_a_step_for_each_partition(tmp_path):
+    async with sharing_rig(tmp_path, partitions=3) as rig:
+        for index in range(3):
+            rig.produce(1, index=index)
+        await rig.fetched(0, 0, 1, 2)
+        await settle()
+        await rig.fetched(1)
+        await rig.fetched(2)
+        await rig.fetched(3)
+        held = [rig.share(index).core for index in range(3)]
+        assert [run.state for core in held for run in core.states()] == [DeliveryState.ACQUIRED] * 3
+        session = rig.sharing.sessions.resume("g", "m", -1, (), ())
+        assert len(list(rig.sharing.end_session(session))) == 3 + 3
+        await settle()
+        assert {run.state for core in held for run in core.states()} == {DeliveryState.AVAILABLE}
+        assert len(rig.sharing) == 0
 
 
 async def test_each_partition_of_a_storm_has_its_step(tmp_path, monkeypatch):
