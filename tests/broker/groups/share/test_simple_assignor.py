@@ -46,7 +46,7 @@ def test_pieces_give_what_plain_code_gives(group):
 
 
 def test_pieces_of_a_large_group_are_small(monkeypatch):
-    """The test counts the pieces, whose number grows with that of partitions, for members with and without a target."""
+    """The number of pieces grows with the number of partitions, for members with and without a target."""
     monkeypatch.setattr(simple_assignor, "PIECE", 10)
     members = [SharingMember(f"m{number}", frozenset(TOPICS)) for number in range(7)]
     assignable = {topic: range(500) for topic in TOPICS}
