@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from trimaran.broker.groups.share import kind as share
+from trimaran.broker.groups.share.offsets import States
 from trimaran.broker.handlers import share_group_states
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
@@ -62,15 +63,25 @@ def delete_groups(
 
 
 def _release(group_ids: Iterable[str], ctx: GroupContext) -> Handling[dict[str, ErrorCode]]:
-    """Deletes the states of share groups; returns the codes of groups that stay because it failed."""
+    """Deletes the states of share groups together; returns the codes of groups that stay because it failed."""
     codes: dict[str, ErrorCode] = {}
+    decided: dict[str, PendingResponse[States]] = {}
     for group_id in group_ids:
         if ctx.groups.has(share.KIND, group_id):
             try:
-                yield Blocking(partial(share_group_states.release, ctx, group_id))
+                decided[group_id] = share_group_states.released(ctx, group_id)
             except KafkaError as error:
                 codes[group_id] = error.code
         yield None
+    released: dict[str, States] = {}
+    for group_id, pending in decided.items():
+        try:
+            released[group_id] = yield from settled(pending)
+        except KafkaError as error:
+            codes[group_id] = error.code
+    if released:
+        errors = yield Blocking(partial(share_group_states.delete_released, ctx, released))
+        codes.update((group_id, error.code) for group_id, error in errors.items())
     return codes
 
 

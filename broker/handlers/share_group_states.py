@@ -6,11 +6,21 @@ Source: `persisterInitialize`, `deleteShareGroups`, `deleteShareGroupOffsetsStat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from trimaran.broker.groups.share import kind as share
 from trimaran.broker.groups.share.offsets import States
 from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.handlers.context import GroupContext
-from trimaran.broker.share_state.changes import Outcomes, by_topic, delete_all, initialize_all
+from trimaran.broker.share_state.changes import (
+    Outcomes,
+    by_topic,
+    delete_all,
+    delete_of_groups,
+    initialize_all,
+)
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.wire.errors import KeptError
 
 
 async def initialize(ctx: GroupContext, group_id: str, begun: Initialization) -> Outcomes:
@@ -39,13 +49,12 @@ async def delete(ctx: GroupContext, group_id: str, states: States) -> Outcomes:
     return outcomes
 
 
-async def release(ctx: GroupContext, group_id: str) -> None:
-    """Deletes all states of a group that will be deleted. Raises KafkaError: the group stays."""
-    pending = ctx.groups.decide(
-        share.KIND, group_id, lambda groups, at: groups.release(group_id, at)
-    )
-    released = await pending.wait()
-    outcomes = await delete_all(ctx.share_states, group_id, released.partitions())
-    for error in outcomes.values():
-        if error is not None:
-            raise error.as_error()
+def released(ctx: GroupContext, group_id: str) -> PendingResponse[States]:
+    """Decides that all states of a group will be deleted, since the group will. Raises KafkaError: the group stays."""
+    return ctx.groups.decide(share.KIND, group_id, lambda groups, at: groups.release(group_id, at))
+
+
+async def delete_released(ctx: GroupContext, states: Mapping[str, States]) -> dict[str, KeptError]:
+    """Deletes the states of many groups; returns the errors of groups that must stay."""
+    partitions = {group_id: mine.partitions() for group_id, mine in states.items()}
+    return await delete_of_groups(ctx.share_states, partitions)

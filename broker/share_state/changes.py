@@ -1,4 +1,4 @@
-"""Requests to share coordinators for many share partitions of one group.
+"""Requests to share coordinators for many share partitions.
 
 Source: `persisterInitialize` and `deleteShareGroup` of Kafka 4.4's `GroupCoordinatorService`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import TypeVar
@@ -25,7 +25,7 @@ from trimaran.wire.identity import (
     TopicIdPartition,
 )
 
-# The share partitions of one group for which requests are under way at a time.
+# The share partitions of one change for which requests are under way at a time.
 STATES_AT_A_TIME = 100
 
 Outcomes = dict[TopicIdPartition, KeptError | None]
@@ -77,6 +77,33 @@ async def delete_all(
     return await _each(group_id, partitions, forget)
 
 
+async def delete_of_groups(
+    states: ShareStates, partitions: Mapping[str, Iterable[TopicIdPartition]]
+) -> dict[str, KeptError]:
+    """Deletes the states of share partitions of many groups together; returns an error for each group of which a state
+    may be left.
+    """
+    errors = defaultdict[str, list[KeptError]](list)
+
+    async def forget(key: SharePartitionKey) -> None:
+        try:
+            await states.delete(key)
+        except KafkaError as error:
+            errors[key.group_id].append(KeptError.of(error))
+
+    await _all(
+        (
+            SharePartitionKey(group_id, *partition)
+            for group_id, mine in partitions.items()
+            for partition in mine
+        ),
+        forget,
+    )
+    for group_id, failed in errors.items():
+        _log_failures(group_id, failed)
+    return {group_id: failed[0] for group_id, failed in errors.items()}
+
+
 async def summaries(
     states: ShareStates, group_id: str, partitions: Iterable[TopicIdPartition]
 ) -> dict[TopicIdPartition, ShareSummary | KeptError]:
@@ -96,10 +123,14 @@ async def _each(
     found = await _attempts(partitions, act)
     failed = [error for error in found.values() if error is not None]
     if failed:
-        events.SHARE_STATES_NOT_STORED.log(
-            log, group=group_id, count=len(failed), error=failed[0].code.name
-        )
+        _log_failures(group_id, failed)
     return found
+
+
+def _log_failures(group_id: str, failed: Sequence[KeptError]) -> None:
+    events.SHARE_STATES_NOT_STORED.log(
+        log, group=group_id, count=len(failed), error=failed[0].code.name
+    )
 
 
 async def _attempts(
@@ -114,9 +145,14 @@ async def _attempts(
         except KafkaError as error:
             found[partition] = KeptError.of(error)
 
-    left = iter(partitions)
+    await _all(partitions, attempt)
+    return found
+
+
+async def _all(items: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
+    """Runs `act` for each item, for some at a time."""
+    left = iter(items)
     while some := list(islice(left, STATES_AT_A_TIME)):
         async with trio.open_nursery() as nursery:
-            for partition in some:
-                nursery.start_soon(attempt, partition)
-    return found
+            for item in some:
+                nursery.start_soon(act, item)

@@ -82,3 +82,26 @@ async def test_states_are_deleted_before_their_group(tmp_path, autojump_clock):
         assert await delete_group(rig) == [("g", E.NONE)]
         assert states.stored == {}
         assert await delete_group(rig) == [("g", E.GROUP_ID_NOT_FOUND)]
+
+
+async def test_states_of_many_groups_are_deleted_together(tmp_path, autojump_clock):
+    """The group with a state that stays is kept; the others are gone."""
+    states, names = StatesInMemory(), [f"g{number}" for number in range(60)]
+    async with open_rig(tmp_path, share_states=states) as rig:
+        served(rig)
+        await rig.leading()
+        for name in names:
+            await alter(rig, name, t={0: 5, 1: 6})
+        names = sorted({key.group_id for key in states.stored})  # this broker coordinates them
+        assert 2 * len(names) == len(states.stored) > 20
+        stays = SharePartitionKey(names[1], TOPIC_ID, 1)
+        states.failing = {stays: E.COORDINATOR_NOT_AVAILABLE}
+        states.most = 0
+        request = DeleteGroupsRequest(groups_names=names)
+        answer = await rig.call(delete_groups, request, 2)
+        assert states.most == len(names) * 2
+        assert {result.group_id: E(result.error_code) for result in answer.results} == {
+            **dict.fromkeys(names, E.NONE),
+            stays.group_id: E.COORDINATOR_NOT_AVAILABLE,
+        }
+        assert states.stored.keys() == states.failing.keys()
