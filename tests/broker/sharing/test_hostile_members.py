@@ -462,7 +462,7 @@ def test_refusal_after_many_decisions_changes_nothing(refuse, size):
     assert {run[2] for run in share.shown()} == {"AVAILABLE"}
 
 
-def test_lock_that_ends_between_two_steps_ends_after_a_refusal():
+def test_lock_ended_between_steps_ends_after_refusal():
     """The lock was skipped, because its record was decided; the refusal uses the time of the first step."""
     share = holding_many(MANY)
     wrong = single_records(last=RENEW)
@@ -503,7 +503,7 @@ def calls_of_each(work):
     return calls, results[0]
 
 
-async def test_end_of_a_session_takes_a_step_for_each_partition(tmp_path):
+async def test_session_ends_one_partition_a_step(tmp_path):
     async with sharing_rig(tmp_path, partitions=3) as rig:
         for index in range(3):
             rig.produce(1, index=index)
