@@ -9,6 +9,7 @@ import trio
 from tests.broker.batches import append
 from tests.broker.sharing.memory_states import MemoryStates
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
+from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.sharing.acknowledging import Acknowledgement
 from trimaran.broker.sharing.acquiring import BatchBounds, Demand
 from trimaran.broker.sharing.counts import ShareCounts
@@ -94,7 +95,7 @@ class Led:
         return [tuple(part) for part in found]
 
     def acknowledge(self, *decisions, member="m"):
-        return self.share.acknowledge(member, [Acknowledgement(*each) for each in decisions])
+        return done(self.share.acknowledge(member, [Acknowledgement(*each) for each in decisions]))
 
 
 async def settle():

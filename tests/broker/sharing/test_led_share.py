@@ -7,6 +7,7 @@ import trio
 
 from tests.broker.batches import append
 from tests.broker.sharing.led import ACCEPT, KEY, REJECT, RELEASE, Led, Reader, led, settle
+from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.share_state.states import DeliveryState, StateBatch
 from trimaran.broker.sharing.acknowledging import Acknowledgement
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -163,7 +164,9 @@ async def test_record_has_one_state_in_a_write(tmp_path, second, writes):
         given.acknowledge((9, 9, [ACCEPT]))
         await settle()
         changes = [
-            core.acknowledge("m", [Acknowledgement(2, 5, [RELEASE])], share.settings.rules, 0.0)
+            done(
+                core.acknowledge("m", [Acknowledgement(2, 5, [RELEASE])], share.settings.rules, 0.0)
+            )
         ]
         change = type(changes[0])(5)
         change.batches = [StateBatch(*second, DeliveryState.ARCHIVED, 1)]
