@@ -1,20 +1,12 @@
 """The assignor of share groups, "simple": members share partitions evenly, and keep those that they have.
 
-<<<<<<< HEAD
 Each partition has the same number of members: the smallest with which every member has a partition. The partitions of
-all topics are shared at once if all members subscribe to the same topics, otherwise topic by topic. Source: Kafka's
-`SimpleAssignor`, `SimpleHomogeneousAssignmentBuilder`, `SimpleHeterogeneousAssignmentBuilder`. Intentional differences:
-members and partitions have the order of their ids, not that of Java's hash tables, so that all coordinators decide
-alike; a member does not keep partitions that it may not have; and a partition that every unfilled member already has
-does not end the distribution of the others.
-=======
-Each partition has the same number of members, as few as give every member a partition. The partitions of all topics are
-shared at once if all members subscribe to the same topics, otherwise topic by topic. Source: Kafka's `SimpleAssignor`,
+all topics are shared at once if all members subscribe to the same topics, otherwise topic by topic. The work comes in
+pieces, so that a group with 100,000 partitions does not delay others. Source: Kafka's `SimpleAssignor`,
 `SimpleHomogeneousAssignmentBuilder`, `SimpleHeterogeneousAssignmentBuilder`. Intentional differences: members and
 partitions have the order of their ids, not that of Java's hash tables, so that all coordinators decide alike; a member
 does not keep partitions that it may not have; and a partition that every unfilled member already has does not end the
-distribution of the others. The work comes in pieces, so that a group with 100,000 partitions does not delay others.
->>>>>>> 5e538e0b (groups: compute large targets of share groups in pieces)
+distribution of the others.
 """
 
 from __future__ import annotations
