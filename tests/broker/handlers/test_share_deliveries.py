@@ -21,8 +21,12 @@ async def settle():
 
 
 async def begun(rig, *indexes):
-    """Begins the session of member m, and loads its share partitions."""
+    """Begins the session of member m, and loads its share partitions, but not before the response: that would have the
+    records.
+    """
+    rig.states.open = trio.Event()
     await rig.fetched(0, *(indexes or (0,)))
+    rig.states.open.set()
     await settle()
 
 

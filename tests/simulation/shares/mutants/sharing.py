@@ -35,7 +35,7 @@ def _anybody_acknowledges() -> Patch:
 
 
 def _only_the_state_is_checked() -> Patch:
-    def check(run: RecordRun, member: str) -> None:
+    def check(run: RecordRun, _member: str, _not_acquired: str, _not_owner: str) -> None:
         if run.state is not ACQUIRED:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE)
 
