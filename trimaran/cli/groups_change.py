@@ -63,9 +63,13 @@ def reset_offsets(
     to: str,
     topic: Topics = None,
     kind: Annotated[
-        Kind,
-        Parameter(name="--type", help="The type of a group that does not exist yet."),
-    ] = "classic",
+        Kind | None,
+        Parameter(
+            name="--type",
+            help="The type of the group; classic by default if it does not exist yet.",
+            show_default=False,
+        ),
+    ] = None,
     delete_internal_topics: InternalTopics = False,
     execute: Execute = False,
     dry_run: AsEver = False,
@@ -85,12 +89,13 @@ def reset_offsets(
     position = positions.parse_position(to)
     with brokers.connected() as client:
         found = group_members.described_or_none(client, group)
-        of_kind = group_kinds.kind_named(kind if found is None else found["type"])
+        _ensure_of_type(group, found, kind)
+        of_kind = group_kinds.kind_named(kind or "classic" if found is None else found["type"])
         internal = internal_topics_of(found, wanted=delete_internal_topics)
         before = of_kind.positions(client, group)
         wanted = _wanted(client, topic) if topic else sorted(before)
         if not wanted:
-            raise _nothing(group)
+            raise _nothing(group) if found else _missing(group)
         ensure_inputs(found, wanted)
         after = {
             partition: changes.within_log(client, partition, position.offset_in(client, partition))
@@ -113,6 +118,17 @@ def reset_offsets(
         say(f"{counted(len(changed), 'offset')} committed")
         delete_topics(client, internal)
     return Exit.OK
+
+
+def _ensure_of_type(group: str, found: Mapping[str, Any] | None, kind: str | None) -> None:
+    """Raises UserError if the group is of another type than the given one."""
+    if found is not None and kind not in (None, found["type"]):
+        raise UserError(
+            f"{group} is not a {kind} group",
+            f"it is a {found['type']} group",
+            "leave --type out: it is for groups that do not exist yet",
+            exit_code=Exit.REFUSED,
+        )
 
 
 def _changes(
@@ -158,6 +174,15 @@ def _wanted(client: BlockingClient, topics: Collection[str]) -> list[identity.To
     return sorted(set(found))
 
 
+def _missing(group: str) -> UserError:
+    return UserError(
+        f"there is no group {group}",
+        "no coordinator knows it, so it has no offsets to reset",
+        "trimaran groups list shows all groups; --topic sets offsets of a new one",
+        exit_code=Exit.REFUSED,
+    )
+
+
 def _nothing(group: str) -> UserError:
     return UserError(
         f"group {group} has committed no offsets",
@@ -200,14 +225,18 @@ def delete(
     return Exit.OK
 
 
+def _ensure_idle(found: Mapping[str, Any]) -> None:
+    """Refuses, as the coordinator would, a group that has members."""
+    code = errors.ErrorCode.NON_EMPTY_GROUP if found["members"] else errors.ErrorCode.NONE
+    changes.check_idle(str(found["group"]), code)
+
+
 def _tell_deletion(
     client: BlockingClient, found: Mapping[str, Any], internal: Sequence[str]
 ) -> None:
-    """Refuses, as the coordinator would, a group that has members."""
+    """Prints the changes of a deletion. Raises UserError for a group that has members."""
     group = str(found["group"])
-    changes.check_idle(
-        group, errors.ErrorCode.NON_EMPTY_GROUP if found["members"] else errors.ErrorCode.NONE
-    )
+    _ensure_idle(found)
     offsets = client_groups.offset_rows(client, group, found["type"])
     also = f", and the topics {', '.join(internal)}" if internal else ""
     say(f"would delete group {group}: {counted(len(offsets), 'offset')}{also}; nothing was changed")
@@ -238,6 +267,8 @@ def delete_offsets(
         if kind.has_positions_of_topics:
             _ensure_whole_topics(client, group, wanted)
         if dry_run:
+            if kind.has_positions_of_topics:
+                _ensure_idle(found)
             count = len(set(wanted) & kind.positions(client, group).keys())
             say(f"would delete {counted(count, 'offset')}; nothing was changed")
             return Exit.OK

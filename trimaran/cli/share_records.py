@@ -85,6 +85,13 @@ def consume_shared(
     show: Callable[..., None],
 ) -> int:
     """Prints records of a topic as a member of the group, and acknowledges each with `kind` when it was printed."""
+    if not group:
+        raise UserError(
+            "--share-group is empty",
+            "members need the name of their group",
+            "trimaran groups list --type share shows the share groups",
+            exit_code=Exit.USAGE,
+        )
     with brokers.connected() as client, Interrupt() as interrupt:
         topic_partitions.leaders_of(client, topic)
 

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.group_kinds import KINDS, kind_named
+from trimaran.client.groups import group_rows
 from trimaran.errors.refused import no_group
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.identity import TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
+
+FEATURES = {"consumer": "group.version", "share": "share.version", "streams": "streams.version"}
 
 
 def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
@@ -22,8 +26,20 @@ def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
     """
     found = described_or_none(client, group)
     if found is None:
+        for row in group_rows(client):
+            if row["group"] == group:
+                raise _not_served(group, row["type"].lower())
         raise no_group(group)
     return found
+
+
+def _not_served(group: str, kind: str) -> UserError:
+    return UserError(
+        f"group {group} cannot be described now",
+        f"it is a {kind} group, and the brokers do not serve these groups; its state is kept",
+        f"trimaran features list shows the level of {FEATURES.get(kind, 'each feature')}",
+        exit_code=Exit.REFUSED,
+    )
 
 
 def described_or_none(client: BlockingClient, group: str) -> dict[str, Any] | None:

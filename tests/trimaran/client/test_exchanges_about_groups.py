@@ -346,6 +346,7 @@ def _group_described():
     gone, none = classic("Dead"), ErrorCode.GROUP_ID_NOT_FOUND
     too_old = ErrorCode.UNSUPPORTED_VERSION
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    unknown = VersionMismatch("a"), VersionMismatch("b"), VersionMismatch("c")
     return exchanges(
         exchange(describe, classic(data=assigned)),
         exchange(describe, classic(protocol="connect", data=assigned)),
@@ -355,7 +356,7 @@ def _group_described():
         exchange(describe, gone, consumers(code=denied, message="not you")),
         exchange(describe, classic(code=none), consumers(code=none), shares()),
         exchange(describe, gone, consumers(code=too_old), shares(code=none), streams()),
-        exchange(describe, gone, VersionMismatch("a"), VersionMismatch("b"), VersionMismatch("c")),
+        exchange(describe, gone, *unknown, *[list_groups.ListGroupsResponse(groups=[])] * 3),
     )
 
 

@@ -36,6 +36,7 @@ from trimaran.wire.messages import (
     describe_groups,
     describe_log_dirs,
     describe_quorum,
+    list_groups,
 )
 
 NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -353,6 +354,29 @@ def test_classic_group_shows_assignments(protocol, data, expected):
     assert owners_of(found) == owned
 
 
+def listed(*groups):
+    return list_groups.ListGroupsResponse(
+        groups=[
+            list_groups.ListedGroup(
+                group_id=name, protocol_type="", group_state="Stable", group_type=kind
+            )
+            for name, kind in groups
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "feature"), [("Share", "share.version"), ("Streams", "streams.version")]
+)
+def test_listed_group_of_disabled_feature_is_explained(kind, feature):
+    disabled = [VersionMismatch("old")] * 3
+    found = [listed(("other", "Classic")), listed(("g", kind)), listed()]
+    with pytest.raises(UserError, match="g cannot be described now") as refusal:
+        group_described(Client(classic("Dead"), *disabled, *found), "g")
+    assert f"it is a {kind.lower()} group" in refusal.value.why
+    assert feature in refusal.value.fix
+
+
 def test_group_kinds_are_tried_in_turn():
     partitions = consumer_group_describe.TopicPartitions(
         topic_id=bytes(16), topic_name="t", partitions=[1]
@@ -382,7 +406,9 @@ def test_group_kinds_are_tried_in_turn():
         assert found["members"][0]["epoch"] == 4
         assert owners_of(found) == {("t", 1): found["members"][0]}
     with pytest.raises(UserError, match="there is no group g"):
-        group_described(Client(classic("Dead"), *[VersionMismatch("old")] * 3), "g")
+        group_described(
+            Client(classic("Dead"), *[VersionMismatch("old")] * 3, *[listed()] * 3), "g"
+        )
     refused = group.replace(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     answer = consumer_group_describe.ConsumerGroupDescribeResponse(groups=[refused])
     with pytest.raises(KafkaError):
