@@ -254,8 +254,10 @@ def _show_ready(data: Path, began: float, output: str, new: str = "") -> None:
     if state_file.nearest(DEFAULT_DATA) != data:
         say(f"next:  export TRIMARAN_BOOTSTRAP={state.bootstrap}")
         return
+    replicas = min(3, sum(node.role == "broker" for node in state.nodes))
     say(
-        "next:  trimaran topics create t -p 6 -r 3  |  trimaran quorum status  |  trimaran chaos kill leader"
+        f"next:  trimaran topics create t -p 6 -r {replicas}  |  trimaran quorum status  |  "
+        "trimaran chaos kill leader"
     )
 
 

@@ -94,6 +94,8 @@ def reset_offsets(
         internal = internal_topics_of(found, wanted=delete_internal_topics)
         before = of_kind.positions(client, group)
         wanted = _wanted(client, topic) if topic else sorted(before)
+        if found is None:
+            group_members.ensure_served(client, group)
         if not wanted:
             raise _nothing(group) if found else _missing(group)
         ensure_inputs(found, wanted)

@@ -26,11 +26,16 @@ def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
     """
     found = described_or_none(client, group)
     if found is None:
-        for row in group_rows(client):
-            if row["group"] == group:
-                raise _not_served(group, row["type"].lower())
+        ensure_served(client, group)
         raise no_group(group)
     return found
+
+
+def ensure_served(client: BlockingClient, group: str) -> None:
+    """Raises UserError if a group that cannot be described is listed: the feature of its kind is disabled."""
+    for row in group_rows(client):
+        if row["group"] == group:
+            raise _not_served(group, row["type"].lower())
 
 
 def _not_served(group: str, kind: str) -> UserError:
