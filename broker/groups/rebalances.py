@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import GroupStore
+from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.records.consumer_groups import ConsumerGroupMetadataKey
 from trimaran.wire.records.groups import GroupMetadataKey
 from trimaran.wire.records.share_groups import ShareGroupMetadataKey
@@ -39,5 +40,5 @@ def is_rebalance(store: GroupStore, record: GroupRecord, known: EpochRecord) -> 
     if value is None or not getattr(value, "members", True):
         return False
     before = store.of(known.kind).get(getattr(record.key, known.group_id))
-    epoch: int = getattr(value, known.epoch)
+    epoch: GroupEpoch = getattr(value, known.epoch)
     return before is None or epoch != getattr(before, known.epoch)

@@ -128,7 +128,7 @@ def test_controllers_are_reached_with_client_settings(tmp_path):
     )
     assert security.tls is not None
     assert security.sasl.username == "u"
-    with pytest.raises(ValueError, match=r"sasl\.mechanism"):
+    with pytest.raises(ValueError, match="GSSAPI"):
         quorum_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
 
 

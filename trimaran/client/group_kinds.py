@@ -75,7 +75,7 @@ SHARE = GroupRequests(
     share_groups.start_rows,
     share_groups.start_offsets,
     share_groups.set_start_offsets,
-    share_groups.delete_start_offsets,
+    share_groups.delete_positions,
     has_positions_of_topics=True,
     has_progress_beyond=True,
 )

@@ -123,7 +123,7 @@ def set_start_offsets(
             check(partition.error_code, partition.error_message or where)
 
 
-def delete_start_offsets(
+def delete_positions(
     client: BlockingClient, group: str, partitions: Collection[TopicPartition]
 ) -> int:
     """Deletes the start offsets of all partitions of the topics, and returns their number. Raises KafkaError, and

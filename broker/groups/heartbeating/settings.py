@@ -62,16 +62,15 @@ class ConfiguredSettings(Generic[S]):
         self._configs = configs
         self._now = NodeConfigs(config, configs)
         self._base = base
-        self._interval = f"group.{kind}.assignment.interval.ms"
-        self._own = {field: _own(kind, name, config) for field, name in _NAMES.items()}
-        self._own.update(more or {})
+        self._kind = kind
+        self._own = {**_own(kind, config), **(more or {})}
         # The settings of groups without their own configs, cached until the configs change.
         self._known: tuple[ConfigsImage, S] | None = None
 
     def of(self, group_id: str) -> S:
         configs = self._configs()
         if self._known is None or self._known[0] is not configs:
-            interval = self._now.now(self._interval)
+            interval = self._now.now(f"group.{self._kind}.assignment.interval.ms")
             self._known = configs, replace(self._base, assignment_interval_ms=interval)
         base = self._known[1]
         own = configs.of(GROUP_RESOURCE, group_id)
@@ -86,16 +85,25 @@ class ConfiguredSettings(Generic[S]):
         }
 
 
-_NAMES = {
-    "session_timeout_ms": "session.timeout.ms",
-    "heartbeat_interval_ms": "heartbeat.interval.ms",
-    "assignment_interval_ms": "assignment.interval.ms",
-}
-
-
-def _own(kind: str, name: str, config: ServerConfig) -> OwnConfig:
-    low, high = config[f"group.{kind}.min.{name}"], config[f"group.{kind}.max.{name}"]
-    return OwnConfig(f"{kind}.{name}", low, high)
+def _own(kind: str, config: ServerConfig) -> dict[str, OwnConfig]:
+    """Returns the configs of each group of the kind, by the field of its settings."""
+    return {
+        "session_timeout_ms": OwnConfig(
+            f"{kind}.session.timeout.ms",
+            config[f"group.{kind}.min.session.timeout.ms"],
+            config[f"group.{kind}.max.session.timeout.ms"],
+        ),
+        "heartbeat_interval_ms": OwnConfig(
+            f"{kind}.heartbeat.interval.ms",
+            config[f"group.{kind}.min.heartbeat.interval.ms"],
+            config[f"group.{kind}.max.heartbeat.interval.ms"],
+        ),
+        "assignment_interval_ms": OwnConfig(
+            f"{kind}.assignment.interval.ms",
+            config[f"group.{kind}.min.assignment.interval.ms"],
+            config[f"group.{kind}.max.assignment.interval.ms"],
+        ),
+    }
 
 
 def reconciling_interval_ms_min(kind: str, config: ServerConfig) -> int:

@@ -31,12 +31,13 @@ class _Found(NamedTuple):
     plain: set[str]
     patterns: set[str]
     while_running: set[str]
+    while_running_patterns: set[str]
 
 
 @cache
 def _found() -> _Found:
     """Walks each file's tree once and drops it: otherwise the collector would traverse all trees again and again."""
-    found = _Found(set(), set(), set())
+    found = _Found(set(), set(), set(), set())
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             place = str(path.relative_to(ROOT))
@@ -55,21 +56,24 @@ def _add_names_of(tree: ast.Module, found: _Found) -> None:
             found.patterns.add(pattern)
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "now":
             found.while_running.update(_strings(node.args))
+            found.while_running_patterns.update(_patterns(node.args))
 
 
 @cache
 def reads() -> Callable[[str], bool]:
     """Returns whether a name is read. An f-string counts for every name that it can produce."""
-    plain, patterns, _ = _found()
+    plain, patterns = _found()[:2]
     made = re.compile("|".join(sorted(patterns)))
     return lambda name: name in plain or made.fullmatch(name) is not None
 
 
 def _pattern(node: ast.JoinedStr) -> str | None:
-    """Returns the pattern of a name with a placeholder, such as `compression.{codec}.level`; None for other texts."""
+    """Returns the pattern of a name with a placeholder, such as `compression.{codec}.level` or
+    `{kind}.session.timeout.ms`; None for other texts.
+    """
     parts = list(_parts(node))
     text = "".join(part for part in parts if part is not None)
-    if not re.fullmatch(r"[a-z]+\.[a-z.]*\.[a-z.]+", text):
+    if not re.fullmatch(r"([a-z]+\.[a-z.]*|\.[a-z]+)\.[a-z.]+", text):
         return None
     return "".join("[a-z0-9]+" if part is None else re.escape(part) for part in parts)
 
@@ -85,8 +89,17 @@ def _strings(arguments: list[ast.expr]) -> Iterator[str]:
             yield argument.value
 
 
-def read_while_running() -> set[str]:
-    """Returns the names looked up in a `NodeConfigs`, which knows alterations: `configs.now("…")` or
+def _patterns(arguments: list[ast.expr]) -> Iterator[str]:
+    for argument in arguments:
+        if isinstance(argument, ast.JoinedStr) and (pattern := _pattern(argument)):
+            yield pattern
+
+
+@cache
+def rereads() -> Callable[[str], bool]:
+    """Returns whether a name is looked up in a `NodeConfigs`, which knows alterations: `configs.now("…")` or
     `.now_of_listener(…)`.
     """
-    return _found().while_running
+    found = _found()
+    made = re.compile("|".join(sorted(found.while_running_patterns)))
+    return lambda name: name in found.while_running or made.fullmatch(name) is not None

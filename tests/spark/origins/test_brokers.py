@@ -197,5 +197,5 @@ def test_login_that_broker_lacks_is_refused(cluster):
     """TLS to a listener without it fails immediately, with a clear error."""
     with pytest.raises(DataUnreadable, match="TLS"):
         read(cluster, subscribe="orders", **{"kafka.security.protocol": "SSL"})
-    with pytest.raises(OptionError, match=r"sasl\.mechanism"):
+    with pytest.raises(OptionError, match="GSSAPI"):
         read(cluster, subscribe="orders", **{"kafka.security.protocol": "SASL_PLAINTEXT"})

@@ -111,14 +111,12 @@ def _delete_start_offsets():
         )
 
     def delete(client):
-        return share_groups.delete_start_offsets(client, "g", [U0, T1, T0])
+        return share_groups.delete_positions(client, "g", [U0, T1, T0])
 
     before = started(7, -1, 9)
     return exchanges(
         exchange(delete, before, answer()),
-        exchange(
-            lambda client: share_groups.delete_start_offsets(client, "g", [U0]), before, answer()
-        ),
+        exchange(lambda client: share_groups.delete_positions(client, "g", [U0]), before, answer()),
         exchange(delete, before, answer(code=E.NON_EMPTY_GROUP)),
         exchange(delete, before, answer(code=E.GROUP_ID_NOT_FOUND, message="it is no share group")),
         exchange(delete, before, answer(E.UNKNOWN_TOPIC_OR_PARTITION, message="unknown here")),
