@@ -18,6 +18,7 @@ from bench.load import create_topic, produce
 from bench.results import Figure
 from bench.sizes import sized
 from tests.interop import apache_kafka
+from trimaran.node.text.wording import counted
 
 SETTINGS = {
     "offsets.topic.replication.factor": "1",
@@ -55,7 +56,7 @@ def shares_bench(systems: Mapping[str, Opener]) -> list[Figure]:
                 )
 
             for system, found in _in_turns(clusters, consumed).items():
-                taken, label = RECORDS * TURNS, f"{members} members"
+                taken, label = RECORDS * TURNS, counted(members, "member")
                 figures += [
                     Figure("shares", f"{label}: records", "1000/s", "higher", system, taken / sum(found.took) / 1000),
                     Figure("shares", f"{label}: CPU", "s/million", "lower", system, found.cpu_seconds / taken * 1e6),
