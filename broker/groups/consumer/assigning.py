@@ -23,7 +23,7 @@ from trimaran.broker.groups.consumer.assignors.range import assign_ranges
 from trimaran.broker.groups.consumer.assignors.uniform import assign_uniformly
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.operation import ConsumerOperation
-from trimaran.broker.groups.heartbeating.assigning import TargetWork, write_some, write_targets
+from trimaran.broker.groups.heartbeating.assigning import TargetWork, go_on, write_targets
 from trimaran.broker.groups.heartbeating.group import FIRST_EPOCH, NO_ASSIGNMENT_EPOCH
 from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.heartbeating.work import Work, done
@@ -77,14 +77,8 @@ def work_on_target(operation: ConsumerOperation) -> None:
         else:
             assign_if_due(operation)
         return
-    if target.assignment is None:
-        target.compute(PIECES_PER_TICK)
-    elif write_some(operation, target):
-        operation.finish_target(target.epoch)
-        work.target = None
+    if go_on(operation, target, PIECES_PER_TICK):
         assign_if_due(operation)  # members may have changed
-        return
-    operation.set_timer(HeartbeatTimer.TARGET, 0)
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation
+from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation, HeartbeatTimer
 from trimaran.broker.groups.heartbeating.work import Work
 from trimaran.wire.identity import GroupEpoch
 
@@ -43,6 +43,22 @@ class TargetWork(Generic[T]):
             assignment: Mapping[str, T] = stop.value
             self.assignment = assignment
             self.unwritten = iter(assignment)
+
+
+def go_on(
+    operation: HeartbeatOperation[Any, Any, Any, Any], target: TargetWork[Any], pieces: int
+) -> bool:
+    """Does the work of one tick of the timer: computes some pieces, or writes some targets. Returns whether all have
+    been written; otherwise sets the timer again.
+    """
+    if target.assignment is None:
+        target.compute(pieces)
+    elif write_some(operation, target):
+        operation.finish_target(target.epoch)
+        operation.work.target = None
+        return True
+    operation.set_timer(HeartbeatTimer.TARGET, 0)
+    return False
 
 
 def write_targets(

@@ -8,7 +8,7 @@ timer. The batch with the assignment's epoch is the last: a coordinator that tak
 
 from __future__ import annotations
 
-from trimaran.broker.groups.heartbeating.assigning import TargetWork, write_some, write_targets
+from trimaran.broker.groups.heartbeating.assigning import TargetWork, go_on, write_targets
 from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.heartbeating.work import Work, done
 from trimaran.broker.groups.share.group import ShareGroup
@@ -48,16 +48,8 @@ def assign_if_due(operation: ShareOperation) -> None:
 
 def work_on_target(operation: ShareOperation) -> None:
     """Does the work of one tick of the timer."""
-    target = operation.work.target
-    if target is None:
-        return
-    if target.assignment is None:
-        target.compute(PIECES_PER_TICK)
-    elif write_some(operation, target):
-        operation.finish_target(target.epoch)
-        operation.work.target = None
-        return
-    operation.set_timer(HeartbeatTimer.TARGET, 0)
+    if (target := operation.work.target) is not None:
+        go_on(operation, target, PIECES_PER_TICK)
 
 
 def size_of(group: ShareGroup) -> int:

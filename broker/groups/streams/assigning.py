@@ -12,7 +12,7 @@ there are no warm-up tasks yet, whatever `streams.num.warmup.replicas` says.
 
 from __future__ import annotations
 
-from trimaran.broker.groups.heartbeating.assigning import TargetWork, write_some, write_targets
+from trimaran.broker.groups.heartbeating.assigning import TargetWork, go_on, write_targets
 from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.heartbeating.work import Work, done
 from trimaran.broker.groups.streams.assignor import (
@@ -76,16 +76,8 @@ def delay_over(operation: StreamsOperation) -> None:
 
 def work_on_target(operation: StreamsOperation) -> None:
     """Does the work of one tick of the timer."""
-    target = operation.work.target
-    if target is None:
-        return
-    if target.assignment is None:
-        target.compute(PIECES_PER_TICK)
-    elif write_some(operation, target):
-        operation.finish_target(target.epoch)
-        operation.work.target = None
-        return
-    operation.set_timer(HeartbeatTimer.TARGET, 0)
+    if (target := operation.work.target) is not None:
+        go_on(operation, target, PIECES_PER_TICK)
 
 
 def _computing(operation: StreamsOperation, topology: ConfiguredTopology) -> Work[Assignment]:

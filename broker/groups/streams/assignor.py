@@ -9,18 +9,17 @@ It is a generator: the caller may pause between pieces.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from trimaran.broker.groups.heartbeating.work import Work
 from trimaran.broker.groups.streams.java_order import PriorityQueue, computed_hash_order, hash_order
 from trimaran.broker.groups.streams.process import ClientProcess
 from trimaran.broker.groups.streams.tasks import MemberTasks, Task, TaskSet, contains, each
 from trimaran.wire.identity import Offset
 
-R = TypeVar("R")
-Work = Generator[None, None, R]
 Assignment = Mapping[str, MemberTasks]
 """The target of each member."""
 
@@ -264,13 +263,3 @@ def assign(
             ]
         )
     return assigning.result(members)
-
-
-def done(work: Work[R]) -> R:
-    """Returns the result of work that is done without a pause."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            result: R = stop.value
-            return result

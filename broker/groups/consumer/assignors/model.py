@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from trimaran.broker.groups.heartbeating.member import Partitions
-
-T = TypeVar("T")
-
-Work = Generator[None, None, T]
-"""Work in pieces of a few milliseconds at most; the generator returns the result."""
+from trimaran.broker.groups.heartbeating.work import Work
 
 # Partitions or members processed between two yields: about a millisecond.
 PIECE = 1_000
@@ -46,13 +41,3 @@ Assignment = dict[str, Partitions]
 """The partitions by member id."""
 
 Assignor = Callable[[AssignmentInput], Work[Assignment]]
-
-
-def done(work: Work[T]) -> T:
-    """Runs all pieces of work without a pause, and returns the result."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
