@@ -320,19 +320,19 @@ class InFlight:
 
     # -- progress
 
-    def advance(self) -> bool:
-        """Moves `start` over records that are done, and forgets batches before it; returns whether there were any."""
+    def advance(self) -> None:
+        """Moves `start` over records that are done, and forgets batches before it."""
         self._skip_known()
         if not self._start_is_done():
-            return False
+            return
         last = self._last_done()
         if last is None:
-            return False
+            return
         if last == self.batches[-1].last:
             # The log may begin beyond all records in flight.
             self.start = self.end = max(self.start, last + 1)
             self.batches.clear()
-            return True
+            return
         batch = self.floor(last)
         assert batch is not None
         kept = bisect_left(self.batches, batch.first, key=_first_of)
@@ -344,7 +344,6 @@ class InFlight:
         else:
             self.start = max(self.start, last + 1)
         del self.batches[:kept]
-        return True
 
     def _skip_known(self) -> None:
         """Moves the gap window over records that have a state: nothing is left to look for there. Otherwise the start
