@@ -28,6 +28,7 @@ class GroupRequests:
 
     Args:
         name: the name in ListGroups, in lower case.
+        feature: the feature that enables groups of this kind, "" for none.
         describe: returns the group, None if there is no group of this kind with that name.
         owners: returns the only member of a partition, from a described group.
         offset_rows: returns a row for each partition in which the group has a position, with its lag in records.
@@ -40,6 +41,7 @@ class GroupRequests:
     """
 
     name: str
+    feature: str
     describe: Callable[[BlockingClient, str], dict[str, Any] | None]
     owners: Callable[[Mapping[str, Any]], dict[TopicPartition, Mapping[str, Any]]]
     offset_rows: Callable[[BlockingClient, str], list[dict[str, Any]]]
@@ -52,6 +54,7 @@ class GroupRequests:
 
 CLASSIC = GroupRequests(
     "classic",
+    "",
     consumer_groups.classic_described,
     consumer_groups.owners,
     group_offsets.committed_rows,
@@ -61,6 +64,7 @@ CLASSIC = GroupRequests(
 )
 CONSUMER = GroupRequests(
     "consumer",
+    "group.version",
     consumer_groups.consumer_described,
     consumer_groups.owners,
     group_offsets.committed_rows,
@@ -70,6 +74,7 @@ CONSUMER = GroupRequests(
 )
 SHARE = GroupRequests(
     "share",
+    "share.version",
     share_groups.share_described,
     share_groups.no_owners,
     share_groups.start_rows,
@@ -81,6 +86,7 @@ SHARE = GroupRequests(
 )
 STREAMS = GroupRequests(
     "streams",
+    "streams.version",
     streams_groups.streams_described,
     streams_groups.task_owners,
     streams_groups.source_rows,

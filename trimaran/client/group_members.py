@@ -15,8 +15,6 @@ from trimaran.wire.identity import TopicPartition
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
-FEATURES = {"consumer": "group.version", "share": "share.version", "streams": "streams.version"}
-
 
 def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
     """Returns kind, state, epoch, assignor, coordinator and members of a group. Raises UserError if there is no such
@@ -42,7 +40,7 @@ def _not_served(group: str, kind: str) -> UserError:
     return UserError(
         f"group {group} cannot be described now",
         f"it is a {kind} group, and the brokers do not serve these groups; its state is kept",
-        f"trimaran features list shows the level of {FEATURES.get(kind, 'each feature')}",
+        f"trimaran features list shows the level of {kind_named(kind).feature or 'each feature'}",
         exit_code=Exit.REFUSED,
     )
 

@@ -13,7 +13,10 @@ from trimaran.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from trimaran.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from trimaran.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -21,9 +24,22 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 30_000
 
 
-def reassignment_rows(client: BlockingClient) -> list[dict[str, Any]]:
-    """Returns a row for each partition that is being reassigned. Raises KafkaError."""
-    response = client.call(None, ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS))
+def reassignment_rows(
+    client: BlockingClient, among: Mapping[str, Sequence[int]] | None = None
+) -> list[dict[str, Any]]:
+    """Returns a row for each partition that is being reassigned, of all or of those `among`, which has them by topic.
+    Raises KafkaError.
+    """
+    topics = (
+        None
+        if among is None
+        else [
+            ListPartitionReassignmentsTopics(name=name, partition_indexes=list(indexes))
+            for name, indexes in among.items()
+        ]
+    )
+    request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics)
+    response = client.call(None, request)
     check(response.error_code, response.error_message)
     return [
         {

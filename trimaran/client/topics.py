@@ -9,7 +9,8 @@ from trimaran.client.configs import told_configs
 from trimaran.client.log_dirs import replica_sizes
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
-from trimaran.errors.refused import check, check_topic
+from trimaran.client.reassignments import reassignment_rows
+from trimaran.errors.refused import check_topic
 from trimaran.node.config.config_source import ConfigSource
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.client.errors import VersionMismatch
@@ -20,10 +21,6 @@ from trimaran.wire.later import imported_later
 from trimaran.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
-)
-from trimaran.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
 )
 from trimaran.wire.text.java_order import java_hash_order
 
@@ -82,9 +79,6 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     }
 
 
-TIMEOUT_MS = 30_000
-
-
 def add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) -> None:
     """Adds `begin`, `end` and `size` to the rows; None for partitions without a leader that reports them."""
     led = [TopicPartition(topic, row["partition"]) for row in rows if row["leader"] >= 0]
@@ -133,20 +127,9 @@ def _partition_row(partition: Any) -> dict[str, Any]:
 
 def moves_of(client: BlockingClient, topic: dict[str, Any]) -> dict[int, dict[str, list[int]]]:
     """Returns reassignments in progress by partition; none if the client is not authorized to list them."""
-    asked = ListPartitionReassignmentsTopics(
-        name=topic["topic"], partition_indexes=[row["partition"] for row in topic["partitions"]]
-    )
-    request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[asked])
+    among = {topic["topic"]: [row["partition"] for row in topic["partitions"]]}
     try:
-        response = client.call(None, request)
-        check(response.error_code, response.error_message)
+        rows = reassignment_rows(client, among)
     except KafkaError:
         return {}
-    return {
-        partition.partition_index: {
-            "adding": list(partition.adding_replicas),
-            "removing": list(partition.removing_replicas),
-        }
-        for found in response.topics
-        for partition in found.partitions
-    }
+    return {row["partition"]: {way: row[way] for way in ("adding", "removing")} for row in rows}
