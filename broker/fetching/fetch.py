@@ -403,8 +403,8 @@ class Fetch:
         piece = None
         budget = terms.max_bytes - self._size
         has_room = budget > 0 or not self._size
-        held_back = terms.throttle is not None and self._held_back(leader)
-        if upto > slot.fetch_offset and has_room and not held_back:
+        is_throttled = terms.throttle is not None and self._throttles_replica(leader)
+        if upto > slot.fetch_offset and has_room and not is_throttled:
             piece = log.read(
                 slot.fetch_offset,
                 max(0, min(slot.max_bytes, budget)),
@@ -427,7 +427,7 @@ class Fetch:
             unlisted=Unlisted(log, log.removals) if lists_later else None,
         )
 
-    def _held_back(self, source: Source) -> bool:
+    def _throttles_replica(self, source: Source) -> bool:
         """Whether a throttled replica gets no records now, because it is not in sync and the quota is used up
         (KIP-73).
         """

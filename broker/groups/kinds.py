@@ -72,16 +72,27 @@ class EnabledBy(NamedTuple):
     refusal: str
 
 
+class EpochRecord(NamedTuple):
+    """The type of the record that gives a group of a kind its epoch, and the fields of the group's id and the epoch."""
+
+    key: type[Any]
+    group_id: str = "group_id"
+    epoch: str = "epoch"
+
+
 @dataclass(frozen=True, eq=False)
 class GroupKind(StoredKind, Generic[G_co]):
     """A line of the table of kinds (`registry.py`).
 
     `make` makes the groups of the kind in one shard. `settings` reads a broker's config, and the newest configs of
     groups. `follow_up` carries out the work that a shard has named (`Outputs.resolve`); it ends immediately if there is
-    none for the group. A kind without `enabled_by` is always served.
+    none for the group. A kind without `enabled_by` is always served. `states` are all states of such a group in Kafka's
+    texts: each has a metric. New values of `epoch_record` are counted as rebalances.
     """
 
     make: Callable[[ShardParts], G_co]
+    states: tuple[str, ...]
+    epoch_record: EpochRecord | None = None
     settings: Callable[[ServerConfig, Callable[[], ConfigsImage]], Settings] | None = None
     follow_up: FollowUp | None = None
     enabled_by: EnabledBy | None = None

@@ -30,7 +30,7 @@ from trimaran.broker.groups.kinds import (
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import GroupAccount
 from trimaran.broker.groups.outputs import AwaitedResponse, Outputs, Timer, TimerKey
-from trimaran.broker.groups.rebalances import EPOCH_RECORDS, is_rebalance
+from trimaran.broker.groups.rebalances import is_rebalance
 from trimaran.broker.groups.records import (
     GroupRecord,
     KnowsTopic,
@@ -85,6 +85,9 @@ class GroupCoordinatorShard:
             groups: groups.classic_members() or refusing for groups in self._kinds
         }
         self._is_loaded = False
+        self._kind_of_epochs = {
+            kind.epoch_record.key.KEY: kind for kind in kinds if kind.epoch_record is not None
+        }
         self._rebalances = dependencies.rebalances
         # Walks that start the sessions of members, and removals.
         self._sessions = Walks()
@@ -254,9 +257,9 @@ class GroupCoordinatorShard:
 
     def replay(self, offset: Offset, record: GroupRecord, producer: Producer | None = None) -> None:
         """Applies a record of the log."""
-        if self._is_loaded and record.key.KEY in EPOCH_RECORDS:
-            known = EPOCH_RECORDS[record.key.KEY]
-            self._rebalances[known.kind] += is_rebalance(self.store, record, known)
+        kind_of_epoch = self._kind_of_epochs.get(record.key.KEY) if self._is_loaded else None
+        if kind_of_epoch is not None:
+            self._rebalances[kind_of_epoch.name] += is_rebalance(self.store, record, kind_of_epoch)
         self.store.replay(offset, record, producer)
         if producer is None and not isinstance(record.key, OffsetCommitKey):
             for kind in self._kinds:

@@ -103,7 +103,7 @@ class FetchClient:
         self._delayed: dict[TopicIdPartition, float] = {}
         # Partitions of the session whose data in a response was dropped.
         self._dropped: set[TopicIdPartition] = set()
-        self._holding_back = False
+        self._is_throttling = False
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -206,7 +206,7 @@ class FetchClient:
         self._resume_due(now)
         if not in_flight and not self._dropped.isdisjoint(self._followed):
             self.begin()
-        self._hold_back(now)
+        self._throttle_partitions(now)
         self._resend_under_new_epoch()
         topics = self._changes()
         if (in_flight and not topics) or len(self._to_forget) == len(self._known):
@@ -242,16 +242,16 @@ class FetchClient:
         if throttle is not None and throttle.holds(replica.topic_partition):
             throttle.record(size, now)
 
-    def _hold_back(self, now: float) -> None:
+    def _throttle_partitions(self, now: float) -> None:
         """Removes lagging throttled partitions from the session while the quota is exceeded (KIP-73)."""
         throttle = self.settings.throttle
         if throttle is None or not throttle.is_set:
-            self._holding_back = False
+            self._is_throttling = False
             return
         delay = throttle.delay(now)
         # While holding back, only changed partitions can be lagging and in the session.
-        looked_at = [*self._changed] if self._holding_back else [*self._known, *self._changed]
-        self._holding_back = delay > 0
+        looked_at = [*self._changed] if self._is_throttling else [*self._known, *self._changed]
+        self._is_throttling = delay > 0
         if not delay:
             return
         due = now + min(delay, HELD_BACK_SECONDS_MAX)

@@ -12,7 +12,7 @@ from trimaran.node.oauth.web import Web
 from trimaran.node.security.logins import Logins
 from trimaran.node.security.mechanism import NAME_AND_PASSWORD, Get, Mechanism
 from trimaran.wire.security.sasl.exchange import ClientMechanism, Exchange
-from trimaran.wire.security.sasl.scram import MECHANISMS, TOKEN_EXTENSION, ScramExchange
+from trimaran.wire.security.sasl.scram import SCRAM_DIGESTS, TOKEN_EXTENSION, ScramExchange
 from trimaran.wire.security.sasl.scram_client import ScramCredentials
 
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -32,4 +32,4 @@ def _client(mechanism: Mechanism, get: Get, key: str, _web: Web) -> ClientMechan
     return ScramCredentials(mechanism.name, username, password, by_token)
 
 
-SCRAM = tuple(Mechanism(name, SCRAM_MODULE, _exchanges, _client) for name in MECHANISMS)
+SCRAM = tuple(Mechanism(name, SCRAM_MODULE, _exchanges, _client) for name in SCRAM_DIGESTS)

@@ -57,7 +57,7 @@ from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
 from trimaran.wire.identity import NO_BROKER_EPOCH, Address, NodeId
 from trimaran.wire.schema import Message
-from trimaran.wire.security.sasl.scram import MECHANISMS
+from trimaran.wire.security.sasl.scram import SCRAM_DIGESTS
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.metrics.rate import Windows
 from trimaran.wire.transport.server.server import Listener, Server, serve_listener
@@ -209,7 +209,7 @@ def _log_in_by_scram(listeners: Sequence[Listener]) -> bool:
         for listener in listeners
         if listener.security.sasl is not None
     )
-    return any(MECHANISMS.keys() & mechanisms for mechanisms in offered)
+    return any(SCRAM_DIGESTS.keys() & mechanisms for mechanisms in offered)
 
 
 def _open_directory(path: Path, node_id: NodeId) -> LogDirectory:

@@ -12,12 +12,12 @@ import re
 import secrets
 from collections.abc import Callable
 
-from trimaran.quorum.metadata.scram import MECHANISMS as NAMES
+from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.wire.records.security import UserScramCredentialRecord
 from trimaran.wire.security.sasl.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
-    MECHANISMS,
+    SCRAM_DIGESTS,
     bytes_of,
     credential_of,
     credential_of_salted,
@@ -39,8 +39,8 @@ def scram_record(
         ValueError: the argument does not have that form; the message never contains the password.
     """
     found = _ENTRY.fullmatch(text.strip())
-    if found is None or found[1] not in MECHANISMS:
-        raise ValueError(f"--add-scram is written {_FORM}, with one of {', '.join(MECHANISMS)}")
+    if found is None or found[1] not in SCRAM_DIGESTS:
+        raise ValueError(f"--add-scram is written {_FORM}, with one of {', '.join(SCRAM_DIGESTS)}")
     mechanism = found[1]
     parts = {key: resolve(value) for key, value in _parts(found[2]).items()}
     name = parts.get("name")
@@ -48,7 +48,7 @@ def scram_record(
         raise ValueError("--add-scram needs a name")
     iterations = _iterations(parts.get("iterations"))
     salt = _decoded(parts, "salt") if "salt" in parts else secrets.token_bytes(_SALT_BYTES)
-    digest = MECHANISMS[mechanism]
+    digest = SCRAM_DIGESTS[mechanism]
     if ("password" in parts) == ("saltedpassword" in parts):
         raise ValueError("--add-scram needs either password or saltedpassword")
     if "password" in parts:
@@ -60,7 +60,7 @@ def scram_record(
             raise ValueError("saltedpassword comes with its salt")
         salted = _decoded(parts, "saltedpassword")
         credential = credential_of_salted(digest, salted, salt, iterations)
-    number = next(number for number, known in NAMES.items() if known == mechanism)
+    number = next(number for number, known in SCRAM_MECHANISMS.items() if known == mechanism)
     return UserScramCredentialRecord(
         name=name,
         mechanism=number,

@@ -20,7 +20,7 @@ from trimaran.quorum.metadata.image import (
     TopicImage,
 )
 from trimaran.quorum.metadata.replay import LoggedVoter, MetadataState
-from trimaran.quorum.metadata.scram import MECHANISMS
+from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from trimaran.wire.records.sensitive import is_sensitive
@@ -148,7 +148,7 @@ def _scram(scram: ScramImage) -> dict[str, list[str]]:
     """Returns mechanism and iterations by user, never a key."""
     users: dict[str, list[str]] = {}
     for (user, mechanism), record in sorted(scram.items()):
-        text = f"{name_of(MECHANISMS, mechanism)}:{record.iterations}"
+        text = f"{name_of(SCRAM_MECHANISMS, mechanism)}:{record.iterations}"
         users.setdefault(user, []).append(text)
     return users
 

@@ -7,7 +7,7 @@ SCRAM credentials, delegation tokens and client quotas are stored as their recor
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from immutables import Map
@@ -264,17 +264,16 @@ class MetadataImage:
 
     def same_content(self, other: MetadataImage) -> bool:
         """Returns whether the images are equal, except for their origins and unknown records."""
-        return (
-            self.features == other.features
-            and self.cluster == other.cluster
-            and self.topics == other.topics
-            and self.configs == other.configs
-            and self.producer_ids == other.producer_ids
-            and self.acls == other.acls
-            and self.scram == other.scram
-            and self.tokens == other.tokens
-            and self.quotas == other.quotas
-        )
+        return all(getattr(self, part) == getattr(other, part) for part in _CONTENT)
+
+    def shares_content(self, other: MetadataImage) -> bool:
+        """Returns whether no record has changed the content between the two: an image shares unchanged parts with the
+        one that it was made from.
+        """
+        return all(getattr(self, part) is getattr(other, part) for part in _CONTENT)
 
 
+_CONTENT = tuple(
+    part.name for part in fields(MetadataImage) if part.name not in ("provenance", "unknown")
+)
 EMPTY = MetadataImage()

@@ -16,7 +16,7 @@ from trimaran.wire.messages.describe_user_scram_credentials import (
 )
 
 # By number on the wire.
-MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 HASHES = {1: "sha256", 2: "sha512"}
 
 

@@ -22,20 +22,20 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
-from trimaran.quorum.metadata.scram import MECHANISMS as NAMES
+from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.quorum.metadata.tokens import split_principal, token_hmac
 from trimaran.wire.records.security import DelegationTokenRecord, UserScramCredentialRecord
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl.scram import (
     ITERATIONS_MIN,
-    MECHANISMS,
+    SCRAM_DIGESTS,
     ScramAccount,
     ScramCredential,
     credential_of,
     made_up_credential,
 )
 
-_NUMBERS = {name: number for number, name in NAMES.items()}
+_NUMBERS = {name: number for number, name in SCRAM_MECHANISMS.items()}
 _SALT_BYTES = 24
 # Every client can see salts, which are derived from the secret: an offline guess of it should cost 50 ms, as here.
 _STRETCH_ITERATIONS = 100_000
@@ -73,13 +73,13 @@ class Accounts:
         number = _NUMBERS[mechanism]
         record = self._scram.get((name, number))
         example = self._examples.get(number, _LIKE_KAFKA)
-        made_up = made_up_credential(MECHANISMS[mechanism], self._salts_of, name, example)
+        made_up = made_up_credential(SCRAM_DIGESTS[mechanism], self._salts_of, name, example)
         if record is None or record.iterations < ITERATIONS_MIN:
             return ScramAccount(made_up, None)
         return ScramAccount(_credential(record), Principal(name))
 
     def _token(self, mechanism: str, token_id: str) -> ScramAccount:
-        digest = MECHANISMS[mechanism]
+        digest = SCRAM_DIGESTS[mechanism]
         token = self._tokens.get(token_id) if self._token_secret else None
         left_ms = -1 if token is None else _ends_at(token) - self._now_ms()
         salt = _token_salt(self._salts_of, token_id)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 # In the order of Kafka's numbers (`ScramMechanism`), which begin with 1.
-MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _SALT_BYTES = 24
 
 
@@ -41,7 +41,7 @@ def user_rows(client: BlockingClient, names: Sequence[str] | None) -> list[dict[
     return [
         {
             "user": result.user,
-            "mechanism": MECHANISMS[info.mechanism - 1],
+            "mechanism": SCRAM_MECHANISMS[info.mechanism - 1],
             "iterations": info.iterations,
         }
         for result in sorted(response.results, key=lambda one: str(one.user))
@@ -60,7 +60,9 @@ def mechanisms_of(client: BlockingClient, name: str) -> list[str]:
     if found.error_code == ErrorCode.RESOURCE_NOT_FOUND:
         return []
     check(found.error_code, found.error_message)
-    return [MECHANISMS[n - 1] for n in sorted({info.mechanism for info in found.credential_infos})]
+    return [
+        SCRAM_MECHANISMS[n - 1] for n in sorted({info.mechanism for info in found.credential_infos})
+    ]
 
 
 def set_password(
@@ -75,7 +77,7 @@ def set_password(
             iterations=iterations,
             salt=salt,
             salted_password=scram.salted_password(
-                scram.MECHANISMS[mechanism], password, salt, iterations
+                scram.SCRAM_DIGESTS[mechanism], password, salt, iterations
             ),
         )
         _alter(client, AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion]))
@@ -89,7 +91,7 @@ def delete_passwords(client: BlockingClient, name: str, mechanisms: Iterable[str
 
 
 def _number(mechanism: str) -> int:
-    return MECHANISMS.index(mechanism) + 1
+    return SCRAM_MECHANISMS.index(mechanism) + 1
 
 
 def _alter(client: BlockingClient, request: AlterUserScramCredentialsRequest) -> None:

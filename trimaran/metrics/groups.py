@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.groups.classic.groups import CLASSIC
 from trimaran.broker.groups.coordinator import GroupCoordinator
+from trimaran.broker.groups.kinds import GroupKind
+from trimaran.broker.groups.registry import KINDS
 from trimaran.metrics.coordinators import runtime_metrics
 from trimaran.metrics.families import Families, MetricLine, Table, counter, families, gauge, gauges
 
@@ -25,32 +29,28 @@ class GroupCounts:
 
 
 _COORDINATOR = "kafka_server_group_coordinator_metrics"
-# All states of the groups of each kind, in Kafka's texts: each has a value, also if it is 0.
-_STATES = {
-    "classic": ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty"),
-    "consumer": ("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
-    "share": ("Empty", "Stable", "Dead"),
-    "streams": ("Empty", "NotReady", "Assigning", "Reconciling", "Stable", "Dead"),
-}
 
 
-def _by_state(kind: str) -> MetricLine[GroupCounts]:
+def _by_state(kind: GroupKind[Any]) -> MetricLine[GroupCounts]:
+    """Returns the groups of a kind by state: each state has a value, also if it is 0."""
     return gauges(
-        f"{_COORDINATOR}_{kind}_group_count",
-        f"Groups of type {kind}.",
+        f"{_COORDINATOR}_{kind.name}_group_count",
+        f"Groups of type {kind.name}.",
         ("state",),
         "their states",
-        lambda c: (((state,), c.states[kind, state]) for state in _STATES[kind]),
+        lambda c: (((state,), c.states[kind.name, state]) for state in kind.states),
     )
 
 
-def _rebalances(kind: str, name: str) -> MetricLine[GroupCounts]:
+def _rebalances(kind: GroupKind[Any]) -> MetricLine[GroupCounts]:
+    name, epochs = kind.name, "epochs"
+    metric = f"{name}_group_rebalance"
+    if name == CLASSIC:
+        metric, epochs = "group_completed_rebalance", "generations"
     return counter(
-        f"{_COORDINATOR}_{name}",
-        f"New epochs of groups of type {kind}."
-        if kind != "classic"
-        else "New generations of groups of type classic.",
-        lambda c: c.rebalances[kind],
+        f"{_COORDINATOR}_{metric}",
+        f"New {epochs} of groups of type {name}.",
+        lambda c: c.rebalances[name],
     )
 
 
@@ -69,18 +69,15 @@ GROUP_METRICS: Table[GroupCounts] = (
         "Groups that this broker coordinates.",
         ("protocol",),
         "kinds of groups",
-        lambda c: (((kind,), c.of_kind(kind)) for kind in _STATES),
+        lambda c: (((kind.name,), c.of_kind(kind.name)) for kind in KINDS),
     ),
-    *map(_by_state, _STATES),
+    *map(_by_state, KINDS),
     gauge(
         f"{_COORDINATOR}_offset_count",
         "Committed offsets of those groups.",
         lambda c: c.offset_count,
     ),
-    _rebalances("classic", "group_completed_rebalance"),
-    _rebalances("consumer", "consumer_group_rebalance"),
-    _rebalances("share", "share_group_rebalance"),
-    _rebalances("streams", "streams_group_rebalance"),
+    *map(_rebalances, KINDS),
     gauge(
         "trimaran_group_shards", "Partitions of __consumer_offsets served here.", lambda c: c.shards
     ),

@@ -24,7 +24,7 @@ _TOLD_OF_ANY = TOPIC_CONFIGS | BROKER_CONFIGS | GROUP_CONFIGS | CLIENT_METRICS_C
 
 LISTENER_KEY = re.compile(r"listener\.name\.[^.]*\.(?P<base>.*)")
 # Set for one mechanism of a listener: `listener.name.LISTENER.MECHANISM.KEY`.
-_OF_MECHANISMS = (
+_KEYS_OF_MECHANISMS = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
     "sasl.login.class",
@@ -52,4 +52,4 @@ def base_of(name: str) -> str | None:
     if found is None:
         return None
     base = found["base"]
-    return next((key for key in _OF_MECHANISMS if base.endswith(key)), base)
+    return next((key for key in _KEYS_OF_MECHANISMS if base.endswith(key)), base)

@@ -177,8 +177,9 @@ class TreeVerification:
         image = self.feed.image_at(after.offset)
         if before.dirty or after.dirty or image is None:
             return False
-        return before.offset == after.offset or _same_content(
-            self.feed.image_at(before.offset), image
+        earlier = self.feed.image_at(before.offset)
+        return before.offset == after.offset or (
+            earlier is not None and earlier.shares_content(image)
         )
 
     async def _compare(self, image: MetadataImage) -> tuple[int, list[ReportedDifference]]:
@@ -230,19 +231,6 @@ def _difference(
 ) -> ReportedDifference:
     texts = (_public(path, znode.data) if znode else None for znode in (expected, found))
     return ReportedDifference("different" if kind == "owner" else kind, path, *texts)
-
-
-_PARTS = ("topics", "configs", "cluster", "quotas", "scram", "acls", "tokens")
-
-
-def _same_content(one: MetadataImage | None, other: MetadataImage | None) -> bool:
-    """True if the parts are the same objects: persistent images share unchanged parts."""
-    return (
-        one is not None
-        and other is not None
-        and one.producer_ids == other.producer_ids
-        and all(getattr(one, part) is getattr(other, part) for part in _PARTS)
-    )
 
 
 def _public(path: str, data: bytes | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimaran.broker.groups.classic.groups import CLASSIC, ClassicGroups
-from trimaran.broker.groups.kinds import GroupKind
+from trimaran.broker.groups.kinds import EpochRecord, GroupKind
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.store import GroupStore
 from trimaran.wire.records.groups import GroupMetadataKey, GroupMetadataValue
@@ -30,4 +30,6 @@ KIND = GroupKind(
     replay=_replay,
     has_members=_has_members,
     make=ClassicGroups,
+    states=("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty"),
+    epoch_record=EpochRecord(GroupMetadataKey, "group", "generation"),
 )

@@ -15,7 +15,14 @@ from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.groups import ConsumerGroups
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings, configured
 from trimaran.broker.groups.heartbeating.kind import has_members, replays
-from trimaran.broker.groups.kinds import EnabledBy, FollowUpParts, GroupKind, Settings, ShardParts
+from trimaran.broker.groups.kinds import (
+    EnabledBy,
+    EpochRecord,
+    FollowUpParts,
+    GroupKind,
+    Settings,
+    ShardParts,
+)
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
 from trimaran.node.config.server import ServerConfig
@@ -25,6 +32,7 @@ from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.records.consumer_groups import (
     CONSUMER_GROUP_RECORDS,
+    ConsumerGroupMetadataKey,
 )
 
 DEFAULTS = ConsumerGroupSettings()
@@ -83,6 +91,8 @@ KIND = GroupKind(
     replay=replays(CONSUMER, ConsumerGroup),
     has_members=has_members,
     make=_make,
+    states=("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
+    epoch_record=EpochRecord(ConsumerGroupMetadataKey),
     settings=_settings,
     follow_up=_resolve_patterns,
     enabled_by=EnabledBy(GROUP_VERSION, "consumer", "The consumer group protocol is not enabled."),

@@ -10,7 +10,14 @@ from typing import Any
 from trimaran.broker.coordination.shard_epoch import ShardEpoch
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.heartbeating.kind import has_members, replays
-from trimaran.broker.groups.kinds import EnabledBy, FollowUpParts, GroupKind, Settings, ShardParts
+from trimaran.broker.groups.kinds import (
+    EnabledBy,
+    EpochRecord,
+    FollowUpParts,
+    GroupKind,
+    Settings,
+    ShardParts,
+)
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.share.describe import SHARE
 from trimaran.broker.groups.share.group import ShareGroup
@@ -24,6 +31,7 @@ from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.records.share_groups import (
     SHARE_GROUP_RECORDS,
+    ShareGroupMetadataKey,
     ShareGroupPartitionMetadataKey,
 )
 
@@ -74,6 +82,8 @@ KIND = GroupKind(
     replay=_replay,
     has_members=has_members,
     make=_make,
+    states=("Empty", "Stable", "Dead"),
+    epoch_record=EpochRecord(ShareGroupMetadataKey),
     settings=_settings,
     follow_up=_initialize,
     enabled_by=EnabledBy(SHARE_VERSION, "", "Share groups are not enabled."),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from trimaran.broker.groups.classic import kind as classic
 from trimaran.broker.groups.heartbeating.kind import has_members, replays
-from trimaran.broker.groups.kinds import EnabledBy, GroupKind, Settings, ShardParts
+from trimaran.broker.groups.kinds import EnabledBy, EpochRecord, GroupKind, Settings, ShardParts
 from trimaran.broker.groups.records import RecordType
 from trimaran.broker.groups.streams.describe import STREAMS
 from trimaran.broker.groups.streams.group import StreamsGroup
@@ -44,6 +44,8 @@ KIND = GroupKind(
     replay=replays(STREAMS, StreamsGroup),
     has_members=has_members,
     make=_make,
+    states=("Empty", "NotReady", "Assigning", "Reconciling", "Stable", "Dead"),
+    epoch_record=EpochRecord(wire.StreamsGroupMetadataKey),
     settings=_settings,
     enabled_by=EnabledBy(STREAMS_VERSION, "streams", "Streams groups are not enabled."),
 )

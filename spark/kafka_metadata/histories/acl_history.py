@@ -15,7 +15,7 @@ from trimaran.quorum.metadata.as_json import (
 )
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.quorum.metadata.scram import MECHANISMS
+from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.spark.data_source.columns import STRING, Column, field
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded, moment_columns
 from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
@@ -138,7 +138,7 @@ def _acl(acl: AccessControlEntryRecord) -> Subject:
 
 
 def _scram(record: UserScramCredentialRecord) -> Subject:
-    mechanism = name_of(MECHANISMS, record.mechanism)
+    mechanism = name_of(SCRAM_MECHANISMS, record.mechanism)
     detail = f"{mechanism}, {record.iterations} iterations"
     return Subject("scram", f"{record.name} {mechanism}", f"User:{record.name}", detail=detail)
 

@@ -138,6 +138,7 @@ TOY = GroupKind(
     replay=replay,
     has_members=bool,
     make=ToyGroups,
+    states=("Playing",),
 )
 WITH_TOY = (*KINDS, TOY)
 

@@ -11,39 +11,38 @@ from tests.broker.groups.test_coordinator import (
     new_member,
     sync_request,
 )
-from trimaran.broker.groups.rebalances import EPOCH_RECORDS, is_rebalance
+from trimaran.broker.groups.rebalances import is_rebalance
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.registry import KINDS
+from trimaran.broker.groups.share import kind as share
 from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.groups.streams import kind as streams
 from trimaran.wire.records.share_groups import ShareGroupMetadataKey, ShareGroupMetadataValue
 from trimaran.wire.records.streams_groups import (
     StreamsGroupMetadataKey,
     StreamsGroupMetadataValue,
 )
 
-SHARE = EPOCH_RECORDS[ShareGroupMetadataKey.KEY], ShareGroupMetadataKey, ShareGroupMetadataValue
-STREAMS = (
-    EPOCH_RECORDS[StreamsGroupMetadataKey.KEY],
-    StreamsGroupMetadataKey,
-    StreamsGroupMetadataValue,
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_each_kind_has_a_record_of_its_epoch(kind):
+    assert kind.epoch_record.key in {record.key for record in kind.records}
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        (share.KIND, ShareGroupMetadataKey, ShareGroupMetadataValue),
+        (streams.KIND, StreamsGroupMetadataKey, StreamsGroupMetadataValue),
+    ],
 )
-
-
-def test_each_kind_has_a_record_of_its_epoch():
-    assert {known.kind for known in EPOCH_RECORDS.values()} == {kind.name for kind in KINDS}
-    for key, known in EPOCH_RECORDS.items():
-        (kind,) = (kind for kind in KINDS if kind.name == known.kind)
-        assert key in {record.key.KEY for record in kind.records}
-
-
-@pytest.mark.parametrize(("known", "key", "value"), [SHARE, STREAMS])
-def test_only_another_epoch_is_a_rebalance(known, key, value):
+def test_only_another_epoch_is_a_rebalance(kind, key, value):
     store = GroupStore(KINDS)
     seen = []
     for offset, epoch in enumerate((1, 1, 2, None)):
         made = None if epoch is None else value(epoch=epoch, metadata_hash=0)
         record = GroupRecord(key(group_id="g"), made)
-        seen.append(is_rebalance(store, record, known))
+        seen.append(is_rebalance(store, record, kind))
         store.replay(offset, record)
     assert seen == [True, False, True, False]
 

@@ -5,11 +5,15 @@ implemented.
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from tests.test_access import REGISTRIES
 from trimaran.broker.groups.registry import KINDS, serde_of
+from trimaran.cli.group_views import VIEWS
+from trimaran.cli.group_views import Kind as KindName
+from trimaran.client.group_kinds import KINDS as GROUP_REQUESTS
 from trimaran.node.config.group_keys import GROUP_CONFIGS
 from trimaran.node.config.group_keys import KINDS as KINDS_WITH_CONFIGS
 from trimaran.node.config.server_keys import SERVER_CONFIGS
@@ -39,6 +43,12 @@ def test_each_type_of_records_is_of_one_kind():
     types = [type_.key.KEY for kind in KINDS for type_ in kind.records]
     assert len(types) == len(set(types))
     assert serde_of().decode(b"\0\1\0\1g\0\1t\0\0\0\0", None) is not None
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_command_line_knows_kinds_and_states(kind):
+    assert GROUP_REQUESTS.keys() == VIEWS.keys() == set(get_args(KindName)) == KNOWN
+    assert set(VIEWS[kind.name].states) == set(kind.states)
 
 
 @pytest.mark.parametrize("kind", KINDS_WITH_CONFIGS)

@@ -1,5 +1,7 @@
 """IMAGE1 + RECORDS = IMAGE2, one part after another; and the queries of publishers."""
 
+from dataclasses import replace
+
 import pytest
 from immutables import Map
 
@@ -343,6 +345,28 @@ def test_no_op_records_change_nothing():
     after = image_of(NoOpRecord(), ZkMigrationStateRecord(zk_migration_state=3), base=image)
     assert after.topics is image.topics
     assert after.same_content(image)
+    assert after.shares_content(image)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "features",
+        "cluster",
+        "topics",
+        "configs",
+        "producer_ids",
+        "acls",
+        "scram",
+        "tokens",
+        "quotas",
+    ],
+)
+def test_image_with_other_part_shares_no_content(part):
+    image = image_of(topic("t", 1), partition(1, 0, [1]))
+    other = replace(image, **{part: object()})
+    assert not other.shares_content(image)
+    assert not other.same_content(image)
 
 
 def test_delta_does_not_change_its_image():

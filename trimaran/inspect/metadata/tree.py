@@ -33,7 +33,7 @@ from trimaran.quorum.metadata.image import (
     QuotaEntity,
     TopicImage,
 )
-from trimaran.quorum.metadata.scram import MECHANISMS
+from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.quorum.metadata.versions import release_name
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
@@ -265,7 +265,7 @@ def _scram(image: MetadataImage) -> Directory:
 
     return _directory(
         (name, lambda number=number: users(number))  # type: ignore[misc]
-        for number, name in MECHANISMS.items()
+        for number, name in SCRAM_MECHANISMS.items()
     )
 
 

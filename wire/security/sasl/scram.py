@@ -21,7 +21,7 @@ from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done
 
 # Mechanism → its hash.
-MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+SCRAM_DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 # The bounds of iterations, as in Kafka: fewer iterations make guessing easy, more would let one peer slow down the
 # other.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
@@ -163,7 +163,7 @@ class ScramExchange:
         self, mechanism: str, find: FindAccount, make_nonce: Callable[[], str] = new_nonce
     ) -> None:
         self._mechanism = mechanism
-        self._digest = MECHANISMS[mechanism]
+        self._digest = SCRAM_DIGESTS[mechanism]
         self._find = find
         self._make_nonce = make_nonce
         self._begun: _Begun | None = None

@@ -19,8 +19,8 @@ from trimaran.wire.security.sasl.scram import (
     EXTENSIONS,
     ITERATIONS_MAX,
     ITERATIONS_MIN,
-    MECHANISMS,
     PRINTABLE,
+    SCRAM_DIGESTS,
     TOKEN_EXTENSION,
     bytes_of,
     credential_of_salted,
@@ -60,7 +60,7 @@ class ScramCredentials:
         bare = f"n={escaped_name(self.username)},r={nonce}{extension}"
         first = yield f"n,,{bare}".encode()
         agreed, salt, iterations = self._challenge(first, nonce)
-        digest = MECHANISMS[self.mechanism]
+        digest = SCRAM_DIGESTS[self.mechanism]
         salted = self._salt(digest, salt, iterations)
         credential = credential_of_salted(digest, salted, salt, iterations)
         without_proof = f"c={base64.b64encode(b'n,,').decode()},r={agreed}"

@@ -11,7 +11,7 @@ from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done
 from trimaran.wire.security.sasl.scram import (
-    MECHANISMS,
+    SCRAM_DIGESTS,
     ScramAccount,
     ScramCredential,
     ScramExchange,
@@ -25,12 +25,12 @@ LONGEST = 8192
 
 SALT = b"0123456789abcdefghijklmnop"
 CLIENT_NONCE, SERVER_NONCE = "rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
-SHA256, SHA512 = MECHANISMS
+SHA256, SHA512 = SCRAM_DIGESTS
 
 
 def accounts(mechanism, **passwords):
     """Finds these users by password, and makes up an account for every other user."""
-    digest = MECHANISMS[mechanism]
+    digest = SCRAM_DIGESTS[mechanism]
     known = {
         name: credential_of(digest, password, SALT, 4096) for name, password in passwords.items()
     }
@@ -91,7 +91,7 @@ NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 
 
 @given(
-    st.sampled_from(sorted(MECHANISMS)), NAMES, st.text(st.characters(exclude_categories=["Cs"]))
+    st.sampled_from(sorted(SCRAM_DIGESTS)), NAMES, st.text(st.characters(exclude_categories=["Cs"]))
 )
 def test_any_name_and_password_log_in(mechanism, name, password):
     exchange = ScramExchange(mechanism, accounts(mechanism, **{name: password}))
@@ -228,7 +228,7 @@ def test_dishonest_node_is_refused_before_expensive_work(step, answer):
 
 @pytest.mark.parametrize("iterations", [4096, 16384])
 def test_client_accepts_fewest_and_most_iterations(iterations):
-    credential = credential_of(MECHANISMS[SHA256], "secret", SALT, iterations)
+    credential = credential_of(SCRAM_DIGESTS[SHA256], "secret", SALT, iterations)
     account = ScramAccount(credential, Principal("alice"))
     done = converse(
         ScramCredentials(SHA256, "alice", "secret"), ScramExchange(SHA256, lambda *_: account)
@@ -251,7 +251,7 @@ def test_new_salt_or_iterations_recompute_the_password(monkeypatch):
     asked = [(SALT, 4096), (SALT, 8192), (SALT[::-1], 8192), (SALT[::-1], 8192), (SALT, 4096)]
     for salt, iterations in asked:
         account = ScramAccount(
-            credential_of(MECHANISMS[SHA256], "secret", salt, iterations), Principal("alice")
+            credential_of(SCRAM_DIGESTS[SHA256], "secret", salt, iterations), Principal("alice")
         )
         assert converse(client, ScramExchange(SHA256, lambda *_, one=account: one)).principal
     assert salted == [*asked[:3], asked[4]]
@@ -259,7 +259,7 @@ def test_new_salt_or_iterations_recompute_the_password(monkeypatch):
 
 def test_account_without_principal_cannot_log_in():
     """It may belong to a delegation token that has expired meanwhile."""
-    account = ScramAccount(credential_of(MECHANISMS[SHA256], "secret", SALT, 4096), None)
+    account = ScramAccount(credential_of(SCRAM_DIGESTS[SHA256], "secret", SALT, 4096), None)
     with pytest.raises(AuthenticationFailed, match="invalid credentials"):
         converse(
             ScramCredentials(SHA256, "alice", "secret"), ScramExchange(SHA256, lambda *_: account)
