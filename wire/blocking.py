@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from trimaran.wire.security.listener import ClientSecurity
 
+# The client id of all our clients that are not given another one.
+CLIENT_ID = "trimaran"
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 # The time in seconds for one node before the next one is tried: a suspended process still accepts connections.
@@ -58,7 +60,7 @@ class BlockingConnection:
     def __init__(
         self,
         address: Address,
-        client_id: str | None = None,
+        client_id: str | None = CLIENT_ID,
         *,
         timeout: float = CONNECT_SECONDS,
         security: ClientSecurity | None = None,
@@ -176,7 +178,7 @@ class BlockingClient:
         self,
         bootstrap: str | Iterable[Address],
         *,
-        client_id: str | None = None,
+        client_id: str | None = CLIENT_ID,
         of_controllers: bool = False,
         timeout: float = TIMEOUT_SECONDS,
         security: ClientSecurity | None = None,

@@ -20,7 +20,7 @@ SETTINGS = {"group.share.assignment.interval.ms": "0", "group.coordinator.append
 @pytest.fixture(scope="module")
 def kafka():
     with EmbeddedKafka(SETTINGS) as kafka, BlockingClient(kafka.bootstrap) as client:
-        for group in ("halves", "rejecting", "releasing", "leaving"):
+        for group in ("halves", "rejecting", "releasing", "looking", "leaving"):
             setting = ("share.auto.offset.reset", changes.SET, "earliest")
             changes.alter_configs(client, GROUP_RESOURCE, group, [setting])
             kafka.create_topic(f"of-{group}", partitions=2)
@@ -65,6 +65,14 @@ def test_released_records_are_delivered_again(consumed):
     rows = [json.loads(line) for line in out]
     assert sorted(row["value"] for row in rows) == list("012345")
     assert {(row["deliveries"], row["topic"]) for row in rows} == {(2, "of-releasing")}
+
+
+def test_looking_at_records_shows_each_once(consumed):
+    for deliveries in (1, 2):
+        out, said, code = consumed("of-looking", "-g", "looking", "--release", "-e", "-o", "jsonl")
+        rows = [json.loads(line) for line in out]
+        assert sorted(row["value"] for row in rows) == list("012345")
+        assert ({row["deliveries"] for row in rows}, said, code) == ({deliveries}, "", 0)
 
 
 def test_records_without_acknowledgement_are_given_back(kafka, consumed):

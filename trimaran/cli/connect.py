@@ -62,7 +62,7 @@ CommandConfig = Annotated[
     Parameter(
         name=COMMAND_CONFIG_OPTION,
         env_var=COMMAND_CONFIG_VARIABLE,
-        help="A properties file with Kafka's client keys: security.protocol, ssl.…, sasl.….",
+        help="A properties file with Kafka's client keys: security.protocol, ssl.…, sasl.…, client.id.",
     ),
 ]
 DryRun = Annotated[
@@ -149,7 +149,7 @@ def _extras(words: tuple[str, ...]) -> dict[str, properties.PropertySetting]:
         if not equals or not _is_client_key(key):
             raise UserError(
                 f"cannot use -X {word}",
-                "it is not KEY=VALUE with one of Kafka's client keys for TLS and SASL",
+                "it is not KEY=VALUE with one of Kafka's client keys for TLS and SASL, or client.id",
                 "for example -X security.protocol=SSL -X ssl.truststore.location=ca.pem",
                 exit_code=Exit.USAGE,
             )
@@ -158,7 +158,7 @@ def _extras(words: tuple[str, ...]) -> dict[str, properties.PropertySetting]:
 
 
 def _is_client_key(key: str) -> bool:
-    return listener_security.is_client_key(key)
+    return key == client_connect.CLIENT_ID_KEY or listener_security.is_client_key(key)
 
 
 @Parameter(name="*", group=_CONNECTION)

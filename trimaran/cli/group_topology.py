@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trimaran.cli import kafka_group_text
-from trimaran.cli.output import put, show_data, show_rows
+from trimaran.cli.folding import show_folded
+from trimaran.cli.output import put, show_data
 from trimaran.client import streams_groups
 from trimaran.errors.user_error import Exit, UserError
 
@@ -52,7 +53,7 @@ def show_topology(client: BlockingClient, group: Mapping[str, Any], output: str)
     }
     if show_data(data, output):
         return Exit.OK
-    show_rows(subtopologies, output, columns=COLUMNS, noun="subtopology")
+    show_folded(subtopologies, output, columns=COLUMNS, noun="subtopology")
     if described is not None and is_available:
         put()
         put(kafka_group_text.topology(described).rstrip("\n"))

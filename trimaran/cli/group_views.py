@@ -20,7 +20,8 @@ Kinds = Annotated[
 
 _ANY = ("Stable", "Empty", "Dead")
 _REBALANCING = ("Assigning", "Reconciling")
-_OFFSETS = ("topic", "partition", "committed", "end", "lag", "lag_seconds", "client", "host")
+_OFFSETS_WITHOUT_MEMBER = ("topic", "partition", "committed", "end", "lag", "lag_seconds")
+_OFFSETS = (*_OFFSETS_WITHOUT_MEMBER, "client", "host")
 _STATE = ("group", "type", "state", "assignor", "epoch", "coordinator", "members")
 
 
@@ -82,7 +83,7 @@ VIEWS = {
         kafka_group_text.share_state,
         _say_state_of_shares,
         member_columns=("member", "client", "host", "topics", "partitions", "assignment"),
-        offset_columns=("topic", "partition", "committed", "end", "lag", "lag_seconds"),
+        offset_columns=_OFFSETS_WITHOUT_MEMBER,
     ),
     "streams": GroupView(
         ("NotReady", *_REBALANCING, *_ANY),
@@ -100,6 +101,7 @@ VIEWS = {
             "standby",
             "warmup",
         ),
+        offset_columns=_OFFSETS_WITHOUT_MEMBER,
         state_columns=(*_STATE[:5], "topology_epoch", *_STATE[5:]),
     ),
 }

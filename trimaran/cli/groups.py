@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from trimaran.cli import group_views, kafka_group_text
 from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.folding import show_folded
 from trimaran.cli.group_topology import show_topology
 from trimaran.cli.group_views import STATES, Kinds
 from trimaran.cli.output import Format, KafkaFormat, put, show_data, show_rows
@@ -193,7 +194,7 @@ def _show_offsets(found: Mapping[str, Any], offsets: Sequence[dict[str, Any]], o
     put(
         f"{found['group']}: {found['state']}, {counted(len(found['members']), 'member')}, {behind} behind"
     )
-    show_rows(offsets, output, columns=view.offset_columns, noun="partition")
+    show_folded(offsets, output, columns=view.offset_columns, noun="partition")
 
 
 def _show_members(found: Mapping[str, Any], output: str) -> None:
@@ -212,7 +213,7 @@ def _show_members(found: Mapping[str, Any], output: str) -> None:
         }
         for member in members
     ]
-    show_rows(rows, output, columns=view.member_columns, noun="member")
+    show_folded(rows, output, columns=view.member_columns, noun="member")
 
 
 def _flat(value: Any) -> Any:

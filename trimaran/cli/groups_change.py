@@ -91,7 +91,7 @@ def reset_offsets(
         found = group_members.described_or_none(client, group)
         _ensure_of_type(group, found, kind)
         of_kind = group_kinds.kind_named(kind or "classic" if found is None else found["type"])
-        internal = internal_topics_of(found, wanted=delete_internal_topics)
+        internal = internal_topics_of(client, found, wanted=delete_internal_topics)
         before = of_kind.positions(client, group)
         wanted = _wanted(client, topic) if topic else sorted(before)
         if found is None:
@@ -112,8 +112,9 @@ def reset_offsets(
             if of_kind.has_progress_beyond or before.get(partition) != offset
         }
         if not execute:
+            also = f", and the topics {', '.join(internal)} would be deleted" if internal else ""
             say(
-                f"{counted(len(changed), 'offset')} would change; nothing was changed, --execute does it"
+                f"{counted(len(changed), 'offset')} would change{also}; nothing was changed, --execute does it"
             )
             return Exit.OK
         of_kind.set_positions(client, group, changed)
@@ -217,7 +218,7 @@ def delete(
             internal: list[str] = []
             if dry_run or delete_internal_topics:
                 found = group_members.group_described(client, group)
-                internal = internal_topics_of(found, wanted=delete_internal_topics)
+                internal = internal_topics_of(client, found, wanted=delete_internal_topics)
                 if dry_run:
                     _tell_deletion(client, found, internal)
                     continue

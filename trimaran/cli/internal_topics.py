@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.output import say
-from trimaran.client import changes, streams_groups
+from trimaran.client import changes, partitions, streams_groups
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire import identity
+from trimaran.wire import errors, identity
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -27,8 +27,12 @@ InternalTopics = Annotated[
 ]
 
 
-def internal_topics_of(found: Mapping[str, Any] | None, *, wanted: bool) -> list[str]:
-    """Returns the internal topics of a group; none unless `wanted`. Raises UserError if the group cannot have any."""
+def internal_topics_of(
+    client: BlockingClient, found: Mapping[str, Any] | None, *, wanted: bool
+) -> list[str]:
+    """Returns the internal topics of a group that exist; none unless `wanted`. The topology also names those that were
+    deleted before. Raises UserError if the group cannot have any.
+    """
     if not wanted:
         return []
     if found is None or found["type"] != "streams":
@@ -40,7 +44,14 @@ def internal_topics_of(found: Mapping[str, Any] | None, *, wanted: bool) -> list
             "leave it out",
             exit_code=Exit.USAGE,
         )
-    return streams_groups.internal_topics(found)
+    named = streams_groups.internal_topics(found)
+    if not named:
+        return []
+    return [
+        str(topic.name)
+        for topic in partitions.topics_of(client, named)
+        if topic.error_code != errors.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ]
 
 
 def ensure_inputs(
@@ -60,7 +71,7 @@ def ensure_inputs(
 
 
 def delete_topics(client: BlockingClient, topics: Collection[str]) -> None:
-    """Deletes internal topics, and reports each. The topology also names those that were deleted before."""
+    """Deletes internal topics, and reports each; another process may have deleted some since they were found."""
     for topic in topics:
         if changes.delete_topic_if_known(client, topic):
             say(f"deleted topic {topic}")

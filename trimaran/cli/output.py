@@ -65,13 +65,25 @@ def show_rows(
     if show_data(list(rows), output):
         return
     names = list(rows[0] if rows and output == "wide" else columns or (rows[0] if rows else ()))
-    cells = [[name.upper().replace("_", "-") for name in names]]
-    cells += [[text_of(row[name]) for name in names] for row in rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
     if len(rows) > ROWS_OF_A_SCREEN:
         say(counted(len(rows), noun))
-    for line in cells:
-        put("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    for line in aligned(rows, names):
+        put(line)
+
+
+def aligned(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:
+    """Returns the lines of a table, the first with the titles of the columns."""
+    cells = [[title(name) for name in columns]]
+    cells += [[text_of(row[name]) for name in columns] for row in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]
+
+
+def title(column: str) -> str:
+    return column.upper().replace("_", "-")
 
 
 def show_fields(fields: Mapping[str, Any], output: str) -> None:

@@ -56,8 +56,8 @@ def consume(
         offset: Where to begin in each partition: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00,
             @-15m, or @MILLISECONDS; by default start.
         count: Stop after this many records.
-        exit_at_end: Stop at the end instead of waiting for more records; in a share group when no record has arrived
-            for two seconds.
+        exit_at_end: Stop at the end instead of waiting for more records. In a share group: after the records that were
+            there at the start, or when none has arrived for two seconds.
         until: The position at which to stop in each partition, at the latest at its end. Written like --offset: @-5m is
             five minutes ago.
         isolation: read_committed omits aborted transactions, and ends where the oldest open one begins; by default
@@ -66,7 +66,8 @@ def consume(
             at the end.
         reject: Reject the records instead of accepting them: they are not delivered again, except to a dead-letter
             queue.
-        release: Give the records back after printing: they are delivered again, up to the limit of deliveries.
+        release: Only look at the records: each is printed once, and all are given back at the end, at the latest before
+            their locks end. That counts as one delivery of the limit.
         key_separator: Print the key too, followed by this separator and the value.
         form: Print records in a format with kcat's tokens: %t topic, %p partition, %o offset, %T timestamp, %k key, %s
             value, %h headers, %K and %S lengths. Write the line break, too: '%k %s\n'.

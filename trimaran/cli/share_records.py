@@ -6,6 +6,7 @@ line: its acknowledgement is sent, and all records that were not printed are giv
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,14 @@ from trimaran.cli.connect import Brokers
 from trimaran.cli.interrupt import Interrupt
 from trimaran.cli.output import say
 from trimaran.cli.progress import progress
-from trimaran.client import group_members, share_consumer, share_session, topic_partitions
+from trimaran.client import (
+    group_members,
+    offsets,
+    share_consumer,
+    share_run,
+    share_session,
+    topic_partitions,
+)
 from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
@@ -24,8 +32,8 @@ from trimaran.wire.client import errors as client_errors
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
-# `consume --exit` ends when no record has arrived for this time: a share group has no end of its own, since its other
-# members may still give records back.
+# `consume --exit` ends at the records that were there when it began, or when none has arrived for this time: the group
+# may be done with the last ones, or other members may have them.
 QUIET_SECONDS = 2.0
 
 
@@ -84,7 +92,11 @@ def consume_shared(
     ends: Ends,
     show: Callable[..., None],
 ) -> int:
-    """Prints records of a topic as a member of the group, and acknowledges each with `kind` when it was printed."""
+    """Prints records of a topic as a member of the group, and acknowledges each with `kind` when it was printed.
+
+    Released records are kept until the end, which gives all back: a record that was given back earlier would be
+    delivered to this member again, until its limit of deliveries.
+    """
     if not group:
         raise UserError(
             "--share-group is empty",
@@ -93,7 +105,10 @@ def consume_shared(
             exit_code=Exit.USAGE,
         )
     with brokers.connected() as client, Interrupt() as interrupt:
-        topic_partitions.leaders_of(client, topic)
+        run = share_run.ShareRun(
+            _ends(client, topic) if ends.exit_at_end else {},
+            gives_back=kind == share_session.RELEASE,
+        )
 
         def goes_on() -> bool:
             ends.ensure_reader()
@@ -108,17 +123,30 @@ def consume_shared(
                 with consumer:
                     found = consumer.records(
                         ends.limit,
+                        run=run,
                         quiet_seconds=QUIET_SECONDS if ends.exit_at_end else None,
                         goes_on=goes_on,
                     )
                     for number, shared in enumerate(found, 1):
                         where = identity.TopicPartition(topic, shared.partition.partition)
                         show(where, shared.record, deliveries=shared.deliveries)
-                        consumer.acknowledge(shared, kind)
+                        if not run.gives_back:
+                            consumer.acknowledge(shared, kind)
                         bar.at(number)
+                    if run.has_locks_ending(time.monotonic()):
+                        say("the locks of the printed records end: they are given back now")
             finally:
                 _say_lost(consumer.lost)
         return Exit.OK if interrupt.number is None else 128 + interrupt.number
+
+
+def _ends(client: BlockingClient, topic: str) -> dict[int, identity.Offset]:
+    """Returns the present end of each partition; without those whose leader does not respond."""
+    partitions = range(len(topic_partitions.leaders_of(client, topic)))
+    found = offsets.end_offsets(
+        client, [identity.TopicPartition(topic, index) for index in partitions]
+    )
+    return {place.partition: end for place, end in found.items()}
 
 
 def _say_lost(count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -17,7 +18,7 @@ from trimaran.errors.refused import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.config.config_def import ConfigError
 from trimaran.settings.properties import read_file, resolved
-from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.blocking import CLIENT_ID, BlockingClient
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
@@ -26,7 +27,7 @@ from trimaran.wire.client.errors import (
     RequestTimedOut,
     VersionMismatch,
 )
-from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError, RemoteProtocolError
 from trimaran.wire.identity import Address
 from trimaran.wire.later import imported_later
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
@@ -41,22 +42,28 @@ else:
 
 # The wait before the next node is tried; a slow node is tried again later.
 HELLO_SECONDS = 1.0
+CLIENT_ID_KEY = "client.id"  # Kafka's
 NO_SETTINGS: Mapping[str, PropertySetting] = MappingProxyType({})
 
 
-def _security(
+def _keys(
     command_config: Path | None, settings: Mapping[str, PropertySetting]
-) -> ClientSecurity | None:
-    """Returns the security settings of the file and the options; None for plaintext."""
-    if command_config is None or not command_config.name:
-        if not settings:
-            return None
-        command_config = None
-    try:
-        of_file = {} if command_config is None else read_file(command_config)
-        return listener_security.client_security(resolved({**of_file, **settings}, os.environ))
-    except ConfigError as error:
-        raise of_config(error) from error
+) -> Mapping[str, PropertySetting]:
+    """Returns the client keys of the file and of the options, with the values of their providers."""
+    of_file = {} if command_config is None or not command_config.name else read_file(command_config)
+    given = {**of_file, **settings}
+    return resolved(given, os.environ) if given else given
+
+
+def _security(keys: Mapping[str, PropertySetting]) -> ClientSecurity | None:
+    """Returns the security settings; None for plaintext."""
+    return listener_security.client_security(keys) if keys else None
+
+
+def _client_id(settings: Mapping[str, PropertySetting]) -> str:
+    """Returns the name of the client in groups, quotas and logs of brokers; an empty one is none, as in Kafka."""
+    setting = settings.get(CLIENT_ID_KEY)
+    return CLIENT_ID if setting is None else setting.value or CLIENT_ID
 
 
 def _addresses(bootstrap: str, *, of_controllers: bool) -> list[Address]:
@@ -92,11 +99,16 @@ def connected(
         timeout: the seconds that a request may take, with all retries.
         waiting: a context that is entered with the name of each request until its response.
     """
-    security = _security(command_config, settings)
+    try:
+        keys = _keys(command_config, settings)
+        security = _security(keys)
+    except ConfigError as error:
+        raise of_config(error) from error
     addresses = _addresses(bootstrap, of_controllers=of_controllers)
     try:
         with BlockingClient(
             addresses,
+            client_id=_client_id(keys),
             of_controllers=of_controllers,
             timeout=timeout,
             security=security,
@@ -116,6 +128,15 @@ def connected(
             str(error),
             "check that it is a Kafka cluster, and the logs of its nodes",
             exit_code=Exit.REFUSED,
+        ) from error
+    except LocalProtocolError as error:
+        if not isinstance(error.__cause__, UnicodeEncodeError | struct.error):
+            raise
+        raise UserError(
+            "a name or a value of this command cannot be sent",
+            str(error),
+            "names and values are UTF-8 text; a name has at most 32767 bytes",
+            exit_code=Exit.USAGE,
         ) from error
     except VersionMismatch as error:
         raise UserError(

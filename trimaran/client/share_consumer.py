@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from trimaran.client.share_member import ShareMembership
+from trimaran.client.share_run import ShareRun
 from trimaran.client.share_session import LeaderSession, SharedRecord
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
@@ -73,6 +74,7 @@ class ShareConsumer:
         self._member = ShareMembership(group, _new_id(), topic)
         self._sessions: dict[BrokerId, LeaderSession] = {}
         self._reader: dict[TopicIdPartition, LeaderSession] = {}
+        self._run = ShareRun()
         self._is_stale = False
         self.lost = 0
 
@@ -98,6 +100,7 @@ class ShareConsumer:
         self,
         limit: int | None = None,
         *,
+        run: ShareRun | None = None,
         quiet_seconds: float | None = None,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> Iterator[SharedRecord]:
@@ -105,13 +108,17 @@ class ShareConsumer:
 
         Args:
             limit: the number of records after which it ends.
+            run: the part of the records that it yields; by default all.
             quiet_seconds: it ends when no record has arrived for this time, since partitions were assigned.
             goes_on: called before each round of fetches, and before each record; returns False to end.
         """
         left = limit
         quiet_since = self._clock()
         is_busy = False
+        self._run = run or ShareRun()
         while goes_on() and left != 0:
+            if self._run.is_over(self._member.assigned, self._clock()):
+                return
             if self._member.is_due(self._clock()):
                 self._beat()
             rounds = self._leaders()
@@ -194,8 +201,11 @@ class ShareConsumer:
                 if not self._has_records(told):
                     continue
                 for record in session.records(key, told):
-                    if self._clock() >= until:
+                    if self._clock() >= until or self._run.has_locks_ending(self._clock()):
                         return
+                    if not self._run.wants(key, record.record.offset):
+                        continue
+                    self._run.locked(until)
                     self._reader[key] = session
                     yield record
                     if self._member.is_due(self._clock()):

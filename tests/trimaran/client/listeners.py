@@ -25,15 +25,17 @@ Address = tuple[str, int]
 
 
 class Node:
-    """A node that serves `ApiVersions` and scripted responses, and notes its requests."""
+    """A node that serves `ApiVersions` and scripted responses, and notes its requests and the ids of its clients."""
 
     def __init__(self, answers: dict[type, Any]) -> None:
         self.answers = answers
         self.asked: list[Any] = []
+        self.client_ids: set[str | None] = set()
 
     def __call__(self, connection: socket.socket) -> None:
         while frame := _frame(connection):
             header, start = decode_request_header(frame)
+            self.client_ids.add(header.client_id)
             request = REQUESTS[header.api_key].decode(frame[start:], header.api_version)
             answer = self._answer(request)
             if answer is CLOSE:

@@ -23,7 +23,7 @@ from tests.trimaran.client.listeners import (
 from trimaran.client import connect
 from trimaran.client.connect import connected
 from trimaran.errors import connecting
-from trimaran.errors.user_error import UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.settings.properties import PropertySetting
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
@@ -32,13 +32,14 @@ from trimaran.wire.client.errors import (
     RequestTimedOut,
     VersionMismatch,
 )
-from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError, RemoteProtocolError
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from trimaran.wire.messages.metadata import MetadataRequest, MetadataResponse
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from trimaran.wire.security.listener import ClientSecurity
 
 ZOOKEEPER = saying(b"Zookeeper version: 3.9\n", to=b"srvr")
+ENV_PROVIDER = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 REFUSED, OTHER = ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -434,24 +435,78 @@ def _begins(fix):
     return " ".join(re.findall(r"\w+", fix)[:4]).replace("-", " ")
 
 
-# --- how the connection is secured
+# --- settings of the connection
 
 
-def test_missing_security_settings_mean_plaintext():
-    assert connect._security(None, {}) is None
-    assert connect._security(Path(), {}) is None
+def security_of(command_config, settings):
+    with listening(broker()) as (host, port):
+        with connected(
+            f"{host}:{port}", command_config=command_config, settings=settings
+        ) as client:
+            return client._security
+
+
+@pytest.mark.parametrize("nothing", [None, Path()])
+def test_missing_security_settings_mean_plaintext(nothing):
+    assert security_of(nothing, {}) is None
 
 
 def test_settings_count_more_than_the_file(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SSL\n")
-    assert connect._security(file, {}).tls is not None
     plain = {"security.protocol": PropertySetting("PLAINTEXT", "-X")}
-    security = connect._security(file, plain)
+    security = security_of(file, plain)
     assert (security.tls, security.sasl) == (None, None)
     tls = {"security.protocol": PropertySetting("SSL", "-X")}
-    for nothing in (None, Path()):
-        assert connect._security(nothing, tls).tls is not None
+    for config, settings in [(file, {}), (None, tls), (Path(), tls)]:
+        with pytest.raises(UserError, match="does not speak TLS"):
+            security_of(config, settings)
     wrong = {"security.protocol": PropertySetting("X", "-X")}
     with pytest.raises(UserError, match=r"security\.protocol=X \(-X\)"):
-        connect._security(file, wrong)
+        security_of(file, wrong)
+
+
+@pytest.mark.parametrize(
+    ("of_file", "options", "expected"),
+    [
+        ("", {}, "trimaran"),
+        ("client.id=shop", {}, "shop"),
+        ("client.id=shop", {"client.id": PropertySetting("mine", "-X")}, "mine"),
+        ("client.id=shop", {"client.id": PropertySetting("", "-X")}, "trimaran"),
+        ("client.id=${env:USER}", {}, "alice"),
+    ],
+)
+def test_client_id_is_sent_with_requests(tmp_path, monkeypatch, of_file, options, expected):
+    monkeypatch.setenv("USER", "alice")
+    file = tmp_path / "client.properties"
+    file.write_text(f"config.providers=env\nconfig.providers.env.class={ENV_PROVIDER}\n{of_file}\n")
+    node = broker()
+    with listening(node) as (host, port):
+        with connected(f"{host}:{port}", command_config=file, settings=options) as client:
+            client.refresh()
+    assert node.client_ids == {expected}
+
+
+@pytest.mark.parametrize("name", ["\udcff", "a" * 32_768])
+def test_unsendable_client_id_is_wrong_usage(name):
+    settings = {"client.id": PropertySetting(name, "-X")}
+    with (
+        listening(broker()) as (host, port),
+        pytest.raises(UserError, match="cannot be sent") as refused,
+    ):
+        with connected(f"{host}:{port}", settings=settings):
+            pass
+    assert refused.value.exit_code is Exit.USAGE
+
+
+@pytest.mark.parametrize("topic", ["\udcff", "a" * 32_768])
+def test_unsendable_topic_is_wrong_usage(topic):
+    with listening(broker()) as (host, port), pytest.raises(UserError, match="cannot be sent"):
+        with connected(f"{host}:{port}") as client:
+            client.call(None, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), version=8)
+
+
+def test_field_of_wrong_type_is_no_users_error():
+    with listening(broker()) as (host, port), pytest.raises(LocalProtocolError):
+        with connected(f"{host}:{port}") as client:
+            client.call(None, MetadataRequest(topics=[MetadataRequestTopic(name=5)]))

@@ -6,6 +6,7 @@ import pytest
 
 from tests.trimaran.client.scripted import Client
 from trimaran.client.share_consumer import ShareConsumer
+from trimaran.client.share_run import ShareRun
 from trimaran.client.share_session import ACCEPT
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.client.errors import ConnectionLost
@@ -268,3 +269,41 @@ def test_end_is_noticed_before_each_record():
     answers = iter([True, True, False])
     with consumer:
         assert len(list(consumer.records(goes_on=lambda: next(answers)))) == 1
+
+
+def offsets_of(consumer, run, clock=None, seconds=0.0):
+    """Returns the offsets of all records of a run; `seconds` pass after each."""
+    offsets = []
+    with consumer:
+        for shared in consumer.records(run=run):
+            offsets.append((shared.partition.partition, shared.record.offset))
+            if clock is not None:
+                clock.now += seconds
+    return offsets
+
+
+def test_run_stops_at_the_ends_of_its_partitions():
+    consumer, client, _ = consumer_of(
+        beat(0, 1), fetched(0, 3), fetched(5, 4, partition=1), closed(), closed(), LEFT
+    )
+    assert offsets_of(consumer, ShareRun({0: 3, 1: 7})) == [(0, 0), (0, 1), (0, 2), (1, 5), (1, 6)]
+    assert [acknowledged(request) for _, request in client.asked[3:5]] == [[], []]
+
+
+def test_run_without_records_fetches_nothing():
+    consumer, client, _ = consumer_of(beat(0), LEFT)
+    assert (offsets_of(consumer, ShareRun({0: 0})), len(client.asked)) == ([], 2)
+
+
+def test_kept_record_that_comes_again_is_skipped():
+    consumer, _, _ = consumer_of(
+        beat(0), fetched(0, 2), ConnectionLost("gone"), fetched(0, 3), closed(), LEFT
+    )
+    assert offsets_of(consumer, ShareRun({0: 3}, gives_back=True)) == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_kept_records_are_given_back_before_their_locks_end():
+    consumer, client, clock = consumer_of(beat(0), fetched(0, 9, lock_ms=5000), closed(), LEFT)
+    run = ShareRun(gives_back=True)
+    assert offsets_of(consumer, run, clock, 1.0) == [(0, 0), (0, 1), (0, 2)]
+    assert (sent(client)[-2][0], clock.now) == ("close", 103.0)
