@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client import features
+from trimaran.client import features, group_kinds, groups
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.node.text.wording import counted
 from trimaran.quorum.metadata import versions
+from trimaran.wire import errors
+from trimaran.wire.client import errors as client_errors
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trimaran.wire.blocking import BlockingClient
+
+_REFUSED = "their requests are refused (UNSUPPORTED_VERSION)"
+# The loss of a group's members at a level of a feature and below; the largest loss first.
+_LOSSES = (
+    ("group.version", 0, _REFUSED),
+    ("share.version", 0, _REFUSED),
+    ("share.version", 1, "records that they give up are in no dead-letter queue"),
+    ("streams.version", 0, _REFUSED),
+)
+NAMED_MAX = 10
 COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
 
 
@@ -63,6 +82,35 @@ def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_ru
             exit_code=Exit.USAGE,
         )
     with brokers.connected() as client:
+        if upgrade_type != features.UPGRADE:
+            _warn_of_members(client, wanted)
         features.update_features(client, wanted, upgrade_type, validate_only=dry_run)
     done = ", ".join(f"{name} to {level}" for name, level in wanted)
     say(f"{'would change' if dry_run else 'changed'} {done}")
+
+
+def _warn_of_members(client: BlockingClient, levels: Sequence[tuple[str, int]]) -> None:
+    """Names the groups that need the features: the controller does not look at them, and lowers the levels anyway."""
+    for name, level in levels:
+        loss = next(
+            (loss for feature, to, loss in _LOSSES if feature == name and level <= to), None
+        )
+        if loss is None:
+            continue
+        kinds = [kind.name for kind in group_kinds.KINDS.values() if kind.feature == name]
+        try:
+            rows = groups.with_members(client, kinds)
+        except (
+            errors.KafkaError,
+            client_errors.ConnectionLost,
+            client_errors.RequestTimedOut,
+        ) as error:
+            say(f"warning: the groups that need {name} are unknown: {error}")
+            continue
+        if rows:
+            named = ", ".join(row["group"] for row in rows[:NAMED_MAX])
+            more = f" and {len(rows) - NAMED_MAX} more" if len(rows) > NAMED_MAX else ""
+            say(
+                f"warning: {counted(len(rows), f'{kinds[0]} group')} with members: {named}{more}; "
+                f"at {name}={level} {loss}"
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.group_kinds import kind_named
@@ -36,6 +36,15 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
             for group in response.groups
         ]
     return sorted(rows, key=lambda row: str(row["group"]))
+
+
+def with_members(client: BlockingClient, kinds: Collection[str]) -> list[dict[str, Any]]:
+    """Returns the rows of the groups of these kinds that have members."""
+    return [
+        row
+        for row in group_rows(client)
+        if row["type"].lower() in kinds and row["state"] not in ("Empty", "Dead")
+    ]
 
 
 def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str, Any]]:

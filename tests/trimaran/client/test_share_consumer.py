@@ -302,7 +302,7 @@ def test_kept_record_that_comes_again_is_skipped():
     assert offsets_of(consumer, ShareRun({0: 3}, gives_back=True)) == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_kept_records_are_given_back_before_their_locks_end():
+def test_kept_records_return_before_locks_end():
     consumer, client, clock = consumer_of(beat(0), fetched(0, 9, lock_ms=5000), closed(), LEFT)
     run = ShareRun(gives_back=True)
     assert offsets_of(consumer, run, clock, 1.0) == [(0, 0), (0, 1), (0, 2)]

@@ -26,7 +26,7 @@ def test_every_assigned_partition_must_be_read():
     ]
 
 
-def test_partition_without_an_end_is_never_read_to_it():
+def test_partition_without_end_stays_unfinished():
     run = ShareRun({0: 0})
     assert [run.is_over([FIRST], 0.0), run.is_over([SECOND], 0.0)] == [True, False]
     assert run.wants(SECOND, 10**9)
