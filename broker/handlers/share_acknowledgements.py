@@ -33,6 +33,8 @@ Outcomes = dict[TopicIdPartition, KeptError | None]
 VERSION_OF_RENEWALS = 2
 # Batches of a partition that are checked at a time: a request may have fifty thousand.
 BATCHES_A_STEP = 2_000
+# Partitions or topics that are settled or counted at a time: a millisecond.
+PARTITIONS_A_STEP = 100
 
 
 def _identified(group_id: str | None, member_id: str | None) -> tuple[str, str]:
@@ -147,7 +149,9 @@ class Acknowledger:
 
     def settled(self) -> Handling[Outcomes]:
         """Returns the outcomes when all changes are stored, or cannot be."""
-        for key, pending in self._pending.items():
+        for number, (key, pending) in enumerate(self._pending.items(), 1):
+            if number % PARTITIONS_A_STEP == 0:
+                yield None
             try:
                 if not pending.ready():
                     yield Wait(pending.wait, pending.ready, when_ready=pending.when_ready)
@@ -157,7 +161,7 @@ class Acknowledger:
                 self._outcomes[key] = KeptError.of(error)
             else:
                 self._count(self._decided[key])
-        self._count_topics()
+        yield from self._count_topics()
         return self._outcomes
 
     def _count(self, batches: Iterable[AcknowledgementBatch]) -> None:
@@ -170,10 +174,14 @@ class Acknowledger:
             else:
                 counted.update(types)
 
-    def _count_topics(self) -> None:
+    def _count_topics(self) -> Handling[None]:
         """Counts the request once for each topic, as in Kafka."""
-        failed = {name for key, name in self._topics.items() if self._outcomes[key] is not None}
-        for name in set(self._topics.values()):
+        failed = dict.fromkeys(self._topics.values(), False)
+        for key, name in self._topics.items():
+            failed[name] |= self._outcomes[key] is not None
+        for number, (name, has_failed) in enumerate(failed.items(), 1):
+            if number % PARTITIONS_A_STEP == 0:
+                yield None
             if (traffic := self._ctx.partitions.traffic.find(name)) is not None:
                 traffic.share_acknowledgements += 1
-                traffic.failed_share_acknowledgements += name in failed
+                traffic.failed_share_acknowledgements += has_failed

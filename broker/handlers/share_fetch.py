@@ -8,8 +8,9 @@ request, of epoch -1, only acknowledges. Versions: 2 the acquire mode (KIP-1206)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 
 import trio
 
@@ -18,6 +19,7 @@ from trimaran.broker.handlers.context import SharingContext
 from trimaran.broker.handlers.share_acknowledge import ELSEWHERE
 from trimaran.broker.handlers.share_acknowledge import leader_of as acknowledged_leader_of
 from trimaran.broker.handlers.share_acknowledgements import (
+    PARTITIONS_A_STEP,
     Acknowledger,
     Outcomes,
 )
@@ -53,6 +55,8 @@ from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 Results = dict[TopicIdPartition, FoundRecords | KeptError]
 
+# The partitions of a request that are listed between two yields: a millisecond.
+LISTED_A_STEP = 1_000
 # A client may request an unlimited wait; its fetch is answered after this time (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
 NO_RECORDS = b""
@@ -83,7 +87,7 @@ def share_fetch(
         wanted.acknowledgement_batches for topic in request.topics for wanted in topic.partitions
     )
     try:
-        session = _session(request, acknowledger, acknowledges, ctx, call)
+        session = yield from _session(request, acknowledger, acknowledges, ctx, call)
     except KafkaError as error:
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
             # The client repeats the request at once.
@@ -124,26 +128,36 @@ def _session(
     acknowledges: bool,
     ctx: SharingContext,
     call: Call,
-) -> ShareSession:
+) -> Handling[ShareSession]:
     """Returns the session of the request. Raises KafkaError, see `ShareSessions`."""
     sessions, epoch = ctx.sharing.sessions, request.share_session_epoch
-    wanted = [
+    wanted = yield from _listed(
         TopicIdPartition(topic.topic_id, each.partition_index)
         for topic in request.topics
         for each in topic.partitions
-    ]
+    )
     if epoch != INITIAL_EPOCH:
-        forgotten = [
+        forgotten = yield from _listed(
             TopicIdPartition(topic.topic_id, index)
             for topic in request.forgotten_topics_data
             for index in topic.partitions
-        ]
+        )
         return sessions.resume(member.group_id, member.member_id, epoch, wanted, forgotten)
     session = sessions.begin(member.group_id, member.member_id, wanted, acknowledges=acknowledges)
     end = partial(ctx.sharing.connection_closed, session)
     session.on_close = partial(call.connection.forget_on_close, end)
     call.connection.on_close(end)
     return session
+
+
+def _listed(partitions: Iterator[TopicIdPartition]) -> Handling[list[TopicIdPartition]]:
+    """Returns a list of the partitions, which may be tens of thousands."""
+    listed: list[TopicIdPartition] = []
+    while piece := list(islice(partitions, LISTED_A_STEP)):
+        listed += piece
+        if len(piece) == LISTED_A_STEP:
+            yield None
+    return listed
 
 
 def _fetched(
@@ -178,21 +192,30 @@ def _fetched(
     if shares:
         fetch = ShareFetch(terms, shares)
         yield from _wait(fetch, request.max_wait_ms, ctx.sharing.counts)
-        if not (ctx.quotas.fetch.is_set and ctx.quotas.fetched(call, fetch.size_at_hand)):
+        is_throttled = False
+        if ctx.quotas.fetch.is_set:
+            is_throttled = ctx.quotas.fetched(call, (yield from fetch.size_at_hand())) > 0
+        if not is_throttled:
             results |= yield from fetch.acquire()
     now = time.monotonic()
     ctx.sharing.counts.of(session.group_id).acquire_times.observe(now - began, now)
-    _count(names, results, ctx)
+    yield from _count(names, results, ctx)
     return results
 
 
-def _count(names: dict[TopicIdPartition, str], results: Results, ctx: SharingContext) -> None:
+def _count(
+    names: dict[TopicIdPartition, str], results: Results, ctx: SharingContext
+) -> Handling[None]:
     """Counts the request once for each topic that may be read, as in Kafka."""
-    failed = {names[key] for key in names if isinstance(results.get(key), KeptError)}
-    for name in set(names.values()):
+    failed = dict.fromkeys(names.values(), False)
+    for key, name in names.items():
+        failed[name] |= isinstance(results.get(key), KeptError)
+    for number, (name, has_failed) in enumerate(failed.items(), 1):
+        if number % PARTITIONS_A_STEP == 0:
+            yield None
         if (traffic := ctx.partitions.traffic.find(name)) is not None:
             traffic.share_fetches += 1
-            traffic.failed_share_fetches += name in failed
+            traffic.failed_share_fetches += has_failed
 
 
 def _terms(

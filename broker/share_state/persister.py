@@ -61,11 +61,13 @@ class CreatesTopics(Protocol):
 
 
 class _Asked(NamedTuple, Generic[T]):
-    """A request about one share partition: `item` is its part of `rpc`, `here` asks the coordinator of this broker."""
+    """A request about one share partition: `item` makes its part of `rpc`, `here` asks the coordinator of this
+    broker.
+    """
 
     rpc: Rpc[T]
     key: SharePartitionKey
-    item: Any
+    item: Callable[[], Any]
     here: Callable[[], PendingResponse[T]]
 
 
@@ -103,7 +105,7 @@ class StatePersister:
             _Asked(
                 rpcs.INITIALIZE,
                 key,
-                rpcs.initialize_item(key, state_epoch, start_offset),
+                lambda: rpcs.initialize_item(key, state_epoch, start_offset),
                 lambda: self._coordinator.initialize(key, state_epoch, start_offset),
             )
         )
@@ -116,7 +118,7 @@ class StatePersister:
             _Asked(
                 rpcs.READ,
                 key,
-                rpcs.read_item(key, leader_epoch),
+                lambda: rpcs.read_item(key, leader_epoch),
                 lambda: self._coordinator.read(key, leader_epoch),
             )
         )
@@ -129,7 +131,7 @@ class StatePersister:
             _Asked(
                 rpcs.SUMMARY,
                 key,
-                rpcs.summary_item(key, leader_epoch),
+                lambda: rpcs.summary_item(key, leader_epoch),
                 lambda: self._coordinator.summary(key),
             )
         )
@@ -142,7 +144,7 @@ class StatePersister:
             _Asked(
                 rpcs.WRITE,
                 key,
-                rpcs.write_item(key, summary, batches),
+                lambda: rpcs.write_item(key, summary, batches),
                 lambda: self._coordinator.write(key, summary, batches),
             )
         )
@@ -150,7 +152,12 @@ class StatePersister:
     async def delete(self, key: SharePartitionKey) -> None:
         """Deletes the state; no error if there is none."""
         await self._ask(
-            _Asked(rpcs.DELETE, key, rpcs.delete_item(key), lambda: self._coordinator.delete(key))
+            _Asked(
+                rpcs.DELETE,
+                key,
+                lambda: rpcs.delete_item(key),
+                lambda: self._coordinator.delete(key),
+            )
         )
 
     # -- attempts
@@ -224,7 +231,7 @@ class StatePersister:
         outcomes: list[Any] = [None] * len(questions)
 
         async def send(rpc: Rpc[Any], group_id: str, numbers: list[int]) -> None:
-            asked = [(questions[number].key, questions[number].item) for number in numbers]
+            asked = [(questions[number].key, questions[number].item()) for number in numbers]
             found = await self._answers(broker_id, rpc, rpc.request_for(group_id, asked), asked)
             for number, outcome in zip(numbers, found, strict=True):
                 outcomes[number] = outcome

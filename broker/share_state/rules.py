@@ -131,8 +131,15 @@ def updated(state: StoredState, update: UpdateRecord) -> StoredState:
     )
 
 
-def after_update(before: StateEntry | None, update: UpdateRecord, offset: Offset) -> StateEntry:
-    """Returns the entry after an update. An update without a snapshot before it makes a state."""
+def after_update(
+    before: StateEntry | None,
+    update: UpdateRecord,
+    offset: Offset,
+    after: StoredState | None = None,
+) -> StateEntry:
+    """Returns the entry after an update; `after` is its state, if that is known. An update without a snapshot before it
+    makes a state.
+    """
     if before is None:
         none = StoredState(
             update.snapshot_epoch,
@@ -146,7 +153,7 @@ def after_update(before: StateEntry | None, update: UpdateRecord, offset: Offset
         )
         before = StateEntry(none, none.leader_epoch, none.state_epoch, 0, offset)
     return StateEntry(
-        updated(before.state, update),
+        updated(before.state, update) if after is None else after,
         max(before.leader_epoch, update.leader_epoch),
         before.state_epoch,
         before.updates + 1,

@@ -30,6 +30,7 @@ from trimaran.broker.share_state.records import (
     ShareRecord,
     ShareWrite,
     SnapshotRecord,
+    StoredState,
     UpdateRecord,
 )
 from trimaran.broker.share_state.rules import StateEntry
@@ -81,6 +82,8 @@ class ShareCoordinatorShard:
         self._sweeps_cold = False
         # The keys of deleted topics whose tombstones are still to be written.
         self._gone: deque[SharePartitionKey] = deque()
+        # A large update that has been decided, and the state after it: combining them takes some milliseconds.
+        self._foreseen: tuple[UpdateRecord, StoredState] | None = None
         self._timers = Timers[_Sweep]()
         self._effects: Effects[ShareRecord] = Effects()
 
@@ -219,6 +222,7 @@ class ShareCoordinatorShard:
         ):
             return
         after = rules.updated(entry.state, update)
+        self._foreseen = update, after
         if len(after.batches) > BATCHES_MAX:
             raise _too_many_batches()
         self._check_room(held_bytes(key, after) - held_bytes(key, entry.state))
@@ -248,11 +252,13 @@ class ShareCoordinatorShard:
         """Applies a record of the log: states only change in this way."""
         key, before = record.key, self._entries.get(record.key)
         self._last_offset = offset
+        foreseen, self._foreseen = self._foreseen, None
         self.account.bytes -= self._held(key)
         if before is not None:
             self._cold -= before.is_cold
         if isinstance(record, UpdateRecord):
-            entry = self._entries[key] = rules.after_update(before, record, offset)
+            after = foreseen[1] if foreseen is not None and foreseen[0] is record else None
+            entry = self._entries[key] = rules.after_update(before, record, offset, after)
         else:
             self._entries.pop(key, None)  # the entry moves to the end
             if record.state is None:

@@ -7,7 +7,7 @@ does not know the locks, would deliver these records again in any case. Source: 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from trimaran.broker.sharing.in_flight import (
     Batch,
     InFlight,
     RecordRun,
+    first_of_run,
 )
 from trimaran.broker.sharing.rules import AcknowledgeType, SharingRules
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -35,7 +36,7 @@ _STATES = {
     AcknowledgeType.REJECT: ARCHIVED,
 }
 
-# Acknowledgements or batches processed between two yields: about 5 ms.
+# Acknowledgements or runs processed between two yields: about 5 ms.
 PIECE = 500
 
 # The reasons of a refusal, in Kafka's words.
@@ -187,36 +188,60 @@ class Decisions:
 
     # -- the end of a session, and of a lock
 
-    def release(self, member: str) -> None:
-        """Releases all records that the member has acquired."""
-        for batch in self._flight.batches:
-            for run in self._cut_at_start(batch):
+    def release(self, member: str, is_over: Callable[[], bool]) -> Generator[None, None, None]:
+        """Releases all records that the member has acquired, in pieces, unless `is_over` at the end of a piece."""
+        flight = self._flight
+        if not flight.batches:
+            return
+        first, last = flight.batches[0].first, flight.batches[-1].last
+        self._cut_at_start()
+        for piece in flight.pieces_between(first, last, PIECE):
+            for _, run in piece:
                 if run.state is ACQUIRED and run.member == member:
                     self._begin(run, self._released(run))
+            if len(piece) < PIECE:
+                return
+            yield
+            if is_over():
+                return
+            self._cut_at_start()
 
     def end_locks(self) -> None:
-        """Makes records free whose lock has ended; takes effect at once."""
+        """Makes records free whose lock has ended, at most `PIECE` runs of them; takes effect at once."""
         flight = self._flight
-        while (due := flight.locks.pop_due(self._now)) is not None:
-            if due.state is not ACQUIRED:
-                continue  # a change is in progress: if its write fails, the deadline counts then
+        changed: dict[Batch, None] = {}
+        for due in self._due():
             batch = flight.floor(due.first)
             assert batch is not None, "the batches of locked records are kept"
-            for run in list(self._cut_at_start(batch)):
-                if run.state is not ACQUIRED or run.deadline is None or run.deadline > self._now:
-                    continue
+            changed[batch] = None
+            is_cut = due.first < flight.start <= due.last
+            for run in flight.cut_run(batch, due, [flight.start] if is_cut else ()):
                 run.state, run.member = self._resolved(run, self._released(run)), NO_MEMBER
                 flight.unlock(run)
                 if run.state is AVAILABLE:
                     flight.may_have_free = True
                 self.change.add(run, Cause.DELIVERED_TOO_OFTEN)
+        for batch in changed:
             batch.merge()
 
-    def _cut_at_start(self, batch: Batch) -> Sequence[RecordRun]:
-        start = self._flight.start
-        if batch.first < start <= batch.last and batch.run_at(start).state is ACQUIRED:
-            self._flight.runs_between(batch, start, batch.last)
-        return batch.runs
+    def _due(self) -> list[RecordRun]:
+        """Takes locks that have ended, in order of offsets. Those of a change that is in progress are left out: if its
+        write fails, their deadline counts then.
+        """
+        due: list[RecordRun] = []
+        while len(due) < PIECE and (run := self._flight.locks.pop_due(self._now)) is not None:
+            if run.state is ACQUIRED:
+                due.append(run)
+        return sorted(due, key=first_of_run)
+
+    def _cut_at_start(self) -> None:
+        """Cuts acquired records at the start: those before it are not free again."""
+        flight = self._flight
+        batch = flight.floor(flight.start)
+        if batch is None or not batch.first < flight.start <= batch.last:
+            return
+        if batch.run_at(flight.start).state is ACQUIRED:
+            flight.runs_between(batch, flight.start, batch.last)
 
     def _released(self, run: RecordRun) -> DeliveryState:
         return ARCHIVED if run.last < self._flight.start else AVAILABLE
@@ -266,19 +291,23 @@ def finish(
 ) -> Generator[None, None, None]:
     """Ends a change in pieces: its records have their new state if it is stored, else their old one."""
     changed: dict[Batch, None] = {}
-    for number, stored in enumerate(change.batches, 1):
-        floor = flight.floor(stored.first_offset)
-        first = stored.first_offset if floor is None else floor.first
-        for batch in flight.beginning_in(first, stored.last_offset):
-            for run in batch.runs_in(stored.first_offset, stored.last_offset):
+    done = 0
+    for stored in change.batches:
+        done += 1
+        for piece in flight.pieces_between(stored.first_offset, stored.last_offset, PIECE):
+            for batch, run in piece:
                 if run.change is change:
                     _finish_run(flight, run, change, is_stored=is_stored, now=now)
-            changed[batch] = None
-        if number % PIECE == 0:
-            yield
-    for number, batch in enumerate(changed, 1):
+                changed[batch] = None
+            done += len(piece)
+            if done >= PIECE:
+                done = 0
+                yield
+    for batch in changed:
         batch.merge()
-        if number % PIECE == 0:
+        done += len(batch.runs)
+        if done >= PIECE:
+            done = 0
             yield
     lowest = min((stored.first_offset for stored in change.batches), default=flight.start)
     if lowest < flight.start:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ NO_MEMBER = ""  # the member of records that are not acquired
 
 
 # In C, as batches may have thousands of runs.
-_first_of_run = attrgetter("first")
+first_of_run = attrgetter("first")
 
 
 class RecordRun:
@@ -112,13 +113,13 @@ class Batch:
 
     def index_of(self, offset: Offset) -> int:
         """Returns the index of `run_at`."""
-        return max(0, bisect_right(self.runs, offset, key=_first_of_run) - 1)
+        return max(0, bisect_right(self.runs, offset, key=first_of_run) - 1)
 
     def runs_in(self, first: Offset, last: Offset) -> list[RecordRun]:
         """Returns the runs that have a record from `first` to `last`, both included."""
         if last < self.first or first > self.last:
             return []
-        end = bisect_right(self.runs, last, key=_first_of_run)
+        end = bisect_right(self.runs, last, key=first_of_run)
         return self.runs[self.index_of(first) : end]
 
     def merge(self) -> None:
@@ -170,7 +171,7 @@ class InFlight:
 
     @property
     def run_count(self) -> int:
-        return sum(len(batch.runs) for batch in self.batches)
+        return sum([len(batch.runs) for batch in self.batches])  # a list: there may be 10,000
 
     @property
     def done_count(self) -> int:
@@ -195,6 +196,25 @@ class InFlight:
         """Returns the batches whose first offset is from `first` to `last`, both included."""
         low = bisect_left(self.batches, first, key=_first_of)
         return self.batches[low : bisect_right(self.batches, last, key=_first_of)]
+
+    def pieces_between(
+        self, first: Offset, last: Offset, size: int
+    ) -> Iterator[list[tuple[Batch, RecordRun]]]:
+        """Yields the runs that have a record of these offsets, each with its batch, at most `size` at a time. Between
+        two pieces batches may be added or removed, and runs cut or joined.
+        """
+        while first <= last:
+            piece = list(islice(self._between(first, last), size))
+            if not piece:
+                return
+            first = Offset(piece[-1][1].last + 1)
+            yield piece
+
+    def _between(self, first: Offset, last: Offset) -> Iterator[tuple[Batch, RecordRun]]:
+        floor = self.floor(first)
+        for batch in self.beginning_in(first if floor is None else floor.first, last):
+            for run in batch.runs_in(first, last):
+                yield batch, run
 
     def is_cut_by_start(self, first: Offset, last: Offset) -> bool:
         return first < self.start <= last

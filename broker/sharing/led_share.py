@@ -8,7 +8,7 @@ whatever was stored.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -273,21 +273,36 @@ class LedShare(Interest):
         start = self.core.start
         wanted = [each for each in acknowledgements if each.last >= start]
         try:
-            change = yield from self.core.acknowledge(member, wanted, rules, now)
+            change = yield from self.core.acknowledge(member, wanted, rules, now, self._abandon)
         finally:
             self._noted()
         if self.error is not None:
             raise self.error.as_error()
         return self._store(change)
 
-    def release(self, member: str) -> None:
-        """Releases all records of a member whose session has ended."""
+    def _abandon(self, undoing: Iterator[None]) -> None:
+        """Undoes acknowledgements whose connection has closed before all were decided."""
+
+        async def undo() -> None:
+            for _ in undoing:
+                await trio.lowlevel.checkpoint()
+            self._noted()
+            self._wake()
+
+        self._owner.spawn(undo)
+
+    def release(self, member: str, is_over: Callable[[], bool]) -> Generator[None, None, None]:
+        """Releases all records of a member whose session has ended, in pieces, until `is_over`: it has a new session.
+        The generator must not be closed before its end.
+        """
         if self.core is not None:
-            self._store(self.core.release(member, self.settings.rules, self._owner.now()))
+            now = self._owner.now()
+            change = yield from self.core.release(member, self.settings.rules, now, is_over)
+            self._store(change)
             self._noted()
 
     def end_locks(self) -> None:
-        """Makes records free whose lock has ended by now."""
+        """Makes records free whose lock has ended by now; if there are many, the timer is due again at once."""
         if self.core is not None and self.error is None:
             change = self.core.end_locks(self.settings.rules, self._owner.now())
             self.timed_out += sum(

@@ -23,6 +23,8 @@ from trimaran.wire.identity import Offset, Position, ProducerId, TopicIdPartitio
 from trimaran.wire.transport.scheduling.effects import Handling
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
+# The share partitions that are counted between two yields: a fraction of a millisecond.
+COUNTED_A_STEP = 100
 # The maximum number of batches that one acquisition looks at: some milliseconds. The next fetch gets the
 # batches after them, as if this one had asked for fewer bytes.
 LOOKED_AT_MAX = 1_000
@@ -85,7 +87,7 @@ class ShareFetch:
     def has_enough(self) -> Handling[bool]:
         """Whether the minimum of bytes can be acquired, or a share partition has ended."""
         size, found_any = 0, False
-        per_partition = self._bytes_each()
+        per_partition = yield from self._bytes_each()
         for share in self.shares.values():
             if len(self.shares) > 1:
                 yield None
@@ -103,11 +105,12 @@ class ShareFetch:
                 return True
         return found_any and size >= self.terms.min_bytes
 
-    @property
-    def size_at_hand(self) -> int:
-        """An upper bound of the bytes that can be acquired now."""
-        size, per_partition = 0, self._bytes_each()
+    def size_at_hand(self) -> Handling[int]:
+        """Returns an upper bound of the bytes that can be acquired now."""
+        size, per_partition = 0, (yield from self._bytes_each())
         for share in self.shares.values():
+            if len(self.shares) > 1:
+                yield None
             if share.error is None and share.can_acquire:
                 try:
                     piece = self._read(share, per_partition, is_first=not size)
@@ -116,9 +119,15 @@ class ShareFetch:
                 size += 0 if piece is None else piece.size
         return size
 
-    def _bytes_each(self) -> int:
-        """The maximum bytes of one partition: as in Kafka, all partitions that may be read now get the same number."""
-        readable = sum(share.can_acquire for share in self.shares.values())
+    def _bytes_each(self) -> Handling[int]:
+        """Returns the maximum bytes of one partition: as in Kafka, all partitions that may be read now get the same
+        number.
+        """
+        readable = 0
+        for number, share in enumerate(self.shares.values(), 1):
+            readable += share.can_acquire
+            if number % COUNTED_A_STEP == 0:
+                yield None
         return max(1, self.terms.max_bytes // max(1, readable))
 
     def _read(self, share: LedShare, max_bytes: int, *, is_first: bool) -> LogSlice | None:
@@ -142,7 +151,7 @@ class ShareFetch:
         """Acquires records of each share partition, up to the limits; the result names every partition."""
         results: dict[TopicIdPartition, FoundRecords | KeptError] = {}
         left, budget = self.terms.max_records, self.terms.max_bytes
-        per_partition, has_any = self._bytes_each(), False
+        per_partition, has_any = (yield from self._bytes_each()), False
         for key, share in self.shares.items():
             if results:
                 yield None

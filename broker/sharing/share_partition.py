@@ -1,14 +1,14 @@
 """One partition for one share group, on its leader: acquisition, acknowledgement, locks, and what is to be stored.
 
 This is a state machine without I/O. `acquire` and the end of locks take effect at once. `acknowledge` and `release`
-return a `DeliveryChange`, which the caller stores and then finishes. A request may acknowledge 10,000 records one by
-one, so that is done in pieces: meanwhile the decided records are like those of a change that is being stored. Source:
+return a `DeliveryChange`, which the caller stores and then finishes. A member may hold 10,000 records in as many runs,
+so both work in pieces: meanwhile the decided records are like those of a change that is being stored. Source:
 `SharePartition` of Kafka, KIP-932.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
 from trimaran.broker.sharing.acknowledging import (
@@ -149,8 +149,10 @@ class SharePartition:
         acknowledgements: Sequence[Acknowledgement],
         rules: SharingRules,
         now: float,
+        abandon: Callable[[Iterator[None]], object],
     ) -> Generator[None, None, DeliveryChange]:
-        """Decides all acknowledgements in pieces, or none, also if the generator is closed.
+        """Decides all acknowledgements in pieces, or none. If the generator is closed, `abandon` gets the pieces of
+        work that undo what was decided.
 
         Raises:
             KafkaError: INVALID_REQUEST: a type does not exist, or an offset was never acquired. INVALID_RECORD_STATE: a
@@ -158,30 +160,36 @@ class SharePartition:
         """
         decisions = Decisions(self._flight, rules, now)
         undoing = finish(self._flight, decisions.change, is_stored=False, now=now)
+        is_closed = True
         try:
             for number, acknowledgement in enumerate(acknowledgements, 1):
                 decisions.acknowledge(member, acknowledgement)
                 if number % PIECE == 0:
                     yield
-            undoing.close()
+            is_closed = False
         except KafkaError:
             for _ in undoing:
                 yield
+            is_closed = False
             raise
         finally:
-            for _ in undoing:
-                pass  # the generator is closed
+            if is_closed:
+                abandon(undoing)
         return decisions.change
 
-    def release(self, member: str, rules: SharingRules, now: float) -> DeliveryChange:
-        """Releases all records that the member holds: its session has ended."""
+    def release(
+        self, member: str, rules: SharingRules, now: float, is_over: Callable[[], bool]
+    ) -> Generator[None, None, DeliveryChange]:
+        """Releases the records that the member holds, because its session has ended: in pieces, until `is_over`. The
+        generator must not be closed before its end.
+        """
         decisions = Decisions(self._flight, rules, now)
-        decisions.release(member)
+        yield from decisions.release(member, is_over)
         return decisions.change
 
     def end_locks(self, rules: SharingRules, now: float) -> DeliveryChange:
-        """Makes the records free whose lock has ended. This takes effect at once: the change is stored, but never
-        undone.
+        """Makes records free whose lock has ended, up to the bound of a piece; `next_deadline` shows whether there are
+        more. This takes effect at once: the change is stored, but never undone.
         """
         decisions = Decisions(self._flight, rules, now)
         decisions.end_locks()

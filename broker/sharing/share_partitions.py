@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from math import inf
 from typing import Self
 
@@ -63,6 +64,8 @@ class SharePartitions:
         self._timer_changed = AutoResetEvent()
         self._nursery: trio.Nursery | None = None
         self._runs = 0
+        # Those that were open when share groups were disabled.
+        self._to_retire: dict[LedShare, None] = {}
 
     @classmethod
     def of(
@@ -119,6 +122,10 @@ class SharePartitions:
         if share is not None and share.leader is not leader:
             share.data_changed(share)  # its epoch has ended
             share = self.find(key)
+        if share is not None and share in self._to_retire:
+            del self._to_retire[share]
+            share.retire()
+            share = self.find(key)
         if share is not None and share.is_retiring:
             before = share.make_way()
             share = None
@@ -138,20 +145,33 @@ class SharePartitions:
         self.spawn(partial(_in_steps, ending))
 
     def end_session(self, session: ShareSession) -> Iterator[None]:
-        """Ends a session at once, and releases the records that its member holds in the session's partitions, one
-        partition at a time. If the member begins a new session meanwhile, it may have acquired some of them again:
-        what is left stays acquired until the locks end.
+        """Ends a session at once, and releases the records that its member holds in the session's partitions, in
+        pieces. If the member begins a new session meanwhile, it may have acquired some of them again: what is left
+        stays acquired until the locks end. If the iterator is closed, a task goes on with it.
         """
         if not self.sessions.close(session):
             return
-        group_id = session.group_id
+        ending = self._ending(session)
+        try:
+            for _ in ending:
+                yield
+        except GeneratorExit:
+            self.spawn(partial(_in_steps, ending))
+            raise
+
+    def _ending(self, session: ShareSession) -> Iterator[None]:
+        group_id, member_id = session.group_id, session.member_id
+
+        def is_over() -> bool:
+            return self.sessions.has_member(group_id, member_id)
+
         for topic_id, partition in session.partitions:
             yield
-            if self.sessions.has_member(group_id, session.member_id):
+            if is_over():
                 return
             share = self.find(SharePartitionKey(group_id, topic_id, partition))
             if share is not None:
-                share.release(session.member_id)
+                yield from share.release(member_id, is_over)
         for share in list(self._groups.get(group_id, {}).values()):
             if self.sessions.has_group(group_id):
                 return
@@ -164,8 +184,14 @@ class SharePartitions:
         """
         if delta.features.changed and not has_share_groups(image.features):
             self.sessions.close_all()
-            for share in self:
-                share.retire()
+            groups = self._groups.values()
+            self._to_retire |= dict.fromkeys(chain.from_iterable(map(dict.values, groups)))
+            self.spawn(partial(_in_steps, self._retire()))
+
+    def _retire(self) -> Iterator[None]:
+        while self._to_retire:
+            self._to_retire.popitem()[0].retire()
+            yield
 
     # -- for share partitions
 

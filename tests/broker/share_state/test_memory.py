@@ -7,6 +7,7 @@ from weakref import WeakSet
 import pytest
 
 from tests.broker.share_state.driver import ACKNOWLEDGED, AVAILABLE, KEY, OTHER, Driver, code
+from tests.slow_steps import calls_of
 from trimaran.broker.share_state import shard
 from trimaran.broker.share_state.memory import (
     BATCH_BYTES,
@@ -117,3 +118,22 @@ def test_the_size_of_a_record_is_not_underestimated(count):
         encoded = ShareRecordSerde().encode(record, 1)
         size = len(encoded.key) + len(encoded.value) + 20  # the frame of a record in a batch
         assert encoded_bytes(record) - RECORD_BYTES <= size <= encoded_bytes(record)
+
+
+MANY = 10_000
+CALLS_EACH_MAX = 20
+
+
+@pytest.mark.parametrize("known", [0, 1, MANY])
+def test_largest_write_takes_few_calls_a_batch(known):
+    """It is one step: an acknowledgement of records with different decisions has as many batches as records."""
+    driver = Driver()
+    driver.initialize()
+    if known:
+        driver.write(*batches(known))
+    written = [StateBatch(100 + n, 100 + n, AVAILABLE, 1 + n % 2) for n in range(MANY)]
+    assert calls_of(lambda: driver.write(*written)) < CALLS_EACH_MAX * MANY
+    before = driver.shard._entries[KEY].state
+    assert len(before.batches) > MANY // 2
+    driver.reload()
+    assert driver.shard._entries[KEY].state == before

@@ -31,6 +31,7 @@ class Driver:
         self.partition = SharePartition(state, start, LEADER_EPOCH)
         self.rules = SharingRules(lock_seconds=LOCK_SECONDS, **rules)
         self.now = 0.0
+        self.abandoned = []
 
     def acquire(self, *bounds, member="m", at=None, most=500, size=500, exact=False, aborted=()):
         """Returns what is acquired of fetched batches, as (first, last, deliveries)."""
@@ -44,17 +45,24 @@ class Driver:
 
     def decide(self, *acknowledgements, member="m"):
         """Returns the change, which is not finished, of (first, last, types)."""
-        acknowledgements = [Acknowledgement(*each) for each in acknowledgements]
-        return done(self.partition.acknowledge(member, acknowledgements, self.rules, self.now))
+        return done(self.deciding(member, [Acknowledgement(*each) for each in acknowledgements]))
+
+    def deciding(self, member, acknowledgements):
+        """Returns the pieces of work; those that undo a closed one are in `abandoned`."""
+        return self.partition.acknowledge(
+            member, acknowledgements, self.rules, self.now, self.abandoned.append
+        )
 
     def acknowledge(self, *acknowledgements, member="m", is_stored=True):
         """Finishes the change, and returns what was to be stored."""
         return self.finish(self.decide(*acknowledgements, member=member), is_stored=is_stored)
 
     def release(self, member="m", is_stored=True):
-        return self.finish(
-            self.partition.release(member, self.rules, self.now), is_stored=is_stored
-        )
+        return self.finish(self.releasing(member), is_stored=is_stored)
+
+    def releasing(self, member="m"):
+        """Returns the change, which is not finished."""
+        return done(self.partition.release(member, self.rules, self.now, lambda: False))
 
     def finish(self, change, *, is_stored=True):
         done(self.partition.finish(change, self.now, is_stored=is_stored))
@@ -63,7 +71,10 @@ class Driver:
     def pass_time(self, seconds):
         """Moves the clock, and returns what is stored because locks have ended."""
         self.now += seconds
-        return self.finish(self.partition.end_locks(self.rules, self.now))
+        stored = self.finish(self.partition.end_locks(self.rules, self.now))
+        while (due := self.partition.next_deadline) is not None and due <= self.now:
+            stored += self.finish(self.partition.end_locks(self.rules, self.now))
+        return stored
 
     def shown(self):
         """Returns the runs in flight as (first, last, state, deliveries)."""

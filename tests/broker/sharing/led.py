@@ -97,6 +97,9 @@ class Led:
     def acknowledge(self, *decisions, member="m"):
         return done(self.share.acknowledge(member, [Acknowledgement(*each) for each in decisions]))
 
+    def release(self, member="m"):
+        done(self.share.release(member, lambda: False))
+
 
 async def settle():
     await trio.testing.wait_all_tasks_blocked()

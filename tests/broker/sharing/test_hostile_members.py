@@ -4,14 +4,13 @@ its words, within bounds of work.
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 import trio
 
 from tests.broker.calls import connection
 from tests.broker.sharing.driver import LOCK_SECONDS, Driver
 from tests.broker.sharing.rig import refusals, sharing_rig, shown
+from tests.slow_steps import calls_of, calls_of_each
 from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.share_state.states import DeliveryState
 from trimaran.broker.sharing.acknowledging import (
@@ -297,22 +296,6 @@ MANY = 10_000
 CALLS_EACH_MAX = 120
 
 
-def calls_of(work):
-    """Returns the number of calls that `work` makes."""
-    count = 0
-
-    def profile(_frame, event, _argument):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 def full(**rules):
     """Returns a share partition with as many records in flight as a group may have, in one batch."""
     share = Driver(record_locks_max=MANY, **rules)
@@ -418,7 +401,7 @@ def holding_many(size):
 @pytest.mark.parametrize("size", [1, MANY])
 def test_many_acknowledgements_are_decided_and_finished_in_steps(size):
     share = holding_many(size)
-    deciding = share.partition.acknowledge("m", single_records(), share.rules, share.now)
+    deciding = share.deciding("m", single_records())
     calls, change = calls_of_each(deciding)
     assert len(calls) == MANY // PIECE + 1
     assert max(calls) < CALLS_IN_A_STEP_MAX // 2
@@ -432,23 +415,27 @@ def test_many_acknowledgements_are_decided_and_finished_in_steps(size):
 
 def renewed_at_the_end(share):
     with pytest.raises(KafkaError, match=RENEWALS_DISABLED):
-        done(share.partition.acknowledge("m", single_records(last=RENEW), share.rules, share.now))
+        done(share.deciding("m", single_records(last=RENEW)))
 
 
 def closed_in_between(share):
-    deciding = share.partition.acknowledge("m", single_records(), share.rules, share.now)
+    deciding = share.deciding("m", single_records())
     next(deciding)
     next(deciding)
     assert {run[2] for run in share.shown()} > {"ACKNOWLEDGED", "ACQUIRED"}
     deciding.close()
+    [undoing] = share.abandoned
+    assert {run[2] for run in share.shown()} > {"ACKNOWLEDGED"}
+    done(undoing)
 
 
 def closed_while_undone(share):
     wrong = single_records(last=RENEW)
-    deciding = share.partition.acknowledge("m", wrong, share.rules, share.now)
+    deciding = share.deciding("m", wrong)
     for _ in range(MANY // PIECE):
         next(deciding)
     deciding.close()
+    done(share.abandoned[0])
 
 
 @pytest.mark.parametrize("size", [1, MANY])
@@ -466,7 +453,7 @@ def test_lock_ended_between_steps_ends_after_refusal():
     """The lock was skipped, because its record was decided; the refusal uses the time of the first step."""
     share = holding_many(MANY)
     wrong = single_records(last=RENEW)
-    deciding = share.partition.acknowledge("m", wrong, share.rules, share.now)
+    deciding = share.deciding("m", wrong)
     next(deciding)
     share.pass_time(LOCK_SECONDS)
     with pytest.raises(KafkaError):
@@ -486,21 +473,6 @@ async def test_share_that_ends_between_two_steps_refuses(tmp_path):
         with pytest.raises(KafkaError) as refused:
             done(deciding)
         assert refused.value.code is E.NOT_LEADER_OR_FOLLOWER
-
-
-def calls_of_each(work):
-    """Returns the number of calls in each step of a generator, and its result."""
-    calls, results = [], []
-
-    def step():
-        try:
-            next(work)
-        except StopIteration as stop:
-            results.append(stop.value)
-
-    while not results:
-        calls.append(calls_of(step))
-    return calls, results[0]
 
 
 async def test_session_ends_one_partition_a_step(tmp_path):

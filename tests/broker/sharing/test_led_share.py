@@ -165,7 +165,9 @@ async def test_record_has_one_state_in_a_write(tmp_path, second, writes):
         await settle()
         changes = [
             done(
-                core.acknowledge("m", [Acknowledgement(2, 5, [RELEASE])], share.settings.rules, 0.0)
+                core.acknowledge(
+                    "m", [Acknowledgement(2, 5, [RELEASE])], share.settings.rules, 0.0, id
+                )
             )
         ]
         change = type(changes[0])(5)
@@ -221,7 +223,7 @@ async def test_members_records_are_released(tmp_path):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
         given.acquire(10, 19, member="n")
-        given.share.release("n")
+        given.release("n")
         await settle()
         assert given.states.written_batches == [(10, 19, DeliveryState.AVAILABLE, 1)]
         assert given.acquire(10, 19) == [(10, 19, 2)]
@@ -233,7 +235,7 @@ async def test_nothing_is_held_before_the_load(tmp_path):
         given.hold()
         share = given.begin()
         assert not share.can_acquire
-        share.release("m")
+        given.release()
         share.end_locks()
         with pytest.raises(KafkaError) as refused:
             given.acknowledge((0, 9, [ACCEPT]))

@@ -240,7 +240,7 @@ class Pair:
 
     def release(self):
         member = self.random.choice(MEMBERS)
-        change = self.share.partition.release(member, self.share.rules, self.share.now)
+        change = self.share.releasing(member)
         wanted = self.twin.release(member)
         assert spread(change.batches) == wanted
         self.pending.append((change, wanted))

@@ -91,8 +91,7 @@ class Interpreter:
         return self._opened(self.share.decide((first, last, given), member=member))
 
     def do_release(self, member="m"):
-        share = self.share
-        return self._opened(share.partition.release(member, share.rules, share.now))
+        return self._opened(self.share.releasing(member))
 
     def do_advance(self, seconds):
         share = self.share
