@@ -35,7 +35,7 @@ from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import GroupEpoch, TopicIdPartition
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
 from trimaran.wire.messages.list_groups import ListedGroup
@@ -96,6 +96,18 @@ class GroupKind(StoredKind, Generic[G_co]):
     settings: Callable[[ServerConfig, Callable[[], ConfigsImage]], Settings] | None = None
     follow_up: FollowUp | None = None
     enabled_by: EnabledBy | None = None
+
+    def is_rebalance(self, store: GroupStore, record: GroupRecord) -> bool:
+        """Whether the record, which is not yet applied, gives a group of this kind another epoch or, if it is classic,
+        another generation. Without members, a classic group has no rebalance. Source: the places where Kafka's
+        `GroupMetadataManager` records the sensors of rebalances.
+        """
+        value, known = record.value, self.epoch_record
+        if known is None or value is None or not getattr(value, "members", True):
+            return False
+        before = store.of(self.name).get(getattr(record.key, known.group_id))
+        epoch: GroupEpoch = getattr(value, known.epoch)
+        return before is None or epoch != getattr(before, known.epoch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from trimaran.broker.groups.kinds import (
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import GroupAccount
 from trimaran.broker.groups.outputs import AwaitedResponse, Outputs, Timer, TimerKey
-from trimaran.broker.groups.rebalances import is_rebalance
 from trimaran.broker.groups.records import (
     GroupRecord,
     KnowsTopic,
@@ -259,7 +258,7 @@ class GroupCoordinatorShard:
         """Applies a record of the log."""
         kind_of_epoch = self._kind_of_epochs.get(record.key.KEY) if self._is_loaded else None
         if kind_of_epoch is not None:
-            self._rebalances[kind_of_epoch.name] += is_rebalance(self.store, record, kind_of_epoch)
+            self._rebalances[kind_of_epoch.name] += kind_of_epoch.is_rebalance(self.store, record)
         self.store.replay(offset, record, producer)
         if producer is None and not isinstance(record.key, OffsetCommitKey):
             for kind in self._kinds:

@@ -11,7 +11,6 @@ from tests.broker.groups.test_coordinator import (
     new_member,
     sync_request,
 )
-from trimaran.broker.groups.rebalances import is_rebalance
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.share import kind as share
@@ -42,7 +41,7 @@ def test_only_another_epoch_is_a_rebalance(kind, key, value):
     for offset, epoch in enumerate((1, 1, 2, None)):
         made = None if epoch is None else value(epoch=epoch, metadata_hash=0)
         record = GroupRecord(key(group_id="g"), made)
-        seen.append(is_rebalance(store, record, kind))
+        seen.append(kind.is_rebalance(store, record))
         store.replay(offset, record)
     assert seen == [True, False, True, False]
 
