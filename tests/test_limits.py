@@ -440,6 +440,17 @@ TABLE = {
             ERRORS,
         ),
         Limit(
+            "topics in which a share group has states",
+            "trimaran.broker.groups.share.state_partitions:TOPICS_MAX",
+            "others are not read; POLICY_VIOLATION",
+            ERRORS,
+        ),
+        Limit(
+            "topics whose states a heartbeat of a share group begins to initialize",
+            "trimaran.broker.groups.share.initializing:TOPICS_AT_A_TIME",
+            "later heartbeats",
+        ),
+        Limit(
             "batches of the state of a share partition",
             "trimaran.broker.share_state.memory:BATCHES_MAX",
             "POLICY_VIOLATION",

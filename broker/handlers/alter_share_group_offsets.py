@@ -6,22 +6,27 @@ Answered when share coordinators have stored the new states. A share group that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from trimaran.broker.groups.share import kind as share
-from trimaran.broker.groups.share.offsets import altered
+from trimaran.broker.groups.share.offsets import CheckedTopic, altered, checked
+from trimaran.broker.groups.topics import ImageTopics
 from trimaran.broker.handlers import share_group_states
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.share_state.changes import Outcomes
 from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
 from trimaran.wire.security.acls import Operation
@@ -55,29 +60,27 @@ def alter_share_group_offsets(
 ) -> Handling[AlterShareGroupOffsetsResponse]:
     yield from loaded(ctx, (request.group_id,))
     check_served(ctx, share.KIND)
-    asked, responses = yield from _split(request, ctx, call)
+    asked, refused = yield from _split(request, ctx, call)
+    alteration = yield from checked(ImageTopics(ctx.metadata.image), asked)
     pending = ctx.groups.decide(
         share.KIND,
         request.group_id,
-        lambda found, at: found.alter_offsets(request.group_id, asked, at),
+        lambda found, at: found.alter_offsets(request.group_id, alteration, at),
     )
-    decided, begun = yield Blocking(pending.wait)
-    responses += decided
+    begun = yield Blocking(pending.wait)
+    outcomes: Outcomes = {}
     if begun is not None:
         outcomes = yield Blocking(
             partial(share_group_states.initialize, ctx, request.group_id, begun)
         )
-        _note_failures(decided, outcomes)
-    encoded = yield from call.room().encoding(responses)
-    return AlterShareGroupOffsetsResponse(responses=encoded)
+    responses = yield from _responses([*refused, *alteration.topics], outcomes, call)
+    return AlterShareGroupOffsetsResponse(responses=responses)
 
 
 def _split(
     request: AlterShareGroupOffsetsRequest, ctx: GroupContext, call: Call
-) -> Handling[
-    tuple[list[AlterShareGroupOffsetsRequestTopic], list[AlterShareGroupOffsetsResponseTopic]]
-]:
-    """Returns the topics to alter, and the responses for topics that are unknown or forbidden."""
+) -> Handling[tuple[list[AlterShareGroupOffsetsRequestTopic], list[CheckedTopic]]]:
+    """Returns the topics to alter, and those that are unknown or forbidden."""
     may_read = may_with_topic(ctx, call, Operation.READ)
     known = ctx.metadata.image.topics.by_name
     asked, refused = [], []
@@ -89,24 +92,33 @@ def _split(
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if code:
             found = known.get(topic.topic_name)
-            response = AlterShareGroupOffsetsResponseTopic(
-                topic_name=topic.topic_name,
-                topic_id=bytes(16) if found is None else found.id,
-                partitions=[altered(part.partition_index, code) for part in topic.partitions],
-            )
-            refused.append(response)
+            topic_id = NIL_UUID if found is None else found.id
+            codes = [(partition.partition_index, code) for partition in topic.partitions]
+            refused.append(CheckedTopic(topic.topic_name, topic_id, codes))
         else:
             asked.append(topic)
         yield None
     return asked, refused
 
 
-def _note_failures(
-    responses: list[AlterShareGroupOffsetsResponseTopic], outcomes: Outcomes
-) -> None:
-    for topic in responses:
-        for number, partition in enumerate(topic.partitions):
-            index = partition.partition_index
-            error = outcomes.get(TopicIdPartition(topic.topic_id, index))
-            if error is not None and not partition.error_code:
-                topic.partitions[number] = altered(index, error.code)
+def _responses(
+    topics_: Iterable[CheckedTopic], outcomes: Outcomes, call: Call
+) -> Handling[EncodedArray]:
+    """Returns the responses for topics, with errors of share coordinators in `outcomes`."""
+    found, room = EncodedArray(), call.room()
+    for topic in topics_:
+        head = AlterShareGroupOffsetsResponseTopic(
+            topic_name=topic.name, topic_id=topic.id, partitions=[]
+        )
+        partitions = _partitions(topic, outcomes)
+        found.append((yield from room.encoding_with(head, "partitions", partitions)))
+        yield None
+    return found
+
+
+def _partitions(
+    topic: CheckedTopic, outcomes: Outcomes
+) -> Iterator[AlterShareGroupOffsetsResponsePartition]:
+    for index, code in topic.codes:
+        error = None if code else outcomes.get(TopicIdPartition(topic.id, index))
+        yield altered(index, code if error is None else error.code)

@@ -6,8 +6,9 @@ Answered when share coordinators have deleted the states. The group then begins 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import chain
 
 from trimaran.broker.groups.share import kind as share
 from trimaran.broker.groups.share.offsets import Deletion
@@ -28,7 +29,7 @@ from trimaran.wire.transport.requests.access import groups, topics
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.scheduling.effects import Blocking, Handling
+from trimaran.wire.transport.scheduling.effects import LISTED_A_STEP, Blocking, Handling
 
 
 def _fail(
@@ -74,19 +75,26 @@ def delete_share_group_offsets(
         outcomes = yield Blocking(
             partial(share_group_states.delete, ctx, request.group_id, deletion.states)
         )
-    found = [*forbidden, *_responses(deletion, outcomes), *deletion.refused]
+    codes = yield from _codes(deletion, outcomes)
+    found = chain(forbidden, _responses(deletion, codes), deletion.refused)
     encoded = yield from call.room().encoding(found)
     return DeleteShareGroupOffsetsResponse(responses=encoded)
 
 
-def _responses(
-    deletion: Deletion, outcomes: Outcomes
-) -> Iterator[DeleteShareGroupOffsetsResponseTopic]:
-    """Yields the response for each topic: the error of one of its partitions, if any."""
+def _codes(deletion: Deletion, outcomes: Outcomes) -> Handling[dict[bytes, ErrorCode]]:
+    """Returns the code of each topic: the error of one of its partitions, if any."""
     codes = dict.fromkeys(deletion.states.topics, ErrorCode.NONE)
-    for partition, error in outcomes.items():
+    for number, (partition, error) in enumerate(outcomes.items(), 1):
         if error is not None:
             codes[partition.topic_id] = error.code
+        if number % LISTED_A_STEP == 0:
+            yield None
+    return codes
+
+
+def _responses(
+    deletion: Deletion, codes: Mapping[bytes, ErrorCode]
+) -> Iterator[DeleteShareGroupOffsetsResponseTopic]:
     for topic_id, topic in deletion.states.topics.items():
         yield _deleted(topic.name, topic_id, codes[topic_id])
 

@@ -28,8 +28,10 @@ _ANSWER = Answer(DeleteShareGroupStateResponse, DeleteStateResult, PartitionResu
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def delete_share_group_state(
-    request: DeleteShareGroupStateRequest, ctx: ShareContext, _call: Call
+    request: DeleteShareGroupStateRequest, ctx: ShareContext, call: Call
 ) -> Handling[DeleteShareGroupStateResponse]:
     outcomes = yield from decided(request, lambda key, _item: ctx.shares.delete(key))
-    response: DeleteShareGroupStateResponse = _ANSWER.to(outcomes, no_fields)
+    response: DeleteShareGroupStateResponse = yield from _ANSWER.responding(
+        outcomes, no_fields, call
+    )
     return response

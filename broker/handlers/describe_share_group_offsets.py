@@ -20,6 +20,7 @@ from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.share_state.changes import summaries
 from trimaran.broker.share_state.states import ShareSummary
 from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, Offset, TopicIdPartition, TopicPartition
@@ -38,7 +39,7 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
-from trimaran.wire.transport.scheduling.effects import Blocking, Handling
+from trimaran.wire.transport.scheduling.effects import LISTED_A_STEP, Blocking, Handling, listed
 
 UNKNOWN_LAG = -1
 
@@ -108,14 +109,16 @@ def describe_share_group_offsets(
     check_served(ctx, share.KIND)
     found = EncodedArray()
     for group in request.groups:
+        before = call.room().size
         head = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=[])
         try:
             described = yield from _described(group, ctx, call)
+            call.room().rewind(before)  # the partitions are included
+            found.append((yield from call.room().encoding_with(head, "topics", described)))
         except KafkaError as error:
+            call.room().rewind(before)
             refused = _refused(group.group_id, error.code, error.message or error.code.sentence)
             found.append(call.room().refusal(refused))
-        else:
-            found.append((yield from call.room().encoding_with(head, "topics", described)))
         yield None
     return DescribeShareGroupOffsetsResponse(groups=found)
 
@@ -123,8 +126,8 @@ def describe_share_group_offsets(
 def _described(
     group: DescribeShareGroupOffsetsRequestGroup, ctx: GroupContext, call: Call
 ) -> Handling[list[DescribeShareGroupOffsetsResponseTopic]]:
-    """Returns the topics of one group. Raises KafkaError if the request is for all topics, and this broker does not
-    coordinate the group.
+    """Returns the topics of one group, with encoded partitions. Raises KafkaError if the request is for all topics, and
+    this broker does not coordinate the group; or if the response would be too large.
     """
     is_asked = group.topics is not None
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=is_asked)
@@ -132,18 +135,26 @@ def _described(
     if group.topics is None:
         asked = [topic for topic in _initialized(group.group_id, ctx) if may_see(topic.name)]
     else:
-        asked, hidden = yield from _split(group.topics, ctx, may_see)
-    partitions = [
+        asked, hidden = yield from _split(group.topics, ctx, call, may_see)
+    partitions = yield from listed(
         TopicIdPartition(topic.id, index)
         for topic in asked
         if topic.id is not None
         for index in topic.partitions
-    ]
+    )
     positions: Mapping[TopicIdPartition, ShareSummary | KeptError] = {}
     if partitions:
         positions = yield Blocking(partial(summaries, ctx.share_states, group.group_id, partitions))
-    latest = yield from ctx.latest_offsets.asking(list(_with_lag(asked, positions)))
-    return [*(_topic(topic, positions, latest) for topic in _known_first(asked)), *hidden]
+    with_lag = yield from _with_lag(asked, positions)
+    latest = yield from ctx.latest_offsets.asking(with_lag)
+    seen = []
+    for topic in _known_first(asked):
+        response = _response(topic.name, topic.id or NIL_UUID)
+        described = _partitions(topic, positions, latest)
+        response.partitions = yield from call.room().encoding(described)
+        seen.append(response)
+        yield None
+    return [*seen, *hidden]
 
 
 def _initialized(group_id: str, ctx: GroupContext) -> Iterator[_DescribedTopic]:
@@ -159,6 +170,7 @@ def _initialized(group_id: str, ctx: GroupContext) -> Iterator[_DescribedTopic]:
 def _split(
     asked: Iterable[DescribeShareGroupOffsetsRequestTopic],
     ctx: GroupContext,
+    call: Call,
     may_see: Callable[[str], bool],
 ) -> Handling[tuple[list[_DescribedTopic], list[DescribeShareGroupOffsetsResponseTopic]]]:
     """Returns the topics to describe, and the responses for topics that the client may not see."""
@@ -173,8 +185,10 @@ def _split(
             )
         else:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            partitions = [_failed(index, code) for index in indexes]
-            hidden.append(_response(topic.topic_name, bytes(16), partitions))
+            response = _response(topic.topic_name, NIL_UUID)
+            refused = (_failed(index, code) for index in indexes)
+            response.partitions = yield from call.room().encoding(refused)
+            hidden.append(response)
         yield None
     return seen, hidden
 
@@ -186,12 +200,17 @@ def _known_first(topics_: Iterable[_DescribedTopic]) -> list[_DescribedTopic]:
 def _with_lag(
     asked: Iterable[_DescribedTopic],
     positions: Mapping[TopicIdPartition, ShareSummary | KeptError],
-) -> Iterator[TopicPartition]:
-    """Yields the partitions whose lag depends on their high watermark only."""
+) -> Handling[list[TopicPartition]]:
+    """Returns the partitions whose lag depends on their high watermark only."""
+    found, visited = [], 0
     for topic in asked:
         for index in topic.partitions:
             if topic.id is not None and _has_lag(positions[TopicIdPartition(topic.id, index)]):
-                yield TopicPartition(topic.name, index)
+                found.append(TopicPartition(topic.name, index))
+            visited += 1
+            if visited % LISTED_A_STEP == 0:
+                yield None
+    return found
 
 
 def _has_lag(position: ShareSummary | KeptError) -> bool:
@@ -202,19 +221,17 @@ def _has_lag(position: ShareSummary | KeptError) -> bool:
     )
 
 
-def _topic(
+def _partitions(
     topic: _DescribedTopic,
     positions: Mapping[TopicIdPartition, ShareSummary | KeptError],
     latest: Latest,
-) -> DescribeShareGroupOffsetsResponseTopic:
-    if topic.id is None:
-        unknown = [_at(index, NO_OFFSET, LeaderEpoch(0)) for index in topic.partitions]
-        return _response(topic.name, bytes(16), unknown)
-    described = []
+) -> Iterator[_ResponsePartition]:
     for index in topic.partitions:
-        position = positions[TopicIdPartition(topic.id, index)]
-        described.append(_partition(TopicPartition(topic.name, index), position, latest))
-    return _response(topic.name, topic.id, described)
+        if topic.id is None:
+            yield _at(index, NO_OFFSET, LeaderEpoch(0))
+        else:
+            position = positions[TopicIdPartition(topic.id, index)]
+            yield _partition(TopicPartition(topic.name, index), position, latest)
 
 
 def _partition(
@@ -245,9 +262,7 @@ def _failed(index: int, code: ErrorCode) -> _ResponsePartition:
     return failed
 
 
-def _response(
-    name: str, topic_id: bytes, partitions: list[_ResponsePartition]
-) -> DescribeShareGroupOffsetsResponseTopic:
+def _response(name: str, topic_id: bytes) -> DescribeShareGroupOffsetsResponseTopic:
     return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=name, topic_id=topic_id, partitions=partitions
+        topic_name=name, topic_id=topic_id, partitions=EncodedArray()
     )

@@ -28,11 +28,13 @@ _ANSWER = Answer(InitializeShareGroupStateResponse, InitializeStateResult, Parti
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def initialize_share_group_state(
-    request: InitializeShareGroupStateRequest, ctx: ShareContext, _call: Call
+    request: InitializeShareGroupStateRequest, ctx: ShareContext, call: Call
 ) -> Handling[InitializeShareGroupStateResponse]:
     outcomes = yield from decided(
         request,
         lambda key, item: ctx.shares.initialize(key, item.state_epoch, known(item.start_offset)),
     )
-    response: InitializeShareGroupStateResponse = _ANSWER.to(outcomes, no_fields)
+    response: InitializeShareGroupStateResponse = yield from _ANSWER.responding(
+        outcomes, no_fields, call
+    )
     return response

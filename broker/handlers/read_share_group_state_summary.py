@@ -40,10 +40,12 @@ _ANSWER = Answer(
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def read_share_group_state_summary(
-    request: ReadShareGroupStateSummaryRequest, ctx: ShareContext, _call: Call
+    request: ReadShareGroupStateSummaryRequest, ctx: ShareContext, call: Call
 ) -> Handling[ReadShareGroupStateSummaryResponse]:
     outcomes = yield from decided(request, lambda key, _item: ctx.shares.summary(key))
-    response: ReadShareGroupStateSummaryResponse = _ANSWER.to(outcomes, _fields)
+    response: ReadShareGroupStateSummaryResponse = yield from _ANSWER.responding(
+        outcomes, _fields, call
+    )
     return response
 
 

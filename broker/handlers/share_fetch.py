@@ -8,9 +8,8 @@ request, of epoch -1, only acknowledges. Versions: 2 the acquire mode (KIP-1206)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from itertools import islice
 
 import trio
 
@@ -51,12 +50,10 @@ from trimaran.wire.transport.requests.access import groups, topics
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.scheduling.effects import Handling, Wait
+from trimaran.wire.transport.scheduling.effects import Handling, Wait, listed
 
 Results = dict[TopicIdPartition, FoundRecords | KeptError]
 
-# The partitions of a request that are listed between two yields: a millisecond.
-LISTED_A_STEP = 1_000
 # A client may request an unlimited wait; its fetch is answered after this time (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
 NO_RECORDS = b""
@@ -131,13 +128,13 @@ def _session(
 ) -> Handling[ShareSession]:
     """Returns the session of the request. Raises KafkaError, see `ShareSessions`."""
     sessions, epoch = ctx.sharing.sessions, request.share_session_epoch
-    wanted = yield from _listed(
+    wanted = yield from listed(
         TopicIdPartition(topic.topic_id, each.partition_index)
         for topic in request.topics
         for each in topic.partitions
     )
     if epoch != INITIAL_EPOCH:
-        forgotten = yield from _listed(
+        forgotten = yield from listed(
             TopicIdPartition(topic.topic_id, index)
             for topic in request.forgotten_topics_data
             for index in topic.partitions
@@ -148,16 +145,6 @@ def _session(
     session.on_close = partial(call.connection.forget_on_close, end)
     call.connection.on_close(end)
     return session
-
-
-def _listed(partitions: Iterator[TopicIdPartition]) -> Handling[list[TopicIdPartition]]:
-    """Returns a list of the partitions, which may be tens of thousands."""
-    listed: list[TopicIdPartition] = []
-    while piece := list(islice(partitions, LISTED_A_STEP)):
-        listed += piece
-        if len(piece) == LISTED_A_STEP:
-            yield None
-    return listed
 
 
 def _fetched(

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from trimaran.node.replicated.pending import PendingResponse, settled
-from trimaran.wire.codec.declarations import Struct
+from trimaran.wire.codec.declarations import EncodedArray, Struct
 from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import NO_OFFSET, Offset, SharePartitionKey
 from trimaran.wire.schema import Message
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.scheduling.effects import Handling
 
 T = TypeVar("T")
@@ -83,22 +84,22 @@ class Answer(NamedTuple):
     of_partition: Callable[..., Struct]
     absent: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
-    def to(self, outcomes: Outcomes[T], fields: Callable[[T], dict[str, Any]]) -> Any:
+    def responding(
+        self, outcomes: Outcomes[T], fields: Callable[[T], dict[str, Any]], call: Call
+    ) -> Handling[Any]:
         """Returns the response; `fields` returns the fields of a partition's result."""
-        return self.whole(
-            results=[
-                self.of_topic(
-                    topic_id=topic_id,
-                    partitions=[
-                        self.refused(partition, outcome)
-                        if isinstance(outcome, KeptError)
-                        else self.of_partition(partition=partition, **fields(outcome))
-                        for partition, outcome in each.items()
-                    ],
-                )
-                for topic_id, each in outcomes.items()
-            ]
-        )
+        results = EncodedArray()
+        for topic_id, each in outcomes.items():
+            head = self.of_topic(topic_id=topic_id, partitions=[])
+            partitions = (
+                self.refused(partition, outcome)
+                if isinstance(outcome, KeptError)
+                else self.of_partition(partition=partition, **fields(outcome))
+                for partition, outcome in each.items()
+            )
+            results.append((yield from call.room().encoding_with(head, "partitions", partitions)))
+            yield None
+        return self.whole(results=results)
 
     def refused(self, partition: int, error: KeptError) -> Struct:
         """Returns the result of a partition with an error."""

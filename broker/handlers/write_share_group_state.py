@@ -41,12 +41,14 @@ _STATES = {int(state): state for state in DeliveryState}
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def write_share_group_state(
-    request: WriteShareGroupStateRequest, ctx: ShareContext, _call: Call
+    request: WriteShareGroupStateRequest, ctx: ShareContext, call: Call
 ) -> Handling[WriteShareGroupStateResponse]:
     began = time.monotonic()
     outcomes = yield from decided(request, lambda key, item: _written(key, item, ctx))
     ctx.shares.write_times.observe(time.monotonic() - began)
-    response: WriteShareGroupStateResponse = _ANSWER.to(outcomes, no_fields)
+    response: WriteShareGroupStateResponse = yield from _ANSWER.responding(
+        outcomes, no_fields, call
+    )
     return response
 
 

@@ -50,6 +50,7 @@ class ShareGroup(HeartbeatGroup[ShareMember, Partitions]):
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id, FIRST_EPOCH, FIRST_EPOCH)
         self.states: StatePartitions | None = None
+        self._states_bytes = 0
         # The number of members that subscribe to a name.
         self.name_counts: Map[str, int] = Map()
         self.bytes = 0
@@ -99,11 +100,12 @@ class ShareGroup(HeartbeatGroup[ShareMember, Partitions]):
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
 
     def _apply_states(self, value: Message | None) -> None:
-        self.held_bytes -= self.known_states.held_bytes
+        self.held_bytes -= self._states_bytes
         self.states = None
         if isinstance(value, ShareGroupStatePartitionMetadataValue):
             self.states = StatePartitions.of(value)
-        self.held_bytes += self.known_states.held_bytes
+        self._states_bytes = self.known_states.held_bytes
+        self.held_bytes += self._states_bytes
 
     def _apply_member(self, member_id: str, value: Message | None) -> None:
         known = self.members.get(member_id) or ShareMember(member_id)

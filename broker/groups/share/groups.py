@@ -30,10 +30,6 @@ from trimaran.broker.groups.walks import Walk
 from trimaran.broker.share_state.changes import PartitionsByTopic
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.messages.alter_share_group_offsets import (
-    AlterShareGroupOffsetsRequestTopic,
-    AlterShareGroupOffsetsResponseTopic,
-)
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.share_group_describe import DescribedGroup
@@ -200,19 +196,17 @@ class ShareGroups(
     # -- the states of share partitions
 
     def alter_offsets(
-        self, group_id: str, topics: list[AlterShareGroupOffsetsRequestTopic], at: Instant
-    ) -> Result[
-        GroupRecord, tuple[list[AlterShareGroupOffsetsResponseTopic], Initialization | None]
-    ]:
-        """Returns the response, and the initialization that must succeed for it. May create the group.
+        self, group_id: str, alteration: offsets.Alteration, at: Instant
+    ) -> Result[GroupRecord, Initialization | None]:
+        """Returns the initialization that must succeed for the response. May create the group.
 
         Raises:
-            KafkaError: as `opened`; NON_EMPTY_GROUP.
+            KafkaError: as `opened` and `offsets.alter`.
         """
         operation = self.opened(group_id, at)
-        responses = offsets.alter(operation, topics)
+        offsets.alter(operation, alteration)
         self._works[group_id] = operation.work
-        return Result(operation.records, (responses, operation.begun))
+        return Result(operation.records, operation.begun)
 
     def delete_offsets(
         self, group_id: str, topics: list[str], at: Instant

@@ -15,9 +15,18 @@ from dataclasses import dataclass
 
 from trimaran.broker.groups.share.operation import Initialization, ShareOperation
 from trimaran.broker.groups.share.records import states_record
-from trimaran.broker.groups.share.state_partitions import ByTopic, StatePartitions, TopicState
+from trimaran.broker.groups.share.state_partitions import (
+    TOPICS_MAX,
+    ByTopic,
+    StatePartitions,
+    TopicState,
+)
 from trimaran.broker.share_state.changes import PartitionsByTopic
 from trimaran.wire.identity import Offset, StateEpoch, TopicIdPartition
+
+
+# The topics whose initialization begins with one heartbeat; later ones begin that of the others.
+TOPICS_AT_A_TIME = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +53,20 @@ class NewOffsets(Mapping[TopicIdPartition, Offset | None]):
 
 
 def initialize_new(operation: ShareOperation) -> None:
-    """Begins the initialization of partitions that have no state, or wait too long for it."""
+    """Begins the initialization of partitions that have no state, or wait too long for it. A group has states in at
+    most `TOPICS_MAX` topics.
+    """
     states = operation.group.known_states
     topics: dict[bytes, TopicState] = {}
     added: dict[bytes, frozenset[int]] = {}
     _note_times(operation, states)
-    for name in operation.group.name_counts:
+    known_ids = states.topic_ids
+    for name in sorted(operation.group.name_counts):
         topic = operation.topics.find(name)
         if topic is None:
             continue
+        if len(topics) == TOPICS_AT_A_TIME:
+            break
         initialized = _of(states.initialized, topic.id)
         begun = _of(states.initializing, topic.id)
         known = initialized
@@ -60,6 +74,10 @@ def initialize_new(operation: ShareOperation) -> None:
             known = initialized | begun
         if len(known) >= topic.partition_count:
             continue
+        if topic.id not in known_ids:
+            if len(known_ids) >= TOPICS_MAX:
+                continue
+            known_ids.add(topic.id)
         lacking = frozenset(range(topic.partition_count)) - known
         topics[topic.id] = TopicState(name, lacking)
         if initialized:

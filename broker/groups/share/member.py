@@ -46,7 +46,7 @@ class ShareMember:
     @property
     def bytes(self) -> int:
         """The approximate size of the member's subscription, in bytes."""
-        return sum(map(text_bytes, self.subscribed_names))
+        return text_bytes("".join(self.subscribed_names))
 
     @property
     def held_bytes(self) -> int:

@@ -8,25 +8,29 @@ start offset below zero is refused, except the start offset -1, which means that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from trimaran.broker.groups.share import initializing
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.operation import ShareOperation
 from trimaran.broker.groups.share.records import states_record
-from trimaran.broker.groups.share.state_partitions import ByTopic, TopicState, joined
+from trimaran.broker.groups.share.state_partitions import TOPICS_MAX, ByTopic, TopicState, joined
 from trimaran.broker.groups.topics import Topics
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NO_OFFSET, Offset, TopicIdPartition
 from trimaran.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponsePartition,
-    AlterShareGroupOffsetsResponseTopic,
 )
 from trimaran.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
+
+# The partitions of a request that are checked between two pauses: a few milliseconds.
+CHECKED_A_STEP = 500
 
 # The text of Kafka, which its tools print.
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
@@ -41,38 +45,73 @@ def check_empty(group: ShareGroup) -> None:
 # -- altering
 
 
-def alter(
-    operation: ShareOperation, topics: Iterable[AlterShareGroupOffsetsRequestTopic]
-) -> list[AlterShareGroupOffsetsResponseTopic]:
-    """Begins to initialize partitions at new offsets; returns the response if that succeeds. Raises KafkaError as
-    `check_empty`.
+class CheckedTopic(NamedTuple):
+    """A topic of a request, with the code of each partition that it names, in order; `id` is nil if it does not
+    exist.
     """
-    check_empty(operation.group)
-    begun: dict[bytes, TopicState] = {}
-    offsets: dict[TopicIdPartition, Offset | None] = {}
-    responses = []
-    for asked in topics:
-        topic = operation.topics.find(asked.topic_name)
-        response = AlterShareGroupOffsetsResponseTopic(
-            topic_name=asked.topic_name, topic_id=bytes(16) if topic is None else topic.id, partitions=[]
-        )  # fmt: skip
-        responses.append(response)
-        valid = set()
-        for partition in asked.partitions:
-            index, count = partition.partition_index, 0 if topic is None else topic.partition_count
-            code = _refusal(index, count, partition.start_offset)
-            response.partitions.append(altered(index, code))
+
+    name: str
+    id: bytes
+    codes: Sequence[tuple[int, ErrorCode]]
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """The topics of a request, checked, and the valid start offsets; None is that of `share.auto.offset.reset`."""
+
+    topics: list[CheckedTopic] = field(default_factory=list)
+    partitions: dict[bytes, TopicState] = field(default_factory=dict)
+    offsets: dict[TopicIdPartition, Offset | None] = field(default_factory=dict)
+
+
+def checked(
+    known: Topics, asked: Iterable[AlterShareGroupOffsetsRequestTopic]
+) -> Generator[None, None, Alteration]:
+    """Checks a request in pieces; the group is not needed for that."""
+    alteration = Alteration()
+    done = 0
+    for wanted in asked:
+        topic = known.find(wanted.topic_name)
+        count = 0 if topic is None else topic.partition_count
+        codes: list[tuple[int, ErrorCode]] = []
+        valid: set[int] = set()
+        for partition in wanted.partitions:
+            index, start = partition.partition_index, partition.start_offset
+            code = _refusal(index, count, start)
+            codes.append((index, code))
             if topic is not None and not code:
                 valid.add(index)
-                start = partition.start_offset
                 key = TopicIdPartition(topic.id, index)
-                offsets[key] = None if start == NO_OFFSET else start
+                alteration.offsets[key] = None if start == NO_OFFSET else start
+            done += 1
+            if done % CHECKED_A_STEP == 0:
+                yield
+        topic_id = NIL_UUID if topic is None else topic.id
+        alteration.topics.append(CheckedTopic(wanted.topic_name, topic_id, codes))
         if topic is not None and valid:
-            known = begun[topic.id].partitions if topic.id in begun else frozenset()
-            begun[topic.id] = TopicState(topic.name, known | valid)
+            before = alteration.partitions.get(topic.id)
+            both = valid if before is None else valid | before.partitions
+            alteration.partitions[topic.id] = TopicState(topic.name, frozenset(both))
+        yield
+    return alteration
+
+
+def alter(operation: ShareOperation, alteration: Alteration) -> None:
+    """Begins to initialize partitions at new offsets.
+
+    Raises:
+        KafkaError: as `check_empty`; POLICY_VIOLATION if the group would have states in too many topics.
+    """
+    check_empty(operation.group)
+    begun = alteration.partitions
     if begun:
-        initializing.begin(operation, begun, offsets)
-    return responses
+        topics = operation.group.known_states.topic_ids | begun.keys()
+        if len(topics) > TOPICS_MAX:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"A share group may have offsets in at most {TOPICS_MAX} topics.",
+            )
+        initializing.begin(operation, begun, alteration.offsets)
 
 
 def _refusal(index: int, count: int, start_offset: Offset) -> ErrorCode:

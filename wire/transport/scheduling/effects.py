@@ -25,14 +25,18 @@ Memory: a generator keeps its request until the response is known, unless it del
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from trimaran.wire.transport.scheduling.deadlines import PendingCall
 
 R = TypeVar("R")
+T = TypeVar("T")
 
+# The items that `listed` visits between two pauses: a few milliseconds.
+LISTED_A_STEP = 500
 # Work that costs more runs in the compute thread: 1 to 3 ms of checking records.
 INLINE_COST_MAX = 2 << 20
 # The cost of visiting one item in Python, as bytes of `Compute`: 2 to 3 µs.
@@ -92,3 +96,13 @@ class Wait:
 Effect: TypeAlias = Compute | Blocking | Wait | None
 # A generator that returns a response, or a part of a response, for `yield from`.
 Handling: TypeAlias = Generator[Effect, Any, R]
+
+
+def listed(items: Iterable[T]) -> Handling[list[T]]:
+    """Returns the items of a generator as a list, with pauses: a request may name tens of thousands of partitions."""
+    left, found = iter(items), list[T]()
+    while piece := list(islice(left, LISTED_A_STEP)):
+        found += piece
+        if len(piece) == LISTED_A_STEP:
+            yield None
+    return found

@@ -9,7 +9,7 @@ from tests.broker.groups.share.driver import ShareDriver
 from trimaran.broker.groups.heartbeating import assigning as heartbeating
 from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.outputs import TimerKey
-from trimaran.broker.groups.share import assigning, simple_assignor
+from trimaran.broker.groups.share import assigning, initializing, simple_assignor
 from trimaran.wire.errors import ErrorCode
 
 T = topic_id("t")
@@ -146,3 +146,33 @@ def test_failed_heartbeat_drops_the_target_of_its_epoch(driver):
     driver.failing = None
     driver.advance(1)
     assert epochs(driver) == found
+
+
+def initialized(driver):
+    return sorted(topic.name for topic in driver.group().known_states.initialized.values())
+
+
+@pytest.mark.parametrize(("limit", "found"), [(2, "tu"), (3, "tuv"), (4, "tuv")])
+def test_topics_of_a_group_are_limited(monkeypatch, limit, found):
+    monkeypatch.setattr(initializing, "TOPICS_MAX", limit)
+    driver = ShareDriver(topics=FakeTopics(t=1, u=1, v=1))
+    driver.beat("a", topics=["v", "u", "t"])
+    driver.initialize()
+    driver.beat("a", driver.group().members["a"].epoch)
+    driver.initialize()
+    assert initialized(driver) == list(found)
+    driver.topics.set("t", 2)
+    driver.beat("a", driver.group().members["a"].epoch)
+    [(_, begun)] = driver.initialize()
+    assert list(begun.offsets) == [(T, 1)]
+
+
+def test_topics_are_initialized_some_at_a_time(monkeypatch):
+    monkeypatch.setattr(initializing, "TOPICS_AT_A_TIME", 2)
+    driver = ShareDriver(topics=FakeTopics(t=1, u=1, v=1))
+    driver.beat("a", topics=["v", "u", "t"])
+    driver.initialize()
+    assert initialized(driver) == ["t", "u"]
+    driver.beat("a", driver.group().members["a"].epoch)
+    driver.initialize()
+    assert initialized(driver) == ["t", "u", "v"]

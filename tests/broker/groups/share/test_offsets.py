@@ -6,6 +6,7 @@ import pytest
 
 from tests.broker.groups.driver import topic_id
 from tests.broker.groups.share.driver import ShareDriver, of_topics
+from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.groups.share import offsets as share_offsets
 from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.groups.share.state_partitions import StatePartitions, TopicState
@@ -43,12 +44,9 @@ def asked(name, **offsets):
 
 
 def alter(driver, *topics, group="g"):
-    responses, begun = driver.submit(driver.shares.alter_offsets(group, list(topics), driver.at))
-    codes = {
-        topic.topic_name: [(p.partition_index, E(p.error_code)) for p in topic.partitions]
-        for topic in responses
-    }
-    return codes, begun
+    alteration = done(share_offsets.checked(driver.topics, topics))
+    begun = driver.submit(driver.shares.alter_offsets(group, alteration, driver.at))
+    return {topic.name: topic.codes for topic in alteration.topics}, begun
 
 
 def finish(driver, done=(), failed=()):
@@ -123,7 +121,10 @@ def test_refused_offsets_create_no_group(driver):
 
 def test_offsets_of_busy_or_other_group_stay(driver):
     driver.beat("a")
-    assert refusal(driver.shares.alter_offsets, "g", [], driver.at) is E.NON_EMPTY_GROUP
+    assert (
+        refusal(driver.shares.alter_offsets, "g", share_offsets.Alteration(), driver.at)
+        is E.NON_EMPTY_GROUP
+    )
     assert refusal(driver.shares.delete_offsets, "g", [], driver.at) is E.NON_EMPTY_GROUP
     assert refusal(driver.shares.release, "g", driver.at) is E.NON_EMPTY_GROUP
     driver.commit_offset(1, group="h")

@@ -43,3 +43,14 @@ def test_deleted_topics_leave_every_place():
     states = StatePartitions(topics(t=[0], u=[0]), topics(u=[1], v=[0]), {U: "u", T: "t"})
     assert states.without_topics({U}) == StatePartitions(topics(t=[0]), topics(v=[0]), {T: "t"})
     assert states.topic_ids == {T, U, V}
+
+
+def test_record_has_topics_in_order_of_names():
+    one = StatePartitions(topics(v=[1, 0], t=[0]), topics(u=[0], t=[1]), {U: "u", T: "t"})
+    other = StatePartitions(topics(t=[0], v=[0, 1]), topics(t=[1], u=[0]), {T: "t", U: "u"})
+    value = one.value()
+    assert value == other.value()
+    assert [topic.topic_name for topic in value.initializing_topics] == ["t", "v"]
+    assert [topic.topic_name for topic in value.initialized_topics] == ["t", "u"]
+    assert [topic.topic_name for topic in value.deleting_topics] == ["t", "u"]
+    assert StatePartitions.of(value) == one
