@@ -21,6 +21,7 @@ from trimaran.node.config.legacy_admin_keys import LEGACY_ADMIN
 from trimaran.node.config.log_keys import LOGS
 from trimaran.node.config.node_keys import LISTENERS, METADATA_LOG, OF_LISTENERS, QUORUM, ROLES
 from trimaran.node.config.oauthbearer_keys import OAUTHBEARER_HANDLERS, OAUTHBEARER_NOT_SERVED
+from trimaran.node.config.quota_window_keys import QUOTA_WINDOWS
 from trimaran.node.config.replaced_keys import REPLACED
 from trimaran.node.config.security_keys import (
     ACCESS,
@@ -150,6 +151,7 @@ SERVER_CONFIGS = ConfigDef(
         *SHARE_DELIVERIES,
         *TRANSACTIONS,
         *SHARE_COORDINATOR,
+        *QUOTA_WINDOWS,
         *UNSERVED,
         *REPLACED,
         *OAUTHBEARER_NOT_SERVED,

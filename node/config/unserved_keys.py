@@ -1,5 +1,5 @@
-"""Keys of Apache Kafka 4.4 for features that trimaran does not implement. When a feature is implemented, its keys move
-to a table of keys with an effect.
+"""Keys of Apache Kafka 4.4 for features that trimaran does not implement, each with the reason. When a feature is
+implemented, its keys move to a table of keys with an effect.
 
 Source: Kafka's `GroupCoordinatorConfig`, `ShareGroupConfig`, `QuotaConfig`, `RemoteLogManagerConfig`.
 """
@@ -8,30 +8,6 @@ from __future__ import annotations
 
 from trimaran.node.config.key_rows import rows
 
-CLIENT_QUOTAS = rows(
-    """
-controller.quota.window.num | int 1.. | 11 | low
-    Samples over which changes of topics are measured.
-controller.quota.window.size.seconds | int 1.. | 1 | low
-    Length of each of these samples.
-quota.window.num | int 1.. | 11 | low
-    Samples over which the traffic of clients is measured.
-quota.window.size.seconds | int 1.. | 1 | low
-    Length of each of these samples.
-"""
-)
-REPLICATION_QUOTAS = rows(
-    """
-alter.log.dirs.replication.quota.window.num | int 1.. | 11 | low
-    Samples over which the copying between log directories is measured.
-alter.log.dirs.replication.quota.window.size.seconds | int 1.. | 1 | low
-    Length of each of these samples.
-replication.quota.window.num | int 1.. | 11 | low
-    Samples over which replication is measured.
-replication.quota.window.size.seconds | int 1.. | 1 | low
-    Length of each of these samples.
-"""
-)
 ASSIGNOR_OFFLOAD = rows(
     """
 group.consumer.assignor.offload.enable | boolean | true | internal dynamic
@@ -127,8 +103,6 @@ remote.log.storage.system.enable | boolean | false | medium
 UNSERVED = (
     *ASSIGNOR_OFFLOAD,
     *PLUGINS_OF_GROUPS,
-    *CLIENT_QUOTAS,
-    *REPLICATION_QUOTAS,
     *QUOTA_CALLBACK,
     *TIERED_STORAGE,
 )

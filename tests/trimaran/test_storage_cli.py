@@ -5,6 +5,11 @@ tests/interop.
 import pytest
 
 from tests.cluster.processes import trimaran
+from trimaran.client import quorum_voters
+from trimaran.wire.messages.describe_quorum import (
+    DescribeQuorumResponsePartitionData,
+    ReplicaState,
+)
 
 ID = "5L6g3nShT-eMCtK--X86sw"
 pytestmark = pytest.mark.slow
@@ -75,3 +80,26 @@ def test_dry_run_is_refused_like_the_disk(config, tmp_path):
     refused, asked = run(*format_), run(*format_, "--dry-run")
     assert refused.returncode == asked.returncode != 0
     assert "cannot use" in asked.stderr
+
+
+def quorum(voters, observers):
+    def replicas(ids):
+        return [ReplicaState(replica_id=node_id, log_end_offset=5) for node_id in ids]
+
+    return DescribeQuorumResponsePartitionData(
+        partition_index=0,
+        leader_id=1,
+        leader_epoch=3,
+        high_watermark=5,
+        current_voters=replicas(voters),
+        observers=replicas(observers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("voters", "observers", "words"),
+    [([1, 2], [], "still a voter"), ([1], [2], "registers again"), ([1], [3], None), ([2], [2], "voter")],
+)  # fmt: skip
+def test_controller_that_may_return_is_explained(voters, observers, words):
+    why = quorum_voters.why_it_may_return(2, quorum(voters, observers))
+    assert (words in why) if words else not why

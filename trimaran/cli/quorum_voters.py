@@ -111,6 +111,11 @@ def unregister(
         dry_run,
         f"unregister controller {node_id}",
     )
+    if not dry_run:
+        with controllers.connected() as client:
+            quorum = description.describe_quorum(client, timeout=controllers.leader_seconds)
+        if why := quorum_voters.why_it_may_return(node_id, quorum):
+            say(why)
     return Exit.OK
 
 

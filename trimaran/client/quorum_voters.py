@@ -9,6 +9,7 @@ from trimaran.errors.refused import check
 from trimaran.wire.client.destinations import ControllerNode
 from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from trimaran.wire.messages.unregister_controller import UnregisterControllerRequest
 
@@ -57,6 +58,21 @@ def remove_voter(client: BlockingClient, node_id: NodeId, directory_id: bytes) -
 def unregister(client: BlockingClient, node_id: NodeId) -> None:
     """Removes the registration of a controller. Raises KafkaError."""
     _ask(client, UnregisterControllerRequest(controller_id=node_id))
+
+
+def why_it_may_return(node_id: NodeId, quorum: DescribeQuorumResponsePartitionData) -> str:
+    """Returns a sentence about a controller that is still part of the quorum, else an empty text."""
+    if any(voter.replica_id == node_id for voter in quorum.current_voters):
+        return (
+            f"controller {node_id} is still a voter: the quorum counts it until "
+            f"`trimaran quorum voters remove {node_id}`, and it registers again if it runs"
+        )
+    if any(observer.replica_id == node_id for observer in quorum.observers):
+        return (
+            f"controller {node_id} fetched from the leader a short time ago: if it still runs, it registers again; "
+            "stop it first"
+        )
+    return ""
 
 
 def _ask(client: BlockingClient, request: Message) -> None:

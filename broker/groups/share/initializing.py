@@ -24,7 +24,6 @@ from trimaran.broker.groups.share.state_partitions import (
 from trimaran.broker.share_state.changes import PartitionsByTopic
 from trimaran.wire.identity import Offset, StateEpoch, TopicIdPartition
 
-
 # The topics whose initialization begins with one heartbeat; later ones begin that of the others.
 TOPICS_AT_A_TIME = 1_000
 
