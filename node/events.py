@@ -25,6 +25,12 @@ OAUTH_KEYS_KEPT = Event(
     "the keys of %(url)s stay as they are: %(error)s",
     "The identity provider returned no keys. The previous keys stay in use.",
 )
+OAUTH_ASSERTION_KEYS_UNUSED = Event(
+    "oauth.assertion_keys_unused",
+    _W,
+    "the assertion in %(file)s is used, and the other keys sasl.oauthbearer.assertion.… have no effect",
+    "sasl.oauthbearer.assertion.file is set together with keys for assertions that are signed here.",
+)
 QUOTA_UNKNOWN_HOST = Event(
     "quota.unknown_host",
     _W,

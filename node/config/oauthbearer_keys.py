@@ -1,6 +1,6 @@
 """Keys of SASL OAUTHBEARER for listeners, for nodes as clients, and for commands.
 
-Source: Kafka's `SaslConfigs`, KIP-768, KIP-1139; `BrokerJwtValidator` of Kafka 4.4.
+Source: Kafka's `SaslConfigs`, KIP-768, KIP-1139, KIP-1258; `BrokerJwtValidator` of Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -8,14 +8,26 @@ from __future__ import annotations
 from trimaran.node.config.config_def import ConfigKey, at_least, one_of
 from trimaran.node.config.key_rows import rows
 
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 VALIDATORS = (
-    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
-    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+    f"{_PACKAGE}.OAuthBearerValidatorCallbackHandler",
+    f"{_PACKAGE}.secured.OAuthBearerValidatorCallbackHandler",
 )
-RETRIEVERS = (
-    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
-    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+LOGIN_HANDLERS = (
+    f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
+    f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler",
 )
+DEFAULT_RETRIEVER = f"{_PACKAGE}.DefaultJwtRetriever"
+CLIENT_CREDENTIALS = f"{_PACKAGE}.ClientCredentialsJwtRetriever"
+TOKEN_FILE = f"{_PACKAGE}.FileJwtRetriever"
+JWT_BEARER = f"{_PACKAGE}.JwtBearerJwtRetriever"
+
+
+def _signs_assertions(name: str) -> str | None:
+    """Accepts the names in any case, as Kafka does."""
+    return one_of("ES256", "RS256")(name.upper())
+
+
 _SERVER = (
     ConfigKey(
         "sasl.oauthbearer.jwks.endpoint.url",
@@ -98,7 +110,53 @@ OAUTHBEARER_CLIENT = (
         None,
         "Client secret for the identity provider.",
     ),
+    ConfigKey(
+        "sasl.oauthbearer.header.urlencode",
+        "boolean",
+        False,
+        "Whether client id and secret are sent URL-encoded, as RFC 6749 requires.",
+        importance="low",
+        undeclared=True,
+    ),
     ConfigKey("sasl.oauthbearer.scope", "string", None, "The requested scope."),
+    ConfigKey(
+        "sasl.oauthbearer.jwt.retriever.class",
+        "class",
+        DEFAULT_RETRIEVER,
+        "How our own clients get tokens, by the name of Kafka's class.",
+        one_of(DEFAULT_RETRIEVER, CLIENT_CREDENTIALS, TOKEN_FILE, JWT_BEARER),
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.assertion.algorithm",
+        "string",
+        "RS256",
+        "Algorithm that signs assertions: RS256, or ES256.",
+        _signs_assertions,
+    ),
+    *rows(
+        """
+sasl.oauthbearer.assertion.claim.aud | string | null | medium
+    Audience of assertions.
+sasl.oauthbearer.assertion.claim.exp.seconds | int 0..86400 | 300 | low
+    Lifetime of an assertion.
+sasl.oauthbearer.assertion.claim.iss | string | null | medium
+    Issuer of assertions. With client credentials, assertions then replace the client secret.
+sasl.oauthbearer.assertion.claim.jti.include | boolean | false | medium
+    Whether each assertion has an id of its own.
+sasl.oauthbearer.assertion.claim.nbf.seconds | int 0..3600 | 60 | low
+    An assertion is valid from this long before it is made, for a provider with a slow clock.
+sasl.oauthbearer.assertion.claim.sub | string | null | medium
+    Subject of assertions.
+sasl.oauthbearer.assertion.file | string | null | medium
+    File with a finished assertion, read each time. The other keys of assertions then have no effect.
+sasl.oauthbearer.assertion.private.key.file | string | null | medium
+    PEM file with the private key that signs assertions, read each time.
+sasl.oauthbearer.assertion.private.key.passphrase | password | null | medium
+    Passphrase of that key, if it is encrypted.
+sasl.oauthbearer.assertion.template.file | string | null | medium
+    JSON file with more claims and headers of assertions, as {"header": {…}, "payload": {…}}.
+"""
+    ),
 )
 # Keys of a node; each may also be set for one listener.
 OAUTHBEARER = (*_SERVER, *OAUTHBEARER_CLIENT)
@@ -114,43 +172,13 @@ OAUTHBEARER_HANDLERS = (
     ConfigKey(
         "oauthbearer.sasl.login.callback.handler.class",
         "class",
-        RETRIEVERS[0],
+        LOGIN_HANDLERS[0],
         "What gets tokens for our own logins, by the name of Kafka's class.",
-        one_of(*RETRIEVERS),
+        one_of(*LOGIN_HANDLERS),
     ),
 )
-OAUTHBEARER_NOT_SERVED = (
-    rows(
-        """
-sasl.oauthbearer.assertion.algorithm | string | RS256 | medium
-    Algorithm that signs assertions.
-sasl.oauthbearer.assertion.claim.aud | string | null | medium
-    Audience of assertions.
-sasl.oauthbearer.assertion.claim.exp.seconds | int 0..86400 | 300 | low
-    Life of an assertion.
-sasl.oauthbearer.assertion.claim.iss | string | null | medium
-    Issuer of assertions.
-sasl.oauthbearer.assertion.claim.jti.include | boolean | false | medium
-    Whether an assertion has an id.
-sasl.oauthbearer.assertion.claim.nbf.seconds | int 0..3600 | 60 | low
-    How long before its making an assertion is valid.
-sasl.oauthbearer.assertion.claim.sub | string | null | medium
-    Subject of assertions.
-sasl.oauthbearer.assertion.file | string | null | medium
-    File with an assertion.
-sasl.oauthbearer.assertion.private.key.file | string | null | medium
-    File with the key that signs assertions.
-sasl.oauthbearer.assertion.private.key.passphrase | password | null | medium
-    Passphrase of that key.
-sasl.oauthbearer.assertion.template.file | string | null | medium
-    File with a template of assertions.
-sasl.oauthbearer.jwt.retriever.class | class | org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever | medium
-    Java class that fetches tokens.
-""",
-        no_effect="our own clients get tokens by client credentials or from a file",
-    )
-    + rows(
-        """
+OAUTHBEARER_NOT_SERVED = rows(
+    """
 sasl.login.connect.timeout.ms | int | null | low
     Time a connection to the identity provider may take.
 sasl.login.read.timeout.ms | int | null | low
@@ -164,15 +192,13 @@ sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | long | 10000 | low
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms | long | 100 | low
     First wait between attempts to read the provider's keys.
 """,
-        no_effect="an answer of the identity provider has ten seconds, and is requested again when needed",
-    )
-    + rows(
-        """
+    no_effect="an answer of the identity provider has ten seconds, and is requested again when needed",
+) + rows(
+    """
 sasl.oauthbearer.jwt.validator.class | class | org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator | medium
     Java class that checks tokens.
 sasl.oauthbearer.scope.claim.name | string | scope | low
     Claim of a token that holds its scope.
 """,
-        no_effect="a token is checked by its signature, issuer, audience and times, and its scope means nothing here",
-    )
+    no_effect="a token is checked by its signature, issuer, audience and times, and its scope means nothing here",
 )

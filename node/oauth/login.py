@@ -1,22 +1,19 @@
-"""Tokens for our own clients with OAUTHBEARER: fetched with client credentials, read from a file, or, for development,
-made locally.
+"""Tokens for our own clients with OAUTHBEARER: requested (`trimaran.node.oauth.grants`), read from a file, or, for
+development, made locally.
 
-Source: RFC 6749, section 4.4; `ClientCredentialsJwtRetriever`, `FileJwtRetriever`,
-`OAuthBearerUnsecuredLoginCallbackHandler` of Kafka.
+Source: `FileJwtRetriever`, `OAuthBearerUnsecuredLoginCallbackHandler` of Kafka.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlencode
 
-from trimaran.node.oauth.web import BYTES_MAX, Web, WebError
+from trimaran.node.oauth.compact import encoded
+from trimaran.node.oauth.web import BYTES_MAX
 from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.security.sasl.exchange import Tokens
 from trimaran.wire.security.sasl.oauthbearer import MECHANISM, client_tokens
@@ -67,32 +64,6 @@ class BearerCredentials:
         return client_tokens(self._token)
 
 
-def by_client_credentials(
-    web: Web, url: str, client_id: str, client_secret: str, scope: str | None
-) -> Retrieve:
-    """Returns a function that requests tokens from the endpoint at `url`, as that client."""
-    form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
-    basic = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
-    headers = {
-        "Authorization": f"Basic {basic}",
-        "Content-Type": "application/x-www-form-urlencoded",
-    }
-
-    def retrieve() -> Fetched:
-        try:
-            answer = json.loads(web.post(url, headers, urlencode(form).encode()))
-            token, seconds = answer["access_token"], answer.get("expires_in", 0)
-            if not isinstance(token, str) or not token.isascii() or not token:
-                raise ValueError("no token")
-            return Fetched(token, float(seconds))
-        except WebError as error:
-            raise AuthenticationRefused(f"there is no token: {error}") from error
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise AuthenticationRefused("the identity provider's answer holds no token") from error
-
-    return retrieve
-
-
 def from_file(path: Path) -> Retrieve:
     """Returns a function that reads the token each time, because the program that writes the file renews it."""
 
@@ -108,9 +79,6 @@ def from_file(path: Path) -> Retrieve:
 
 def unsecured(subject: str) -> Retrieve:
     """Returns a function that makes unsigned tokens, for nodes that accept such tokens."""
-
-    def encoded(value: dict[str, object]) -> str:
-        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
     def retrieve() -> Fetched:
         now = time.time_ns() // 1_000_000_000

@@ -7,14 +7,12 @@ development `OAuthBearerUnsecuredValidatorCallbackHandler`.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from trimaran.node.oauth.compact import decoded
 from trimaran.node.oauth.keys import KeySet
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.later import imported_later
@@ -84,9 +82,9 @@ class UnsecuredTokens:
         """Returns the valid token. Raises TokenRefused."""
         try:
             header, claims, signature = token.split(".")
-            if signature or _decoded(header).get("alg") != "none":
+            if signature or decoded(header).get("alg") != "none":
                 raise TokenRefused("it is signed, and there is no key to check it by")
-            found = _token(_decoded(claims), self._rules, self._now_ms())
+            found = _token(decoded(claims), self._rules, self._now_ms())
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise TokenRefused(type(error).__name__) from error
         if found.lifetime_ms <= -1000 * self._rules.skew_seconds:
@@ -108,13 +106,3 @@ def _token(claims: dict[str, Any], rules: BearerTokenRules, now: int) -> BearerT
     if isinstance(expiry, bool) or not isinstance(expiry, int | float):
         raise TokenRefused("it has no end")
     return BearerToken(subject, min(int(expiry * 1000) - now, _LIFETIME_MS_MAX))
-
-
-def _decoded(part: str) -> dict[str, Any]:
-    try:
-        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except binascii.Error as error:
-        raise ValueError("no base64") from error
-    if not isinstance(found, dict):
-        raise ValueError("no object")
-    return found

@@ -14,9 +14,11 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.identity import Address
 
 if TYPE_CHECKING:
@@ -25,10 +27,21 @@ if TYPE_CHECKING:
 BYTES_MAX = 1 << 20
 SECONDS_MAX = 10.0
 _PIECE_BYTES = 65536
+_REFUSAL_BYTES = 16384  # a refusal is an error code and a sentence
 
 
 class WebError(Exception):
     """There is no usable response; the message gives the reason, but no content of the request or response."""
+
+
+class StatusError(WebError):
+    """The provider refuses the request: the beginning of its answer, which may echo the request and is not to be shown,
+    and the seconds by which its clock is ahead of ours, 0 if it does not tell the time.
+    """
+
+    def __init__(self, status: int, body: bytes, seconds_ahead: float) -> None:
+        super().__init__(f"the identity provider answers with status {status}")
+        self.body, self.seconds_ahead = body, seconds_ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +68,10 @@ class Web:
         try:
             with deadline:
                 connection.request(method, path, body, {"Accept": "application/json", **headers})
-                response = connection.getresponse()
-                if response.status != http.client.OK:
-                    raise WebError(f"the identity provider answers with status {response.status}")
-                data = self._read(response)
+                with connection.getresponse() as response:
+                    if response.status not in (http.client.OK, http.client.CREATED):
+                        raise _refusal(response)
+                    data = self._read(response)
         except (OSError, http.client.HTTPException, ValueError) as error:
             if deadline.has_passed:
                 raise WebError(f"{connection.host}: {self._too_slow}") from error
@@ -94,6 +107,18 @@ class Web:
             if len(data) > self.bytes_max:
                 raise WebError(f"the answer is larger than {self.bytes_max} bytes")
         return bytes(data)
+
+
+def _refusal(response: http.client.HTTPResponse) -> StatusError:
+    body = b""
+    with suppress(OSError, http.client.HTTPException, ValueError):  # the status alone tells enough
+        body = response.read(_REFUSAL_BYTES)
+    try:
+        there = parsedate_to_datetime(response.headers["Date"]).timestamp()
+        ahead = there - now_ms() / 1000
+    except (TypeError, ValueError, OverflowError):
+        ahead = 0.0
+    return StatusError(response.status, body, ahead)
 
 
 class _Deadline:

@@ -1,4 +1,5 @@
-"""OAUTHBEARER settings from keys: the identity provider of tokens, and the keys for validating tokens.
+"""OAUTHBEARER settings from keys: the rules and keys for validating tokens, and the source of our own tokens
+(`trimaran.node.security.token_sources`).
 
 Source: `OAuthBearerLoginModule` of Kafka.
 """
@@ -8,35 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from trimaran.node.oauth.keys import KeySetError, check_keys_url
-from trimaran.node.oauth.login import (
-    BearerCredentials,
-    Retrieve,
-    by_client_credentials,
-    from_file,
-    unsecured,
-)
+from trimaran.node.oauth.login import BearerCredentials
 from trimaran.node.oauth.tokens import BearerTokenRules, SignedTokens, UnsecuredTokens
-from trimaran.node.oauth.web import Web, WebError, check_url
+from trimaran.node.oauth.web import Web
 from trimaran.node.security.logins import Logins
-from trimaran.node.security.mechanism import Get, Mechanism, MechanismError, Options
+from trimaran.node.security.mechanism import Get, Mechanism, MechanismError
+from trimaran.node.security.token_sources import token_source
 from trimaran.wire.security.sasl import oauthbearer
 from trimaran.wire.security.sasl.exchange import ClientMechanism, Exchange
 from trimaran.wire.security.sasl.oauthbearer import OAuthBearerExchange, Validate
 
 _KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
-_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-_CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
-_CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 _UNSECURED = "trimaran.oauthbearer.unsecured.allowed"
 _ISSUER = "sasl.oauthbearer.expected.issuer"
 _AUDIENCE = "sasl.oauthbearer.expected.audience"
 _ANY_ISSUER = "sasl.oauthbearer.allow.unverified.issuer"
 _ANY_AUDIENCE = "sasl.oauthbearer.allow.unverified.audience"
-_SUBJECT = "unsecuredLoginStringClaim_sub"
 
 OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
@@ -47,34 +37,7 @@ def _exchanges(_mechanism: Mechanism, get: Get, logins: Logins, web: Web) -> Cal
 
 def _client(mechanism: Mechanism, get: Get, key: str, web: Web) -> ClientMechanism:
     options = mechanism.options(get(key), key, "") if get(key) else {}
-    return BearerCredentials(_retrieve(get, options, web))
-
-
-def _retrieve(get: Get, options: Options, web: Web) -> Retrieve:
-    """Returns the source of tokens. Raises MechanismError."""
-    url = get(_TOKEN_URL)
-    if not url:
-        if subject := options.get(_SUBJECT):
-            return unsecured(subject)
-        raise MechanismError(
-            _TOKEN_URL, "is not set", "set it to where the identity provider gives tokens"
-        )
-    if url.startswith("file:"):
-        return from_file(Path(unquote(urlsplit(url).path)))
-    try:
-        check_url(url)
-    except WebError as error:
-        raise MechanismError(_TOKEN_URL, str(error), "correct the URL") from None
-    client_id = get(_CLIENT_ID) or options.get("clientId")
-    secret = get(_CLIENT_SECRET) or options.get("clientSecret")
-    if not client_id or not secret:
-        raise MechanismError(
-            _CLIENT_ID,
-            "client id and secret are needed",
-            f"set {_CLIENT_ID} and {_CLIENT_SECRET}",
-        )
-    scope = get("sasl.oauthbearer.scope") or options.get("scope")
-    return by_client_credentials(web, url, client_id, secret, scope)
+    return BearerCredentials(token_source(get, options, web))
 
 
 def _validation(get: Get, logins: Logins, web: Web) -> Validate:

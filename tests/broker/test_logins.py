@@ -1,4 +1,6 @@
-"""Users that log in by SCRAM, nodes that log in to each other by SCRAM, and delegation tokens, on a real cluster."""
+"""Users that log in by SCRAM, nodes that log in to each other by SCRAM or tokens, and delegation tokens, on a real
+cluster.
+"""
 
 import base64
 import json
@@ -9,7 +11,15 @@ import trio
 
 from tests.broker.handlers.tokens import CREATION
 from tests.cluster.in_process import cluster
-from tests.node.oauth.provider import AUDIENCE, ISSUER, key_set, provider
+from tests.node.oauth.provider import (
+    AUDIENCE,
+    ISSUER,
+    ec_key,
+    granting,
+    key_set,
+    pem,
+    provider,
+)
 from tests.node.oauth.provider import token as bearer_token
 from tests.quorum.config_of import Given
 from trimaran.broker.process.composition import compose
@@ -138,6 +148,7 @@ async def test_token_logs_in_owner_without_further_tokens(tmp_path):
             await assert_refused(broker, *credentials, by_token=True)
 
 
+JWT_BEARER = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
 BEARERS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,CLIENTS://127.0.0.1:0",
     "listener.security.protocol.map": (
@@ -176,7 +187,50 @@ async def test_clients_get_tokens_and_brokers_check_them(tmp_path):
                     pass
 
 
-def bearer_client(url):
+async def test_nodes_and_clients_log_in_by_assertions(tmp_path):
+    """The provider verifies each assertion, and gives a token for its subject."""
+    (tmp_path / "key.pem").write_text(pem(ec_key()))
+    with provider() as idp:
+        idp.answers["/jwks"] = key_set()
+        idp.judges["/token"] = granting(idp, ec_key(), "ES256")
+        own = {
+            "sasl.oauthbearer.token.endpoint.url": f"{idp.url}/token",
+            "sasl.oauthbearer.jwt.retriever.class": JWT_BEARER,
+            "sasl.oauthbearer.assertion.algorithm": "ES256",
+            "sasl.oauthbearer.assertion.private.key.file": f"{tmp_path}/key.pem",
+            "sasl.oauthbearer.assertion.claim.iss": "client-of-ours",
+            "sasl.oauthbearer.assertion.claim.aud": f"{idp.url}/token",
+            "sasl.oauthbearer.assertion.claim.sub": "node",
+        }
+        settings = {
+            **BEARERS,
+            **own,
+            "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+            "sasl.mechanism.controller.protocol": "OAUTHBEARER",
+            "sasl.oauthbearer.jwks.endpoint.url": f"{idp.url}/jwks",
+        }
+        listeners = settings.pop("listeners")
+        async with cluster(tmp_path, brokers=0, **_underscored(settings)) as running:
+            broker = await running.start_broker(11, listeners=listeners)
+            assert b"grant-type%3Ajwt-bearer" in idp.asked[-1][2]
+            client = own | {"sasl.oauthbearer.assertion.claim.sub": "alice"}
+            address, count = broker.addresses["PLAINTEXT"], len(idp.asked)
+            security = bearer_client(**client)
+            for _ in range(2):
+                async with open_node_connection(*address, security=security) as connection:
+                    response = await ask(connection, MetadataRequest(topics=[]))
+                    assert [found.node_id for found in response.brokers] == [11]
+            assert len(idp.asked) == count + 1
+            (tmp_path / "key.pem").write_text(pem(ec_key.__wrapped__()))
+            with pytest.raises(AuthenticationRefused, match=r"status 400 \(invalid_grant\)"):
+                async with open_node_connection(*address, security=bearer_client(**client)):
+                    pass
+
+
+def bearer_client(url="", **own):
     settings = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",
@@ -184,6 +238,7 @@ def bearer_client(url):
         "sasl.oauthbearer.client.credentials.client.id": "me",
         "sasl.oauthbearer.client.credentials.client.secret": "mine",
         "sasl.oauthbearer.scope": "kafka",
+        **own,
     }
     return client_security({key: Given(value, "test") for key, value in settings.items()})
 

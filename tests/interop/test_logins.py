@@ -8,7 +8,9 @@ import subprocess
 import sys
 from functools import partial
 from importlib.metadata import version as version_of
+from urllib.parse import parse_qsl
 
+import jwt
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as TokenOfAiokafka
@@ -19,6 +21,7 @@ from tests.cluster.login_node import LoginNode
 from tests.cluster.processes import ROOT, trimaran, until
 from tests.interop import apache_kafka, franz_go, old_clients
 from tests.librdkafka import Consumer, Producer
+from tests.node.oauth.provider import ec_key, granting, pem, provider, rsa_key
 from trimaran.local.layout import FreePorts
 from trimaran.node.security.scram import SCRAM_MODULE
 
@@ -43,7 +46,7 @@ def topic_of(node, *words):
     return name
 
 
-def run_java(node, version, main, *words, stdin=None, check=True):
+def run_java(node, version, main, *words, stdin=None, check=True, urls=(), files=()):
     """Runs a Java program of that version with the allowed token files and URLs."""
     old = version in old_clients.SCALA
     make = partial(old_clients.command, version) if old else apache_kafka.java
@@ -51,7 +54,12 @@ def run_java(node, version, main, *words, stdin=None, check=True):
     allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
     token = node.dir / "token.jwt"
     done = subprocess.run(
-        [java, f"{allowed}.urls=file://{token}", f"{allowed}.files={token}", *arguments],
+        [
+            java,
+            f"{allowed}.urls={','.join([f'file://{token}', *urls])}",
+            f"{allowed}.files={','.join(map(str, [token, *files]))}",
+            *arguments,
+        ],
         input=stdin,
         capture_output=True,
         text=True,
@@ -113,6 +121,66 @@ def test_java_logs_in_again_while_it_produces(node, way, tmp_path):
     out = run_java(node, apache_kafka.VERSION, main, *words, *config, "--acks", "-1").stdout
     assert out.count("producer_send_success") == 70
     assert "producer_send_error" not in out
+
+
+CLASSES = "org.apache.kafka.common.security.oauthbearer"
+ASSERTED = {
+    "aud": "{url}/token",
+    "iss": "client-of-ours",
+    "sub": "alice",
+    "exp.seconds": "120",
+    "nbf.seconds": "30",
+    "jti.include": "true",
+}
+
+
+def assertions_sent(idp):
+    """Returns the forms of all requests, and headers and claims of their assertions with times relative to `iat`."""
+    for _, headers, body in idp.asked:
+        form = dict(parse_qsl(body.decode()))
+        name = "assertion" if "assertion" in form else "client_assertion"
+        found = jwt.decode_complete(form.pop(name), options={"verify_signature": False})
+        claims = found["payload"]
+        begin = claims.pop("iat")
+        claims |= {"exp": claims["exp"] - begin, "nbf": claims["nbf"] - begin}
+        yield {
+            "form": form,
+            "content": headers["Content-Type"],
+            "authorization": headers.get("Authorization"),
+            "header": found["header"],
+            "claims": claims | {"jti": len(claims["jti"])},
+        }
+
+
+@pytest.mark.client("Java", "logins", version=apache_kafka.VERSION)
+@pytest.mark.parametrize(("algorithm", "key"), [("RS256", rsa_key), ("ES256", ec_key)])
+@pytest.mark.parametrize("retriever", ["JwtBearerJwtRetriever", "DefaultJwtRetriever"])
+def test_java_and_ours_send_equal_assertions(node, retriever, algorithm, key, tmp_path):
+    """The provider verifies each of them, and the node accepts the token."""
+    key_file, template = tmp_path / "key.pem", tmp_path / "template.json"
+    key_file.write_text(pem(key()))
+    template.write_text('{"header": {"kid": "k1"}, "payload": {"sub": "alice", "list": [1, "é"]}}')
+    with provider() as idp:
+        idp.judges["/token"] = granting(idp, key(), algorithm)
+        settings = node.properties("OAUTHBEARER") | {
+            "sasl.oauthbearer.token.endpoint.url": f"{idp.url}/token",
+            "sasl.oauthbearer.jwt.retriever.class": f"{CLASSES}.{retriever}",
+            "sasl.oauthbearer.scope": "read write",
+            "sasl.oauthbearer.assertion.algorithm": algorithm,
+            "sasl.oauthbearer.assertion.private.key.file": str(key_file),
+            "sasl.oauthbearer.assertion.template.file": str(template),
+        }
+        for name, text in ASSERTED.items():
+            settings[f"sasl.oauthbearer.assertion.claim.{name}"] = text.format(url=idp.url)
+        file = tmp_path / "client.properties"
+        file.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
+        words = ("--bootstrap-server", node.at("LOGINS"), "--list", "--command-config", str(file))
+        allowed = {"urls": [f"{idp.url}/token"], "files": [key_file, template]}
+        run_java(node, apache_kafka.VERSION, apache_kafka.TOOLS["topics"], *words, **allowed)
+        trimaran("topics", "list", "-b", node.at("LOGINS"), "--command-config", file)
+        java, ours = assertions_sent(idp)
+    assert ours == java
+    assert ours["claims"]["list"] == [1, "é"]
 
 
 def confluent(node, way):

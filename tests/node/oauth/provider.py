@@ -1,4 +1,6 @@
-"""An identity provider for tests: keys, tokens, and a server that publishes the keys and issues tokens."""
+"""An identity provider for tests: keys, tokens, and a server that publishes the keys and issues tokens, also for
+assertions, which it verifies.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,10 @@ import threading
 from contextlib import contextmanager, suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl
 
 import jwt
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from trimaran.node.runtime.clock import now_ms
@@ -20,6 +24,11 @@ ISSUER, AUDIENCE = "https://idp.example.org", "kafka"
 @cache
 def rsa_key(bits=2048):
     return rsa.generate_private_key(65537, bits)
+
+
+@cache
+def other_rsa_key():
+    return rsa.generate_private_key(65537, 2048)
 
 
 @cache
@@ -61,19 +70,60 @@ def unsigned(header, payload, signature=b""):
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
+def pem(key, passphrase=None):
+    """Returns the private key as a PEM text, encrypted if there is a passphrase."""
+    closed = serialization.NoEncryption()
+    if passphrase is not None:
+        closed = serialization.BestAvailableEncryption(passphrase.encode())
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(encoding, form, closed).decode()
+
+
+def granting(idp, key=None, algorithm="RS256", issuer="client-of-ours"):
+    """Returns the judge of a token endpoint: it gives a token for the subject of the assertion in the form, if the key
+    signed it for this endpoint, and it is valid now.
+    """
+
+    def answer(body):
+        form = dict(parse_qsl(body.decode(), strict_parsing=True))
+        assertion = form.get("assertion") or form["client_assertion"]
+        try:
+            said = jwt.decode(
+                assertion,
+                (key or rsa_key()).public_key(),
+                algorithms=[algorithm],
+                audience=f"{idp.url}/token",
+                issuer=issuer,
+                options={
+                    "require": ["exp", "iat", "nbf", "iss", "sub", "aud"],
+                    "verify_iat": False,  # it limits nothing (RFC 7519, section 4.1.6)
+                },
+            )
+        except jwt.PyJWTError:
+            return 400, b'{"error": "invalid_grant", "error_description": "it is of no use"}'
+        given = {"access_token": token(sub=said["sub"]), "expires_in": 600}
+        return 200, json.dumps(given).encode()
+
+    return answer
+
+
 class Provider:
-    """The server of the provider. `answers` by path: bytes, or a function that writes them; `asked` has the received
-    requests: path, headers and body.
+    """The server of the provider. `answers` by path: bytes, a status with bytes, or a function that writes them;
+    `judges` by path: functions from the body to status and bytes. `asked` has the received requests: path, headers and
+    body. `headers` are sent with each answer.
     """
 
     def __init__(self):
         self.answers = {}
+        self.judges = {}
         self.asked = []
+        self.headers = {}
         self.url = ""
 
 
 @contextmanager
-def provider():
+def provider(tls=None):
+    """Runs a provider at localhost, with https if there is a context of a server."""
     state = Provider()
 
     class Handler(BaseHTTPRequestHandler):
@@ -86,7 +136,14 @@ def provider():
         def _answer(self, body):
             state.asked.append((self.path, dict(self.headers), body))
             answer = state.answers.get(self.path)
-            self.send_response(200 if answer is not None else 404)
+            status = 200 if answer is not None else 404
+            if (judge := state.judges.get(self.path)) is not None:
+                answer = judge(body)
+            if isinstance(answer, tuple):
+                status, answer = answer
+            self.send_response_only(status)
+            for name, value in {"Date": self.date_time_string(), **state.headers}.items():
+                self.send_header(name, value)
             self.end_headers()
             if callable(answer):
                 with suppress(OSError):  # the client has closed the connection
@@ -99,6 +156,9 @@ def provider():
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        state.url = f"https://localhost:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

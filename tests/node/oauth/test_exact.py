@@ -16,11 +16,11 @@ from trimaran.node.oauth import keys as keys_module
 from trimaran.node.oauth import login as login_module
 from trimaran.node.oauth import tokens as tokens_module
 from trimaran.node.oauth import web as web_module
+from trimaran.node.oauth.grants import by_client_credentials
 from trimaran.node.oauth.keys import KeySet, KeySetError, check_keys_url, parse_keys
 from trimaran.node.oauth.login import (
     BearerCredentials,
     Fetched,
-    by_client_credentials,
     from_file,
     unsecured,
 )

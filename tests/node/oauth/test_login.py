@@ -8,10 +8,10 @@ import pytest
 
 from tests.node.oauth.provider import provider
 from trimaran.node.oauth import login
+from trimaran.node.oauth.grants import by_client_credentials
 from trimaran.node.oauth.login import (
     BearerCredentials,
     Fetched,
-    by_client_credentials,
     from_file,
     unsecured,
 )
