@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from trimaran.errors.refused import check
+from trimaran.errors.refused import check_group
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.response_checks import single_item
@@ -26,7 +26,7 @@ def classic_described(client: BlockingClient, group: str) -> dict[str, Any] | No
     found = single_item(response.groups, "group")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
         return None
-    check(found.error_code, found.error_message)
+    check_group(group, found.error_code, found.error_message)
     return {
         "state": found.group_state,
         "epoch": None,
@@ -94,7 +94,7 @@ def found_group(
         return None
     if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
         return None
-    check(found.error_code, found.error_message)
+    check_group(group, found.error_code, found.error_message)
     return found
 
 

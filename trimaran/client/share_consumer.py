@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 from trimaran.client.share_member import ShareMembership
 from trimaran.client.share_run import ShareRun
 from trimaran.client.share_session import LeaderSession, SharedRecord
+from trimaran.errors.refused import error_about
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import BrokerId, TopicIdPartition, TopicPartition
 
 if TYPE_CHECKING:
@@ -216,8 +217,8 @@ class ShareConsumer:
         if told.error_code in _ELSEWHERE:
             self._is_stale = True
         elif told.error_code:
-            why = told.error_message or f"{self._topic}-{told.partition_index}"
-            raise KafkaError(ErrorCode.of(told.error_code), why)
+            code = ErrorCode.of(told.error_code)
+            raise error_about(code, told.error_message, f"{self._topic}-{told.partition_index}")
         return not told.error_code
 
     def _sent(self, leader: BrokerId, session: LeaderSession, request: Message) -> Any | None:
@@ -237,7 +238,7 @@ class ShareConsumer:
         session.lost()
         if code in _SESSION_LOST:
             return None
-        raise KafkaError(code, why)
+        raise error_about(code, why, f"group {self._member.group}")
 
     def _answer(self, leader: BrokerId, request: Message) -> Any | None:
         """Sends a request once; returns None if there is no answer. The leader ends the session with the connection."""

@@ -86,7 +86,7 @@ def start_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Of
 def _told_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Any]:
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     response = of_coordinator(client, group, DescribeShareGroupOffsetsRequest(groups=[asked]))
-    check(response.error_code, response.error_message)
+    check_group(group, response.error_code, response.error_message)
     return {
         TopicPartition(topic.topic_name, partition.partition_index): partition
         for topic in response.topics
@@ -120,7 +120,7 @@ def set_start_offsets(
     for told in response.responses:
         for partition in told.partitions:
             where = f"{told.topic_name}-{partition.partition_index}"
-            check(partition.error_code, partition.error_message or where)
+            check(partition.error_code, partition.error_message, where)
 
 
 def delete_positions(
@@ -141,7 +141,7 @@ def delete_positions(
     for told in response.responses:
         if told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise _no_offsets(group, told.topic_name)
-        check(told.error_code, told.error_message or f"topic {told.topic_name}")
+        check(told.error_code, told.error_message, f"topic {told.topic_name}")
     return sum(topic in topics for topic, _ in known)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.errors.refused import error_about
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import GroupEpoch, TopicIdPartition
 from trimaran.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
@@ -58,7 +59,10 @@ class ShareMembership:
             self._epoch, self.assigned = JOINING, frozenset()
             return False
         if response.error_code:
-            raise KafkaError(ErrorCode.of(response.error_code), response.error_message or "")
+            code = ErrorCode.of(response.error_code)
+            is_of_topic = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            about = f"topic {self.topic}" if is_of_topic else f"group {self.group}"
+            raise error_about(code, response.error_message, about)
         self._epoch = response.member_epoch
         self._due = now + response.heartbeat_interval_ms / 1000
         if response.assignment is not None:

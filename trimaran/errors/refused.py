@@ -50,7 +50,7 @@ def check_topic(name: str, code: int, message: str | None = None) -> None:
     """Raises the error of a response about a topic: UserError if there is no such topic, else KafkaError."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise no_topic(name)
-    check(code, message or f"topic {name}")
+    check(code, message, f"topic {name}")
 
 
 def check_resource(resource_type: int, name: str, code: int, message: str | None) -> None:
@@ -77,7 +77,7 @@ def check_group(name: str, code: int, message: str | None = None) -> None:
     """Like `check_topic`, for a group."""
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         raise no_group(name)
-    check(code, message or f"group {name}")
+    check(code, message, f"group {name}")
 
 
 def refused(error: KafkaError) -> UserError:
@@ -93,16 +93,24 @@ def _fix_of(name: str) -> str:
     return next((fix for part, fix in FIXES_BY_PART.items() if part in name), DEFAULT_FIX)
 
 
-def check(code: int, message: str | None) -> None:
-    """Raises the KafkaError of a response, if it has one."""
+def check(code: int, message: str | None, about: str = "") -> None:
+    """Raises the KafkaError of a response, if it has one; `about` is what it is about, if the message adds nothing to
+    the code.
+    """
     if code:
-        raise KafkaError(ErrorCode.of(code), message or "")
+        raise error_about(ErrorCode.of(code), message, about)
+
+
+def error_about(code: ErrorCode, message: str | None, about: str) -> KafkaError:
+    """Returns the error of a response with its message, or `about` if the message adds nothing to the code."""
+    error = KafkaError(code, message or "")
+    return KafkaError(code, about) if error.is_bare else error
 
 
 DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the state of the cluster"
 # By a part of the error's name; the first match applies.
 FIXES_BY_PART = {
-    "AUTHORIZATION": "add an ACL that allows it, or log in as another user with --command-config",
+    "AUTHORIZATION": "add an ACL that allows it (trimaran acls add), or log in as another user with --command-config",
     "UPDATE_VERSION": "trimaran features list shows the supported levels",
     "TOKEN": "to create and renew tokens, log in over SASL or TLS, and set delegation.token.secret.key on all "
     "nodes",

@@ -161,8 +161,8 @@ def _ask_coordinator(routing: Routing, address: Address, wanted: CoordinatorNode
     response = yield Ask(address, request, _ONE_COORDINATOR_VERSION)
     routing.update_coordinator(wanted, response)
     if response.error_code and response.error_code not in RETRIED:
-        why = response.error_message or f"{wanted} is not told"
-        raise KafkaError(ErrorCode.of(response.error_code), why)
+        error = KafkaError(ErrorCode.of(response.error_code), response.error_message or "")
+        raise KafkaError(error.code, wanted.what) if error.is_bare else error
 
 
 def _lost(routing: Routing, destination: Destination, address: Address) -> None:

@@ -50,6 +50,11 @@ class CoordinatorNode:
     key: str
     key_type: int = 0
 
+    @property
+    def what(self) -> str:
+        """Returns what it coordinates."""
+        return f"transactional id {self.key}" if self.key_type else f"group {self.key}"
+
     def __str__(self) -> str:
         return f"the coordinator of {self.key}"
 

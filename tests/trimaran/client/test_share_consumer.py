@@ -307,3 +307,25 @@ def test_kept_records_return_before_locks_end():
     run = ShareRun(gives_back=True)
     assert offsets_of(consumer, run, clock, 1.0) == [(0, 0), (0, 1), (0, 2)]
     assert (sent(client)[-2][0], clock.now) == ("close", 103.0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([beat(code=E.GROUP_AUTHORIZATION_FAILED)], "GROUP_AUTHORIZATION_FAILED: group g"),
+        ([beat(code=E.TOPIC_AUTHORIZATION_FAILED)], "TOPIC_AUTHORIZATION_FAILED: topic t"),
+        (
+            [beat(0), fetched(code=E.TOPIC_AUTHORIZATION_FAILED), closed(), LEFT],
+            "TOPIC_AUTHORIZATION_FAILED: t-0",
+        ),
+        (
+            [beat(0), fetched(session_code=E.GROUP_AUTHORIZATION_FAILED), LEFT],
+            "GROUP_AUTHORIZATION_FAILED: group g",
+        ),
+    ],
+)
+def test_refusal_names_the_refused_resource(answers, told):
+    consumer, _, _ = consumer_of(*answers)
+    with pytest.raises(KafkaError) as caught, consumer:
+        list(consumer.records())
+    assert str(caught.value) == told
