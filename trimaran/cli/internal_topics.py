@@ -71,7 +71,22 @@ def ensure_inputs(
 
 
 def delete_topics(client: BlockingClient, topics: Collection[str]) -> None:
-    """Deletes internal topics, and reports each; another process may have deleted some since they were found."""
+    """Deletes internal topics, and reports each; another process may have deleted some since they were found.
+
+    Raises:
+        UserError: the cluster refused some of them.
+    """
+    left: dict[str, errors.KafkaError] = {}
     for topic in topics:
-        if changes.delete_topic_if_known(client, topic):
-            say(f"deleted topic {topic}")
+        try:
+            if changes.delete_topic_if_known(client, topic):
+                say(f"deleted topic {topic}")
+        except errors.KafkaError as error:
+            left[topic] = error
+    if left:
+        raise UserError(
+            f"not deleted: {', '.join(left)}",
+            str(next(iter(left.values()))),
+            "trimaran topics delete NAME deletes a topic, when this is allowed",
+            exit_code=Exit.REFUSED,
+        )

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.offsets import end_offsets
-from trimaran.errors.refused import check
+from trimaran.errors.refused import check, check_group
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.identity import Offset, TopicPartition
@@ -85,7 +85,7 @@ def delete_offsets(
     topics = [OffsetDeleteRequestTopic(name=t, partitions=p) for t, p in by_topic.items()]
     request = OffsetDeleteRequest(group_id=group, topics=topics)
     response = client.call(CoordinatorNode(group), request)
-    check(response.error_code, None, f"group {group}")
+    check_group(group, response.error_code)
     for topic in response.topics:
         for partition in topic.partitions:
             check(partition.error_code, f"{topic.name}-{partition.partition_index}")

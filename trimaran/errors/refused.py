@@ -58,7 +58,7 @@ def check_resource(resource_type: int, name: str, code: int, message: str | None
     if resource_type == image.TOPIC_RESOURCE:
         check_topic(name, code, message)
     else:
-        check(code, message)
+        check(code, message, name)
 
 
 def check_transactional_id(name: str, code: int) -> None:
