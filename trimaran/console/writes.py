@@ -20,13 +20,13 @@ from trimaran.client.changes import (
     DELETE,
     SET,
     alter_configs,
-    commit_offsets,
     create_topic,
     delete_topic,
     elect_leaders,
     within_log,
 )
-from trimaran.client.group_offsets import committed_offsets
+from trimaran.client.group_kinds import kind_named
+from trimaran.client.group_members import group_described
 from trimaran.client.positions import parse_position
 from trimaran.console import events
 from trimaran.console.cluster import ConsoleCluster
@@ -201,19 +201,18 @@ def _elect_leaders(cluster: ConsoleCluster, _: Mapping[str, str], question: Page
 def _reset_offsets(
     cluster: ConsoleCluster, fields: Mapping[str, str], question: PageRequest
 ) -> str:
-    """Resets the offsets of all partitions with committed offsets of the group, or of one topic."""
+    """Resets the positions of a group, or those in one topic: committed offsets, of a streams group those of its input
+    topics, of a share group its start offsets.
+    """
     group, position = question.path["group"], parse_position(_needed(fields, "to"))
     topic = fields.get("topic", "").strip()
     with cluster.client() as client:
-        wanted = [
-            committed_offset
-            for committed_offset in committed_offsets(client, group)
-            if topic in ("", committed_offset[0])
-        ]
+        kind = kind_named(group_described(client, group)["type"])
+        wanted = [place for place in kind.positions(client, group) if topic in ("", place.topic)]
         if not wanted:
             raise UserError(
                 f"group {group} has committed no offsets{f' of {topic}' if topic else ''}",
-                "only committed offsets can be reset here",
+                "only offsets that the group has can be reset here",
                 "use trimaran groups reset-offsets --topic to commit offsets of other topics",
                 exit_code=Exit.USAGE,
             )
@@ -221,7 +220,7 @@ def _reset_offsets(
             partition: within_log(client, partition, position.offset_in(client, partition))
             for partition in wanted
         }
-        commit_offsets(client, group, after)
+        kind.set_positions(client, group, after)
     return f"/groups/{quote(group, safe='')}"
 
 

@@ -9,8 +9,14 @@ import pytest
 
 from tests.checks import check_each
 from tests.librdkafka import Consumer, Producer
+from tests.trimaran import group_members
 from tests.trimaran.console.conftest import console_before
+from trimaran.client import changes
+from trimaran.client.group_offsets import committed_offsets
+from trimaran.client.idempotent_producer import IdempotentProducer
 from trimaran.console.writes import WRITES
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.identity import TopicPartition
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -19,6 +25,19 @@ FORM = "application/x-www-form-urlencoded"
 def writer(cluster):
     with console_before(cluster, allow_writes=True) as asking:
         yield asking
+
+
+@pytest.fixture
+def client(kafka, monkeypatch, request):
+    """Yields a client for members of a group; each test has a topic of its own."""
+    topic = f"of-{request.node.name}"
+    monkeypatch.setattr(group_members, "TOPIC", topic)
+    kafka.create_topic(topic, partitions=2)
+    with BlockingClient(kafka.bootstrap) as client:
+        producer = IdempotentProducer(client, topic)
+        for partition in range(2):
+            producer.send(partition, [(None, b"v")] * 5)
+        yield client
 
 
 @pytest.fixture
@@ -76,6 +95,36 @@ def test_offsets_are_reset(writer, send, kafka):
     assert [row["committed"] for row in writer.json("/groups/rewinders")["rows"]] == [2]
     assert send("/groups/rewinders", to="whenever").status == 400
     assert send("/groups/rewinders", to="end", topic="another").status == 400
+
+
+def committed_in(writer, group):
+    return {row["partition"]: row["committed"] for row in writer.json(f"/groups/{group}")["rows"]}
+
+
+def test_start_offsets_of_share_group_are_reset(writer, send, client):
+    group_members.join(client, "share", "share-writers")
+    assert "has members" in send("/groups/share-writers", to="0").body
+    group_members.leave(client, "share", "share-writers")
+    assert committed_in(writer, "share-writers") == {0: None, 1: None}
+    assert send("/groups/share-writers", to="2", topic=group_members.TOPIC).status == 303
+    assert committed_in(writer, "share-writers") == {0: 2, 1: 2}
+
+
+def test_streams_group_keeps_offsets_of_internal_topics(writer, send, client):
+    group_members.join(client, "streams", "app")
+    group_members.leave(client, "streams", "app")
+    inner, outer = (
+        TopicPartition("app-by-key-repartition", 0),
+        TopicPartition(group_members.TOPIC, 0),
+    )
+    changes.commit_offsets(client, "app", {inner: 4, outer: 4})
+    assert send("/groups/app", to="2").status == 303
+    assert committed_offsets(client, "app") == {inner: 4, outer: 2}
+    assert send("/groups/app", to="2", topic=inner.topic).status == 400
+
+
+def test_group_that_is_missing_is_named(send):
+    assert "no coordinator knows it" in send("/groups/nosuch", to="0").body
 
 
 def test_refusal_by_cluster_is_shown(send):
