@@ -12,8 +12,10 @@ from confluent_kafka.admin import NewTopic
 from tests.checks import check_each
 from tests.cluster.processes import until
 from tests.librdkafka import AdminClient, Consumer, Producer
+from tests.trimaran import group_members
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import ConsoleCluster
+from trimaran.wire.blocking import BlockingClient
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 PATHS = (
@@ -26,6 +28,8 @@ PATHS = (
     "/topics/seen/messages?from=start&as=json",
     "/groups",
     "/groups/seers",
+    "/groups/sharers",
+    "/groups/streamers",
     "/events",
     "/metadata",
     "/metadata?offset=10",
@@ -39,7 +43,7 @@ PATHS = (
 
 @pytest.fixture(scope="module", params=["ours", "kafka"])
 def asked(request):
-    """Starts the console for a cluster with a topic, a group, and hostile names in both."""
+    """Starts the console for a cluster with a topic, a group of each kind, and hostile names in both."""
     cluster = request.getfixturevalue(request.param)
     controllers = cluster.controllers if request.param == "ours" else cluster.controller_bootstrap
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -60,6 +64,11 @@ def asked(request):
     consumer.subscribe(["seen"])
     assert len(consumer.consume(20, timeout=60)) == 20
     consumer.commit(asynchronous=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(group_members, "TOPIC", "seen")
+        with BlockingClient(cluster.bootstrap, client_id=HOSTILE) as client:
+            group_members.join(client, "share", "sharers")
+            group_members.join(client, "streams", "streamers")
     with console_before(ConsoleCluster(cluster.bootstrap, controllers)) as browser:
         yield browser
     consumer.close()
