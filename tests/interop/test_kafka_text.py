@@ -12,7 +12,10 @@ from tests.cluster.processes import until
 from tests.interop import apache_kafka
 from tests.interop.conftest import Ours, trimaran
 from tests.librdkafka import Producer
+from tests.trimaran import group_members
+from trimaran.wire.blocking import BlockingClient
 
+ANY_STATE = "stable,empty,dead,assigning,reconciling,notready"
 TOPIC, GROUP, PAY = "text-orders", "text-readers", "text-pay"
 CALL_SECONDS = 60
 
@@ -84,6 +87,35 @@ def test_groups(cluster):
             assert ours_of(cluster, "groups", "describe", GROUP, *words) == told
         listed = text_of_tool(cluster, "consumer-groups", "--list")
         assert sorted(ours_of(cluster, "groups", "list").split()) == sorted(listed.split())
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool"), [("share", "share-groups"), ("streams", "streams-groups")]
+)
+def test_groups_whose_members_heartbeat(cluster, monkeypatch, kind, tool):
+    """Each view of a group with a member and without one, and the lists by type and state."""
+    monkeypatch.setattr(group_members, "TOPIC", TOPIC)
+    group = f"text-{kind}"
+    with BlockingClient(cluster.bootstrap) as client:
+        group_members.join(client, kind, group)
+        check_views(cluster, group, tool)
+        assert_same_lists(cluster, kind, tool)
+        group_members.leave(client, kind, group)
+        check_views(cluster, group, tool)
+        assert_same_lists(cluster, kind, tool)
+
+
+def check_views(cluster, group, tool):
+    for words in ((), ("--members",), ("--state",)):
+        told = text_of_tool(cluster, tool, "--describe", "--group", group, *words)
+        assert ours_of(cluster, "groups", "describe", group, *words) == told, words
+
+
+def assert_same_lists(cluster, kind, tool):
+    for theirs, ours in (((), ()), (("--state",), ("--state", ANY_STATE))):
+        told = text_of_tool(cluster, tool, "--list", *theirs)
+        mine = ours_of(cluster, "groups", "list", "--type", kind, *ours)
+        assert sorted(mine.splitlines()) == sorted(told.splitlines()), theirs
 
 
 def without_times(text):
