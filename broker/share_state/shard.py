@@ -288,15 +288,18 @@ class ShareCoordinatorShard:
                 self._gone += keys
 
     def loaded(self, at: Instant) -> None:
+        """Starts the sweeps. States of deleted topics are removed immediately."""
         self._timers.set(_Sweep.PRUNE, at.after_ms(self.limits.prune_interval_ms))
         self._timers.set(_Sweep.COLD, at.after_ms(self.limits.cold_snapshot_interval_ms))
         if self._gone:
             self._timers.set(_Sweep.REMOVE, at.now)
 
     def deadline(self) -> float | None:
+        """Returns the time of the next sweep, in monotonic seconds."""
         return self._timers.earliest()
 
     def handle_timeout(self, at: Instant) -> None:
+        """Performs the sweeps that are due. A sweep with work left continues immediately after other requests."""
         due = []
         while (timer := self._timers.pop_due(at.now)) is not None:
             due.append(timer)

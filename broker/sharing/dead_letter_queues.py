@@ -70,7 +70,9 @@ AT_WORK_MAX = 16
 
 
 class DeadLetterQueues:
-    """Delivers letters; `channels` must be running. At most `AT_WORK_MAX` deliveries hold records at a time."""
+    """Writes dead letters to the queues that groups name. Letters are produced over `channels`, which must be running.
+    At most `AT_WORK_MAX` deliveries have records in memory at the same time; others wait.
+    """
 
     def __init__(
         self,

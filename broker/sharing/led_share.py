@@ -65,7 +65,9 @@ class ShareReader(Protocol):
 
 
 class Owner(Protocol):
-    """The share partitions of this broker, which run the tasks of each."""
+    """All share partitions that this broker leads, as one of them sees them: stores, settings, clocks, and the tasks
+    that they run for it.
+    """
 
     states: ShareStates
     counts: ShareCounts

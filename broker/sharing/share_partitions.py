@@ -64,7 +64,7 @@ class SharePartitions:
         self._timer_changed = AutoResetEvent()
         self._nursery: trio.Nursery | None = None
         self._runs = 0
-        # Those that were open when share groups were disabled.
+        # The share partitions that were open when share groups were disabled, and are still to be retired.
         self._to_retire: dict[LedShare, None] = {}
 
     @classmethod
@@ -145,9 +145,12 @@ class SharePartitions:
         self.spawn(partial(_in_steps, ending))
 
     def end_session(self, session: ShareSession) -> Iterator[None]:
-        """Ends a session at once, and releases the records that its member holds in the session's partitions, in
-        pieces. If the member begins a new session meanwhile, it may have acquired some of them again: what is left
-        stays acquired until the locks end. If the iterator is closed, a task goes on with it.
+        """Ends a session immediately. Then releases the records that its member holds in the session's partitions, one
+        partition after the other.
+
+        If the member begins a new session meanwhile, the releases stop: the member may have acquired some of the
+        records again in the new session. Records that are not yet released then stay acquired until their locks end.
+        If the caller closes the iterator, a task continues the releases.
         """
         if not self.sessions.close(session):
             return

@@ -71,6 +71,7 @@ class AcceptingContext(_Context):
         self._credentials = credentials
 
     def step(self, token: bytes) -> bytes:
+        """Takes the client's token, and returns the node's next one, which may be empty. Raises ContextFailed."""
         with _failing("the client's token is refused"):
             found = raw.accept_sec_context(token, self._credentials, self._context)
         self._context, self._peer = found.context, found.initiator_name
@@ -89,6 +90,11 @@ class InitiatingContext(_Context):
             self._peer = raw.import_name(self._name.encode(), raw.NameType.hostbased_service)
 
     def step(self, token: bytes) -> bytes:
+        """Takes the node's token, empty for the first step, and returns the client's next one, which may be empty.
+
+        Raises:
+            ContextFailed: the login is refused, or the node does not prove its identity.
+        """
         flags = [raw.RequirementFlag.mutual_authentication, raw.RequirementFlag.integrity]
         with _failing(f"Kerberos refuses a login to {self._name}"):
             found = raw.init_sec_context(

@@ -1,8 +1,8 @@
-"""A share consumer of one topic with the plain protocol: a member of a share group, and a session with each leader.
+"""A share consumer of one topic: a member of a share group, with a share session at each leader of a partition.
 
-One request is sent at a time, so a heartbeat is sent between two of them when it is due. An acknowledgement is sent
-with the next request to the leader of its record, at the latest when the consumer is closed. Records without an
-acknowledgement are then released.
+It runs in the caller's thread and has one request in flight. So it sends a heartbeat that is due between two fetches.
+An acknowledgement waits for the next request to the leader of its record; the last ones are sent when the consumer is
+closed. Closing also releases all records without an acknowledgement.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ EPOCH_MAX = (1 << 31) - 1
 # The acquire mode in which a leader never returns more records than `max_records` (KIP-1206).
 RECORD_LIMIT = 1
 FETCH_BYTES_MAX = 1 << 20
-# More headers than a person reads: two bytes of a header become an object of a hundred bytes.
+# The maximum number of headers that are decoded of a record. It bounds memory: a header of two bytes becomes an object
+# of a hundred bytes.
 HEADERS_READ = 10_000
 
 
@@ -210,7 +211,7 @@ def _records(told: Any) -> Iterator[Record]:
 def _by_topic(
     keys: Iterable[TopicIdPartition], made: Callable[[TopicIdPartition], Made]
 ) -> dict[bytes, list[Made]]:
-    """Returns what is made of each partition, in order, by the id of its topic."""
+    """Returns `made(key)` for each partition, as a list for each topic id, in the order of the partitions."""
     found: dict[bytes, list[Made]] = {}
     for key in sorted(keys):
         found.setdefault(key.topic_id, []).append(made(key))
