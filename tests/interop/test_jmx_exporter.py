@@ -1,7 +1,9 @@
 """Metrics of Apache Kafka from the JMX exporter with our rules: charts of the console, and `trimaran metrics`."""
 
+import re
 import socket
 import urllib.request
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import NewTopic
@@ -10,9 +12,11 @@ from tests.cluster.processes import until
 from tests.interop import apache_kafka, maven
 from tests.interop.conftest import trimaran
 from tests.librdkafka import AdminClient, Consumer, Producer
+from tests.trimaran import group_members
 from tests.trimaran.console.conftest import console_before
 from trimaran.console import samples
 from trimaran.console.cluster import ConsoleCluster
+from trimaran.wire.blocking import BlockingClient
 
 VERSION = "1.0.1"
 SECONDS = 240.0  # three answers, each of a JVM that has just begun
@@ -30,6 +34,9 @@ NAMES = (
     'kafka_server_socket_server_metrics_connection_count{listener="PLAINTEXT"',
     'kafka_log_log_size{partition="0",topic="t"',
 )
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("share_groups.md", "streams_groups.md")
+DEAD_LETTERS = "errors.deadletterqueue.group.enable=true"
 CHARTS = {"Bytes in", "Bytes out", "Messages in", "Produce latency, p99", "Metadata commit latency"}
 
 
@@ -91,7 +98,34 @@ def test_rules_give_kafkas_metrics_our_names(watched, monkeypatch):
 
 def test_every_kind_of_rule_has_data(watched):
     _, address = watched
-    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=60).read().decode()
-    assert [
-        name for name in NAMES if not any(line.startswith(name) for line in text.splitlines())
-    ] == []
+    lines = told(address)
+    assert [name for name in NAMES if not any(line.startswith(name) for line in lines)] == []
+
+
+def test_metrics_of_share_and_streams_pages_are_there(watched, monkeypatch):
+    """Every metric that the pages name, after records were accepted, rejected and read by an application."""
+    kafka, address = watched
+    server = ("-b", kafka.bootstrap)
+    trimaran("topics", "create", "s", "-p", "1", *server)
+    trimaran("topics", "create", "dlq.s", "--config", DEAD_LETTERS, *server)
+    trimaran("produce", "s", *server, stdin="a\nb\nc\n")
+    changes = ("share.auto.offset.reset=earliest", "errors.deadletterqueue.topic.name=dlq.s")
+    trimaran("configs", "set", "group/sharers", *changes, *server)
+    trimaran("consume", "s", "-g", "sharers", "-n", "1", "--reject", *server)
+    trimaran("consume", "s", "-g", "sharers", "-n", "1", *server)
+    monkeypatch.setattr(group_members, "TOPIC", "s")
+    with BlockingClient(kafka.bootstrap) as client:
+        group_members.join(client, "streams", "streamers")
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"`(kafka_server_\w+)`", (DOCS / page).read_text())
+    }
+    assert len(named) > 8
+    assert named - {line.split("{")[0].split(" ")[0] for line in told(address)} == set()
+
+
+def told(address):
+    return (
+        urllib.request.urlopen(f"http://{address}/metrics", timeout=60).read().decode().split("\n")
+    )

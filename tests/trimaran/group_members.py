@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.broker.groups.streams.driver import subtopology, topic, topology
@@ -74,6 +75,11 @@ def _streams(group: str, epoch: int, answer: Any) -> StreamsGroupHeartbeatReques
 
 def join(client: BlockingClient, kind: str, group: str) -> None:
     """Joins a group of a kind, and returns once it is stable and the member has its assignment."""
+    joined(client, kind, group)
+
+
+def joined(client: BlockingClient, kind: str, group: str) -> Callable[[], bool]:
+    """Does what `join` does, and returns a function that sends a heartbeat."""
     make = {"consumer": _consumer, "share": _share, "streams": _streams}[kind]
     state: dict[str, Any] = {"epoch": 0, "answer": None, "is_assigned": False}
 
@@ -85,10 +91,11 @@ def join(client: BlockingClient, kind: str, group: str) -> None:
         if found:
             state["answer"] = answer
             state["is_assigned"] |= bool(kind == "streams" or found.topic_partitions)
-        return state["is_assigned"]
+        return bool(state["is_assigned"])
 
     until(beat, f"a member of {group} with an assignment")
     beat()
+    return beat
 
 
 def leave(client: BlockingClient, kind: str, group: str) -> None:
