@@ -15,6 +15,7 @@ from trimaran.log.disk.checkpoints import (
     read_offsets,
 )
 from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.wire.identity import TopicPartition
 
 OFFSETS = {("t", 0): 42, ("t", 1): 7, ("a.longer_name", 12): 10**12}
 
@@ -27,6 +28,44 @@ def written(path: Path, data: bytes) -> Path:
 @pytest.mark.parametrize("offsets", [{}, {("t", 0): 0}, OFFSETS])
 def test_written_checkpoint_is_read_back(tmp_path, offsets):
     assert read_offsets(written(tmp_path, format_offsets(offsets))) == offsets
+
+
+def test_entries_are_written_in_order(tmp_path):
+    offsets = {TopicPartition("t", 1): 7, TopicPartition("t", 0): 42, TopicPartition("s", 9): 0}
+    text = format_offsets(offsets)
+    assert [line.strip() for line in text.splitlines()] == [b"0", b"3", b"s 9 0", b"t 0 42", b"t 1 7"]
+    assert list(read_offsets(written(tmp_path, text))) == [("s", 9), ("t", 0), ("t", 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_empty_valid", "expected"),
+    [
+        (None, True, {}),
+        (None, False, {}),
+        (b"", True, {}),
+        (b"", False, "cut, its last line has no end"),
+        (b"0\n0\n", False, {}),
+        (b"0\n1\nt 0 0\n", False, {("t", 0): 0}),
+        (b"0\n2\nt 0 5\nt 1 -1\n", True, "a negative offset"),
+        (b"0\n2\nt 0 5\nt 0 6\n", True, "a partition stands there twice"),
+        (b"0\n2\nt 0 5\n", True, "version 0, 2 entries announced, 1 present"),
+        (b"1\n1\nt 0 5\n", True, "version 1, 1 entries announced, 1 present"),
+        (b"0\n1\nt 0\n", True, "not enough values"),
+        (b"0\n1\nt 0 x\n", True, "invalid literal"),
+        (b"directory", True, "cannot be read: not a regular file"),
+    ],
+)
+def test_checkpoint_is_read_missing_or_damaged(tmp_path, text, is_empty_valid, expected):
+    path = tmp_path / "checkpoint"
+    if text == b"directory":
+        path.mkdir()
+    elif text is not None:
+        path.write_bytes(text)
+    if isinstance(expected, str):
+        with pytest.raises(CheckpointDamaged, match=rf"{path}.*{expected}"):
+            read_offsets(path, may_be_empty=is_empty_valid)
+    else:
+        assert read_offsets(path, may_be_empty=is_empty_valid) == expected
 
 
 def test_no_flipped_bit_is_read_as_another_checkpoint(tmp_path):

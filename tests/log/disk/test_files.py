@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import struct
 from types import SimpleNamespace
 
 import pytest
@@ -78,6 +80,115 @@ def test_descriptor_is_closed_with_its_last_reference(files, path):
     del file
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
+
+
+class Room:
+    """Answers `make_room` with the given results, in order."""
+
+    def __init__(self, *results):
+        self.results = list(results)
+
+    def make_room(self):
+        return self.results.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("failures", "room", "is_opened"),
+    [
+        ([], [], True),
+        ([errno.EMFILE], [True], True),
+        ([errno.ENFILE, errno.EMFILE], [True, True], True),
+        ([errno.EMFILE], [False], False),
+        ([errno.ENFILE, errno.ENFILE], [True, False], False),
+        ([errno.EIO], [], False),
+    ],
+)
+def test_descriptor_shortage_closes_other_files(path, monkeypatch, failures, room, is_opened):
+    real, left = os.open, list(failures)
+
+    def open_(*arguments):
+        if left:
+            raise OSError(left.pop(0), "refused")
+        return real(*arguments)
+
+    files = Files(Room(*room))
+    monkeypatch.setattr(module.os, "open", open_)
+    if is_opened:
+        assert files.size(files.open(path, create=True)) == 0
+    else:
+        with pytest.raises(OSError, match="refused") as caught:
+            files.open(path, create=True)
+        assert caught.value.errno == failures[-1]
+    assert (left, files.open_files.results) == ([], [])
+
+
+def named(fd):
+    return os.readlink(f"/proc/self/fd/{fd}")
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """Returns the list of the paths that are passed to the system's syncs."""
+    found = []
+    for name in ("fdatasync", "fsync"):
+        monkeypatch.setattr(module.os, name, lambda fd, name=name: found.append((name, named(fd))))
+    libc = SimpleNamespace(syncfs=lambda fd: found.append(("syncfs", named(fd))) or 0)
+    monkeypatch.setattr(module, "_libc", libc)
+    return found
+
+
+def test_each_sync_is_of_the_given_path(files, path, synced):
+    file = files.open(path, create=True)
+    before = os.listdir("/proc/self/fd")
+    files.fdatasync(file)
+    files.fsync_directory(path.parent)
+    files.sync_volume(path.parent)
+    assert synced == [
+        ("fdatasync", str(path)),
+        ("fsync", str(path.parent)),
+        ("syncfs", str(path.parent)),
+    ]
+    assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.parametrize("result", [-1, 1])
+def test_failed_sync_raises_and_leaks_nothing(files, tmp_path, monkeypatch, result):
+    def refuse(_fd):
+        raise OSError(errno.EIO, "refused")
+
+    monkeypatch.setattr(module.os, "fsync", refuse)
+    monkeypatch.setattr(module, "_libc", SimpleNamespace(syncfs=lambda _fd: result))
+    monkeypatch.setattr(module.ctypes, "get_errno", lambda: errno.EIO)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="refused"):
+        files.fsync_directory(tmp_path)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        files.sync_volume(tmp_path)
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path))
+    assert os.listdir("/proc/self/fd") == before
+
+
+# The system's `struct flock`; locks of open file descriptions exclude those of this process.
+_FLOCK = struct.Struct("hhqqi4x")
+
+
+def lock_state(other):
+    """Returns the kind of lock that keeps the description `other` from the whole file."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    return _FLOCK.unpack(fcntl.fcntl(other, fcntl.F_OFD_GETLK, asked))[0]
+
+
+def test_lock_excludes_others_until_unlocked(files, path):
+    file = files.open(path, create=True)
+    with path.open("r+b") as other:
+        assert lock_state(other) == fcntl.F_UNLCK
+        files.lock(file)
+        assert lock_state(other) == fcntl.F_WRLCK
+        files.unlock(file)
+        assert lock_state(other) == fcntl.F_UNLCK
+        fcntl.fcntl(other, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        with pytest.raises(BlockingIOError):
+            files.lock(file)
 
 
 @pytest.mark.parametrize("short", [1, 2, 3, 10])

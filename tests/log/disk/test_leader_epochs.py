@@ -50,6 +50,9 @@ def test_contradiction_removes_older_entries():
     cache = LeaderEpochs([(0, 0), (3, 10), (5, 20)])
     cache.assign(4, 15)
     assert cache.entries() == [(0, 0), (3, 10), (4, 15)]
+    cache.assign(3, 25)
+    assert cache.entries() == [(0, 0), (3, 25)]
+    cache.assign(4, 30)
     cache.assign(6, 10)
     assert cache.entries() == [(0, 0), (6, 10)]
     cache.assign(-1, 50)

@@ -12,14 +12,23 @@ from tests.descriptors import by_itself, end_after_free
 from tests.log.helpers import append, fill, open_log, read_all
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.named_file import NamedFile
-from trimaran.log.disk.open_files import OPEN_MAX, OPEN_MIN, OpenFiles, open_files_max
+from trimaran.log.disk.open_files import OpenFiles, open_files_max
 
 
-def test_file_limit_leaves_room_for_sockets():
-    assert open_files_max(20_000) == 15_000
-    assert open_files_max(1024) == 768
-    assert open_files_max(100) == OPEN_MIN
-    assert open_files_max(10**9) == OPEN_MAX
+@pytest.mark.parametrize(
+    ("descriptors", "expected"),
+    [
+        *((0, 32), (100, 32), (288, 32), (289, 33), (1023, 767), (1024, 768), (1028, 771)),
+        *((20_000, 15_000), (159_996, 119_997), (160_000, 120_000), (160_004, 120_000)),
+    ],
+)
+def test_file_limit_leaves_room_for_sockets(monkeypatch, descriptors, expected):
+    assert open_files_max(descriptors) == expected
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (descriptors, 10**9))
+    bound = OpenFiles()
+    assert bound.limit == expected
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (7, 7))
+    assert bound.limit == expected
 
 
 @pytest.mark.parametrize("count", [1, 10])
