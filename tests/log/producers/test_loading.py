@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import struct
+from types import SimpleNamespace
+
 import pytest
 
-from tests.log.helpers import append, open_log
+from tests.log.helpers import append, batch_bytes, open_log, view_of
 from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.producers import snapshots
 from trimaran.log.producers.marker import EndMarker, build_end_marker
-from trimaran.log.producers.snapshots import load_producers
+from trimaran.log.producers.snapshots import _whole_marker, load_producers
+from trimaran.log.steps import at_once
 
 
 def write_marker(log, producer_id):
@@ -60,17 +66,66 @@ def known(state):
     }
 
 
+INDEXES = 3  # each is a step, unless it is known to be empty
 ALL = {0: (-1, -1), 8: (-1, -1), 9: (7, 6)}
 
 
 @pytest.mark.parametrize(
-    ("start_offset", "producers"),
-    [(0, {0, 8, 9}), (1, {0, 8, 9}), (2, {0, 8, 9}), (3, {8, 9}), (6, {9}), (7, {9}), (8, set())],
+    ("start_offset", "producers", "headers"),
+    [
+        *((offset, {0, 8, 9}, 5) for offset in (0, 1, 2)),
+        *((3, {8, 9}, 3), (6, {9}, 1), (7, {9}, 1), (8, set(), 0)),
+    ],
 )
-def test_batches_from_the_start_on_are_read(log, start_offset, producers):
-    state, _ = load(log, start_offset=start_offset)
+def test_batches_from_the_start_on_are_read(log, start_offset, producers, headers):
+    """Only the segments from there on are read; the last one stays open, because appends follow."""
+    for segment in log._segments.all:
+        segment.release()
+    state, steps = load(log, start_offset=start_offset)
     assert set(known(state)) == producers
-    assert state.end_offset == 8
+    assert (state.end_offset, steps) == (8, INDEXES + headers)
+    is_open = [segment._log_file.is_open for segment in log._segments.all]
+    assert is_open == [False, False, headers > 0]
+    assert load(log, start_offset=start_offset)[1] == INDEXES - 1 + headers
+
+
+def test_segment_that_is_missing_is_skipped(log):
+    log._segments.all[0].removed = True
+    state, steps = load(log)
+    assert (set(known(state)), steps) == ({8, 9}, INDEXES + 3 - 1)
+    index = SimpleNamespace(is_empty=True, lacks_entries=False)
+    not_created = SimpleNamespace(
+        base_offset=8, exists=False, removed=False, transaction_index=index
+    )
+    log._segments.all.append(not_created)
+    state, _ = load(log)
+    assert (set(known(state)), state.end_offset) == ({8, 9}, 8)
+    log._segments.all.pop()
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_lost_entries_make_snapshots_useless(log, number):
+    log._producers.take_snapshot()
+    index = log._segments.all[number].transaction_index
+    index.lacks_entries = True
+    at_once(log._producers.load(0, 8))
+    assert (index.lacks_entries, list(log.directory.glob("*.snapshot"))) == (False, [])
+
+
+def test_only_the_batch_of_a_marker_is_read(monkeypatch):
+    views = {
+        "marker": view_of(build_end_marker(EndMarker(True, 0), **FIELDS)),
+        "of no producer": view_of(bytearray(build_batch([NewRecord(b"", b"", 1)], is_control=True))),
+        "data": batch_of_producer(),
+    }
+    read = []
+    monkeypatch.setattr(snapshots, "read_batch", lambda *place: read.append(place))
+    segment = SimpleNamespace(files="files", file="file")
+    for view in views.values():
+        assert _whole_marker(segment, 5, view) is view, "a batch that was cut is not whole"
+    assert read == [("files", "file", 5, views["marker"].size)]
+    monkeypatch.setattr(snapshots, "read_batch", lambda *_place: "whole")
+    assert _whole_marker(segment, 5, views["marker"]) == "whole"
 
 
 def test_all_segments_above_the_start_are_read(log):
@@ -83,6 +138,32 @@ def test_all_segments_above_the_start_are_read(log):
 def test_log_ending_at_its_start_is_not_read(log):
     state, steps = load(log, start_offset=8, end_offset=8)
     assert (known(state), state.end_offset, steps) == ({}, 8, 3)
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(1023, True), (1024, True), (1025, False)])
+def test_marker_is_read_up_to_its_bound(log, size, is_read):
+    """A header suffices for all other batches; no marker of Kafka is nearly as large."""
+    value = struct.pack(">hi", 0, 5)
+    for padding in range(900, 1000):
+        record = NewRecord(b"\0\0\0\1", value + bytes(padding), 1)
+        data = build_batch(
+            [record], producer_id=9, producer_epoch=0, is_control=True, is_transactional=True
+        )
+        if len(data) == size:
+            break
+    data = memoryview(bytearray(data))
+    assert len(data) == size
+    log.append_as_leader(data, list(iter_batches(data)), leader_epoch=0, now_ms=0)
+    state, _ = load(log)
+    assert known(state)[9] == ((-1, -1) if is_read else (7, 6))
+    assert state.get(9).coordinator_epoch == (5 if is_read else -1)
+
+
+FIELDS = {"producer_id": 9, "producer_epoch": 0, "timestamp_ms": 1}
+
+
+def batch_of_producer():
+    return view_of(batch_bytes(1, producer_id=9, producer_epoch=0, base_sequence=0))
 
 
 def indexes(log):

@@ -1,14 +1,20 @@
 """The producer state of a log is a function of its content, however it is opened, truncated or reopened."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
 from trimaran.log.config import LogConfig
-from trimaran.log.producers.entry import Duplicate
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.producers.entry import Duplicate, ProducerEntry
+from trimaran.log.producers.manager import ProducerStateManager
 from trimaran.log.producers.snapshots import parse_snapshot
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments.recovery import list_snapshots
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, file_name
+from trimaran.log.steps import at_once
 from trimaran.wire.errors import KafkaError
 
 
@@ -159,3 +165,111 @@ def test_producers_of_another_history_are_forgotten_permanently(tmp_path):
     log.close()
     log = open_log(tmp_path / "t-0", clean=True, log_start_offset=6)
     assert facts(log.producers).keys() == set()
+
+
+# -- the manager alone
+
+
+@pytest.fixture
+def manager(tmp_path):
+    """Returns the manager of a log without segments, which ends at offset 7."""
+    return ProducerStateManager(tmp_path, SimpleNamespace(all=[]), REAL_FILES)
+
+
+def state_of(count, end_offset=7):
+    entries = [(producer_id, ProducerEntry(0)) for producer_id in range(count)]
+    return ProducerState.of_entries(end_offset, entries)
+
+
+def snapshots(manager):
+    return list_snapshots(manager._directory, REAL_FILES)
+
+
+@pytest.mark.parametrize(
+    ("count", "pieces"), [(1, 0), (5_000, 0), (5_001, 3), (6_000, 3), (6_001, 4)]
+)
+def test_large_snapshot_is_made_in_pieces(manager, count, pieces):
+    manager.state = state = state_of(count)
+    manager.begin_snapshot()
+    for _ in range(pieces):
+        assert (snapshots(manager), manager.unfinished is None) == ([], False)
+        assert state.before_change == manager.unfinished.note
+        manager.go_on()
+    assert (snapshots(manager), manager.unfinished, state.before_change) == ([7], None, None)
+    manager.go_on()
+    path = manager._directory / file_name(7, SNAPSHOT_SUFFIX)
+    assert facts(parse_snapshot(path.read_bytes(), 7)) == facts(state)
+
+
+def test_begun_snapshot_is_not_begun_again(manager):
+    manager.state = state_of(5_001)
+    manager.begin_snapshot()
+    begun = manager.unfinished
+    manager.state.end_offset = 8
+    manager.begin_snapshot()
+    assert manager.unfinished is begun
+    manager.forget()
+    manager.go_on()
+    assert (manager.state, manager.unfinished, snapshots(manager)) == (None, None, [])
+    manager.unfinished = begun
+    manager.go_on()
+    assert (begun.is_complete, snapshots(manager)) == (False, [])
+
+
+def test_manager_without_state_writes_nothing(manager):
+    manager.begin_snapshot()
+    manager.take_snapshot(durable=True)
+    manager.go_on()
+    assert (snapshots(manager), manager.unfinished) == ([], None)
+    assert manager.remove_expired(10**9, 1) == 0
+
+
+def test_state_is_forgotten_although_removal_fails(manager):
+    manager.state = state_of(1)
+    manager.take_snapshot()
+
+    def refuse(_path):
+        raise OSError("refused")
+
+    manager._files = Files()
+    manager._files.unlink = refuse
+    with pytest.raises(OSError, match="refused"):
+        manager.truncate(6)
+    assert manager.state is None
+
+
+def test_loading_keeps_a_state_built_meanwhile(manager):
+    first = at_once(manager.load(3, 9))
+    assert (manager.state, first.end_offset, len(first)) == (first, 9, 0)
+    manager.state = None
+    steps = manager.load(3, 9)
+    manager.state = other = state_of(2)
+    assert at_once(steps) is manager.state is other
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda manager: manager.truncate(20), [10, 20]),
+        (lambda manager: manager.drop_damaged(), []),
+        (lambda manager: manager.remove_snapshots_below(21), [20, 30]),
+        (
+            lambda manager: manager.remove_snapshots_of(
+                [SimpleNamespace(base_offset=offset) for offset in (10, 15, 30)]
+            ),
+            [20],
+        ),
+    ],
+)
+def test_each_removal_leaves_other_snapshots(manager, change, left):
+    cut = []
+    for name in ("a", "b"):
+        index = SimpleNamespace(keep_sound=lambda name=name: cut.append(name))
+        manager._segments.all.append(SimpleNamespace(transaction_index=index))
+    for end_offset in (10, 20, 30):
+        manager.state = state_of(1, end_offset)
+        manager.take_snapshot()
+    change(manager)
+    assert snapshots(manager) == left
+    assert cut == (["a", "b"] if left == [] else [])
+    assert (manager.state is None) is (left in ([], [10, 20]))

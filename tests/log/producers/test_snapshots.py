@@ -28,6 +28,7 @@ WITHOUT_BATCH = (1, 2, -1, -1, 0, 3, 4, -1)
 ORDINARY = (5, 6, 17, 29, 7, 8, -1, 22)
 WRAPPED = (9, 0, 2, 104, 4, 8, 0, -1)
 FROM_ZERO = (10, 0, 4, 104, 4, 8, 0, 0)
+OF_FIRST_RECORD = (12, 0, 0, 60, 0, 8, 0, -1)
 WITHOUT_SEQUENCE = (11, 0, -1, 50, 0, 8, 0, -1)
 
 
@@ -52,7 +53,7 @@ def shown(state):
 
 
 def test_each_field_is_read_and_written_back():
-    entries = [WITHOUT_BATCH, ORDINARY, WRAPPED, FROM_ZERO, WITHOUT_SEQUENCE]
+    entries = [WITHOUT_BATCH, ORDINARY, WRAPPED, FROM_ZERO, WITHOUT_SEQUENCE, OF_FIRST_RECORD]
     state = parse_snapshot(snapshot(*entries), 200)
     assert state.end_offset == 200
     assert shown(state) == [
@@ -61,6 +62,7 @@ def test_each_field_is_read_and_written_back():
         (9, 0, [(LAST_SEQUENCE - 1, 2, 100, 104, 8)], 8, 0, -1),
         (10, 0, [(0, 4, 100, 104, 8)], 8, 0, 0),
         (11, 0, [(-1, -1, 50, 50, 8)], 8, 0, -1),
+        (12, 0, [(0, 0, 60, 60, 8)], 8, 0, -1),
     ]
     assert format_snapshot(state) == snapshot(*entries)
     assert [state.transactions.last_stable_offset(mark) for mark in (0, 22, 200)] == [0, 0, 0]

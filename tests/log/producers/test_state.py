@@ -8,7 +8,7 @@ from trimaran.log.batches.records import rebuilt
 from trimaran.log.producers.entry import Duplicate, ProducerEntry
 from trimaran.log.producers.marker import EndMarker, build_end_marker
 from trimaran.log.producers.snapshots import SnapshotInPieces, format_snapshot, parse_snapshot
-from trimaran.log.producers.state import PRODUCERS_MAX, ProducerState
+from trimaran.log.producers.state import ProducerState
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 # `00000000000000003000.snapshot` as Kafka 4.3 reads and writes it.
@@ -86,6 +86,58 @@ def test_sequences_wrap():
     assert crossing.validate(batch(2**31 - 2, 4)) == Duplicate(0, 3, 1003)
 
 
+def test_producer_zero_is_a_producer():
+    state = state_with(batch(0, producer=0))
+    refused(state, batch(2, producer=0), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
+def test_batches_without_sequence_are_no_duplicates():
+    """Coordinators write so."""
+    state = state_with(batch(-1), batch(-1))
+    assert state.validate(batch(-1)) is None
+    refused(state, batch(-1, epoch=-1), ErrorCode.INVALID_PRODUCER_EPOCH)
+
+
+def test_plain_batch_is_refused_in_open_transaction():
+    state = ProducerState()
+    state.update(in_transaction(7))
+    refused(state, batch(1), ErrorCode.INVALID_TXN_STATE)
+    view = batch(1)
+    view.attributes |= 0x10
+    assert state.validate(view) is None
+
+
+@pytest.mark.parametrize("has_own_epoch", [False, True])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_first_batch_after_verification_begins_epoch(is_known, has_own_epoch):
+    """A marker may be all that is known of the producer; its own epoch begins at 0."""
+    state = ProducerState()
+    if is_known:
+        state.update(
+            view_of(
+                build_end_marker(
+                    EndMarker(True, 9), producer_id=7, producer_epoch=-1, timestamp_ms=1
+                )
+            )
+        )
+    state.verifying(batch(3), has_own_epoch=has_own_epoch)
+    if has_own_epoch:
+        with pytest.raises(KafkaError, match="begins with sequence 3, 0 is first"):
+            state.validate(batch(3))
+    else:
+        assert state.validate(batch(3)) is None
+
+
+def test_older_epoch_may_not_write():
+    state = state_with(batch(0, epoch=3))
+    state.check_epoch(8, 0)
+    state.check_epoch(7, 3)
+    state.check_epoch(7, 4)
+    with pytest.raises(KafkaError, match="producer 7 has epoch 3 here, not 2") as raised:
+        state.check_epoch(7, 2)
+    assert raised.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_unknown_producer_may_begin_anywhere():
     """Its history was deleted by retention, or expired (KIP-360)."""
     assert ProducerState().validate(batch(55)) is None
@@ -142,17 +194,18 @@ def test_emptied_marker_ends_no_transaction():
     view = batch(1, offset=1)
     view.attributes |= 0x10
     state.update(view)
+    assert state.aborted_by(emptied_marker(3)) is None
     state.update(emptied_marker(3))
     assert (state.first_unstable_offset, state.get(7).epoch) == (1, 0)
 
 
 def test_producers_are_bounded_and_the_longest_idle_goes():
     state = ProducerState()
-    for producer in range(PRODUCERS_MAX):
+    for producer in range(100_000):
         state.update(batch_of(producer))
     state.update(batch_of(0))
-    state.update(batch_of(PRODUCERS_MAX))
-    assert len(state) == PRODUCERS_MAX
+    state.update(batch_of(100_000))
+    assert len(state) == 100_000
     assert state.get(1) is None
     assert state.get(0) is not None
 

@@ -6,7 +6,6 @@ from tests.log.helpers import view_of
 from tests.log.producers.test_state import batch, refused
 from trimaran.log.producers.marker import EndMarker, build_end_marker
 from trimaran.log.producers.state import ProducerState
-from trimaran.log.producers.verifications import VERIFICATIONS_MAX
 from trimaran.wire.errors import ErrorCode
 
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -47,6 +46,6 @@ def test_append_ends_verification(appended, following):
 
 
 def test_oldest_verification_is_forgotten_above_bound():
-    state = state_asked(*(batch(3, producer=i) for i in range(VERIFICATIONS_MAX + 1)))
+    state = state_asked(*(batch(3, producer=i) for i in range(1_001)))
     assert state.validate(batch(4, producer=0)) is None
     refused(state, batch(4, producer=1), OUT_OF_ORDER)
