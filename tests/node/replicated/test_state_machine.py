@@ -175,10 +175,26 @@ def test_ended_epoch_makes_no_decisions(decide):
         decide(counter)
 
 
-def test_turn_and_queue_are_bounded():
+@pytest.mark.parametrize(("steps", "turns"), [(248, 1), (249, 2), (498, 2), (499, 3)])
+def test_turn_ends_after_250_steps(steps, turns):
+    """The write is a step too; the collector of garbage is told of three objects for each."""
+    counter, told = Counter(), []
+    queue = counter.machine.operations
+    queue._long_lived.add = told.append
+    pending = queue.submit(counter.add_slowly(1, steps))
+    for _ in range(turns - 1):
+        assert not pending.is_decided
+        queue._run_turn(queue._queue[0])
+    assert (pending.is_decided, counter.total) == (True, 1)
+    assert told == [750] * (turns - 1) + [3 * (steps + 1 - 250 * (turns - 1))]
+
+
+def test_ten_thousand_operations_may_wait():
     counter = Counter()
     queue = counter.machine.operations
-    long = counter.add_slowly(1, operations.STEPS_PER_TURN)
-    assert not queue.submit(long).is_decided
-    assert operations.STEPS_PER_TURN <= 500
-    assert operations.WAITING_MAX <= 20_000
+    queue.submit(counter.add_slowly(1, 250))
+    for _ in range(9_999):
+        queue.submit(iter(()))
+    with pytest.raises(KafkaError, match="too many decisions wait") as refused:
+        queue.submit(iter(()))
+    assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
