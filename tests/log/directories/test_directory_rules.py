@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.log.disk.damage_note import noted_damage
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.partition_metadata import FILE_NAME, format_partition_metadata
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
@@ -108,7 +110,33 @@ def test_name_too_long_for_a_move_is_invalid(path):
     directory.close(broker_epoch=1)
 
 
+def test_given_health_is_shared_by_all(path):
+    health = DirectoryHealth()
+    directory = LogDirectory(path, health=health)
+    log = directory.create_log(T0, TOPIC_ID, SMALL)
+    assert directory.health is log.health is health
+    directory.close(broker_epoch=1)
+
+
+@pytest.mark.parametrize("broker_epoch", [1, None])
+def test_watermark_without_directory_is_lost_by_crash(path, broker_epoch):
+    """Its partition was deleted after the file was written; after a clean stop its directory may be created later."""
+    directory = LogDirectory(path)
+    directory.create_log(T0, TOPIC_ID, SMALL)
+    directory.save_checkpoints({T0: 3, T1: 5})
+    directory.close(broker_epoch=broker_epoch, high_watermarks={T0: 3, T1: 5})
+    directory = LogDirectory(path)
+    assert [directory.high_watermark(key) for key in (T0, T1)] == [3, 5 if broker_epoch else 0]
+    directory.close(broker_epoch=1)
+
+
 # -- checks
+
+
+def test_written_logs_are_unsettled_in_order(path):
+    directory = crashed(path, U0, T1, T0)
+    assert directory.unsettled() == [T0, T1, U0]
+    directory.close(broker_epoch=1)
 
 
 def test_unopened_log_must_be_checked_after_crash(path):
@@ -125,6 +153,29 @@ def test_unopened_log_must_be_checked_after_crash(path):
     directory.open_log(T1, SMALL)
     assert not directory.must_check(T1)
     directory.close(broker_epoch=1)
+
+
+def test_checked_log_is_ready_with_todays_config(path):
+    directory = crashed(path, T0)
+    directory.check_log(T0, SMALL)
+    config = replace(SMALL, segment_bytes=3000)
+    log = directory.open_log(T0, config)
+    assert (log.config, log.knows_producers, log.log_start_offset) == (config, True, 0)
+    assert directory.open_log(T0, SMALL) is log
+    directory.close(broker_epoch=1)
+
+
+def test_end_of_damaged_log_is_that_of_an_empty_one(path):
+    directory = crashed(path, T0, U0)
+    damage(path, U0)
+    assert [directory.end_of(key) for key in (T0, U0)] == [(0, 9), (-1, -1)]
+    assert not directory.must_check(T0)
+    assert directory.open_log(T0, SMALL).log_end_offset == 9
+    refused(directory, U0)
+    directory.health.fail("the disk is gone")
+    with pytest.raises(KafkaError, match="the disk is gone"):
+        directory.end_of(U0)
+    directory.close(broker_epoch=None)
 
 
 def test_log_need_not_be_checked_after_clean_stop(path):
@@ -146,6 +197,24 @@ def test_damage_after_crash_is_noted(path, key, is_noted):
     reason = refused(directory, key)
     assert noted_damage(path / str(key), REAL_FILES) == (reason if is_noted else None)
     assert refused(directory, key) == reason
+    directory.close(broker_epoch=1)
+
+
+def test_log_taken_out_is_refused_after_restart(path):
+    directory = LogDirectory(path)
+    log = fill(directory.create_log(T0, TOPIC_ID, SMALL), 3)
+    log.flush()
+    fill(log, 1)
+    log.delete_records_before(2)
+    directory.take_out(T0, "it is damaged")
+    assert (log.is_closed, log.flushed_offset, T0 in directory) == (True, 9, True)
+    assert (directory.offsets.recovery_points[T0], directory.offsets.log_starts[T0]) == (9, 2)
+    assert noted_damage(path / "t-0", REAL_FILES) == "it is damaged"
+    assert refused(directory, T0) == "it is damaged"
+    directory.close(broker_epoch=1)
+    directory = LogDirectory(path)
+    assert refused(directory, T0) == "it is damaged"
+    assert directory.offline is None
     directory.close(broker_epoch=1)
 
 

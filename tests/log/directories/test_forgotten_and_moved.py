@@ -9,12 +9,21 @@ import pytest
 from tests.log.directories.test_aside_replicas import OTHER, OURS, Rig
 from tests.log.directories.test_directory_rules import SMALL, T0, T1, TOPIC_ID
 from tests.log.helpers import fill
+from tests.log.recorded_files import RecordedFiles
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.log.directories.offset_checkpoints import OffsetCheckpoints
-from trimaran.log.disk.checkpoints import LEADER_EPOCHS, LOG_START_OFFSETS, format_checkpoint
+from trimaran.log.disk.checkpoints import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    WRITTEN_LOGS,
+    format_checkpoint,
+)
 from trimaran.log.disk.files import Files
 from trimaran.log.durability.health import DirectoryHealth
+from trimaran.wire.errors import KafkaError
 
 
 @pytest.fixture
@@ -43,6 +52,86 @@ def test_moved_replica_is_flushed_up_to_its_end(directory):
     assert (directory.partitions(), len(directory.futures)) == ({T0}, 0)
     offsets = directory.offsets
     assert (offsets.recovery_points[T0], offsets.log_starts[T0]) == (9, 4)
+
+
+class Dying(RecordedFiles):
+    """Renames fail once `is_dead`."""
+
+    is_dead = False
+
+    def rename(self, source, target):
+        if self.is_dead:
+            raise OSError(errno.EIO, "the disk is gone")
+        super().rename(source, target)
+
+
+def recorded(path):
+    MetaProperties("cluster", 11, bytes(range(16))).save(path)
+    files = Dying()
+    return LogDirectory(path, files=files), files
+
+
+def test_name_of_source_is_durable_after_the_move(tmp_path):
+    """The log is not flushed: its records are in the other directory."""
+    directory, files = recorded(tmp_path)
+    log = fill(directory.create_log(T0, TOPIC_ID, SMALL), 3)
+    files.taken()
+    directory.hand_over(T0)
+    renamed, synced = files.taken()
+    assert renamed.startswith("rename t-0 to t-0.")
+    assert synced == f"sync names in {tmp_path.name}"
+    assert (log.is_closed, log.flushed_offset, T0 in directory) == (True, 0, False)
+    directory.close(broker_epoch=None)
+
+
+def test_copy_that_cannot_be_renamed_is_no_replica(tmp_path):
+    directory, files = recorded(tmp_path)
+    directory.futures.open(T0, TOPIC_ID, SMALL).close()
+    files.is_dead = True
+    with pytest.raises(KafkaError, match="the disk is gone"):
+        directory.promote_future(T0)
+    assert (T0 in directory, list(directory.futures)) == (False, [T0])
+    directory.close(broker_epoch=None)
+
+
+def test_replica_that_replaces_damaged_one_is_served(directory):
+    fill(directory.create_log(T0, TOPIC_ID, SMALL), 3)
+    directory.take_out(T0, "it is damaged")
+    directory.delete_log(T0)
+    directory.futures.open(T0, TOPIC_ID, SMALL).close()
+    directory.promote_future(T0)
+    assert directory.open_log(T0, SMALL).log_end_offset == 0
+
+
+def test_each_log_is_a_step_of_checkpoints(directory):
+    for key in (T0, T1):
+        directory.create_log(key, TOPIC_ID, SMALL)
+    directory.open_log(T0, SMALL).begin_epoch(3)
+    fill(directory.open_log(T0, SMALL), 1)
+    steps = directory.collecting({T0: 2})
+    assert list(steps) == [1, 1]
+    assert directory.collect_checkpoints({T0: 2}).files == {
+        WRITTEN_LOGS: {T0: 0},
+        RECOVERY_POINTS: {T0: 0, T1: 0},
+        LOG_START_OFFSETS: {T0: 0, T1: 0},
+        HIGH_WATERMARKS: {T0: 2},
+    }
+
+
+@pytest.mark.parametrize(("was_clean", "expected"), [(True, []), (False, [T0, T1])])
+def test_unopened_logs_are_checked_only_after_crash(tmp_path, was_clean, expected):
+    directory, _ = recorded(tmp_path)
+    for key in (T1, T0):
+        fill(directory.create_log(key, TOPIC_ID, SMALL), 3).flush()
+    directory.close(broker_epoch=1 if was_clean else None)
+    directory, loaded = LogDirectory(tmp_path), []
+    load = directory._load
+    directory._load = lambda key, config: loaded.append(key) or load(key, config)
+    directory.close(broker_epoch=1)
+    assert (loaded, repr(directory)) == (expected, f"{tmp_path}: 2 partitions, 0 open")
+    again = LogDirectory(tmp_path)
+    assert again.clean_shutdown
+    again.close(broker_epoch=None)
 
 
 def test_replica_of_another_topic_is_found_for_it(tmp_path):
