@@ -1,12 +1,18 @@
 """Replicas that move into a log directory: they are copied, continued or cancelled, and renamed to their partition."""
 
+import errno
 import os
 
 import pytest
 
 from tests.log.helpers import SMALL, append, fill
+from tests.log.recorded_files import RecordedFiles
 from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.future_replicas import FutureReplicas
 from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.disk.partition_metadata import make_partition_directory
+from trimaran.log.durability.health import DirectoryHealth
+from trimaran.log.partitions.names import future_name
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import TopicPartition
 
@@ -121,3 +127,95 @@ def make(path, number):
     path.mkdir()
     MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes([number] * 16)).save(path)
     return LogDirectory(path)
+
+
+# -- the copies alone
+
+OTHER_ID = bytes(range(50, 66))
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Dying(RecordedFiles):
+    """Renames fail while `is_dead`."""
+
+    is_dead = False
+
+    def rename(self, source, target):
+        if self.is_dead:
+            raise OSError(errno.EIO, "the disk is gone")
+        super().rename(source, target)
+
+
+class Rig:
+    """The copies in a log directory."""
+
+    def __init__(self, path):
+        self.path, self.files, self.deleted, self.health = path, Dying(), {}, DirectoryHealth()
+        self.copies = FutureReplicas(path, self.files, self.health, lambda: 0, self.deleted)
+
+    def left(self, key, topic_id=TOPIC_ID):
+        """Returns a copy that an earlier process left."""
+        directory = self.path / future_name(key)
+        make_partition_directory(directory, topic_id, self.files)
+        self.copies.note(directory.name)
+        return directory
+
+
+@pytest.fixture
+def rig(tmp_path):
+    return Rig(tmp_path)
+
+
+def test_first_copy_of_each_partition_is_continued(rig):
+    of_one, of_zero, again = rig.left(T1), rig.left(T0), rig.left(T1)
+    rig.copies.note("lost+found")
+    assert (list(rig.copies), len(rig.copies)) == ([T0, T1], 2)
+    assert [rig.copies.directory(key) for key in (T0, T1)] == [of_zero, of_one]
+    assert rig.deleted == {again: None}
+
+
+@pytest.mark.parametrize(
+    ("state", "stays"),
+    [("left", False), ("foreign", True), ("opening", True), ("open", True), ("closed", False)],
+)
+def test_only_a_copy_without_a_move_is_dropped(rig, state, stays):
+    rig.copies.drop_left(T0, TOPIC_ID)
+    rig.left(T0, OTHER_ID if state == "foreign" else TOPIC_ID)
+    if state == "opening":
+        rig.copies._opened[T0] = None
+    elif state in ("open", "closed"):
+        log = rig.copies.open(T0, TOPIC_ID, SMALL)
+        if state == "closed":
+            log.close()
+    rig.copies.drop_left(T0, TOPIC_ID)
+    assert (T0 in rig.copies, len(rig.deleted)) == (stays, not stays)
+    rig.copies.drop_left(T0, TOPIC_ID)
+
+
+def test_copy_that_cannot_be_opened_may_be_dropped(rig):
+    (rig.left(T0) / f"{0:020}.log").mkdir()
+    with pytest.raises(KafkaError):
+        rig.copies.open(T0, TOPIC_ID, SMALL)
+    assert rig.health.offline is None
+    rig.copies.drop_left(T0, TOPIC_ID)
+    assert T0 not in rig.copies
+
+
+def test_copy_stays_when_its_name_does(rig):
+    rig.left(T0)
+    rig.files.is_dead = True
+    with pytest.raises(KafkaError, match="the disk is gone"):
+        rig.copies.drop(T0)
+    assert (list(rig.copies), rig.deleted) == ([T0], {})
+
+
+def test_name_of_promoted_copy_is_durable(rig):
+    log = rig.copies.open(T0, TOPIC_ID, SMALL)
+    log.close()
+    rig.files.taken()
+    rig.copies.promote(T0, rig.path / "t-0")
+    assert rig.files.taken() == [
+        f"rename {log.directory.name} to t-0",
+        f"sync names in {rig.path.name}",
+    ]
+    assert (list(rig.copies), rig.copies._opened) == ([], {})

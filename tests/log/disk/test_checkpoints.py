@@ -33,7 +33,13 @@ def test_written_checkpoint_is_read_back(tmp_path, offsets):
 def test_entries_are_written_in_order(tmp_path):
     offsets = {TopicPartition("t", 1): 7, TopicPartition("t", 0): 42, TopicPartition("s", 9): 0}
     text = format_offsets(offsets)
-    assert [line.strip() for line in text.splitlines()] == [b"0", b"3", b"s 9 0", b"t 0 42", b"t 1 7"]
+    assert [line.strip() for line in text.splitlines()] == [
+        b"0",
+        b"3",
+        b"s 9 0",
+        b"t 0 42",
+        b"t 1 7",
+    ]
     assert list(read_offsets(written(tmp_path, text))) == [("s", 9), ("t", 0), ("t", 1)]
 
 

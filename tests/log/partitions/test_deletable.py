@@ -1,4 +1,4 @@
-"""The choice of old segments, with segments that only have a place, a size and an age: each limit and its neighbours."""
+"""The choice of old segments, which here only have a place, a size and an age: each limit and its neighbours."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def test_no_segment_above_the_watermark_is_deleted(watermark, expected):
     assert deleted(watermark=watermark, retention_bytes=0) == expected
 
 
-@pytest.mark.parametrize(("start", "expected"), [(0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (25, 2)])
+@pytest.mark.parametrize(
+    ("start", "expected"), [(0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (25, 2)]
+)
 def test_segment_below_the_start_is_deleted(start, expected):
     """The policy does not matter. The active segment is never below."""
     assert deleted(start=start) == deleted(start=start, deletes=False) == expected

@@ -9,7 +9,12 @@ import pytest
 from tests.log.helpers import Compression, append, batch_bytes, open_log, view_of
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import LogConfig
-from trimaran.log.partitions.timestamps import CandidateBatch, TimestampOffset, offsets_before, resolve
+from trimaran.log.partitions.timestamps import (
+    CandidateBatch,
+    TimestampOffset,
+    offsets_before,
+    resolve,
+)
 from trimaran.log.steps import TakesLong, at_once
 
 

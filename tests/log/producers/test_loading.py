@@ -115,7 +115,9 @@ def test_lost_entries_make_snapshots_useless(log, number):
 def test_only_the_batch_of_a_marker_is_read(monkeypatch):
     views = {
         "marker": view_of(build_end_marker(EndMarker(True, 0), **FIELDS)),
-        "of no producer": view_of(bytearray(build_batch([NewRecord(b"", b"", 1)], is_control=True))),
+        "of no producer": view_of(
+            bytearray(build_batch([NewRecord(b"", b"", 1)], is_control=True))
+        ),
         "data": batch_of_producer(),
     }
     read = []

@@ -177,7 +177,7 @@ def test_ended_epoch_makes_no_decisions(decide):
 
 @pytest.mark.parametrize(("steps", "turns"), [(248, 1), (249, 2), (498, 2), (499, 3)])
 def test_turn_ends_after_250_steps(steps, turns):
-    """The write is a step too; the collector of garbage is told of three objects for each."""
+    """The write is a step too, and each step counts three objects for the garbage collector."""
     counter, told = Counter(), []
     queue = counter.machine.operations
     queue._long_lived.add = told.append
