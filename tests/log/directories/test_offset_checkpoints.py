@@ -304,6 +304,7 @@ def test_several_logs_are_lowered_in_one_write(offsets, path, files):
     offsets.lower_recovery_point(T0, 35)
     assert written(files) == [], "they are durable"
     assert offsets.begin_lowering({T0: 35}) is None
+    assert list(offsets.begin_lowering({T0: 0}).files) == sorted(LIVE)
 
 
 def test_unfinished_lowering_is_written_with_the_next(offsets, path, files):
@@ -337,6 +338,7 @@ def test_lowering_repeats_what_a_truncation_outran(offsets, path):
         (b"damaged", 0),
         (format_checkpoint([]), 0),
         (format_checkpoint(["3 0"]), 0),
+        (format_checkpoint(["3 1"]), 1),
         (format_checkpoint(["3 7", "4 9"]), 7),
     ],
 )
@@ -361,3 +363,4 @@ def test_records_without_epoch_may_precede_the_epochs(tmp_path, files, is_old, e
     (tmp_path / f"{7:020}.log").write_bytes(stored)
     (tmp_path / LEADER_EPOCHS).write_bytes(format_checkpoint(["3 7"]))
     assert noted_start(tmp_path, files) == expected
+    assert "open 7.log to read" in files.taken()

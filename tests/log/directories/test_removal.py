@@ -12,6 +12,8 @@ from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, read_all
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.directories.removal import remove_deleted
+from trimaran.log.disk.files import Files
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 
@@ -167,6 +169,23 @@ def test_disk_error_during_removal_takes_directory_offline(path):
         directory.purge()
     assert directory.offline is not None
     directory.close(broker_epoch=1)
+
+
+@pytest.mark.parametrize("number", [errno.EBUSY, errno.EIO])
+def test_directory_that_cannot_be_removed_is_logged(path, caplog, number):
+    class Mounted(Files):
+        def rmdir(self, path):
+            raise OSError(number, "refused", str(path))
+
+    (path / DELETED / "a").mkdir(parents=True)
+    if number == errno.EIO:
+        with pytest.raises(OSError, match="refused"):
+            remove_deleted(path / DELETED, Mounted())
+        return
+    remove_deleted(path / DELETED, Mounted())
+    [line] = [record.getMessage() for record in caplog.records]
+    assert str(path / DELETED) in line
+    assert f"refused: '{path / DELETED / 'a'}'" in line, "the first error"
 
 
 @pytest.mark.parametrize("kind", KINDS)
