@@ -88,6 +88,7 @@ def test_sequences_wrap():
 
 def test_producer_zero_is_a_producer():
     state = state_with(batch(0, producer=0))
+    assert state.validate(batch(1, producer=0)) is None
     refused(state, batch(2, producer=0), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
