@@ -65,11 +65,10 @@ class PartitionLog(ReadableLog):
         segments: list[Segment],
         epochs: LeaderEpochs,
         *,
-        files: Files = REAL_FILES,
-        health: DirectoryHealth | None = None,
+        files: Files,
+        health: DirectoryHealth,
     ) -> None:
         """Creates the log; used by `open`, which recovers it. `segments` has at least one element."""
-        health = health or DirectoryHealth()
         super().__init__(directory, config, segments, epochs, files=files, health=health)
         self.topic_partition = parse_directory_name(directory.name)
         self.epochs = epochs
