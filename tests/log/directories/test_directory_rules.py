@@ -165,7 +165,7 @@ def test_checked_log_is_ready_with_todays_config(path):
     directory.close(broker_epoch=1)
 
 
-def test_end_of_damaged_log_is_that_of_an_empty_one(path):
+def test_damaged_log_has_the_end_of_empty_log(path):
     directory = crashed(path, T0, U0)
     damage(path, U0)
     assert [directory.end_of(key) for key in (T0, U0)] == [(0, 9), (-1, -1)]

@@ -107,7 +107,7 @@ def test_file_has_the_age_without_timestamps(monkeypatch, found, expected):
         ({"retention_ms": 0}, 1000, 1),
     ],
 )
-def test_segments_are_dated_up_to_a_young_one(monkeypatch, limits, now_ms, dated):
+def test_segments_are_dated_until_the_first_young(monkeypatch, limits, now_ms, dated):
     """With a limit of the size, a young segment says nothing about those after it."""
     asked = []
 

@@ -29,7 +29,7 @@ def segment(directory, base_offset, *batches):
         (10, 10, [0, 10], 12),
     ],
 )
-def test_segment_must_follow_the_one_before(tmp_path, base_offset, recovery_point, bases, end):
+def test_segment_must_continue_its_predecessor(tmp_path, base_offset, recovery_point, bases, end):
     """Only compaction leaves holes, and only below the recovery point."""
     directory = tmp_path / "t-0"
     segment(directory, 0, (0, 4, 0), (4, 5, 0))
