@@ -71,6 +71,8 @@ def test_segment_below_the_start_is_deleted(start, expected):
 def test_empty_active_segment_stays(monkeypatch):
     monkeypatch.setattr(SEGMENTS[-1], "size", 0)
     assert deleted(retention_ms=0, now_ms=10**9) == 2
+    monkeypatch.setattr(SEGMENTS[0], "size", 0)
+    assert deleted(retention_ms=0, now_ms=10**9) == 2, "an older one does not"
 
 
 def age_of(monkeypatch, found, status):

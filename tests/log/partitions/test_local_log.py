@@ -46,6 +46,40 @@ def test_flush_is_due_after_a_segment_roll(tmp_path):
     assert log.must_flush
 
 
+FAR = (1 << 31) - 1
+
+
+@pytest.mark.parametrize(
+    ("last_offset", "bases"),
+    [(FAR, (0,)), (FAR + 1, (0, 2)), (FAR + 2, (0, 2)), (FAR + 3, (0, FAR + 3))],
+)
+def test_segment_ends_before_its_offsets_overflow(tmp_path, last_offset, bases):
+    log = open_log(tmp_path / "t-0", CONFIG)
+    for base_offset in (0, 1, last_offset):
+        log.append_as_follower(memoryview(batch_bytes(1, base_offset=base_offset, leader_epoch=0)))
+    assert (log.segment_base_offsets, log.log_end_offset) == (bases, last_offset + 1)
+
+
+def test_stable_offset_needs_producers_only_if_asked(tmp_path):
+    append(open_log(tmp_path / "t-0"), 3, producer_id=7, base_sequence=0, is_transactional=True)
+    log = open_log(tmp_path / "t-0")
+    assert (log.last_stable_offset(3, must_know=False), log.knows_producers) == (3, False)
+    assert (log.last_stable_offset(3), log.knows_producers) == (0, True)
+    assert log.last_stable_offset(3, must_know=False) == 0
+
+
+def test_appends_continue_a_begun_snapshot(tmp_path, monkeypatch):
+    monkeypatch.setattr("trimaran.log.producers.manager.AT_ONCE_MAX", 1)
+    monkeypatch.setattr("trimaran.log.producers.manager.PIECE", 1)
+    log = open_log(tmp_path / "t-0")
+    for producer_id in range(2):
+        append(log, 1, producer_id=producer_id, base_sequence=0)
+    log.roll(0)
+    for is_there in (False, True):
+        append(log)
+        assert (log.directory / f"{2:020}.snapshot").exists() is is_there
+
+
 def test_all_segments_but_the_active_one_are_sealed(tmp_path):
     log = open_log(tmp_path / "t-0", CONFIG)
     for count in range(4):

@@ -565,6 +565,9 @@ def test_every_producer_id_block_is_allocated_once():
     assert [
         (r.response.producer_id_start, r.response.producer_id_len) for r in (first, second)
     ] == [(0, 1000), (1000, 1000)]
+    assert second.records == [
+        ProducerIdsRecord(broker_id=1, broker_epoch=101, next_producer_id=2000)
+    ]
 
 
 def test_blocks_go_only_to_registered_incarnations():
@@ -581,8 +584,9 @@ def test_last_block_ends_at_largest_id():
         if are_left:
             assert allocate(image).response.producer_id_start == begins
         else:
-            with pytest.raises(KafkaError):
+            with pytest.raises(KafkaError) as caught:
                 allocate(image)
+            assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 # --- controllers, activation
