@@ -72,3 +72,18 @@ def test_copy_keeps_only_the_common_history(
         assert copy.log_end_offset == expected, "what is aligned stays so"
         for log in (source, copy):
             log.close()
+
+
+def test_copy_of_another_history_is_cut(tmp_path):
+    source, copy = written(tmp_path / "t-0", [0, 0, 2]), written(tmp_path / "u-0", [0, 0, 1])
+    align(source, copy)
+    assert (copy.log_end_offset, copy.epochs.entries()) == (3, [(0, 0)])
+    append(copy, 1, epoch=2)
+    source.delete_records_before(2)
+    align(source, copy)
+    assert (copy.log_start_offset, copy.log_end_offset) == (2, 4)
+    source.delete_records_before(6)
+    align(source, copy)
+    assert (copy.log_start_offset, copy.log_end_offset, copy.size_bytes) == (6, 6, 0)
+    for log in (source, copy):
+        log.close()
