@@ -26,9 +26,9 @@ from trimaran.wire.errors import KeptError
 async def initialize(ctx: GroupContext, group_id: str, begun: Initialization) -> Outcomes:
     """Stores initial states, and tells the group. Raises KafkaError if the group cannot store it."""
     outcomes = await initialize_all(ctx.share_states, group_id, *begun)
-    done, failed = await by_topic(outcomes)
+    outcome = await by_topic(outcomes)
     pending = ctx.groups.decide(
-        share.KIND, group_id, lambda groups, at: groups.finish(group_id, done, failed, at)
+        share.KIND, group_id, lambda groups, at: groups.finish(group_id, outcome, at)
     )
     await pending.wait()
     return outcomes

@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import trio
 
 from trimaran.broker import events
 from trimaran.broker.share_state.states import ShareStates, ShareSummary
-from trimaran.wire.errors import KafkaError, KeptError
+from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import (
     NO_LEADER_EPOCH,
     Offset,
@@ -32,6 +32,15 @@ Outcomes = dict[TopicIdPartition, KeptError | None]
 """The error for each partition, or None."""
 
 PartitionsByTopic = Mapping[bytes, AbstractSet[int]]
+
+
+class InitializedStates(NamedTuple):
+    """The partitions without an error, and those with one, by topic id; `is_fenced` if an epoch was too low."""
+
+    done: PartitionsByTopic
+    failed: PartitionsByTopic
+    is_fenced: bool = False
+
 
 # The partitions that are sorted by topic between two checkpoints: about a millisecond.
 SORTED_AT_A_TIME = 1_000
@@ -56,14 +65,16 @@ async def initialize_all(
     return await _each(group_id, offsets, store)
 
 
-async def by_topic(outcomes: Outcomes) -> tuple[PartitionsByTopic, PartitionsByTopic]:
-    """Returns the partitions without an error, and those with one, by topic id."""
+async def by_topic(outcomes: Outcomes) -> InitializedStates:
+    """Returns the outcomes together."""
     done, failed = defaultdict[bytes, set[int]](set), defaultdict[bytes, set[int]](set)
+    is_fenced = False
     for number, ((topic_id, partition), error) in enumerate(outcomes.items(), 1):
         (done if error is None else failed)[topic_id].add(partition)
+        is_fenced = is_fenced or (error is not None and error.code is ErrorCode.FENCED_STATE_EPOCH)
         if number % SORTED_AT_A_TIME == 0:
             await trio.lowlevel.checkpoint()
-    return done, failed
+    return InitializedStates(done, failed, is_fenced)
 
 
 async def delete_all(

@@ -47,6 +47,19 @@ class StateEntry:
 # -- decisions
 
 
+def is_repeated(entry: StateEntry, state_epoch: StateEpoch, start_offset: Offset | None) -> bool:
+    """Whether an initialization has been done before, and the state is in use since: a response was late, or got lost.
+    Only heartbeats initialize at 0 or None. An operator may alter offsets twice in one epoch, also to 0, but then no
+    member of the group has read the partition in between.
+    """
+    state = entry.state
+    if state.state_epoch != state_epoch:
+        return False
+    if start_offset is None and state.start_offset != NO_OFFSET:
+        return True
+    return not start_offset and bool(state.leader_epoch or state.batches)
+
+
 def initial(
     before: StateEntry | None, state_epoch: StateEpoch, start_offset: Offset | None, now_ms: int
 ) -> StoredState:

@@ -3,7 +3,8 @@
 It is a `CoordinatorShard`. A write adds an update to the last snapshot, or makes a new snapshot after a number of
 updates. Everything before the oldest of the last snapshots is redundant: the shard names its offset as a follow-up, and
 the coordinator deletes the records. Source: Kafka's `ShareCoordinatorShard`, `ShareCoordinatorOffsetsManager`.
-Intentional difference: the states of topics that were deleted while no broker served the shard are removed, too.
+Intentional differences: the states of topics that were deleted while no broker served the shard are removed, too; a
+repeated initialization does not reset a state that is in use, whose accepted records would be delivered again.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class ShareCoordinatorShard:
         start_offset: Offset | None,
         at: Instant,
     ) -> Result[ShareRecord, None]:
-        """Stores a state without batches.
+        """Stores a state without batches, unless this is done already (`rules.is_repeated`).
 
         Raises:
             KafkaError: INVALID_REQUEST; FENCED_STATE_EPOCH; UNKNOWN_TOPIC_OR_PARTITION; POLICY_VIOLATION if there is no
@@ -107,6 +108,8 @@ class ShareCoordinatorShard:
         if entry is not None and entry.state_epoch > state_epoch:
             raise KafkaError(E.FENCED_STATE_EPOCH)
         self._check_exists(key)
+        if entry is not None and rules.is_repeated(entry, state_epoch, start_offset):
+            return Result((), None)
         state = rules.initial(entry, state_epoch, start_offset, at.now_ms)
         self._check_room(held_bytes(key, state) - self._held(key))
         return Result((SnapshotRecord(key, state),), None)

@@ -27,7 +27,7 @@ from trimaran.broker.groups.share.operation import (
 from trimaran.broker.groups.share.records import group_tombstones, states_record
 from trimaran.broker.groups.share.settings import ShareGroupSettings
 from trimaran.broker.groups.walks import Walk
-from trimaran.broker.share_state.changes import PartitionsByTopic
+from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
@@ -233,39 +233,30 @@ class ShareGroups(
         return Result(operation.records, released)
 
     def next_initialization(self, group_id: str) -> Initialization | None:
-        """Returns an initialization of the group that has not begun, or None if none is left."""
+        """Returns an initialization of the group that has not begun, without partitions that an earlier one has
+        finished meanwhile: their states may be in use. Returns None if none is left.
+        """
         work = self._works.get(group_id)
-        return work.initializations.pop(0) if work is not None and work.initializations else None
+        states = (self._groups.get(group_id) or ShareGroup(group_id)).known_states
+        while work is not None and work.initializations:
+            begun = initializing.unfinished(work.initializations.pop(0), states)
+            if begun.offsets:
+                return begun
+        return None
 
-    def initialized(
-        self,
-        group_id: str,
-        done: PartitionsByTopic,
-        failed: PartitionsByTopic,
-        at: Instant,
-    ) -> None:
+    def initialized(self, group_id: str, outcome: InitializedStates, at: Instant) -> None:
         """Takes the outcome of an initialization that `next_initialization` has returned."""
-        self._settle(self._finished(group_id, done, failed, at))
+        self._settle(self._finished(group_id, outcome, at))
 
     def finish(
-        self,
-        group_id: str,
-        done: PartitionsByTopic,
-        failed: PartitionsByTopic,
-        at: Instant,
+        self, group_id: str, outcome: InitializedStates, at: Instant
     ) -> Result[GroupRecord, None]:
         """Takes the outcome of an initialization."""
-        return Result(self._finished(group_id, done, failed, at).records, None)
+        return Result(self._finished(group_id, outcome, at).records, None)
 
-    def _finished(
-        self,
-        group_id: str,
-        done: PartitionsByTopic,
-        failed: PartitionsByTopic,
-        at: Instant,
-    ) -> ShareOperation:
+    def _finished(self, group_id: str, outcome: InitializedStates, at: Instant) -> ShareOperation:
         operation = self.operation(self._groups.get(group_id) or ShareGroup(group_id), at)
-        initializing.finish(operation, done, failed)
+        initializing.finish(operation, outcome)
         return operation
 
     # -- writes

@@ -5,13 +5,14 @@ A partition that is added to a known topic begins at its start, so that no recor
 topic begin as `share.auto.offset.reset` says. Source: `subscribedTopicsChangeMap`,
 `maybeCreateInitializeShareGroupStateRequest`, `initializeShareGroupState`, `uninitializeShareGroupState` of Kafka 4.4's
 `GroupMetadataManager`. Intentional differences: an initialization that is repeated keeps its start offset (Kafka then
-begins at the start), and each topic has its own outcome.
+begins at the start), each topic has its own outcome, partitions whose initialization has failed are not forgotten (they
+may have a state, which would outlive the group), and a group gets a higher epoch than states that outlived another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimaran.broker.groups.share.operation import Initialization, ShareOperation
 from trimaran.broker.groups.share.records import states_record
@@ -21,7 +22,7 @@ from trimaran.broker.groups.share.state_partitions import (
     StatePartitions,
     TopicState,
 )
-from trimaran.broker.share_state.changes import PartitionsByTopic
+from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.wire.identity import Offset, StateEpoch, TopicIdPartition
 
 # The topics whose initialization begins with one heartbeat; later ones begin that of the others.
@@ -49,6 +50,13 @@ class NewOffsets(Mapping[TopicIdPartition, Offset | None]):
         if key.partition not in self.partitions[key.topic_id]:
             raise KeyError(key)
         return Offset(0) if key.partition in self.added.get(key.topic_id, ()) else None
+
+    def among(self, topics: ByTopic) -> NewOffsets:
+        """Returns the offsets of those partitions that are in `topics`."""
+        left = {
+            topic_id: mine & _of(topics, topic_id) for topic_id, mine in self.partitions.items()
+        }
+        return replace(self, partitions={topic_id: mine for topic_id, mine in left.items() if mine})
 
 
 def initialize_new(operation: ShareOperation) -> None:
@@ -100,15 +108,34 @@ def begin(
     operation.begun = Initialization(StateEpoch(group.epoch), offsets)
 
 
-def finish(operation: ShareOperation, done: PartitionsByTopic, failed: PartitionsByTopic) -> None:
+def finish(operation: ShareOperation, outcome: InitializedStates) -> None:
     """Writes the outcome of an initialization; nothing if the partitions are not initializing any more. If a partition
-    has failed, its whole topic is initialized again: otherwise it would look like one that was added later.
+    has failed, its whole topic is initialized again by the next heartbeat: otherwise it would look like one that was
+    added later. If a state has a higher epoch, the group gets a higher one: a late initialization for a deleted group
+    of that name may have left the state.
     """
-    states = operation.group.states
+    group, work = operation.group, operation.work
+    if group.states is None:
+        return
+    done, failed = outcome.done, outcome.failed
     again = {topic_id: mine | done.get(topic_id, set()) for topic_id, mine in failed.items()}
     kept = {topic_id: mine for topic_id, mine in done.items() if topic_id not in failed}
-    if states is not None and (found := states.finished(kept, again)) != states:
-        operation.write([states_record(operation.group.id, found)])
+    if (found := group.states.finished(kept, again)) != group.states:
+        operation.write([states_record(group.id, found)])
+    for topic_id in again.keys() & work.initializing_since.keys():
+        work.initializing_since[topic_id] -= operation.settings.initialize_retry_ms
+    if outcome.is_fenced:
+        operation.bump_epoch()
+        if group.is_empty:
+            operation.write_assignment_epoch(group.epoch, 0)
+
+
+def unfinished(begun: Initialization, states: StatePartitions) -> Initialization:
+    """Returns the part of an initialization that no other one has finished."""
+    offsets = begun.offsets
+    if isinstance(offsets, NewOffsets):
+        offsets = offsets.among(states.initializing)
+    return begun._replace(offsets=offsets)
 
 
 def _of(topics: ByTopic, topic_id: bytes) -> frozenset[int]:

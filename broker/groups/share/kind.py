@@ -24,7 +24,7 @@ from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.groups import ShareGroups
 from trimaran.broker.groups.share.settings import ShareGroupSettings, configured
 from trimaran.broker.groups.store import GroupStore
-from trimaran.broker.share_state.changes import PartitionsByTopic, by_topic, initialize_all
+from trimaran.broker.share_state.changes import InitializedStates, by_topic, initialize_all
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.metadata.features import SHARE_VERSION
 from trimaran.quorum.metadata.image import ConfigsImage
@@ -67,13 +67,11 @@ async def _initialize(
     with suppress(KafkaError):  # the epoch has ended
         while (asked := epoch.active().of(KIND).next_initialization(group_id)) is not None:
             outcomes = await initialize_all(states, group_id, *asked)
-            epoch.step(partial(_take_over, group_id, *(await by_topic(outcomes))))
+            epoch.step(partial(_take_over, group_id, await by_topic(outcomes)))
 
 
-def _take_over(
-    group_id: str, done: PartitionsByTopic, failed: PartitionsByTopic, shard: Any, at: Instant
-) -> None:
-    shard.of(KIND).initialized(group_id, done, failed, at)
+def _take_over(group_id: str, outcome: InitializedStates, shard: Any, at: Instant) -> None:
+    shard.of(KIND).initialized(group_id, outcome, at)
 
 
 KIND = GroupKind(

@@ -65,12 +65,14 @@ class StatePartitions:
         return replace(self, initializing=initializing, deleting=deleting)
 
     def finished(self, done: PartitionsByTopic, failed: PartitionsByTopic) -> StatePartitions:
-        """Marks the outcome of an initialization. Partitions that are not initializing any more stay as they are."""
+        """Marks the outcome of an initialization. Partitions that are not initializing any more stay as they are. Those
+        that have failed may have a state nevertheless, so they stay initializing unless they were initialized before.
+        """
         moved = _among(done, self.initializing)
         left = without(self.initializing, moved)
         return replace(
             self,
-            initializing=without(left, _among(failed, left)),
+            initializing=without(left, _among(failed, self.initialized)),
             initialized=joined(self.initialized, moved),
         )
 

@@ -47,6 +47,6 @@ async def test_each_state_has_its_own_error(states, caplog):
     assert found[second].code is E.COORDINATOR_NOT_AVAILABLE
     [message] = caplog.messages
     assert "1 share partitions" in message
-    assert await changes.by_topic(found) == ({TOPIC_ID: {0}}, {TOPIC_ID: {1}})
+    assert await changes.by_topic(found) == ({TOPIC_ID: {0}}, {TOPIC_ID: {1}}, False)
     found = await changes.delete_all(states, "g", partitions(2))
     assert (found[first], found[second].code) == (None, E.COORDINATOR_NOT_AVAILABLE)

@@ -54,6 +54,42 @@ def test_initialize_again_forgets_the_batches(driver):
     assert driver.read() == ShareState(ShareSummary(2, 0, 300, 0), ())
 
 
+@pytest.mark.parametrize(
+    ("begun", "leader", "batches", "again", "is_reset"),
+    [
+        (None, 0, (ACKED,), None, False),
+        (None, 0, (ACKED,), 0, False),
+        (None, 0, (ACKED,), 1, True),
+        (None, 0, (), None, True),
+        (None, 1, (), None, False),
+        (0, 0, (), 0, True),
+        (0, 1, (), 0, False),
+        (0, 0, (ACKED,), 0, False),
+        (0, 0, (), None, False),
+        (100, 0, (), 0, True),
+    ],
+)
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_initialize_again_keeps_a_state_in_use(begun, leader, batches, again, is_reset, epochs):
+    driver = Driver()
+    driver.initialize(KEY, 1, begun)
+    driver.read(leader)
+    if batches:
+        driver.write(*batches, leader_epoch=leader, start_offset=50)
+    before = len(driver.records())
+    driver.initialize(KEY, 1 + epochs, again)
+    assert len(driver.records()) == before + (is_reset or epochs)
+
+
+def test_a_late_initialize_redelivers_nothing(driver):
+    driver.initialize(KEY, 2, None)
+    driver.read(0)
+    driver.write(ACKED, state_epoch=2, leader_epoch=0, start_offset=110)
+    driver.reload()
+    driver.initialize(KEY, 2, None)
+    assert driver.read(0) == ShareState(ShareSummary(2, 0, 110, 0), ())
+
+
 def test_read_by_a_new_leader_writes_its_epoch(driver):
     assert driver.read(5) == ShareState(ShareSummary(1, 0, 100, 0), ())
     assert driver.read(5) == ShareState(ShareSummary(1, 5, 100, 0), ())

@@ -14,6 +14,7 @@ from trimaran.broker.groups.share.groups import ShareGroups, ShareHeartbeat
 from trimaran.broker.groups.share.heartbeat import check_request
 from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.groups.share.settings import ShareGroupSettings
+from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.share_group_heartbeat import (
@@ -102,7 +103,8 @@ class ShareDriver(Driver):
                 begun.append((group_id, asked))
                 failed = [partition for partition in asked.offsets if failing(partition)]
                 done = asked.offsets.keys() - set(failed)
-                self.shares.initialized(group_id, of_topics(done), of_topics(failed), self.at)
+                outcome = InitializedStates(of_topics(done), of_topics(failed))
+                self.shares.initialized(group_id, outcome, self.at)
                 self.settle()
         return begun
 

@@ -11,6 +11,7 @@ from trimaran.broker.groups.share import offsets as share_offsets
 from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.groups.share.state_partitions import StatePartitions, TopicState
 from trimaran.broker.groups.topics import Topic
+from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_share_group_offsets import (
@@ -49,8 +50,9 @@ def alter(driver, *topics, group="g"):
     return {topic.name: topic.codes for topic in alteration.topics}, begun
 
 
-def finish(driver, done=(), failed=()):
-    driver.submit(driver.shares.finish("g", of_topics(done), of_topics(failed), driver.at))
+def finish(driver, done=(), failed=(), *, is_fenced=False):
+    outcome = InitializedStates(of_topics(done), of_topics(failed), is_fenced)
+    driver.submit(driver.shares.finish("g", outcome, driver.at))
 
 
 def empty_group(driver):
@@ -138,10 +140,42 @@ def test_failed_alteration_is_begun_again_by_members(driver):
     driver.topics.set("u", 1)
     alter(driver, asked("u", p0=3))
     finish(driver, failed=named(U, 0))
-    assert driver.group().states == StatePartitions({}, of("t", 0, 1, 2, 3))
+    assert driver.group().states == StatePartitions(of("u", 0), of("t", 0, 1, 2, 3))
     driver.beat("a", topics=["u"])
     [(_, begun)] = driver.initialize()
     assert begun.offsets == dict.fromkeys(named(U, 0))
+
+
+def test_fenced_initialization_gives_a_higher_epoch(driver):
+    empty_group(driver)
+    epoch = driver.group().epoch
+    _, begun = alter(driver, asked("t", p0=3))
+    finish(driver, failed=named(T, 0), is_fenced=True)
+    assert (driver.group().epoch, driver.group().assignment_epoch) == (epoch + 1, epoch + 1)
+    _, again = alter(driver, asked("t", p0=3))
+    assert (begun.state_epoch, again.state_epoch) == (epoch, epoch + 1)
+    driver.beat("a")
+    finish(driver, failed=named(T, 0), is_fenced=True)
+    assert driver.group().epoch > driver.group().assignment_epoch
+
+
+@pytest.mark.parametrize(("grown", "left"), [(4, []), (6, [4, 5])])
+def test_initialization_leaves_finished_partitions_out(driver, grown, left):
+    driver.beat("a")
+    for _ in range(2):
+        driver.advance(15)
+        driver.beat("a")
+    driver.topics.set("t", grown)
+    driver.beat("a")
+    shares = driver.shares
+    first = shares.next_initialization("g")
+    assert list(first.offsets) == named(T, 0, 1, 2, 3)
+    shares.initialized("g", InitializedStates(of_topics(first.offsets), {}), driver.at)
+    driver.settle()
+    later = []
+    while (begun := shares.next_initialization("g")) is not None:
+        later += begun.offsets
+    assert later == named(T, *left)
 
 
 # -- deleting

@@ -16,10 +16,10 @@ def test_beginning_adds_partitions_and_ends_deletion():
     assert found == StatePartitions(topics(t=[0, 1], u=[1]), topics(u=[0]), {V: "v"})
 
 
-def test_finished_partitions_are_initialized_or_forgotten():
-    states = StatePartitions(topics(t=[0, 1, 2], u=[0]), topics(t=[5]), {V: "v"})
-    found = states.finished({T: {0}}, {T: {1}, U: {0}})
-    assert found == StatePartitions(topics(t=[2]), topics(t=[0, 5]), {V: "v"})
+def test_finished_partitions_are_initialized():
+    states = StatePartitions(topics(t=[0, 1, 2], u=[0]), topics(t=[2, 5]), {V: "v"})
+    found = states.finished({T: {0}}, {T: {1, 2}, U: {0}})
+    assert found == StatePartitions(topics(t=[1], u=[0]), topics(t=[0, 2, 5]), {V: "v"})
 
 
 def test_outcome_of_other_partitions_changes_nothing():
