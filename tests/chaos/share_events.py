@@ -1,62 +1,57 @@
-"""The required result of a share group's members, as events of records in the order in which they were observed:
-`delivered VALUE COUNT`, then `accepted VALUE RESULT` or `released VALUE RESULT`, where RESULT is `ok` or an error.
+"""The observations of a share group's members as words, in the order in which they were made: `delivered VALUE COUNT`,
+then `accepted VALUE RESULT` or `released VALUE RESULT`, where RESULT is `ok` or an error. Values are numbers.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from math import inf
+
+from tests.share_history import (
+    Breach,
+    Decision,
+    Delivery,
+    Ending,
+    History,
+    Kind,
+    LostFetch,
+    Place,
+    Result,
+    Rule,
+    Settings,
+    judge,
+)
+
+KINDS = {"accepted": Kind.ACCEPT, "released": Kind.RELEASE}
+LIMIT = 5
 
 
-@dataclass(frozen=True)
-class ShareVerdict:
-    """Counts of errors of a share group, all of which must be 0.
-
-    Args:
-        lost: acknowledged inputs that were never delivered.
-        open: inputs with a last delivery that the broker did not report as accepted or as failed.
-        doubled: deliveries of a value after its acceptance.
-        miscounted: deliveries whose count is not larger than that of the last one that was released.
+def broken(acked: Iterable[bytes], lines: Iterable[str]) -> list[Breach]:
+    """Returns what breaks the rules of share groups, after a run in which all of `acked` was shared. Other lines are
+    ignored. A value counts as done if its last delivery was accepted; an acceptance with an error may be effective.
     """
-
-    lost: int
-    open: int
-    doubled: int
-    miscounted: int
-
-    @property
-    def ok(self) -> bool:
-        return not (self.lost or self.open or self.doubled or self.miscounted)
-
-
-def judge(acked: Iterable[bytes], lines: Iterable[str]) -> ShareVerdict:
-    """Returns the verdict on the lines of members; other lines are ignored. An acknowledgement with an error may have
-    been effective: such a value may be delivered again, and need not.
-    """
-    counts, released = Counter[str](), Counter[str]()
-    done, unknown = set[str](), set[str]()
-    doubled = miscounted = 0
-    for line in lines:
+    history, done = History(), set[Place]()
+    for time, line in enumerate(lines):
         event, _, rest = line.partition(" ")
-        if event not in ("delivered", "accepted", "released"):
+        if event != "delivered" and event not in KINDS:
             continue
         value, said = rest.split()
+        place = Place(0, int(value))
         if event == "delivered":
-            doubled += value in done
-            miscounted += int(said) <= released[value]
-            counts[value] = int(said)
-            unknown.discard(value)
-        elif said != "ok":
-            unknown.add(value)
-        elif event == "accepted":
-            done.add(value)
-        else:
-            released[value] = counts[value]
-    wanted = {value.decode() for value in acked}
-    return ShareVerdict(
-        lost=len(wanted - counts.keys()),
-        open=len(wanted - done - unknown),
-        doubled=doubled,
-        miscounted=miscounted,
-    )
+            done.discard(place)
+            history.deliveries.append(Delivery("m", place, int(said), time, time))
+            continue
+        is_ok = said == "ok"
+        result = Result.CONFIRMED if is_ok else Result.UNKNOWN
+        received = time if is_ok else inf
+        history.decisions.append(Decision("m", place, KINDS[event], result, time, received))
+        if not is_ok or event == "accepted":
+            done.add(place)
+    # Clients do not tell of responses that are lost: any record may have been in some, but not in all.
+    history.lost = [LostFetch("m", 0, -1.0)] * (LIMIT - 1)
+    log = {Place(0, int(value)): value for value in acked}
+    return [
+        breach
+        for breach in judge(history, Settings(LIMIT, inf), Ending(log, done.__contains__))
+        if breach.rule is not Rule.ALTERED  # the broker has more than it has acknowledged
+    ]

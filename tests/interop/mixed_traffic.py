@@ -15,6 +15,7 @@ from tests.interop import apache_kafka, java_programs
 from tests.interop.conftest import trimaran
 from tests.interop.mixed_quorum import until
 from tests.librdkafka import Consumer, Producer
+from tests.share_history import Rule, told
 
 PARTITIONS = 3
 COPIES = ("copy-classic", "copy-consumer", "copy-streams")
@@ -93,9 +94,7 @@ class Groups:
             )
             for topic in COPIES
         }
-        until(
-            lambda: not share_events.judge(acked, self.lines("ShareMembers")).open, "all is shared"
-        )
+        until(lambda: not unshared(acked, self.lines("ShareMembers")), "all is shared")
         until(lambda: share_lag(self._bootstrap) == 0, "no share partition lags")
         return found
 
@@ -106,6 +105,12 @@ class Groups:
         for name, process in self._processes.items():
             assert process.wait(CALL_SECONDS) == 0, f"{name}: {self.lines(name)[-5:]}"
         return self.lines("Copiers")[-1]
+
+
+def unshared(acked, lines):
+    """Returns the values that members have not acknowledged."""
+    found = share_events.broken(acked, lines)
+    return [breach.place for breach in found if breach.rule is Rule.NOT_ENDED]
 
 
 def share_lag(bootstrap):
@@ -142,8 +147,8 @@ def check(source, copies, share_lines):
     for topic, found in copies.items():
         verdict = judge(source.sent, source.acked, found, [])
         assert verdict.ok, f"{topic}: {verdict}"
-    shared = share_events.judge(source.acked, share_lines)
-    assert shared.ok, shared
+    breaches = share_events.broken(source.acked, share_lines)
+    assert not breaches, told(breaches)
 
 
 def create_topics(bootstrap, internal, assigned, others=()):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.chaos.share_history import Decision, Delivery, History
+from tests.share_history import Decision, Delivery, History
 from trimaran.inspect.metadata.on_disk import MetadataDirectory
 from trimaran.log.batches.records import decode_records
 from trimaran.log.inspection.reader import scan_batches
@@ -77,7 +77,7 @@ class Reigns:
     """The leaders of each partition during a run."""
 
     def __init__(self, changes: Iterable[tuple[int, Reign]]) -> None:
-        self._reigns: dict[int, list[Reign]] = defaultdict(list)
+        self._reigns: dict[Hashable, list[Reign]] = defaultdict(list)
         for partition, reign in changes:
             self._reigns[partition].append(reign)
 
@@ -89,7 +89,7 @@ class Reigns:
     def __len__(self) -> int:
         return sum(map(len, self._reigns.values()))
 
-    def term(self, partition: int, leader: int, sent: float, received: float) -> Hashable:
+    def term(self, partition: Hashable, leader: int, sent: float, received: float) -> Hashable:
         """Returns the epoch of `leader` if it surely was in no other one between these times, otherwise None."""
         reigns = self._reigns[partition]
         at = bisect_right(reigns, sent - LEARN_SECONDS, key=_begin) - 1
@@ -100,7 +100,7 @@ class Reigns:
             return None
         return reigns[at].epoch
 
-    def is_stale(self, partition: int, leader: int, sent: float) -> bool:
+    def is_stale(self, partition: Hashable, leader: int, sent: float) -> bool:
         """Whether another broker was the leader when a request was sent to `leader`."""
         reigns = self._reigns[partition]
         at = bisect_right(reigns, sent - CLOCK_SECONDS, key=_begin) - 1

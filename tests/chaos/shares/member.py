@@ -14,7 +14,8 @@ from itertools import groupby
 from math import inf
 from typing import Any
 
-from tests.chaos.share_history import (
+from tests.chaos.shares.leaders import Leaders
+from tests.share_history import (
     Decision,
     Delivery,
     History,
@@ -24,7 +25,6 @@ from tests.chaos.share_history import (
     Place,
     Result,
 )
-from tests.chaos.shares.leaders import Leaders
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
 from trimaran.wire.blocking import BlockingClient, BlockingConnection

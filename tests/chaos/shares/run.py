@@ -11,13 +11,19 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.chaos.share_history import (
+from tests.chaos.shares.leaders import Leaders, Reigns
+from tests.chaos.shares.member import GROUP, LIMIT, LOCK_SECONDS, TOPIC, ShareMember
+from tests.chaos.transactions.clusters import BROKERS, CONTROLLERS, Cluster, ours
+from tests.chaos.transactions.copying import Task
+from tests.chaos.transactions.faults import CUT, KILL, MOVE, PAUSE, Faults
+from tests.cluster.processes import until
+from tests.share_history import (
     Breach,
     Ending,
     History,
@@ -25,16 +31,11 @@ from tests.chaos.share_history import (
     Place,
     Result,
     Rule,
+    Settings,
     judge,
     letter_of,
     told,
 )
-from tests.chaos.shares.leaders import Leaders, Reigns
-from tests.chaos.shares.member import GROUP, LIMIT, LOCK_SECONDS, TOPIC, ShareMember
-from tests.chaos.transactions.clusters import BROKERS, CONTROLLERS, Cluster, ours
-from tests.chaos.transactions.copying import Task
-from tests.chaos.transactions.faults import CUT, KILL, MOVE, PAUSE, Faults
-from tests.cluster.processes import until
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
@@ -211,14 +212,13 @@ def _play(cluster: Cluster, seed: int) -> tuple[bool, str]:
     run.history.letters = letters
     reigns = Reigns.read(map(cluster.directory, CONTROLLERS), run.leaders.topic_id)
     history = reigns.stamped(run.history)
-    ending = Ending(log, starts, LIMIT, LOCK_SECONDS, has_queue=True)
-    breaches = judge(history, ending)
+    breaches = judge(history, Settings(LIMIT, LOCK_SECONDS, has_queue=True), Ending.at(log, starts))
     _keep(cluster.directory(BROKERS[0]).parent, history, breaches)
     is_ok = not breaches and min(faults.count.total(), len(letters), len(history.deliveries)) > 0
-    return is_ok, _text(run, faults, history, ending, breaches, len(reigns), drained)
+    return is_ok, _text(run, faults, history, log, breaches, len(reigns), drained)
 
 
-def _drained(run: Run, log: dict[Place, bytes], deadline: float) -> dict[int, int]:
+def _drained(run: Run, log: dict[Place, bytes], deadline: float) -> dict[Hashable, int]:
     """Waits until no record is left for the group; returns the offset before which none is left, at the deadline.
 
     The stored start offset is that of the last write: it stays behind records that ended in this write. The lag does
@@ -238,7 +238,7 @@ def _text(
     run: Run,
     faults: Faults,
     history: History,
-    ending: Ending,
+    log: dict[Place, bytes],
     breaches: list[Breach],
     reigns: int,
     drained: float,
@@ -251,7 +251,7 @@ def _text(
     told_errors = ", ".join(f"{name} {count}" for name, count in sorted(errors.items()) if count)
     known = sum(delivery.term is not None for delivery in history.deliveries)
     return (
-        f"{played}; records {len(ending.log)}  deliveries {len(history.deliveries)}  of a known term {known}  "
+        f"{played}; records {len(log)}  deliveries {len(history.deliveries)}  of a known term {known}  "
         f"stale {sum(each.is_stale for each in history.deliveries)}  lost fetches {len(history.lost)}  "
         f"leaders {reigns}  {decided}  refused {results[Result.REFUSED]}  unknown {results[Result.UNKNOWN]} "
         f"({told_errors})  "

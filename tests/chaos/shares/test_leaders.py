@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.chaos.share_history import Decision, Delivery, History, Kind, Place, Result
 from tests.chaos.shares.leaders import CLOCK_SECONDS, LEARN_SECONDS, Reign, Reigns
+from tests.share_history import Decision, Delivery, History, Kind, Place, Result
 
 REIGNS = Reigns([(0, Reign(10, 11, 4)), (0, Reign(30, 12, 5)), (1, Reign(0, 13, 0))])
 KNOWN = 10 + LEARN_SECONDS

@@ -5,11 +5,11 @@ from collections import Counter
 
 from confluent_kafka import Producer
 
-from tests.chaos.share_history import Delivery, Ending, History, Kind, Place, judge
 from tests.chaos.shares.leaders import Leaders
 from tests.chaos.shares.member import CHOICES, GROUP, LOCK_SECONDS, TOPIC, ShareMember, choice_of
 from tests.chaos.transactions.copying import Task
 from tests.cluster.processes import until
+from tests.share_history import Delivery, Ending, History, Kind, Place, Settings, judge
 from trimaran.testing import EmbeddedKafka
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.messages.incremental_alter_configs import (
@@ -49,8 +49,8 @@ def test_members_end_every_record_by_the_rules():
         for task in tasks:
             task.join()
         log = {Place(0, number): b"%d" % number for number in range(RECORDS)}
-        ending = Ending(log, {0: 0}, LIMIT_OF_BROKERS, LOCK_SECONDS)
-        rules = Counter(breach.rule.name for breach in judge(history, ending))
+        settings, ending = Settings(LIMIT_OF_BROKERS, LOCK_SECONDS), Ending.at(log, {0: 0})
+        rules = Counter(breach.rule.name for breach in judge(history, settings, ending))
         assert rules == {"NOT_ENDED": RECORDS}, "the group has not come to its end"
 
 

@@ -73,6 +73,8 @@ class Checker:
         self._sent: dict[int, Key] = {}
         self._refused: set[int] = set()
         self._verified: dict[PartitionLeader, int] = {}
+        # The first one: a broker answers a request that fails, for whatever reason.
+        self._violation: Violation | None = None
 
     def count(self, name: str) -> None:
         self.evaluations[name] += 1
@@ -80,7 +82,9 @@ class Checker:
     def require(self, holds: bool, name: str, *why: object) -> None:
         self.evaluations[name] += 1
         if not holds:
-            raise Violation(f"{name} {' '.join(map(str, why))}")
+            violation = Violation(f"{name} {' '.join(map(str, why))}")
+            self._violation = self._violation or violation
+            raise violation
 
     # --- topics
 
@@ -95,6 +99,8 @@ class Checker:
     # --- replicas
 
     def look(self) -> None:
+        if self._violation is not None:
+            raise self._violation
         for broker in self.world.brokers.values():
             if broker.alive:
                 self.look_at(broker)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tests.share_history import Acknowledging, Given, ShareHistory
+from tests.share_history import Decision, Kind, Letter, Result, Settings
 from tests.simulation.coordinators.batches import Batch
 from tests.simulation.coordinators.checker import CoordinatorChecker
 from tests.simulation.coordinators.codes import code_of
@@ -18,6 +19,7 @@ from tests.simulation.partitions.checker import Key
 from tests.simulation.partitions.replica_logs import entries_in
 from tests.simulation.shares.groups import Groups
 from tests.simulation.shares.letters import letters_in
+from tests.simulation.shares.members import Lease, Members, SharePlace
 from tests.simulation.shares.rules import QUEUE, QUEUE_THERE
 from tests.simulation.shares.states import Life, States
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE
@@ -48,17 +50,10 @@ REFUSALS = frozenset(
 )
 
 
-class SharePlace(NamedTuple):
-    """A share partition in one life of its state."""
-
-    key: SharePartitionKey
-    life: Life
-
-
 class Arrived(NamedTuple):
     """The acknowledgements of a request, and the lives of states when it arrived."""
 
-    acknowledging: Mapping[tuple[bytes, int], Acknowledging]
+    acknowledging: Mapping[tuple[bytes, int], list[Decision]]
     lives: Mapping[SharePartitionKey, Life]
 
 
@@ -66,17 +61,19 @@ class ShareChecker(CoordinatorChecker):
     def __init__(self, world: Any) -> None:
         super().__init__(world)
         rules = world.rules
-        self.history = ShareHistory(
-            self.rule,
-            deliveries_max=rules.deliveries,
-            lock_seconds=rules.lock_ms / 1000,
-            sees_all=True,
+        settings = Settings(
+            rules.deliveries,
+            rules.lock_ms / 1000,
+            knows_leases=True,
+            has_queue=rules.queue == QUEUE_THERE,
         )
+        self.members = Members(self.rule, settings, lambda: world.now)
         self.states = States(self.rule, self._passed, self._begins, self._done)
         self.groups = Groups(self.rule, lambda key: key in self.states.ever)
-        self._places: WeakKeyDictionary[LedShare, SharePlace] = WeakKeyDictionary()
+        self._leases: WeakKeyDictionary[LedShare, Lease] = WeakKeyDictionary()
+        self._lease_numbers = count()
         self._begun: WeakKeyDictionary[SharePartition, bool] = WeakKeyDictionary()
-        self._letters: dict[tuple[Key, int, int], list[tuple[str, int, int, int]]] = {}
+        self._letters: dict[tuple[Key, int, int], list[tuple[str, Letter]]] = {}
         self._given: defaultdict[tuple[SharePartitionKey, str], set[Acquired]] = defaultdict(set)
 
     # -- logs
@@ -102,52 +99,34 @@ class ShareChecker(CoordinatorChecker):
             self.groups.committed(batch)
         elif name == QUEUE:
             for letter in self._letters[key, batch.leader_epoch, batch.base]:
-                self._letter(*letter)
-
-    def _letter(self, group_id: str, index: int, offset: int, count: int) -> None:
-        """Checks a letter. It does not name the life of its state, so any life may be its cause."""
-        self.world.happened["dead letter"] += 1
-        places = [
-            place
-            for place in self.history.records
-            if isinstance(place, SharePlace)
-            and (place.key.group_id, place.key.partition) == (group_id, index)
-        ]
-        self.rule(bool(places), "Q9", group_id, index, offset, "is in the dead-letter queue")
-        causes = [place for place in places if self.history.is_final(place, offset)]
-        self.history.letter((causes or places)[-1], offset, count)
-        for place in places:
-            self.history.has_letter(place, offset)
+                self.world.happened["dead letter"] += 1
+                self.members.letter(*letter)
 
     def _begins(self, key: SharePartitionKey, life: Life, start: int) -> None:
-        self.history.starts_at(SharePlace(key, life), start)
+        self.members.starts_at(SharePlace.of(key, life), start)
 
     def _done(self, key: SharePartitionKey, life: Life, offset: int, state: DeliveryState) -> None:
         """Checks Q5: a record is done only as its members have decided, or after the limit of deliveries."""
-        record = self.history.records[SharePlace(key, life)][offset]
+        record = self.members.record(SharePlace.of(key, life), offset)
         if state is DeliveryState.ACKNOWLEDGED:
-            is_wanted = Given.ACCEPT in record.wanted
+            is_wanted = record.may_be(Kind.ACCEPT)
         else:
-            is_wanted = (
-                Given.REJECT in record.wanted or record.highest >= self.world.rules.deliveries
-            )
+            is_wanted = record.may_be(Kind.REJECT) or record.may_be_used_up
         deleted = self.histories[key.topic_id, key.partition].deleted_to
         self.rule(
             is_wanted or offset < deleted,
             *("Q5", key, life, offset, "is", state.name, "after", record.deliveries),
-            *("deliveries, and", record.wanted),
+            *("and", record.decisions),
         )
 
     def _passed(self, key: SharePartitionKey, life: Life, offset: int, is_final: bool) -> None:
         """Checks Q6: the start only passes records that are done."""
-        place = SharePlace(key, life)
-        record = self.history.records[place].get(offset)
+        place = SharePlace.of(key, life)
         deleted = self.histories[key.topic_id, key.partition].deleted_to
-        limit = self.world.rules.deliveries
         self.rule(
             is_final
-            or offset < max(deleted, self.history.start(place))
-            or (record is not None and record.highest >= limit),
+            or offset < max(deleted, self.members.start(place))
+            or self.members.record(place, offset).may_be_used_up,
             *("Q6", key, life, "passes", offset),
         )
 
@@ -168,42 +147,34 @@ class ShareChecker(CoordinatorChecker):
     def loaded(self, share: LedShare) -> None:
         """Notes that a leader has loaded a state."""
         core = share.core
-        if core is None or share in self._places:
+        if core is None or share in self._leases:
             return
         self.look()
         life = (core.state_epoch, self.states.begun[share.key])
-        place = self._places[share] = SharePlace(share.key, life)
+        place = SharePlace.of(share.key, life)
+        self._leases[share] = Lease(place, next(self._lease_numbers))
         self.world.happened["share partition loaded"] += 1
         self.world.say("loaded:", share.leader.replica.services.node_id, place, "at", core.start)
         if not self._begun[core]:
             if self.world.rules.reset != "latest":
                 deleted = self.histories[share.key[1:]].deleted_to
                 self.rule(core.start <= deleted, "Q5", place, "begins at", core.start)
-            self.history.starts_at(place, core.start)
+            self.members.starts_at(place, core.start)
 
     def acquired(self, share: LedShare, member: str, found: list[Acquired]) -> None:
-        place = self._places.get(share)
-        if place is None or self.is_void:
+        lease = self._leases.get(share)
+        if lease is None or self.is_void:
             return
-        now = self.world.now
         self.world.say(share.key.group_id, share.key.partition, member, "acquires", *found)
-        self.history.starts_at(place, share.leader.log.log_start_offset)
-        for first, last, count in found:
-            self.history.delivered(
-                place,
-                member,
-                range(first, last + 1),
-                count,
-                asked=now,
-                at=now,
-                lease=id(share),
-            )
+        self.members.starts_at(lease.place, share.leader.log.log_start_offset)
+        for first, last, deliveries in found:
+            self.members.acquires(lease, member, range(first, last + 1), deliveries)
         self._given[share.key, member].update(found)
 
     def released(self, share: LedShare, member: str) -> None:
-        place = self._places.get(share)
-        if place is not None:
-            self.history.session_ended(place, member, at=self.world.now)
+        lease = self._leases.get(share)
+        if lease is not None:
+            self.members.session_ends(lease, member)
 
     # -- writes of leaders
 
@@ -243,7 +214,7 @@ class ShareChecker(CoordinatorChecker):
 
     def arrives(self, broker: CoordinatorBroker, request: Any) -> Arrived:
         self.look()
-        acknowledging: dict[tuple[bytes, int], Acknowledging] = {}
+        acknowledging: dict[tuple[bytes, int], list[Decision]] = {}
         if isinstance(request, ShareFetchRequest | ShareAcknowledgeRequest):
             for topic in request.topics:
                 for partition in topic.partitions:
@@ -251,11 +222,11 @@ class ShareChecker(CoordinatorChecker):
                         str(request.group_id), topic.topic_id, partition.partition_index
                     )
                     share = broker.families.shares.sharing.find(key)
-                    place = None if share is None else self._places.get(share)
-                    types = _types(partition.acknowledgement_batches)
-                    if place is not None and types:
-                        acknowledging[key[1:]] = self.history.acknowledges(
-                            place, str(request.member_id), types, at=self.world.now
+                    lease = None if share is None else self._leases.get(share)
+                    kinds = _kinds(partition.acknowledgement_batches)
+                    if lease is not None and kinds:
+                        acknowledging[key[1:]] = self.members.asks(
+                            lease, str(request.member_id), kinds
                         )
         lives = {}
         if isinstance(request, AlterShareGroupOffsetsRequest):
@@ -286,16 +257,15 @@ class ShareChecker(CoordinatorChecker):
             code = code_of(response)
             self.rule(code is not E.UNKNOWN_SERVER_ERROR, "answer", broker.id, "fails on", request)
 
-    def _settle(self, request: Acknowledging, code: int) -> None:
+    def _settle(self, key: tuple[bytes, int], decisions: list[Decision], code: int) -> None:
         if not code:
             # An acknowledgement of deleted records succeeds without an effect, even if another member holds them.
-            key = request.place.key  # type: ignore[attr-defined]
-            self.history.starts_at(request.place, self.histories[key[1:]].deleted_to)
-            self.history.confirmed(request, at=self.world.now)
-        elif ErrorCode.of(code) in REFUSALS:
-            self.history.refused(request)
-        if code:
-            self.world.happened[f"refused: {ErrorCode.of(code).name}"] += 1
+            self.members.starts_at(decisions[0].place.partition, self.histories[key].deleted_to)  # type: ignore[arg-type]
+            self.members.answered(decisions, Result.CONFIRMED)
+            return
+        if ErrorCode.of(code) in REFUSALS:
+            self.members.answered(decisions, Result.REFUSED)
+        self.world.happened[f"refused: {ErrorCode.of(code).name}"] += 1
 
     def _acknowledged(self, request: Any, response: Any, before: Arrived) -> None:
         codes = {
@@ -306,7 +276,7 @@ class ShareChecker(CoordinatorChecker):
         for key, asked in before.acknowledging.items():
             code = response.error_code or codes.get(key)
             self.rule(code is not None, "answer", "does not name", key, "of", request)
-            self._settle(asked, code)
+            self._settle(key, asked, code)
 
     def _fetched(self, request: Any, response: Any, before: Arrived) -> None:
         codes = {}
@@ -322,7 +292,7 @@ class ShareChecker(CoordinatorChecker):
         for partition, asked in before.acknowledging.items():
             code = response.error_code or codes.get(partition)
             self.rule(code is not None, "answer", "does not name", partition, "of", request)
-            self._settle(asked, code)
+            self._settle(partition, asked, code)
         if request.share_acquire_mode:
             self.rule(
                 count <= max(0, request.max_records),
@@ -394,7 +364,8 @@ class ShareChecker(CoordinatorChecker):
                 self.rule(
                     result.group_id not in self.groups.groups
                     and all(key.group_id != result.group_id for key in self.states.stored),
-                    *("Q10", result.group_id, "was deleted and is stored"),
+                    *("Q10", result.group_id, "was deleted and is stored:"),
+                    *(key for key in self.states.stored if key.group_id == result.group_id),
                 )
 
     # -- the end
@@ -414,26 +385,22 @@ class ShareChecker(CoordinatorChecker):
         return left
 
     def _first_wanted(self, share: SharePartitionKey) -> int:
-        place = SharePlace(share, self.states.life(share))
+        place = SharePlace.of(share, self.states.life(share))
         stored = self.states.stored.get(share)
         start = 0 if stored is None else max(0, stored.start)
         deleted = self.histories[share[1:]].deleted_to
-        return max(deleted, start, self.history.start(place))
+        return max(deleted, start, self.members.start(place))
 
     def check_complete(self, group_ids: tuple[str, ...]) -> None:
         for group_id in group_ids:
             for key in self.world.input_keys:
                 share = SharePartitionKey(group_id, *key)
-                place = SharePlace(share, self.states.life(share))
-                first = max(self.histories[key].deleted_to, self.history.start(place))
-                self.history.check_complete(
-                    place,
-                    range(first, self.histories[key].end),
-                    has_letters=self.world.rules.queue == QUEUE_THERE,
-                )
+                place = SharePlace.of(share, self.states.life(share))
+                first = max(self.histories[key].deleted_to, self.members.start(place))
+                self.members.check_complete(place, range(first, self.histories[key].end))
 
 
-def _types(batches: Any) -> dict[int, int]:
+def _kinds(batches: Any) -> dict[int, int]:
     found = {}
     for batch in batches:
         types = batch.acknowledge_types

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import trio
 
-from tests.share_history import Given
+from tests.share_history import Kind
 from tests.simulation.coordinators.client import (
     GROUP,
     REQUEST_SECONDS,
@@ -38,7 +38,7 @@ VERSION = 2
 FREEZE_SECONDS = (0.6, 1.8)
 FINAL_EPOCH = -1
 # The decisions of a member that acknowledges records one by one.
-DECISIONS = (Given.ACCEPT, Given.ACCEPT, Given.ACCEPT, Given.RELEASE, Given.REJECT)
+DECISIONS = (Kind.ACCEPT, Kind.ACCEPT, Kind.ACCEPT, Kind.RELEASE, Kind.REJECT)
 Held = dict[int, int]
 """Delivery counts of records by offset."""
 
@@ -221,26 +221,26 @@ class ShareConsumer(CoordinatorClient):
 
     # -- requests
 
-    def _decisions(self, session: Session) -> dict[Key, dict[int, Given]]:
+    def _decisions(self, session: Session) -> dict[Key, dict[int, Kind]]:
         """Returns decisions about records that are held, and forgets those that are decided."""
         prng, rules = self.world.prng, self.world.rules
         if not self.world.is_calm and self.world.now < session.keeps_until:
             return {}
         is_implicit = self.world.is_calm or prng.random() >= rules.explicit
-        decided: dict[Key, dict[int, Given]] = {}
+        decided: dict[Key, dict[int, Kind]] = {}
         for key, held in list(session.held.items()):
-            mine: dict[int, Given] = {}
+            mine: dict[int, Kind] = {}
             for offset in sorted(held):
                 if is_implicit:
-                    mine[offset] = Given.ACCEPT
+                    mine[offset] = Kind.ACCEPT
                 elif prng.random() < 0.6:
                     mine[offset] = prng.choice(DECISIONS)
                 elif rules.renews and prng.random() < 0.3:
-                    mine[offset] = Given.RENEW
+                    mine[offset] = Kind.RENEW
                 elif prng.random() < 0.1:
                     del held[offset]  # its lock will end
-            for offset, given in mine.items():
-                if given is not Given.RENEW:
+            for offset, kind in mine.items():
+                if kind is not Kind.RENEW:
                     del held[offset]
             if mine:
                 decided[key] = mine
@@ -249,7 +249,7 @@ class ShareConsumer(CoordinatorClient):
         return decided
 
     async def _acknowledge(
-        self, broker_id: int, session: Session, decisions: dict[Key, dict[int, Given]]
+        self, broker_id: int, session: Session, decisions: dict[Key, dict[int, Kind]]
     ) -> None:
         request = ShareAcknowledgeRequest(
             group_id=self.group_id,
@@ -270,7 +270,7 @@ class ShareConsumer(CoordinatorClient):
         broker_id: int,
         session: Session,
         wanted: set[Key],
-        decisions: dict[Key, dict[int, Given]],
+        decisions: dict[Key, dict[int, Kind]],
     ) -> None:
         prng, rules = self.world.prng, self.world.rules
         is_renewal = _renews(decisions)
@@ -341,12 +341,12 @@ class ShareConsumer(CoordinatorClient):
         return await world.network.ask(CLIENT, broker, handle, REQUEST_SECONDS, stuck=stuck)
 
 
-def _renews(decisions: dict[Key, dict[int, Given]]) -> bool:
-    return any(Given.RENEW in mine.values() for mine in decisions.values())
+def _renews(decisions: dict[Key, dict[int, Kind]]) -> bool:
+    return any(Kind.RENEW in mine.values() for mine in decisions.values())
 
 
 def _acknowledged(
-    module: Any, decisions: dict[Key, dict[int, Given]], wanted: set[Key]
+    module: Any, decisions: dict[Key, dict[int, Kind]], wanted: set[Key]
 ) -> list[Any]:
     """Returns the topics of a request, which fetches from `wanted`."""
     is_fetch = module is share_fetch
@@ -367,15 +367,15 @@ def _acknowledged(
     return list(topics.values())
 
 
-def _batches(mine: dict[int, Given]) -> list[tuple[int, int, list[int]]]:
+def _batches(mine: dict[int, Kind]) -> list[tuple[int, int, list[int]]]:
     """Returns neighbouring records together: with one type, or a type for each."""
     found: list[tuple[int, int, list[int]]] = []
-    for offset, given in sorted(mine.items()):
+    for offset, kind in sorted(mine.items()):
         if found and found[-1][1] + 1 == offset:
             first, _, types = found.pop()
-            found.append((first, offset, [*types, int(given)]))
+            found.append((first, offset, [*types, kind.value]))
         else:
-            found.append((offset, offset, [int(given)]))
+            found.append((offset, offset, [kind.value]))
     return [
         (first, last, types[:1] if len(set(types)) == 1 else types) for first, last, types in found
     ]

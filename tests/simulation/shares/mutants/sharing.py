@@ -158,7 +158,8 @@ def _failed_writes_count() -> Patch:
             await self._owner.states.write(self.key, core.summary(), batches)
         written, self._written = self._written, []
         for change, pending in written:
-            core.finish(change, self._owner.now(), is_stored=True)
+            for _ in core.finish(change, self._owner.now(), is_stored=True):
+                pass
             pending.complete(None)
         self._noted()
         self._wake()
@@ -170,8 +171,8 @@ def _failed_writes_are_not_undone() -> Patch:
     """After a failed write the new state stays in memory, although the member gets an error."""
     real = share_partition.finish
 
-    def finish(flight: Any, change: Any, *, is_stored: bool, now: float) -> None:
-        real(flight, change, is_stored=True, now=now)
+    def finish(flight: Any, change: Any, *, is_stored: bool, now: float) -> Any:
+        return real(flight, change, is_stored=True, now=now)
 
     return mock.patch.object(share_partition, "finish", finish)
 

@@ -10,6 +10,7 @@ from trimaran.broker.groups.share import assigning, heartbeat, initializing, kin
 from trimaran.broker.groups.share.operation import ShareOperation
 from trimaran.broker.groups.share.state_partitions import StatePartitions
 from trimaran.broker.share_state import combining, coordinator, rules
+from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.broker.share_state.combining import combined
 from trimaran.broker.share_state.persister import StatePersister
 from trimaran.broker.share_state.records import ShareRecordSerde, UpdateRecord
@@ -185,8 +186,12 @@ def _failed_initializations_count() -> Patch:
     """A share partition counts as initialized although its state is not stored."""
     real = initializing.finish
 
-    def finish(operation: Any, done: Any, failed: Any) -> None:
-        real(operation, [*done, *failed], ())
+    def finish(operation: Any, outcome: Any) -> None:
+        done = {
+            topic_id: outcome.done.get(topic_id, set()) | outcome.failed.get(topic_id, set())
+            for topic_id in outcome.done.keys() | outcome.failed.keys()
+        }
+        real(operation, InitializedStates(done, {}))
 
     return mock.patch.object(initializing, "finish", finish)
 
