@@ -4,7 +4,7 @@ It is a `CoordinatorShard`. A write adds an update to the last snapshot, or make
 updates. Everything before the oldest of the last snapshots is redundant: the shard names its offset as a follow-up, and
 the coordinator deletes the records. Source: Kafka's `ShareCoordinatorShard`, `ShareCoordinatorOffsetsManager`.
 Intentional differences: the states of topics that were deleted while no broker served the shard are removed, too; a
-repeated initialization does not reset a state that is in use, whose accepted records would be delivered again.
+repeated initialization does not reset a state that is in use: accepted records would be delivered again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The words of members become a history, whose errors are found."""
+"""The words of members become a history, and the rules find its errors."""
 
 import pytest
 
