@@ -500,8 +500,8 @@ TABLE = {
         ),
         Limit("bytes of metrics in a push", "telemetry.max.bytes", "TELEMETRY_TOO_LARGE", ERRORS),
         Limit(
-            "expansion by decompression, as a factor",
-            "trimaran.broker.telemetry.otlp:EXPANSION_MAX",
+            "bytes of metrics in a push, decompressed",
+            "telemetry.max.bytes",
             "INVALID_RECORD",
             ERRORS,
         ),

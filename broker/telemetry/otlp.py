@@ -22,9 +22,6 @@ else:
     protobuf = imported_later("google.protobuf.message")
     metrics_pb2 = imported_later("opentelemetry.proto.metrics.v1.metrics_pb2")
 
-# The maximum ratio of the decompressed size of a push to the maximum size on the wire. A push of a Java client has 100
-# KB, an eighth of that when compressed; the library's objects briefly take about ten times as much.
-EXPANSION_MAX = 4
 # Kafka clients do not use longer names and labels, or more labels.
 _CHARACTERS_MAX = 255
 _LABELS_MAX = 16
@@ -49,14 +46,15 @@ def is_available() -> bool:
 
 
 def points_of(data: bytes, compression: int, bytes_max: int) -> list[Point]:
-    """Returns all points of a push; called in a thread.
+    """Returns all points of a push; called in a thread. `bytes_max` is the bound of the decompressed data, in bytes, as
+    in Kafka 4.4 (`ClientTelemetryUtils.decompress`); the library's objects briefly take about ten times as much.
 
     Raises:
-        RemoteProtocolError: the data is not compressed MetricsData, or expands to more than four times `bytes_max`.
+        RemoteProtocolError: the data is not compressed MetricsData, or expands to more than `bytes_max`.
     """
     kind = Compression(compression)
     if kind is not Compression.NONE:
-        data = bytes(decompress(kind, data, bytes_max * EXPANSION_MAX))
+        data = bytes(decompress(kind, data, bytes_max))
     try:
         message = metrics_pb2.MetricsData.FromString(data)
     except protobuf.DecodeError as error:

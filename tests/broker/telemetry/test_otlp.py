@@ -1,5 +1,7 @@
 """A push is decoded to numbers or refused, within limits."""
 
+import tracemalloc
+
 import pytest
 
 from tests.broker.telemetry.pushes import CUMULATIVE, metrics_data, pushed
@@ -8,6 +10,7 @@ from trimaran.log.codecs.compression import Compression, OutputTooLarge, compres
 from trimaran.wire.errors import RemoteProtocolError
 
 BYTES_MAX = 1 << 20
+BOMB_BYTES_MAX = 32 << 10
 
 
 @pytest.mark.parametrize("kind", Compression)
@@ -41,11 +44,36 @@ def test_histograms_and_overlong_names_are_skipped():
     ]
 
 
-def test_oversized_expansion_is_refused_by_bytes():
-    for kind in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
-        bomb = compress(kind, bytes(5000))
+CODECS = [kind for kind in Compression if kind is not Compression.NONE]
+
+
+@pytest.mark.parametrize("kind", CODECS)
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_decompressed_push_is_bounded(kind, more):
+    data = pushed(gauges=[("open", 3, {})])
+    known = points_of(data, Compression.NONE, 0)
+    packed = compress(kind, data)
+    if more < 0:
         with pytest.raises(OutputTooLarge):
-            points_of(bomb, kind, 1000)
+            points_of(packed, kind, len(data) + more)
+    else:
+        assert points_of(packed, kind, len(data) + more) == known
+
+
+@pytest.mark.parametrize("kind", CODECS)
+def test_bomb_takes_no_memory_beyond_the_bound(kind):
+    """A thousand times the bound is refused after few times the bound, in each codec."""
+    bomb = compress(kind, bytes(1000 * BOMB_BYTES_MAX))
+    with pytest.raises(OutputTooLarge):  # the first one imports the codec
+        points_of(bomb, kind, BOMB_BYTES_MAX)
+    tracemalloc.start()
+    try:
+        with pytest.raises(OutputTooLarge):
+            points_of(bomb, kind, BOMB_BYTES_MAX)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < len(bomb) + 8 * BOMB_BYTES_MAX
 
 
 @pytest.mark.parametrize("kind", Compression)
