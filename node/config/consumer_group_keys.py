@@ -87,14 +87,12 @@ CONSUMER_GROUPS: tuple[ConfigKey, ...] = tuple(
     replace(key, check=_CHECKS.get(key.name, key.check)) for key in _KEYS
 )
 
-BOUNDED = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
-
 
 def check_groups(kind: str, config: Mapping[str, Any], origins: Mapping[str, str]) -> None:
-    """Checks the keys of a kind of group, such as "consumer". Raises ConfigError if a value is outside the bounds of
-    other keys, or a session is not longer than a heartbeat.
+    """Checks the keys of a kind of group, such as "consumer", in Kafka's order. Raises ConfigError if a value is
+    outside the bounds of other keys, or a session is not longer than a heartbeat.
     """
-    check_bounded(kind, BOUNDED, config, origins)
+    check_bounded(kind, ("heartbeat.interval.ms", "session.timeout.ms"), config, origins)
     session, beat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
     if config[session] <= config[beat]:
         raise ConfigError(
@@ -103,11 +101,21 @@ def check_groups(kind: str, config: Mapping[str, Any], origins: Mapping[str, str
             f"it must be longer than {beat}={config[beat]}",
             origin=origins.get(session, ""),
             fix="make the session several heartbeats long",
+            answer=f"{beat} must be less than {session}",
         )
+    check_bounded(kind, ("assignment.interval.ms",), config, origins)
+
+
+# The words for a value above its bound; Kafka has other ones for the keys of deliveries.
+ABOVE = "{key} must be less than or equal to {high}"
 
 
 def check_bounded(
-    kind: str, names: Iterable[str], config: Mapping[str, Any], origins: Mapping[str, str]
+    kind: str,
+    names: Iterable[str],
+    config: Mapping[str, Any],
+    origins: Mapping[str, str],
+    above: str = ABOVE,
 ) -> None:
     """Raises ConfigError if a key of a kind of group is outside its bounds, which are keys, too: `group.KIND.NAME` must
     be between `group.KIND.min.NAME` and `group.KIND.max.NAME`.
@@ -121,4 +129,14 @@ def check_bounded(
                 f"it must lie between {low}={config[low]} and {high}={config[high]}",
                 origin=origins.get(key, ""),
                 fix="correct one of the three",
+                answer=_bound_exceeded(key, low, high, config, above),
             )
+
+
+def _bound_exceeded(key: str, low: str, high: str, config: Mapping[str, Any], above: str) -> str:
+    """Returns the first requirement that is not met, in Kafka's words."""
+    if config[high] < config[low]:
+        return f"{high} must be greater than or equal to {low}"
+    if config[key] < config[low]:
+        return f"{key} must be greater than or equal to {low}"
+    return above.format(key=key, high=high)

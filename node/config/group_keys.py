@@ -12,6 +12,7 @@ from typing import Any
 
 from trimaran.node.config.config_def import ConfigDef, ConfigError, ConfigKey, at_least, one_of
 from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.node.config.streams_group_keys import has_duplicate_tags
 
 _DURATION = re.compile(
     r"P(?=.)([+-]?\d+D)?(T(?=.)([+-]?\d+H)?([+-]?\d+M)?([+-]?\d+([.,]\d{0,9})?S)?)?", re.IGNORECASE
@@ -277,8 +278,7 @@ def check_group_configs(configs: Mapping[str, str], server: Mapping[str, Any] = 
 
 def _check_tags(text: str) -> None:
     """Refuses repeated tags, which a list would drop."""
-    tags = [tag.strip() for tag in text.split(",")]
-    if text.strip() and len({*tags}) < len(tags):
+    if has_duplicate_tags(text):
         raise _refused(_TAGS, text, "must not contain duplicate tag keys.")
 
 

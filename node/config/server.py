@@ -266,7 +266,7 @@ class ServerConfig(Mapping[str, Any]):
             check_groups("consumer", self, self.origins)
             check_groups("share", self, self.origins)
             check_groups("streams", self, self.origins)
-            check_streams_groups(self, self.origins)
+            check_streams_groups(self, self.origins, self.texts)
             check_share_deliveries(self, self.origins)
         check_per_ip(self.__getitem__, self.origins)
 

@@ -47,7 +47,8 @@ def check_share_deliveries(config: Mapping[str, Any], origins: Mapping[str, str]
     """Raises ConfigError if a value is outside the bounds of other keys, or a full group has more members than there
     are share sessions.
     """
-    check_bounded("share", BOUNDED, config, origins)
+    above = "{high} must be greater than or equal to {key}"
+    check_bounded("share", BOUNDED, config, origins, above)
     sessions, members = "group.share.max.share.sessions", "group.share.max.size"
     if config[sessions] < config[members]:
         raise ConfigError(
@@ -56,4 +57,5 @@ def check_share_deliveries(config: Mapping[str, Any], origins: Mapping[str, str]
             f"it must not be below {members}={config[members]}",
             origin=origins.get(sessions, ""),
             fix="let each member of a full group have a session",
+            answer=f"{sessions} must be greater than or equal to {members}",
         )

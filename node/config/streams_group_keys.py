@@ -84,24 +84,44 @@ STREAMS_GROUPS: tuple[ConfigKey, ...] = (
 )
 
 
-def check_streams_groups(config: Mapping[str, Any], origins: Mapping[str, str]) -> None:
-    """Raises ConfigError if a value is outside the bounds of other keys."""
-    standbys, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
-    if config[standbys] > config[most]:
-        raise _outside(standbys, f"at most {most}={config[most]}", config, origins)
-    interval = "group.streams.task.offset.interval.ms"
-    least = "group.streams.min.task.offset.interval.ms"
-    if config[interval] < config[least]:
-        raise _outside(interval, f"at least {least}={config[least]}", config, origins)
+_TAGS = "group.streams.rack.aware.assignment.tags"
+# A key, its bound, and whether that is the largest value or the least.
+_BOUNDS = (
+    ("num.standby.replicas", "max.standby.replicas", True),
+    ("task.offset.interval.ms", "min.task.offset.interval.ms", False),
+    ("num.warmup.replicas", "max.warmup.replicas", True),
+)
 
 
-def _outside(
-    key: str, bound: str, config: Mapping[str, Any], origins: Mapping[str, str]
-) -> ConfigError:
-    return ConfigError(
-        key,
-        config[key],
-        f"it must be {bound}",
-        origin=origins.get(key, ""),
-        fix="correct one of the two",
-    )
+def check_streams_groups(
+    config: Mapping[str, Any], origins: Mapping[str, str], texts: Mapping[str, str]
+) -> None:
+    """Raises ConfigError if a value is outside the bounds of other keys, or a tag is named twice in its text."""
+    for name, bound, is_most in _BOUNDS:
+        key, other = f"group.streams.{name}", f"group.streams.{bound}"
+        if config[key] > config[other] if is_most else config[key] < config[other]:
+            raise ConfigError(
+                key,
+                config[key],
+                f"it must be at {'most' if is_most else 'least'} {other}={config[other]}",
+                origin=origins.get(key, ""),
+                fix="correct one of the two",
+                answer=f"{key} must be {'less' if is_most else 'greater'} than or equal to {other}",
+            )
+    text = texts.get(_TAGS, "")
+    if has_duplicate_tags(text):
+        why = "must not contain duplicate tag keys."
+        raise ConfigError(
+            _TAGS,
+            text,
+            f"it {why}",
+            origin=origins.get(_TAGS, ""),
+            fix="name each tag once",
+            answer=f"{_TAGS} {why}",
+        )
+
+
+def has_duplicate_tags(text: str) -> bool:
+    """Returns whether a list of tags, in its original form, names one twice."""
+    tags = [tag.strip() for tag in text.split(",")]
+    return bool(text.strip()) and len({*tags}) < len(tags)
