@@ -130,9 +130,7 @@ class Decisions:
     def _named(self, first: Offset, last: Offset) -> Sequence[Batch]:
         """Returns the batches that an acknowledgement names; the first may begin before it."""
         flight = self._flight
-        floor = flight.floor(first)
-        if floor is None and flight.is_cut_by_start(first, last):
-            floor = flight.floor(flight.start)
+        floor = flight.floor(max(first, flight.start))
         if floor is None:
             raise _invalid_state(
                 NOT_FOUND + "The request batch offsets are not found in the cache."
@@ -319,15 +317,15 @@ def _finish_run(
     flight: InFlight, run: RecordRun, change: DeliveryChange, *, is_stored: bool, now: float
 ) -> None:
     before, run.before, run.change = run.before, None, None
-    if is_stored or before is None:
+    if is_stored or run.deadline is None:  # without a lock, it was archived meanwhile
         flight.unlock(run)
-    elif run.deadline is not None and run.deadline <= now:
+    elif run.deadline <= now:
         # The lock has ended during the write.
         run.state = ARCHIVED if run.count >= change.limit else AVAILABLE
         flight.unlock(run)
     else:
+        assert before is not None, "a locked record keeps the state before"
         run.state, run.member = before
-        if run.deadline is not None and run not in flight.locks:
-            flight.lock(run, run.deadline)  # the lock has ended since `now`, and was skipped
+        flight.lock(run, run.deadline)  # it may have ended since `now`, and was passed over
     if run.state is AVAILABLE:
         flight.may_have_free = True

@@ -66,15 +66,15 @@ class Acquisition:
     def acquire(self, fetch_offset: Offset) -> list[Acquired]:
         """Acquires records that were read at `fetch_offset`, and returns them in order; none if there are none."""
         flight, fetched = self._flight, self._fetched
-        if self._left <= 0 or not fetched or fetched[-1].last_offset < flight.start:
+        if not fetched or fetched[-1].last_offset < flight.start:
             return []
         last = self._last_allowed(fetch_offset)
         if self._left <= 0:
             return []
         base = fetched[0].base_offset
         # Compaction may have removed records that are in flight.
-        if fetch_offset < base and flight.archive(fetch_offset, base - 1, AVAILABLE):
-            flight.may_have_free = True
+        if fetch_offset < base:
+            flight.archive(fetch_offset, base - 1, AVAILABLE)
         floor, first = flight.floor(base), base
         if floor is None:
             first = max(base, flight.start)
@@ -83,11 +83,8 @@ class Acquisition:
         overlapping = flight.beginning_in(min(base, first), last)
         if not overlapping:
             self._acquire_new(first, last)
-            return self._acquired
-        is_alone = self._acquire_known(overlapping, first, last)
-        end = overlapping[-1].last
-        if not is_alone and self._left > 0 and end < last:
-            self._acquire_new(end + 1, last)
+        elif not self._acquire_known(overlapping, first, last) and self._left > 0:
+            self._acquire_new(overlapping[-1].last + 1, last)
         if self._acquired:
             flight.forget_window_before(self._acquired[-1].last + 1)
         return self._acquired
@@ -98,11 +95,8 @@ class Acquisition:
         """
         flight, last = self._flight, self._fetched[-1].last_offset
         room = self._rules.record_locks_max - flight.size
-        if min(self._left, room) > 0:
+        if room > 0:
             self._left = min(self._left, room)
-            return last
-        if fetch_offset > flight.end:
-            self._left = 0
             return last
         self._left = min(self._left, flight.end - fetch_offset + 1)
         return min(last, flight.end)
@@ -117,9 +111,8 @@ class Acquisition:
         for batch in batches:
             if self._left <= 0:
                 break
-            if flight.has_window:
-                if gap < batch.first:
-                    self._acquire_new(gap, batch.first - 1)
+            if flight.gap is not None:
+                self._acquire_new(gap, batch.first - 1)
                 gap = batch.last + 1
                 if self._left <= 0:
                     break
@@ -132,8 +125,8 @@ class Acquisition:
                 if not (batch.is_split or batch.runs[0].is_free):
                     continue
                 batch.is_split = True
-                found = self._acquire_part(batch, base, last)
-                if is_throttled and found:
+                self._acquire_part(batch, base, last)
+                if is_throttled:
                     return True
             elif batch.runs[0].is_free:
                 self._take(batch.runs[0])
@@ -142,14 +135,10 @@ class Acquisition:
     def _is_throttled(self, batch: Batch, first: Offset, last: Offset) -> bool:
         """Whether a free record of the batch has been delivered so often that few may be delivered with it."""
         limit = self._rules.throttled_deliveries
-        return any(
-            run.count >= limit
-            for run in batch.runs
-            if run.is_free and (not batch.is_split or (run.last >= first and run.first <= last))
-        )
+        return any(run.is_free and run.count >= limit for run in batch.runs_in(first, last))
 
-    def _acquire_part(self, batch: Batch, first: Offset, last: Offset) -> bool:
-        """Acquires free records of one batch; returns whether there were any."""
+    def _acquire_part(self, batch: Batch, first: Offset, last: Offset) -> None:
+        """Acquires free records of one batch."""
         rules, flight = self._rules, self._flight
         most: int | None = None  # the number of records at which a throttled delivery ends
         found = 0
@@ -173,7 +162,6 @@ class Acquisition:
             if is_last_time or found == most or (self._is_exact and self._left <= 0):
                 break
         self._acquired += parts
-        return bool(found)
 
     def _take(self, run: RecordRun, parts: list[Acquired] | None = None) -> None:
         """Gives the records of a run to the member; `parts` joins neighbours with the same count."""
@@ -193,11 +181,9 @@ class Acquisition:
     def _acquire_new(self, first: Offset, last: Offset) -> None:
         """Acquires new records, up to the end of the batch that has the last one wanted."""
         flight = self._flight
-        if not flight.batches and flight.end > first:
-            first = flight.end
-        if self._left < last - first + 1:
-            upto = self._end_of_batch(first + self._left - 1)
-            last = min(upto, last) if flight.has_window else upto
+        if not flight.batches:
+            first = max(first, flight.end)
+        last = min(last, self._end_of_batch(first + self._left - 1))
         if first > last:
             return
         if self._is_exact and last - first + 1 > self._left:
@@ -208,18 +194,16 @@ class Acquisition:
         if flight.batches[0].first == first:
             flight.start = first
         flight.end = max(flight.end, last)
-        flight.forget_window_before(self._acquired[-1].last + 1)
 
     def _end_of_batch(self, offset: Offset) -> Offset:
-        for batch in self._fetched:
-            if batch.base_offset <= offset <= batch.last_offset:
-                return batch.last_offset
-        return offset
+        """Returns the end of the record batch that has `offset`; `offset` itself where the log has no record."""
+        ends = [batch.last_offset for batch in self._fetched if batch.base_offset <= offset]
+        return max([offset, *ends])
 
     def _in_batches(self, first: Offset, last: Offset) -> list[Acquired]:
         """Divides new records into batches of about the size that the member wants, at the bounds of record batches."""
         parts = []
-        if not self._is_exact and last - first + 1 > self._batch_size:
+        if not self._is_exact:
             for batch in self._fetched:
                 if batch.base_offset > last:
                     break

@@ -71,10 +71,8 @@ class RecordRun:
         """Whether the two can become one run: locks and changes keep runs apart."""
         return (
             self.state is other.state
+            and self.state is not ACQUIRED
             and self.count == other.count
-            and self.member == other.member
-            and self.deadline is None
-            and other.deadline is None
             and self.change is None
             and other.change is None
         )
@@ -117,7 +115,7 @@ class Batch:
 
     def runs_in(self, first: Offset, last: Offset) -> list[RecordRun]:
         """Returns the runs that have a record from `first` to `last`, both included."""
-        if last < self.first or first > self.last:
+        if first > self.last:
             return []
         end = bisect_right(self.runs, last, key=first_of_run)
         return self.runs[self.index_of(first) : end]
@@ -184,8 +182,10 @@ class InFlight:
         )
 
     @property
-    def has_window(self) -> bool:
-        return self.window is not None and self.window.end == self.end
+    def gap(self) -> Offset | None:
+        """The start of the gap window while that is in force, else None: new records end it."""
+        window = self.window
+        return window.start if window is not None and window.end == self.end else None
 
     def floor(self, offset: Offset) -> Batch | None:
         """Returns the last batch that begins at or before `offset`, or None."""
@@ -227,7 +227,7 @@ class InFlight:
             return self.end
         if not self.may_have_free:
             return beyond
-        gap = self.window.start if self.window is not None and self.has_window else None
+        gap = self.gap
         for batch in self.batches:
             if gap is not None:
                 if batch.first > gap:
@@ -247,9 +247,6 @@ class InFlight:
 
     def runs_between(self, batch: Batch, first: Offset, last: Offset) -> Sequence[RecordRun]:
         """Returns the runs of these offsets, cut so that they hold no other offset."""
-        first, last = max(first, batch.first), min(last, batch.last)
-        if first > last:
-            return ()
         self._cut(batch, first)
         self._cut(batch, last + 1)
         return batch.runs_in(first, last)
@@ -275,21 +272,19 @@ class InFlight:
 
     def _cut(self, batch: Batch, offset: Offset) -> None:
         """Makes a run begin at `offset`, if that is within the batch."""
-        if not batch.first < offset <= batch.last:
-            return
         index = batch.index_of(offset)
         run = batch.runs[index]
-        if run.first == offset:
-            return
-        batch.runs.insert(index + 1, self._rest(run, offset))
-        batch.is_split = True
+        if run.first < offset <= run.last:
+            batch.runs.insert(index + 1, self._rest(run, offset))
+            batch.is_split = True
 
     def _rest(self, run: RecordRun, offset: Offset) -> RecordRun:
         """Ends a run before `offset`; returns a run with the rest of it."""
         rest = RecordRun(offset, run.last, run.state, run.count, run.member, run.deadline)
         rest.change, rest.before = run.change, run.before
         run.last = Offset(offset - 1)
-        if run in self.locks and run.deadline is not None:
+        if run in self.locks:
+            assert run.deadline is not None, "a lock has a deadline"
             self.locks.set(rest, run.deadline)
         return rest
 
@@ -303,16 +298,15 @@ class InFlight:
         run.deadline = None
         self.locks.cancel(run)
 
-    def archive(self, first: Offset, last: Offset, state: DeliveryState) -> bool:
-        """Archives the records of these offsets that are in `state`, without a write; returns whether there are any.
+    def archive(self, first: Offset, last: Offset, state: DeliveryState) -> None:
+        """Archives the records of these offsets that are in `state`, without a write.
 
         A record that is being released at this moment is archived whatever becomes of the release.
         """
-        return self.archive_each([(first, last)], state)
+        self.archive_each([(first, last)], state)
 
-    def archive_each(self, ranges: Iterable[tuple[Offset, Offset]], state: DeliveryState) -> bool:
+    def archive_each(self, ranges: Iterable[tuple[Offset, Offset]], state: DeliveryState) -> None:
         """Archives as `archive` does; looks at each batch once, however many ranges there are."""
-        any_archived = False
         changed: dict[Batch, None] = {}
         for first, last in ranges:
             floor = self.floor(first)
@@ -322,11 +316,9 @@ class InFlight:
                 for run in self.runs_between(batch, first, last):
                     if run.state is state:
                         self.archive_run(run)
-                        any_archived = True
                 changed[batch] = None
         for batch in changed:
             batch.merge()
-        return any_archived
 
     def archive_run(self, run: RecordRun) -> None:
         run.state, run.member, run.before = ARCHIVED, NO_MEMBER, None
@@ -335,8 +327,8 @@ class InFlight:
     def forget_window_before(self, offset: Offset) -> None:
         """Moves the gap window to `offset`, the first offset that was not looked at."""
         if self.window is not None:
-            is_inside = self.has_window and offset <= self.window.end
-            self.window = GapWindow(offset, self.window.end) if is_inside else None
+            end = self.window.end
+            self.window = GapWindow(offset, end) if offset <= end == self.end else None
 
     # -- progress
 
@@ -359,8 +351,8 @@ class InFlight:
         if last == batch.last:
             kept += 1
             self.start = max(self.start, self.batches[kept].first)
-            if self.window is not None and self.has_window:
-                self.start = min(self.window.start, self.start)
+            if (gap := self.gap) is not None:
+                self.start = min(gap, self.start)
         else:
             self.start = max(self.start, last + 1)
         del self.batches[:kept]
@@ -376,8 +368,7 @@ class InFlight:
         while index < len(self.batches) and self.batches[index].first <= start:
             start = max(start, self.batches[index].last + 1)
             index += 1
-        if start > self.window.start:
-            self.forget_window_before(start)
+        self.forget_window_before(start)
 
     def _start_is_done(self) -> bool:
         batch = self.floor(self.start)
@@ -385,9 +376,9 @@ class InFlight:
 
     def _last_done(self) -> Offset | None:
         """Returns the last offset of the done records at the beginning, or None."""
-        last = None
+        last, gap = None, self.gap
         for batch in self.batches:
-            if self.window is not None and self.has_window and batch.last >= self.window.start:
+            if gap is not None and batch.last >= gap:
                 return last
             for run in batch.runs:
                 if not run.is_done:
@@ -402,14 +393,13 @@ class InFlight:
         if log_start <= self.start:
             return
         if self.batches:
-            if self.archive(self.start, log_start - 1, AVAILABLE):
-                self.may_have_free = True
+            self.archive(self.start, log_start - 1, AVAILABLE)
             self.end = max(self.end, log_start)
         else:
             self.end = log_start
         self.start = log_start
-        if self.window is not None and self.window.start < log_start:
-            self.window = GapWindow(log_start, self.window.end)
+        if self.window is not None:
+            self.window = GapWindow(max(self.window.start, log_start), self.window.end)
 
     def runs(self) -> Iterator[tuple[Batch, RecordRun]]:
         """Yields each run with its batch; the runs must not be cut meanwhile."""

@@ -53,21 +53,18 @@ class SharePartition:
 
     def _load(self, batches: Sequence[StateBatch]) -> None:
         flight = self._flight
-        following, gap = flight.start, None
+        following = flight.start
         for batch in batches:
             first, last, state, count = batch
             if first < following or last < first:
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"invalid stored state: {batch}")
-            if gap is None and first > following:
-                gap = following
             following = last + 1
             flight.add(Batch([RecordRun(first, last, state, count)]))
             if state is ARCHIVING:
                 self.resumed.append(batch)
         flight.end = batches[-1].last_offset
         flight.may_have_free = True
-        if gap is not None:
-            flight.window = GapWindow(gap, flight.end)
+        flight.window = GapWindow(flight.start, flight.end)
         flight.advance()
 
     # -- what is known
