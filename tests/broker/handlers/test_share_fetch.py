@@ -9,10 +9,8 @@ import pytest
 import trio
 
 from tests.broker.calls import Paused, connection, started
-from tests.broker.sharing.rig import refusals, sharing_rig, shown
+from tests.broker.sharing.rig import refusals, sharing_rig, shown, transact
 from tests.cluster.data_side import topic_id
-from trimaran.broker.partitions.end_markers import append_end_marker
-from trimaran.log.producers.marker import EndMarker
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.features import SHARE_VERSION
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -410,21 +408,6 @@ async def test_two_members_share_a_partition(tmp_path):
         assert shown(await rig.fetched(1, member_id="n", on=other)) == {0: (0, [(5, 9, 1)], 0)}
         response = await rig.acknowledged(2, {0: [(5, 9, [1])]})
         assert refusals(response) == {0: ErrorCode.INVALID_RECORD_STATE}
-
-
-def transact(rig, producer_id, size, *, is_commit):
-    """Writes one transaction with its marker."""
-    fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
-    rig.produce(size, is_transactional=True, **fields)
-    append_end_marker(
-        rig.harness.leader(),
-        EndMarker(is_commit=is_commit, coordinator_epoch=0),
-        producer_id=producer_id,
-        producer_epoch=0,
-        transaction_version=1,
-        now_ms=1_000,
-    )
-    rig.harness.flush()
 
 
 async def test_committed_readers_get_no_aborted_records(tmp_path):

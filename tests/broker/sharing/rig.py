@@ -15,11 +15,13 @@ from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.handlers.context import DataContext, SharingContext
 from trimaran.broker.handlers.share_acknowledge import share_acknowledge
 from trimaran.broker.handlers.share_fetch import share_fetch
+from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.broker.sharing.counts import ShareCounts
 from trimaran.broker.sharing.dead_letter_queues import DeadLetterQueues
 from trimaran.broker.sharing.sessions import ShareSessions
 from trimaran.broker.sharing.settings import SharingSettings
 from trimaran.broker.sharing.share_partitions import SharePartitions
+from trimaran.log.producers.marker import EndMarker
 from trimaran.quorum.metadata.features import SHARE_VERSION
 from trimaran.quorum.metadata.image import FeaturesImage
 from trimaran.wire.identity import SharePartitionKey
@@ -202,6 +204,21 @@ def refusals(response):
         for answered in response.responses
         for data in answered.partitions
     }
+
+
+def transact(rig, producer_id, size, *, is_commit):
+    """Writes one transaction with its marker."""
+    fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
+    rig.produce(size, is_transactional=True, **fields)
+    append_end_marker(
+        rig.harness.leader(),
+        EndMarker(is_commit=is_commit, coordinator_epoch=0),
+        producer_id=producer_id,
+        producer_epoch=0,
+        transaction_version=1,
+        now_ms=1_000,
+    )
+    rig.harness.flush()
 
 
 @asynccontextmanager

@@ -6,7 +6,15 @@ import pytest
 
 from tests.broker.sharing.driver import LOCK_SECONDS, Driver, states
 from trimaran.broker.share_state.states import ShareSummary
-from trimaran.broker.sharing.acknowledging import Cause, DeadLetters, as_letters
+from trimaran.broker.sharing.acknowledging import (
+    NOT_OWNER_OF_BATCH,
+    NOT_OWNER_OF_OFFSET,
+    PIECE,
+    Acknowledgement,
+    Cause,
+    DeadLetters,
+    as_letters,
+)
 from trimaran.broker.sharing.share_partition import SharePartition
 from trimaran.wire.errors import ErrorCode, KafkaError
 
@@ -110,6 +118,8 @@ def test_two_changes_are_finished_in_either_order():
     [
         ((0, 9, [5]), ErrorCode.INVALID_REQUEST),
         ((0, 9, [-1]), ErrorCode.INVALID_REQUEST),
+        ((5, 6, [-1, 1]), ErrorCode.INVALID_REQUEST),
+        ((5, 6, [1, 5]), ErrorCode.INVALID_REQUEST),
         ((0, 9, []), ErrorCode.INVALID_REQUEST),
         ((0, 9, [1, 1]), ErrorCode.INVALID_REQUEST),
         ((9, 0, [1]), ErrorCode.INVALID_REQUEST),
@@ -203,10 +213,13 @@ def test_session_end_releases_only_its_records():
     assert share.release("nobody") == []
 
 
-def test_release_before_the_start_archives():
-    share = acquired()
-    share.partition.begin_at(4)
-    assert share.release() == states((0, 3, "ARCHIVED", 1), (4, 9, "AVAILABLE", 1))
+@pytest.mark.parametrize("start", [1, 4, 9])
+def test_release_before_the_start_archives(start):
+    for end in (lambda share: share.release(), lambda share: share.pass_time(LOCK_SECONDS)):
+        share = acquired()
+        share.acquire((10, 19))
+        share.partition.begin_at(start)
+        assert end(share) == states((0, start - 1, "ARCHIVED", 1), (start, 19, "AVAILABLE", 1))
 
 
 def test_released_record_may_be_archived_meanwhile():
@@ -284,3 +297,94 @@ def test_acknowledged_records_of_loaded_state_leave_their_places():
     share.acknowledge((0, 2, [1]))
     assert (share.partition.start, share.partition.size) == (8, 0)
     assert share.partition.can_acquire(share.rules)
+
+
+@pytest.mark.parametrize(
+    ("start", "acknowledgement", "words"),
+    [
+        (0, (0, 9, [ACCEPT]), NOT_OWNER_OF_BATCH),
+        (0, (0, 9, [ACCEPT] * 10), NOT_OWNER_OF_OFFSET),
+        (0, (0, 8, [ACCEPT]), NOT_OWNER_OF_OFFSET),
+        (0, (1, 9, [ACCEPT]), NOT_OWNER_OF_OFFSET),
+        (3, (0, 9, [ACCEPT]), NOT_OWNER_OF_OFFSET),
+        (3, (3, 9, [ACCEPT]), NOT_OWNER_OF_OFFSET),
+    ],
+)
+def test_part_of_a_batch_is_tracked_by_offset(start, acknowledgement, words):
+    share = acquired()
+    share.partition.begin_at(start)
+    share.acknowledge(acknowledgement, is_stored=False)
+    with pytest.raises(KafkaError) as refused:
+        share.decide((start, 9, [ACCEPT]), member="n")
+    assert refused.value.message == words
+
+
+@pytest.mark.parametrize(("first", "last"), [(9, 12), (11, 12), (12, 12), (0, 14)])
+def test_range_may_begin_before_the_start(first, last):
+    share = Driver(12, states((12, 14, "AVAILABLE", 1)))
+    share.acquire((12, 14))
+    assert share.acknowledge((first, last, [ACCEPT])) == states((12, last, "ACKNOWLEDGED", 2))
+
+
+def test_range_in_a_gap_of_the_state_is_refused():
+    share = Driver(10, states((15, 19, "AVAILABLE", 1)))
+    share.acquire((15, 19), at=15)
+    for first in (10, 14):
+        with pytest.raises(KafkaError) as refused:
+            share.decide((first, 16, [ACCEPT]))
+        assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_changes_of_neighbours_end_apart(failing):
+    share = acquired()
+    changes = [share.decide((0, 4, [REJECT])), share.decide((5, 9, [REJECT]))]
+    for each in (1 - failing, failing):
+        share.finish(changes[each], is_stored=each != failing)
+    ends = ["ACQUIRED" if each == failing else "ARCHIVED" for each in (0, 1)]
+    assert share.shown() == [(0, 4, ends[0], 1), (5, 9, ends[1], 1)]
+
+
+def test_change_of_two_batches_ends_every_run():
+    share = acquired()
+    share.acquire((10, 19))
+    share.acknowledge((12, 13, [RENEW]))
+    assert share.acknowledge((0, 19, [RELEASE])) == states((0, 19, "AVAILABLE", 1))
+    assert share.partition.next_deadline is None
+    assert share.acquire((0, 9), (10, 19)) == [(0, 9, 2), (10, 19, 2)]
+
+
+def ended(work):
+    """Returns the number of pauses of the work, and its result."""
+    pauses = 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return pauses, stop.value
+        pauses += 1
+
+
+@pytest.mark.parametrize(("count", "parts"), [(PIECE, 1), (2 * PIECE - 1, 1), (2 * PIECE, 2)])
+def test_change_pauses_after_each_piece(count, parts):
+    share = Driver(record_locks_max=count)
+    for at in range(count):
+        share.acquire((at, at))
+    given = [Acknowledgement(at, at, [(RELEASE, REJECT)[at % 2]]) for at in range(count)]
+    pauses, change = ended(share.partition.acknowledge("m", given, share.rules, 0.0))
+    assert (pauses, len(change.batches)) == (parts, count)
+    assert ended(share.partition.finish(change, 0.0, is_stored=True)) == (2 * parts, None)
+
+
+def test_log_start_passes_changes_that_fail():
+    share = acquired()
+    share.acquire((10, 19))
+    change = share.decide((0, 4, [ACCEPT]), (10, 14, [ACCEPT]))
+    share.partition.begin_at(12)
+    share.pass_time(LOCK_SECONDS)
+    assert share.shown()[0] == (0, 4, "ACKNOWLEDGED", 1)
+    share.finish(change, is_stored=False)
+    assert share.partition.start == 12
+    assert share.shown() == [
+        (0, 9, "ARCHIVED", 1), (10, 11, "ARCHIVED", 1), (12, 19, "AVAILABLE", 1)
+    ]  # fmt: skip

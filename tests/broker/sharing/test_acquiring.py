@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.sharing.driver import LOCK_SECONDS, Driver, states
+from trimaran.broker.sharing.acknowledging import NOT_OWNER_OF_BATCH, NOT_OWNER_OF_OFFSET
+from trimaran.wire.errors import KafkaError
 
 
 def test_new_records_are_acquired_by_batches():
@@ -50,8 +52,10 @@ def test_new_records_are_divided_at_batches():
 def test_nothing_is_acquired_without_records_or_demand():
     share = Driver(start=5)
     assert share.acquire((0, 9), most=0) == []
+    assert share.acquire(at=5) == []
+    assert share.acquire((0, 5)) == [(5, 5, 1)]
     assert share.acquire((0, 4)) == []
-    assert share.acquire((0, 9)) == [(5, 9, 1)]
+    assert share.acquire((6, 9), at=6) == [(6, 9, 1)]
 
 
 def test_start_moves_to_the_first_record():
@@ -165,6 +169,13 @@ def test_aborted_records_are_archived():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_aborted_batch_leaves_the_others(index):
+    bounds = [(0, 9), (10, 19), (20, 29)]
+    left = [(*each, 1) for each in bounds if each != bounds[index]]
+    assert Driver().acquire(*bounds, size=10, aborted=[bounds[index]]) == left
+
+
 def test_only_aborted_records_make_room():
     share = Driver(record_locks_max=10)
     assert share.acquire((0, 9), aborted=[(0, 9)]) == []
@@ -195,3 +206,107 @@ def test_log_start_passes_everything():
     assert (share.partition.start, share.partition.end) == (30, 30)
     assert share.partition.next_fetch_offset() == 30
     assert share.acquire((30, 39)) == [(30, 39, 1)]
+
+
+def test_records_before_the_start_are_not_new():
+    share = Driver(batches=states((0, 4, "AVAILABLE", 1), (20, 29, "AVAILABLE", 1)))
+    share.acquire((0, 4))
+    share.partition.begin_at(10)
+    assert share.acquire((0, 7), at=10) == []
+
+
+def test_compacted_beginning_of_a_gap_is_looked_at_once():
+    share = Driver(batches=states((20, 29, "AVAILABLE", 1)))
+    assert share.acquire((5, 9), at=0) == [(5, 9, 1)]
+    assert share.partition.next_fetch_offset() == 10
+
+
+@pytest.mark.parametrize(("most", "last"), [(3, 12), (4, 13), (5, 19), (6, 19)])
+def test_wanted_record_may_be_missing_from_the_log(most, last):
+    share = Driver(start=10)
+    assert share.acquire((10, 11), (14, 19), most=most) == [(10, last, 1)]
+
+
+# -- batches and the states of their records
+
+
+def refusal(share):
+    """Returns the words that tell a batch from single offsets."""
+    with pytest.raises(KafkaError) as refused:
+        share.decide((0, 3, [1]), member="o")
+    return refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("most", "taken", "words"),
+    [(3, (0, 2, 2), NOT_OWNER_OF_OFFSET), (4, (0, 3, 2), NOT_OWNER_OF_BATCH)],
+)
+def test_exactly_fitting_batch_stays_whole(most, taken, words):
+    share = Driver(batches=states((0, 3, "AVAILABLE", 1)))
+    assert share.acquire((0, 3), most=most, exact=True) == [taken]
+    assert refusal(share) == words
+
+
+def test_record_delivered_often_is_tracked_by_offset():
+    share = Driver(batches=states((0, 0, "AVAILABLE", 3)))
+    assert share.acquire((0, 0), (1, 3)) == [(0, 0, 4)]
+    share.acquire((1, 3), at=1)
+    assert refusal(share) == NOT_OWNER_OF_OFFSET
+
+
+def with_counts(*, at, low, high):
+    """Returns records 0-15 of one batch, of at most ten deliveries: `low` before `at`, `high` from there on."""
+    share = Driver(batches=states((0, 15, "AVAILABLE", low)), deliveries_max=10)
+    for count in range(low, high):
+        assert share.acquire((at, 15), at=at)[0][2] == count + 1
+        share.release()
+    return share
+
+
+@pytest.mark.parametrize(
+    ("at", "most", "taken"),
+    [
+        (6, 500, [(0, 5, 5), (6, 7, 6)]),
+        (7, 500, [(0, 6, 5), (7, 7, 6)]),
+        (8, 500, [(0, 7, 5), (8, 15, 6)]),  # the limit is passed already
+        (9, 500, [(0, 8, 5), (9, 15, 6)]),
+        (6, 7, [(0, 5, 5), (6, 6, 6)]),
+        (8, 10, [(0, 7, 5), (8, 9, 6)]),
+    ],
+)
+def test_records_delivered_often_follow_others(at, most, taken):
+    share = with_counts(at=at, low=4, high=5)
+    assert share.acquire((0, 15), most=most, exact=most < 500) == taken
+
+
+def test_first_record_delivered_often_sets_the_number():
+    share = Driver(batches=states((0, 15, "AVAILABLE", 5)), deliveries_max=10)
+    assert share.acquire((4, 15), at=4) == [(4, 11, 6)]
+    share.release()
+    assert share.acquire((0, 15)) == [(0, 3, 6), (4, 7, 7)]
+
+
+def test_only_fetched_records_are_delivered_rarely():
+    share = Driver(batches=states((0, 15, "AVAILABLE", 4)), deliveries_max=10)
+    share.acquire((0, 5))
+    share.release()
+    assert share.acquire((6, 15), (16, 17), at=6) == [(6, 15, 5), (16, 17, 1)]
+
+
+def test_held_records_do_not_make_others_rare():
+    share = with_counts(at=8, low=4, high=5)
+    share.acquire((8, 15), at=8, member="n")
+    assert share.acquire((0, 15), (16, 17)) == [(0, 7, 5), (16, 17, 1)]
+
+
+def test_run_within_the_number_is_not_cut():
+    share = Driver(batches=states((0, 7, "AVAILABLE", 2)), deliveries_max=4)
+    assert share.acquire((0, 0), at=0) == [(0, 0, 3)]
+    assert share.shown() == [(0, 0, "ACQUIRED", 3), (1, 7, "AVAILABLE", 2)]
+
+
+def test_exact_number_is_taken_from_several_runs():
+    share = Driver()
+    share.acquire((0, 9))
+    share.acknowledge((0, 3, [2]), (6, 9, [2]))
+    assert share.acquire((0, 9), at=0, most=5, exact=True) == [(0, 3, 2), (6, 6, 2)]
