@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from math import inf
 from typing import Any, Protocol
 
 import trio
@@ -198,8 +197,6 @@ class LedShare(Interest):
         self._close(error)
         for _, pending in self._written + self._queue:
             pending.fail(KafkaError(error.code))
-        self._queue.clear()
-        self._written = []
         self._wake()
 
     def make_way(self) -> LedShare | None:
@@ -218,12 +215,10 @@ class LedShare(Interest):
     def _close(self, error: KafkaError) -> None:
         self.error = KeptError.of(error)
         self._sending.cancel()
-        self._letters = []
         self.leader.replica.watchers.discard(self)
         self._owner.set_timer(self, None)
         self._owner.ended(self)
         self._owner.count_runs(-self._runs)
-        self._runs = 0
 
     async def settle(self) -> None:
         """Waits until the last write has ended."""
@@ -416,8 +411,8 @@ class LedShare(Interest):
 
 
 def _overlap(batches: list[StateBatch], new: list[StateBatch]) -> bool:
-    low = min((batch.first_offset for batch in new), default=inf)
-    high = max((batch.last_offset for batch in new), default=-1)
+    low = min(batch.first_offset for batch in new)
+    high = max(batch.last_offset for batch in new)
     return any(batch.first_offset <= high and batch.last_offset >= low for batch in batches)
 
 

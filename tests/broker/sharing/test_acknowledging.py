@@ -326,7 +326,7 @@ def test_range_may_begin_before_the_start(first, last):
     assert share.acknowledge((first, last, [ACCEPT])) == states((12, last, "ACKNOWLEDGED", 2))
 
 
-def test_range_in_a_gap_of_the_state_is_refused():
+def test_range_in_a_gap_is_refused():
     share = Driver(10, states((15, 19, "AVAILABLE", 1)))
     share.acquire((15, 19), at=15)
     for first in (10, 14):

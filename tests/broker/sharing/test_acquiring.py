@@ -215,7 +215,7 @@ def test_records_before_the_start_are_not_new():
     assert share.acquire((0, 7), at=10) == []
 
 
-def test_compacted_beginning_of_a_gap_is_looked_at_once():
+def test_compacted_beginning_of_a_gap_is_passed():
     share = Driver(batches=states((20, 29, "AVAILABLE", 1)))
     assert share.acquire((5, 9), at=0) == [(5, 9, 1)]
     assert share.partition.next_fetch_offset() == 10

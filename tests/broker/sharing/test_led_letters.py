@@ -60,6 +60,20 @@ async def test_end_gives_up_letters(tmp_path):
         assert len(given.states.written) == 2
 
 
+async def test_letters_delivered_at_the_end_are_not_archived(tmp_path):
+    async with led(tmp_path, dead_letters=True) as given:
+        share = given.share
+        given.acquire(0, 9)
+        given.owner.deliveries = trio.Event()
+        given.acknowledge((0, 9, [REJECT]))
+        await settle()
+        given.owner.deliveries.set()  # the task that delivers runs after the end
+        share.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        await settle()
+        assert share.core.states() == [StateBatch(0, 9, DeliveryState.ARCHIVING, 1)]
+        assert given.states.written == [[(0, 9, 3, 1)]]
+
+
 async def test_stored_letters_are_sent_after_the_load(tmp_path):
     async with trio.open_nursery() as nursery:
         given = Led(tmp_path, nursery)

@@ -23,6 +23,7 @@ async def test_owner_is_told_of_runs_and_deadlines(tmp_path):
     async with led(tmp_path) as given:
         owner = given.owner
         assert owner.counts.load_times.count == 1
+        assert 0 <= owner.counts.load_times.seconds < 60
         assert owner.told == [("timer", None), ("runs", 0)]
         owner.told.clear()
         assert given.acquire(0, 9) == [(0, 9, 1)]
@@ -154,7 +155,17 @@ async def test_changes_wait_for_the_write_before(tmp_path):
 
 @pytest.mark.parametrize(
     ("second", "writes"),
-    [((6, 7), 1), ((5, 7), 2), ((2, 7), 2), ((0, 2), 2), ((0, 1), 1), ((3, 4), 2)],
+    [
+        ((6, 7), 1),
+        ((5, 7), 2),
+        ((2, 7), 2),
+        ((0, 2), 2),
+        ((0, 1), 1),
+        ((3, 4), 2),
+        ((6, 7, 4, 5), 2),
+        ((0, 1, 7, 7), 2),
+        ((6, 6, 8, 8), 1),
+    ],
 )
 async def test_record_has_one_state_in_a_write(tmp_path, second, writes):
     async with led(tmp_path) as given:
@@ -171,7 +182,10 @@ async def test_record_has_one_state_in_a_write(tmp_path, second, writes):
             )
         ]
         change = type(changes[0])(5)
-        change.batches = [StateBatch(*second, DeliveryState.ARCHIVED, 1)]
+        change.batches = [
+            StateBatch(first, last, DeliveryState.ARCHIVED, 1)
+            for first, last in zip(second[::2], second[1::2], strict=True)
+        ]
         for each in (*changes, change):
             share._store(each)
         given.states.open.set()
@@ -345,6 +359,105 @@ async def test_new_records_wake_readers(tmp_path):
         reader = Reader()
         given.share.readers[reader] = None
         append(given.harness, b"y")
+        assert reader.woken == 0
         given.harness.flush()
-        assert reader.woken
+        assert reader.woken == 1
         assert given.share.error is None
+
+
+async def test_acknowledgement_after_the_end_notes_nothing(tmp_path):
+    async with led(tmp_path) as given:
+        share, owner = given.share, given.owner
+        given.acquire(0, 9)
+        deciding = share.acknowledge("m", [Acknowledgement(0, 4, [ACCEPT])])
+        share.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        owner.told.clear()
+        with pytest.raises(KafkaError):
+            done(deciding)
+        assert (owner.told, owner.runs) == ([], 0)
+
+
+async def test_refused_acknowledgement_notes_its_cuts(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        with pytest.raises(KafkaError):
+            given.acknowledge((0, 4, [ACCEPT]), (0, 4, [ACCEPT]))
+        assert given.owner.runs == given.share.core.run_count == 2
+
+
+async def test_share_partition_that_loads_makes_way(tmp_path):
+    async with trio.open_nursery() as nursery:
+        given = Led(tmp_path, nursery)
+        given.hold()
+        share, reader = given.begin(), Reader()
+        share.readers[reader] = None
+        await settle()
+        share.retire()
+        assert share.make_way() is None
+        assert share.error.code is ErrorCode.LEADER_NOT_AVAILABLE
+        given.states.open.set()
+        await settle()
+        assert (share.core, reader.woken) == (None, 1)
+        assert given.owner.told == [
+            ("timer", None), ("ended", ErrorCode.LEADER_NOT_AVAILABLE), ("runs", 0)
+        ]  # fmt: skip
+
+
+async def test_share_partition_that_writes_makes_way(tmp_path):
+    async with led(tmp_path, dead_letters=True) as given:
+        share, reader = given.share, Reader()
+        given.acquire(0, 9)
+        given.hold()
+        writing = given.acknowledge((0, 3, [REJECT]))
+        await settle()
+        share.readers[reader] = None
+        waiting = given.acknowledge((4, 5, [ACCEPT]))
+        share.retire()
+        assert share.make_way() is share
+        assert (share.error.code, reader.woken) == (ErrorCode.LEADER_NOT_AVAILABLE, 1)
+        given.states.open.set()
+        await share.settle()
+        assert (writing.response, waiting.response) == (None, None)
+        assert given.states.written == [[(0, 3, 3, 1)], [(4, 5, 2, 1)]]
+        await settle()
+        assert given.owner.delivered == []
+        assert given.owner.runs == 0
+
+
+async def test_idle_share_partition_makes_way_at_once(tmp_path):
+    async with led(tmp_path) as given:
+        given.share.is_retiring = True
+        assert given.share.make_way() is None
+
+
+async def test_acknowledgement_at_the_start_counts(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        given.acknowledge((0, 4, [ACCEPT]))
+        await settle()
+        given.acknowledge((2, 5, [ACCEPT]))
+        await settle()
+        assert (given.share.core.start, given.states.written[-1]) == (6, [(5, 5, 2, 1)])
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        (ErrorCode.GROUP_ID_NOT_FOUND, (ErrorCode.GROUP_ID_NOT_FOUND, "why")),
+        (ErrorCode.NOT_COORDINATOR, (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")),
+    ],
+)
+async def test_message_is_shown_with_its_own_code(tmp_path, code, shown):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+
+        async def write(*_arguments):
+            raise KafkaError(code, "why")
+
+        given.states.write = write
+        pending = given.acknowledge((0, 9, [ACCEPT]))
+        await settle()
+        with pytest.raises(KafkaError) as refused:
+            _ = pending.response
+        own = KafkaError(*shown)
+        assert (refused.value.code, refused.value.message) == (own.code, own.message)

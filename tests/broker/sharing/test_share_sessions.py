@@ -143,7 +143,9 @@ def test_response_names_news_only():
         answer = {"has_records": False, "is_error": False, "is_full": False, **found}
         return session.responds(partition, **answer)
 
-    assert named(T0, is_full=True)
+    assert named(T0, is_full=True, has_records=True)
+    assert named(T1, is_full=True, is_error=True)
+    assert (list(session.partitions), session.must_name) == ([T0, T1], set())
     assert not named(T0)
     assert named(T0, has_records=True)
     assert list(session.partitions) == [T1, T0]
@@ -154,3 +156,28 @@ def test_response_names_news_only():
     assert named(T0)
     assert not named(T0)
     assert not named(T2)
+    assert named(T2, has_records=True)
+    assert list(session.partitions) == [T1, T0]
+
+
+def test_group_has_sessions_until_the_last_ends():
+    sessions = ShareSessions(10)
+    first, second = begun(sessions, T0), begun(sessions, T0, T1, member="n")
+    assert sessions.partitions == 3
+    assert sessions.close(first)
+    assert sessions.has_group("g")
+    members = [sessions.has_member(*each) for each in (("g", "m"), ("g", "n"), ("h", "n"))]
+    assert members == [False, True, False]
+    assert sessions.close(second)
+    assert not sessions.has_group("g")
+    assert (sessions.partitions, len(sessions)) == (0, 0)
+
+
+def test_partition_of_two_requests_counts_once():
+    sessions = ShareSessions(10, partitions_max=3)
+    session = begun(sessions, T0)
+    sessions.resume("g", "m", 1, (T0, T1), ())
+    assert (sessions.partitions, session.must_name) == (2, {T1})
+    with check_refused(ErrorCode.SHARE_SESSION_LIMIT_REACHED):
+        sessions.resume("g", "m", 2, (T0, T2), ())
+    assert session.epoch == 2
