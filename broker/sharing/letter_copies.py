@@ -35,35 +35,35 @@ async def copies_of(leader: PartitionLeader, read: ReadRecords) -> Copies:
         except KafkaError:
             piece = None
         if piece is None:
-            return Copies(found, Offset(read.last + 1))
+            break
         part = read._replace(first=offset, bytes_max=left)
-        records, end, left = await run_apart(partial(_in_piece, piece, part))
+        records, offset, room = await run_apart(partial(_in_piece, piece, part))
         found |= records
-        if end <= offset or end < min(piece.end_offset, read.last + 1):
-            return Copies(found, max(end, offset))
-        offset = end
+        if room is None:
+            return Copies(found, offset)
+        left = room
     return Copies(found, Offset(read.last + 1))
 
 
 def _piece(leader: PartitionLeader, offset: Offset) -> LogSlice | None:
-    if offset >= leader.committed_end:
-        return None
     begin = max(offset, leader.log.log_start_offset)
     return leader.log.read(begin, READ_BYTES_MAX, upto_offset=leader.committed_end, min_one=True)
 
 
 def _in_piece(
     piece: LogSlice, read: ReadRecords
-) -> tuple[dict[Offset, tuple[bytes | None, bytes | None]], Offset, int]:
-    """Returns the records in a piece of the log, the offset to read next, and the bytes that are left."""
+) -> tuple[dict[Offset, tuple[bytes | None, bytes | None]], Offset, int | None]:
+    """Returns the records in a piece of the log, the offset to read next, and the bytes that are left; None if the
+    record at that offset does not fit.
+    """
     found: dict[Offset, tuple[bytes | None, bytes | None]] = {}
     left = read.bytes_max
-    end = Offset(min(piece.end_offset, read.last + 1))
+    # The end of a piece may be far behind its last batch: it counts only if no batch can be read.
+    end = piece.end_offset
     try:
         for batch in iter_batches(memoryview(piece.read()), allow_old=True):
-            if batch.magic < MAGIC or batch.is_control:
-                continue
-            if batch.last_offset < read.first or batch.base_offset > read.last:
+            end = Offset(max(read.first, batch.last_offset) + 1)
+            if batch.magic < MAGIC or batch.is_control or batch.base_offset > read.last:
                 continue
             try:
                 for record, _ in iter_records(batch, read.bytes_of_one, headers_max=0):
@@ -73,11 +73,11 @@ def _in_piece(
                     if size > read.bytes_of_one:
                         continue
                     if size > left:
-                        return found, record.offset, 0
+                        return found, record.offset, None
                     found[record.offset] = record.key, record.value
                     left -= size
             except _UNREADABLE:
                 continue
     except _UNREADABLE:
-        return found, end, left
+        pass  # the next read begins with the damaged batch
     return found, end, left
