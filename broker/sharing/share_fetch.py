@@ -111,7 +111,7 @@ class ShareFetch:
         for share in self.shares.values():
             if len(self.shares) > 1:
                 yield None
-            if share.error is None and share.can_acquire:
+            if share.can_acquire:
                 try:
                     piece = self._read(share, per_partition, is_first=not size)
                 except KafkaError:

@@ -1,20 +1,26 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.broker.groups.rig import TOPIC_ID, open_rig
+from tests.broker.groups.rig import TOPIC_ID, open_rig, topic_image
 from tests.broker.groups.share.states import StatesInMemory
 from tests.broker.handlers.test_share_group_heartbeat import joining, served
 from tests.broker.handlers.test_topic_access import authorizer
 from trimaran.broker.handlers.alter_share_group_offsets import alter_share_group_offsets
 from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
 from trimaran.broker.share_state.states import ShareSummary
+from trimaran.quorum.metadata.image import TopicsImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import SharePartitionKey
 from trimaran.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
 )
 from trimaran.wire.security.acls import Operation
 
@@ -27,8 +33,8 @@ def states():
     return StatesInMemory()
 
 
-async def alter(rig, group_id="g", **topics):
-    """Returns the error of the response, or those of partitions by topic."""
+async def altering(rig, group_id="g", **topics):
+    """Returns the response."""
     request = AlterShareGroupOffsetsRequest(
         group_id=group_id,
         topics=[
@@ -44,7 +50,12 @@ async def alter(rig, group_id="g", **topics):
             for name, offsets in topics.items()
         ],
     )
-    response = await rig.call(alter_share_group_offsets, request, 0)
+    return await rig.call(alter_share_group_offsets, request, 0)
+
+
+async def alter(rig, group_id="g", **topics):
+    """Returns the error of the response, or those of partitions by topic."""
+    response = await altering(rig, group_id, **topics)
     if response.error_code:
         return E(response.error_code)
     return {
@@ -79,6 +90,63 @@ async def test_topics_without_permission_keep_their_offsets(tmp_path, states, au
         rig.context.authorizer = authorizer(Operation.READ)  # for `t` only
         found = await alter(rig, secret={0: 1}, t={0: 5})
         assert found == {"secret": {0: E.TOPIC_AUTHORIZATION_FAILED}, "t": {0: E.NONE}}
+
+
+def result(index, code=E.NONE, message=None):
+    return AlterShareGroupOffsetsResponsePartition(
+        partition_index=index, error_code=code, error_message=message
+    )
+
+
+async def test_each_partition_has_its_code_and_words(tmp_path, states, autojump_clock):
+    async with open_rig(tmp_path, share_states=states) as rig:
+        served(rig)
+        image = rig.metadata.image
+        secret = topic_image("secret", b"s" * 16, 2)
+        rig.metadata.image = replace(
+            image,
+            topics=TopicsImage(
+                by_name=image.topics.by_name.set("secret", secret),
+                by_id=image.topics.by_id.set(secret.id, secret),
+            ),
+        )
+        await rig.leading()
+        rig.context.authorizer = authorizer(Operation.READ)  # for `t` only
+        failure = E.COORDINATOR_NOT_AVAILABLE
+        states.failing = dict.fromkeys(KEYS[1:3], failure)
+        found = await altering(rig, t={0: 5, 1: 6, 2: -2, 4: 0}, secret={1: 1, 0: 1}, hidden={3: 0})
+        denied, unknown = E.TOPIC_AUTHORIZATION_FAILED, E.UNKNOWN_TOPIC_OR_PARTITION
+        host = "This server does not host this topic-partition."
+        assert found == AlterShareGroupOffsetsResponse(
+            responses=[
+                AlterShareGroupOffsetsResponseTopic(
+                    topic_name="secret",
+                    topic_id=b"s" * 16,
+                    partitions=[result(index, denied, denied.sentence) for index in (1, 0)],
+                ),
+                AlterShareGroupOffsetsResponseTopic(
+                    topic_name="hidden",
+                    topic_id=bytes(16),
+                    partitions=[result(3, denied, denied.sentence)],
+                ),
+                AlterShareGroupOffsetsResponseTopic(
+                    topic_name="t",
+                    topic_id=TOPIC_ID,
+                    partitions=[
+                        result(0),
+                        result(1, failure, failure.sentence),
+                        result(2, E.INVALID_REQUEST, E.INVALID_REQUEST.sentence),
+                        result(4, unknown, host),
+                    ],
+                ),
+            ]
+        )
+        rig.context.authorizer = None
+        assert (await altering(rig, no={1: 0})).responses == [
+            AlterShareGroupOffsetsResponseTopic(
+                topic_name="no", topic_id=bytes(16), partitions=[result(1, unknown, host)]
+            )
+        ]
 
 
 async def test_alteration_without_feature_is_not_served(tmp_path, states, autojump_clock):

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.broker.groups.rig import TOPIC_ID, open_rig
+from tests.broker.groups.rig import TOPIC_ID, open_rig, topic_image
 from tests.broker.groups.share.states import StatesInMemory
 from tests.broker.handlers.test_alter_share_group_offsets import alter
 from tests.broker.handlers.test_share_group_heartbeat import joining, served
 from tests.broker.handlers.test_topic_access import authorizer
+from trimaran.broker.groups.share import kind as share
 from trimaran.broker.handlers.delete_share_group_offsets import delete_share_group_offsets
 from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
+from trimaran.quorum.metadata.image import TopicsImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import SharePartitionKey
 from trimaran.wire.messages.delete_share_group_offsets import (
@@ -66,10 +70,45 @@ async def test_topics_without_permission_are_refused_alone(tmp_path, states, aut
         await alter(rig, t={0: 5})
         rig.context.authorizer = authorizer(Operation.READ)  # for `t` only
         found = await delete_offsets(rig, "secret", "t")
-        assert {one.topic_name: E(one.error_code) for one in found} == {
-            "secret": E.TOPIC_AUTHORIZATION_FAILED,
-            "t": E.NONE,
-        }
+        denied = E.TOPIC_AUTHORIZATION_FAILED
+        assert found == [
+            DeleteShareGroupOffsetsResponseTopic(
+                topic_name="secret",
+                topic_id=bytes(16),
+                error_code=denied,
+                error_message=denied.sentence,
+            ),
+            DeleteShareGroupOffsetsResponseTopic(topic_name="t", topic_id=TOPIC_ID),
+        ]
+
+
+async def test_failure_of_one_topic_leaves_the_other(tmp_path, states, autojump_clock):
+    async with open_rig(tmp_path, share_states=states) as rig:
+        served(rig)
+        other = topic_image("u", b"u" * 16, 2)
+        topics = rig.metadata.image.topics
+        rig.metadata.image = replace(
+            rig.metadata.image,
+            topics=TopicsImage(
+                by_name=topics.by_name.set("u", other), by_id=topics.by_id.set(other.id, other)
+            ),
+        )
+        await rig.leading()
+        await alter(rig, t={0: 5, 1: 5}, u={1: 7})
+        failure = E.COORDINATOR_NOT_AVAILABLE
+        states.failing = {KEYS[0]: failure}
+        assert await delete_offsets(rig, "t", "u") == [
+            DeleteShareGroupOffsetsResponseTopic(
+                topic_name="t",
+                topic_id=TOPIC_ID,
+                error_code=failure,
+                error_message=failure.sentence,
+            ),
+            DeleteShareGroupOffsetsResponseTopic(topic_name="u", topic_id=b"u" * 16),
+        ]
+        known = rig.groups.groups_of(share.KIND, "g").find("g").known_states
+        assert (known.initialized, known.deleting) == ({}, {TOPIC_ID: "t"})
+        assert states.stored.keys() == {KEYS[0]}
 
 
 async def test_deletion_without_feature_is_not_served(tmp_path, states, autojump_clock):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.broker.groups.rig import TOPIC_ID, open_rig
@@ -10,13 +12,16 @@ from tests.broker.handlers.test_topic_access import authorizer
 from trimaran.broker.handlers.describe_share_group_offsets import describe_share_group_offsets
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.share_state.states import ShareSummary
+from trimaran.quorum.metadata.image import TopicsImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import SharePartitionKey, TopicPartition
 from trimaran.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
 )
 
 E = ErrorCode
@@ -112,6 +117,37 @@ async def test_all_initialized_partitions_are_described(tmp_path, states, autoju
             ("t", TOPIC_ID, [partition(2, 5)]),
             ("secret", bytes(16), [partition(4, 0, code=AUTH)]),
         ]
+
+
+async def test_each_group_has_its_own_result(tmp_path, states, autojump_clock):
+    async with open_rig(tmp_path, share_states=states) as rig:
+        served(rig)
+        rig.context.latest_offsets = Ends()
+        await rig.leading()
+        await alter(rig, t={3: 5})
+        other = next(name for name in "hijklm" if rig.index_of(name) != rig.index_of("g"))
+        groups = [
+            DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)
+            for group_id in (other, "g")
+        ]
+        request = DescribeShareGroupOffsetsRequest(groups=groups)
+        code = E.NOT_COORDINATOR
+        assert (await rig.call(describe_share_group_offsets, request, 1)).groups == [
+            DescribeShareGroupOffsetsResponseGroup(
+                group_id=other, topics=[], error_code=code, error_message=code.sentence
+            ),
+            DescribeShareGroupOffsetsResponseGroup(
+                group_id="g",
+                topics=[
+                    DescribeShareGroupOffsetsResponseTopic(
+                        topic_name="t", topic_id=TOPIC_ID, partitions=[partition(3, 5)]
+                    )
+                ],
+            ),
+        ]
+        image = rig.metadata.image
+        rig.metadata.image = replace(image, topics=TopicsImage())
+        assert await describe(rig) == []
 
 
 async def test_description_without_feature_is_not_served(tmp_path, states, autojump_clock):

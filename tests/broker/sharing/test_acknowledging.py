@@ -365,15 +365,18 @@ def ended(work):
         pauses += 1
 
 
-@pytest.mark.parametrize(("count", "parts"), [(PIECE, 1), (2 * PIECE - 1, 1), (2 * PIECE, 2)])
-def test_change_pauses_after_each_piece(count, parts):
+@pytest.mark.parametrize(
+    ("count", "deciding", "finishing"),
+    [(PIECE - 1, 0, 1 + 1), (PIECE, 1, 2 + 1), (2 * PIECE - 1, 1, 3 + 2), (2 * PIECE, 2, 4 + 2)],
+)
+def test_change_pauses_after_each_piece(count, deciding, finishing):
     share = Driver(record_locks_max=count)
     for at in range(count):
         share.acquire((at, at))
     given = [Acknowledgement(at, at, [(RELEASE, REJECT)[at % 2]]) for at in range(count)]
-    pauses, change = ended(share.partition.acknowledge("m", given, share.rules, 0.0))
-    assert (pauses, len(change.batches)) == (parts, count)
-    assert ended(share.partition.finish(change, 0.0, is_stored=True)) == (2 * parts, None)
+    pauses, change = ended(share.partition.acknowledge("m", given, share.rules, 0.0, None))
+    assert (pauses, len(change.batches)) == (deciding, count)
+    assert ended(share.partition.finish(change, 0.0, is_stored=True)) == (finishing, None)
 
 
 def test_log_start_passes_changes_that_fail():

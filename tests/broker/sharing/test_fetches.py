@@ -107,7 +107,7 @@ async def test_minimum_counts_all_partitions(tmp_path, more, enough):
         size = size_of(rig, 0, 7) + size_of(rig, 0, 5, index=1)
         fetch = ShareFetch(terms(min_bytes=size + more), await opened(rig))
         assert steps(fetch.has_enough()) == (2, enough)
-        assert fetch.size_at_hand == size
+        assert done(fetch.size_at_hand()) == size
 
 
 async def test_minimum_may_be_reached_by_the_first(tmp_path):
@@ -123,7 +123,7 @@ async def test_empty_partition_is_enough_for_none(tmp_path, min_bytes, enough):
     async with sharing_rig(tmp_path) as rig:
         fetch = ShareFetch(terms(min_bytes=min_bytes), await opened(rig))
         assert done(fetch.has_enough()) is enough
-        assert fetch.size_at_hand == 0
+        assert done(fetch.size_at_hand()) == 0
 
 
 async def test_nothing_to_acquire_is_never_enough(tmp_path):
@@ -131,7 +131,7 @@ async def test_nothing_to_acquire_is_never_enough(tmp_path):
         rig.states.open = trio.Event()
         fetch = ShareFetch(terms(min_bytes=0), await opened(rig))
         assert not done(fetch.has_enough())
-        assert fetch.size_at_hand == 0
+        assert done(fetch.size_at_hand()) == 0
         assert done(fetch.acquire()) == {key(0): FoundRecords(None, ())}
 
 
@@ -144,7 +144,7 @@ async def test_ended_partition_ends_the_wait(tmp_path):
         fetch = ShareFetch(terms(min_bytes=MANY), shares)
         assert steps(fetch.has_enough()) == (2, True)
         size = size_of(rig, 0, 3)
-        assert fetch.size_at_hand == size
+        assert done(fetch.size_at_hand()) == size
         assert outcome(done(fetch.acquire())) == {
             0: ([(0, 2)], size), 1: ErrorCode.LEADER_NOT_AVAILABLE, 2: ([], 0)
         }  # fmt: skip
@@ -161,7 +161,7 @@ async def test_partition_that_cannot_be_read_ends_the_wait(tmp_path):
         fetch = ShareFetch(terms(min_bytes=MANY), shares)
         assert steps(fetch.has_enough()) == (1, True)
         size = size_of(rig, 0, 3, index=1)
-        assert fetch.size_at_hand == size
+        assert done(fetch.size_at_hand()) == size
         assert outcome(done(fetch.acquire())) == {
             0: ErrorCode.NOT_LEADER_OR_FOLLOWER, 1: ([(0, 2)], size)
         }  # fmt: skip
@@ -175,7 +175,7 @@ async def test_readable_partitions_get_the_same_bytes(tmp_path):
         batch = size_of(rig, 0, 5)
         shares[key(2)].end(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE))
         fetch = ShareFetch(terms(max_bytes=4 * batch + 1, min_bytes=4 * batch), shares)
-        assert fetch.size_at_hand == 4 * batch
+        assert done(fetch.size_at_hand()) == 4 * batch
         assert steps(ShareFetch(fetch.terms, dict(list(shares.items())[:2])).has_enough()) == (
             2, True
         )  # fmt: skip
@@ -189,7 +189,7 @@ async def test_only_the_first_batch_may_be_too_large(tmp_path):
             rig.produce(50, 5, index=index)
         fetch = ShareFetch(terms(max_bytes=3, min_bytes=3), await opened(rig))
         size = size_of(rig, 0, 50, index=1)
-        assert fetch.size_at_hand == size
+        assert done(fetch.size_at_hand()) == size
         assert not done(ShareFetch(terms(max_bytes=3, min_bytes=4), fetch.shares).has_enough())
         assert done(ShareFetch(terms(max_bytes=3, min_bytes=2), fetch.shares).has_enough())
         found = outcome(done(fetch.acquire()))
@@ -215,6 +215,18 @@ async def test_records_wanted_are_for_all_partitions(tmp_path, most, second):
         assert [part[:2] for part in found[key(0)].acquired] == [(0, min(most, 5) - 1)]
         assert [part[:2] for part in found[key(1)].acquired] == second
         assert pauses == 1
+
+
+async def test_partition_is_not_read_for_no_records(tmp_path):
+    async with sharing_rig(tmp_path, partitions=2) as rig:
+        rig.produce(5)
+        rig.produce(5, index=1)
+        shares = await opened(rig)
+        leader = shares[key(1)].leader
+        leader.replica.watchers.discard(shares[key(1)])
+        leader.end()
+        found = outcome(done(ShareFetch(terms(max_records=5), shares).acquire()))
+        assert found == {0: ([(0, 4)], size_of(rig, 0, 5)), 1: ([], 0)}
 
 
 async def test_bytes_that_are_used_up_leave_the_others(tmp_path):
@@ -273,8 +285,8 @@ async def test_committed_reader_stops_at_open_transactions(tmp_path):
         rig.produce(2, is_transactional=True, producer_id=3, producer_epoch=0, base_sequence=0)
         shares = await opened(rig)
         fetch = ShareFetch(terms(reads_committed=True), shares)
-        assert fetch.size_at_hand == size_of(rig, 0, 6)
-        assert ShareFetch(terms(), shares).size_at_hand == size_of(rig, 0, 8)
+        assert done(fetch.size_at_hand()) == size_of(rig, 0, 6)
+        assert done(ShareFetch(terms(), shares).size_at_hand()) == size_of(rig, 0, 8)
         found = done(fetch.acquire())[key(0)]
         assert found.acquired == [Acquired(3, 5, 1)]
         assert done(fetch.acquire()) == {key(0): FoundRecords(None, ())}

@@ -60,6 +60,20 @@ async def test_end_gives_up_letters(tmp_path):
         assert len(given.states.written) == 2
 
 
+async def test_archived_records_are_not_counted_any_more(tmp_path):
+    async with led(tmp_path, dead_letters=True) as given:
+        given.acquire(0, 9)
+        given.acquire(10, 19)
+        given.owner.deliveries = trio.Event()
+        given.acknowledge((0, 9, [REJECT]))
+        await settle()
+        assert given.owner.runs == 2
+        given.hold()
+        given.owner.deliveries.set()
+        await settle()
+        assert (given.owner.runs, given.share.core.start, len(given.states.written)) == (1, 10, 1)
+
+
 async def test_letters_delivered_at_the_end_are_not_archived(tmp_path):
     async with led(tmp_path, dead_letters=True) as given:
         share = given.share

@@ -233,6 +233,16 @@ async def test_ended_locks_are_counted_and_stored(tmp_path):
         assert reader.woken == 3
 
 
+async def test_ended_locks_count_only_their_records(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        given.acknowledge((0, 3, [ACCEPT]), (6, 7, [ACCEPT]))
+        await settle()
+        given.owner.time = 30.0
+        given.share.end_locks()
+        assert given.share.timed_out == 4
+
+
 async def test_members_records_are_released(tmp_path):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
