@@ -105,7 +105,7 @@ class SharePartitions:
                 # All locks of a node may end at one time.
                 await trio.lowlevel.checkpoint()
             earliest = self._timers.earliest()
-            delay = inf if earliest is None else max(0.0, earliest - self.now())
+            delay = inf if earliest is None else earliest - self.now()
             await self._timer_changed.wait(trio.current_time() + delay)
 
     # -- share partitions

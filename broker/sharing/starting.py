@@ -31,9 +31,7 @@ async def offset_to_begin(leader: PartitionLeader, reset: str, now_ms: int) -> O
         return leader.committed_end
     wanted = max(0, now_ms - duration_ms(reset))
     found = await carried_out(resolve_timestamp(leader.log.look_up_timestamp(wanted), leader))
-    if found is None or found.offset >= leader.committed_end:
-        return leader.committed_end
-    return found.offset
+    return leader.committed_end if found is None else min(found.offset, leader.committed_end)
 
 
 async def carried_out(steps: Handling[T]) -> T:

@@ -156,6 +156,8 @@ async def test_rejected_records_are_in_the_queue_before_archived(tmp_path):
             *((1, 1, ARCHIVING, 1), (3, 3, ARCHIVING, 1)),
             *((1, 1, ARCHIVED, 1), (3, 3, ARCHIVED, 1)),
         ]
+        found = rig.counts.of("g")
+        assert (found.letters, found.letter_produces, found.failed_letter_produces) == (2, 1, 0)
         (asked,) = rig.asked
         assert (asked[0], asked[1].acks, asked[1].timeout_ms, asked[2]) == (11, -1, 30_000, 30.0)
 
@@ -228,6 +230,7 @@ async def test_missing_queue_is_created_if_allowed(tmp_path):
         await rig.acquire()
         await rig.reject(0)
         assert [letter[0] for letter in rig.letters()] == ["0"]
+        assert (rig.asked[0][0].timeout_ms, rig.asked[0][1]) == (5_000, 5.0)
         (created,) = rig.asked[0][0].topics
         configs = {config.name: config.value for config in created.configs}
         assert (created.name, created.num_partitions, created.replication_factor, configs) == (
@@ -237,6 +240,23 @@ async def test_missing_queue_is_created_if_allowed(tmp_path):
                 "message.timestamp.type": "CreateTime",
             },
         )
+
+
+async def test_created_queue_is_waited_for(tmp_path, autojump_clock):
+    async with queue_rig(tmp_path) as rig:
+        rig.configs[BROKER_RESOURCE, ""] = {
+            "errors.deadletterqueue.auto.create.topics.enable": "true"
+        }
+        rig.set_image()
+        rig.add_queue, add_queue = (lambda: None), rig.add_queue
+        rig.creations = [E.NONE]
+        rig.produce(1)
+        await rig.acquire()
+        assert refusals(await rig.acknowledged(2, {0: [(0, 0, [3])]})) == {0: 0}
+        await trio.sleep(1)
+        add_queue()
+        await trio.sleep(0.5)
+        assert [letter[0] for letter in rig.letters()] == ["0"]
 
 
 async def test_unanswered_creation_is_repeated(tmp_path, autojump_clock, caplog):
@@ -272,6 +292,8 @@ async def test_forbidden_queue_loses_letters(tmp_path, caplog):
         await rig.acquire()
         await rig.reject(0)
         assert lost(caplog) == why("dlq.q cannot be written: TOPIC_AUTHORIZATION_FAILED")
+        found = rig.counts.of("g")
+        assert (found.letters, found.letter_produces, found.failed_letter_produces) == (0, 1, 1)
         assert rig.states.written_batches[-1] == (0, 0, ARCHIVED, 1)
 
 

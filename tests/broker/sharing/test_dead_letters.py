@@ -191,6 +191,21 @@ def test_creation_is_tried_five_times(code, why):
     assert run.fails(code) == f"dlq.q {why}, after 5 attempts"
 
 
+def test_queue_that_another_creates_is_waited_for():
+    run = Run(letters(0, 0), queue=QUEUE._replace(topic=None, creates=True))
+    run.next()
+    run.queue = QUEUE
+    assert run.next(E.TOPIC_ALREADY_EXISTS) == PAUSES[0]
+    assert offsets(run.next()) == [0]
+
+
+def test_size_of_a_letter_is_bounded():
+    bare = NewRecord(None, None, 0, [])
+    assert size_of(bare) == 30
+    full = NewRecord(b"kk", b"vvv", 0, [("h", None), ("hh", b"xxxx")])
+    assert size_of(full) == 30 + 2 + 3 + (1 + 6) + (2 + 4 + 6)
+
+
 def test_refused_creation_is_not_repeated():
     run = Run(letters(0, 0), queue=QUEUE._replace(topic=None, creates=True))
     run.next()

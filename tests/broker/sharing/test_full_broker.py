@@ -12,6 +12,16 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 ACCEPT, RELEASE = 1, 2
 
 
+@pytest.mark.parametrize(("runs", "full"), [(999_999, False), (1_000_000, True)])
+async def test_broker_is_full_at_a_million_runs(tmp_path, monkeypatch, runs, full):
+    monkeypatch.undo()
+    async with sharing_rig(tmp_path) as rig:
+        rig.sharing.count_runs(runs - 1)
+        assert not rig.sharing.is_full
+        rig.sharing.count_runs(1)
+        assert rig.sharing.is_full is full
+
+
 @pytest.fixture(autouse=True)
 def _one_run(monkeypatch):
     monkeypatch.setattr(share_partitions, "RUNS_IN_FLIGHT_MAX", 1)
