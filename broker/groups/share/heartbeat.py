@@ -198,12 +198,7 @@ def _assignment_of(assigned: Partitions) -> Assignment:
 def next_heartbeat_ms(operation: ShareOperation) -> int:
     """Returns the heartbeat interval: the configured one, or less while partitions are initialized or assigned."""
     group, wanted = operation.group, operation.settings.heartbeat_interval_ms
-    is_under_way = (
-        group.epoch > group.assignment_epoch
-        or bool(group.known_states.initializing)
-        or assigning.lacks_initialized(operation)
-    )
-    if not is_under_way:
+    if group.epoch <= group.assignment_epoch and not group.known_states.initializing:
         return wanted
     least = operation.settings.waiting_interval_ms_min
     return reconciling_interval_ms(len(group.members), wanted, least)

@@ -146,11 +146,11 @@ def without(topics: ByTopic, less: ByTopic) -> ByTopic:
 
 
 def _among(partitions: PartitionsByTopic, topics: ByTopic) -> ByTopic:
-    """Returns those of `partitions` that are in `topics`."""
+    """Returns those of `partitions` that are in `topics`; maybe none of a topic."""
     return {
         topic_id: TopicState(topics[topic_id].name, topics[topic_id].partitions & mine)
         for topic_id, mine in partitions.items()
-        if topic_id in topics and not topics[topic_id].partitions.isdisjoint(mine)
+        if topic_id in topics
     }
 
 

@@ -12,6 +12,7 @@ from tests.broker.groups.share.simple_twin import assign_at_once
 from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.groups.share import simple_assignor
 from trimaran.broker.groups.share.simple_assignor import SharingMember, assign_simply
+from trimaran.wire.identity import TopicIdPartition
 
 T, U, V = TOPICS = [bytes([number]) * 16 for number in range(3)]
 
@@ -58,6 +59,35 @@ def test_pieces_of_a_large_group_are_small(monkeypatch):
         SharingMember("m", frozenset(TOPICS), {topic: frozenset(range(500)) for topic in TOPICS})
     ]
     assert len(list(assign_simply(one, assignable))) >= 5 * 1500 // 10 - 10
+
+
+def pauses(work):
+    return sum(1 for _ in work)
+
+
+@pytest.mark.parametrize(("count", "parts"), [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (5, 2)])
+def test_each_piece_has_its_pause(monkeypatch, count, parts):
+    monkeypatch.setattr(simple_assignor, "PIECE", 2)
+    assignor = simple_assignor
+    named = [TopicIdPartition(T, index) for index in range(count)]
+    assert pauses(assignor._unshared([T], {T: range(count)})) == parts
+    member = SharingMember("m", frozenset([T]), {T: frozenset(range(count))})
+    assert pauses(assignor._known(member, frozenset([T]), dict.fromkeys(named, ()))) == parts
+    assert pauses(assignor._known(member, frozenset([T]), {})) == parts
+    full = {each: ["m"] for each in named}
+    assert pauses(assignor._add({"m": {}}, full)) == parts
+    assert pauses(assignor._fill(full, 1, {}, {})) == parts
+
+
+def test_shares_are_made_in_pieces(monkeypatch):
+    monkeypatch.setattr(simple_assignor, "PIECE", 2)
+    named = [TopicIdPartition(T, index) for index in range(3)]
+    members = [SharingMember(name, frozenset([T]), {T: frozenset([0, 1, 2])}) for name in "abcde"]
+    # Each member knows its partitions (1) and keeps up to two (0 or 1); then pairs of members, partitions, and fills.
+    kept = [2, 1, 1, 1, 1]
+    assert list(simple_assignor._shares(6, list("abcde")).values()) == kept
+    work = simple_assignor._share({each: [] for each in named}, frozenset([T]), members)
+    assert pauses(work) == 5 + 1 + 2 + 1 + 1
 
 
 @given(groups())
