@@ -18,6 +18,7 @@ from trimaran.broker.groups.share.groups import ShareHeartbeat
 from trimaran.broker.groups.share.member import ShareMember
 from trimaran.broker.groups.share.offsets import check_empty
 from trimaran.broker.groups.share.state_partitions import StatePartitions, TopicState
+from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
@@ -192,7 +193,8 @@ def test_times_of_initialized_topics_are_forgotten(driver):
 
 def test_outcome_for_an_unknown_group_is_nothing(driver):
     for done, failed in (({T: {0}}, {}), ({}, {T: {0}})):
-        assert list(driver.shares.finish("no", done, failed, driver.at).records) == []
+        outcome = InitializedStates(done, failed)
+        assert list(driver.shares.finish("no", outcome, driver.at).records) == []
     assert list(driver.shares.offsets_deleted("no", {T}, driver.at).records) == []
 
 
