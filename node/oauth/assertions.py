@@ -182,9 +182,9 @@ def _read(path: Path) -> bytes:
     try:
         return read_small_file(path, BYTES_MAX)
     except OSError as error:
-        why = error.strerror or str(error)
+        why: object = error.strerror
     except ValueError as error:  # a path that no file can have
-        why = str(error)
+        why = error
     raise NoAssertion(f"{path}: {why}", "name a regular file that this process may read")
 
 

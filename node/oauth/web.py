@@ -73,7 +73,8 @@ class Web:
                         raise _refusal(response)
                     data = self._read(response)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            if deadline.has_passed:
+            # A read that begins with the exchange may time out before the deadline's own timer.
+            if deadline.has_passed or isinstance(error, TimeoutError):
                 raise WebError(f"{connection.host}: {self._too_slow}") from error
             raise WebError(f"no answer from {connection.host}: {error}") from error
         finally:
