@@ -631,7 +631,11 @@ TABLE = {
         ),
     ],
     "Identity providers": [
-        Limit("bytes of a response", "trimaran.node.oauth.web:BYTES_MAX", "not accepted, logged"),
+        Limit(
+            "bytes of a response, or of a file for assertions",
+            "trimaran.node.oauth.web:BYTES_MAX",
+            "not accepted, logged",
+        ),
         Limit(
             "seconds of a response", "trimaran.node.oauth.web:SECONDS_MAX", "not accepted, logged"
         ),

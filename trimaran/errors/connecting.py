@@ -119,7 +119,8 @@ def not_authenticated(where: str, error: AuthenticationRefused) -> UserError:
         return UserError(
             f"authentication failed at {where}",
             text,
-            f"correct sasl.mechanism and user, password or keytab in the file of {COMMAND_CONFIG_OPTION}",
+            "correct sasl.mechanism and user, password, keytab or sasl.oauthbearer.… in the file of "
+            f"{COMMAND_CONFIG_OPTION}",
             exit_code=Exit.REFUSED,
         )
     if "CERTIFICATE_REQUIRED" in text.upper().replace(" ", "_"):

@@ -265,6 +265,15 @@ def test_unusable_settings_are_refused_with_fix(files):
     check_each(REFUSALS, is_so)
 
 
+@pytest.mark.parametrize("keys", [JWT_BEARER, CREDENTIALS, FILE])
+def test_named_retriever_makes_no_unsecured_token(files, keys):
+    jaas = f'{JAAS} unsecuredLoginStringClaim_sub="alice";'
+    assert token_of(client({}, files, jaas=jaas)).endswith(".")
+    with pytest.raises(ConfigError) as refused:
+        client(keys, files, jaas=jaas)
+    assert refused.value.key == f"{PREFIX}token.endpoint.url"
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -291,7 +300,16 @@ def test_highest_times_are_accepted(idp, files):
     assert (claims["exp"] - claims["iat"], claims["iat"] - claims["nbf"]) == (86400, 3600)
 
 
-@pytest.mark.parametrize(("more", "is_warned"), [({}, False), (KEY, True), (ISSUER, True)])
+@pytest.mark.parametrize(
+    ("more", "is_warned"),
+    [
+        ({}, False),
+        ({"assertion.claim.exp.seconds": "5"}, False),
+        (KEY, True),
+        (ISSUER, True),
+        ({"assertion.template.file": "DIR/template.json"}, True),
+    ],
+)
 def test_unused_keys_of_assertions_are_warned_of(files, caplog, more, is_warned):
     keys = JWT_BEARER | at("https://h/t") | {"assertion.file": "DIR/assertion.jwt"} | more
     with caplog.at_level(logging.WARNING):
