@@ -1,11 +1,11 @@
 """Checks the rules of share groups after every event, in addition to those of partitions (docs/invariants.md, Q1 to
-Q11). It reads the internal topics itself, and learns of acquisitions and writes at the moment at which they happen.
+Q13). It reads the internal topics itself, and learns of acquisitions and writes at the moment at which they happen.
 After an unclean election nothing is promised, so checking stops.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,10 +51,13 @@ REFUSALS = frozenset(
 
 
 class Arrived(NamedTuple):
-    """The acknowledgements of a request, and the lives of states when it arrived."""
+    """The acknowledgements of a request, and the lives of states when it arrived; `session` counts the fetches with
+    which the member has begun sessions.
+    """
 
     acknowledging: Mapping[tuple[bytes, int], list[Decision]]
     lives: Mapping[SharePartitionKey, Life]
+    session: int
 
 
 class ShareChecker(CoordinatorChecker):
@@ -72,6 +75,8 @@ class ShareChecker(CoordinatorChecker):
         self.groups = Groups(self.rule, lambda key: key in self.states.ever)
         self._leases: WeakKeyDictionary[LedShare, Lease] = WeakKeyDictionary()
         self._lease_numbers = count()
+        self._sessions: Counter[tuple[object, ...]] = Counter()
+        self._served: set[tuple[object, ...]] = set()
         self._begun: WeakKeyDictionary[SharePartition, bool] = WeakKeyDictionary()
         self._letters: dict[tuple[Key, int, int], list[tuple[str, Letter]]] = {}
         self._given: defaultdict[tuple[SharePartitionKey, str], set[Acquired]] = defaultdict(set)
@@ -161,11 +166,19 @@ class ShareChecker(CoordinatorChecker):
                 self.rule(core.start <= deleted, "Q5", place, "begins at", core.start)
             self.members.starts_at(place, core.start)
 
-    def acquired(self, share: LedShare, member: str, found: list[Acquired]) -> None:
+    def acquired(
+        self, share: LedShare, member: str, found: list[Acquired], size: int, end: int
+    ) -> None:
+        """Notes that a member has acquired records; before, `size` records up to `end` were in flight."""
         lease = self._leases.get(share)
         if lease is None or self.is_void:
             return
         self.world.say(share.key.group_id, share.key.partition, member, "acquires", *found)
+        limit = self.world.rules.locks
+        self.rule(
+            size < limit or all(part.last <= end for part in found),
+            *("Q13", lease.place, member, "acquires", found, "after", size, "up to", end),
+        )
         self.members.starts_at(lease.place, share.leader.log.log_start_offset)
         for first, last, deliveries in found:
             self.members.acquires(lease, member, range(first, last + 1), deliveries)
@@ -215,7 +228,11 @@ class ShareChecker(CoordinatorChecker):
     def arrives(self, broker: CoordinatorBroker, request: Any) -> Arrived:
         self.look()
         acknowledging: dict[tuple[bytes, int], list[Decision]] = {}
+        session = 0
         if isinstance(request, ShareFetchRequest | ShareAcknowledgeRequest):
+            member = (broker.id, broker.life, request.group_id, request.member_id)
+            self._sessions[member] += not request.share_session_epoch
+            session = self._sessions[member]
             for topic in request.topics:
                 for partition in topic.partitions:
                     key = SharePartitionKey(
@@ -233,7 +250,7 @@ class ShareChecker(CoordinatorChecker):
             lives = {
                 key: self.states.life(key) for key in self.states.stored.keys() | self.states.ever
             }
-        return Arrived(acknowledging, lives)
+        return Arrived(acknowledging, lives, session)
 
     def answers(
         self, broker: CoordinatorBroker, request: Any, _version: int, response: Any, before: Arrived
@@ -241,6 +258,8 @@ class ShareChecker(CoordinatorChecker):
         self.look()
         if self.is_void:
             return
+        if isinstance(request, ShareFetchRequest | ShareAcknowledgeRequest):
+            self._serves(broker, request, response, before)
         if isinstance(request, ShareFetchRequest):
             self._fetched(request, response, before)
         elif isinstance(request, ShareAcknowledgeRequest):
@@ -256,6 +275,17 @@ class ShareChecker(CoordinatorChecker):
         else:
             code = code_of(response)
             self.rule(code is not E.UNKNOWN_SERVER_ERROR, "answer", broker.id, "fails on", request)
+
+    def _serves(
+        self, broker: CoordinatorBroker, request: Any, response: Any, before: Arrived
+    ) -> None:
+        """Checks Q13: a session serves each of its requests once, also if it is repeated."""
+        if response.error_code or request.share_session_epoch <= 0:
+            return
+        member = (broker.id, broker.life, request.group_id, request.member_id)
+        served = (member, before.session, request.share_session_epoch)
+        self.rule(served not in self._served, "Q13", member, "is served twice:", request)
+        self._served.add(served)
 
     def _settle(self, key: tuple[bytes, int], decisions: list[Decision], code: int) -> None:
         if not code:

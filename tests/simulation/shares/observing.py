@@ -49,13 +49,14 @@ def _share_partitions(world: SharesWorld) -> Sequence[Patch]:
 
     def acquire(share: Any, *given: Any) -> Any:
         checker.loaded(share)  # a member may be faster than the task that loads
+        known = share.core.size, share.core.end
         found = acquiring(share, *given)
-        checker.acquired(share, given[2].member, found)
+        checker.acquired(share, given[2].member, found, *known)
         return found
 
-    def release(share: Any, member: str) -> None:
+    def release(share: Any, member: str, is_over: Any) -> Any:
         checker.released(share, member)
-        releasing(share, member)
+        return releasing(share, member, is_over)
 
     return (
         mock.patch.object(SharePartition, "__init__", begin),

@@ -21,7 +21,8 @@ class Rules(coordinators.Rules):
     deliveries, `locks` the number of records in flight, `lock_ms` the duration of a lock. The share coordinator makes a
     snapshot after `updates` updates. `reset` is where a group begins, `queue` the state of its dead-letter queue.
     `explicit` is the share of requests that acknowledge records one by one, `keeps` that of responses whose records are
-    kept for a while, perhaps for longer than their locks.
+    kept for a while, perhaps for longer than their locks. `attempts` is the number of attempts to reach a share
+    coordinator.
     """
 
     members: int = 2
@@ -37,6 +38,7 @@ class Rules(coordinators.Rules):
     alters: bool = True
     renews: bool = True
     keeps: float = 0.0
+    attempts: int = 12
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
@@ -66,6 +68,7 @@ class Rules(coordinators.Rules):
             alters=prng.random() < 0.6,
             renews=prng.random() < 0.8,
             keeps=prng.choice((0.0, 0.1, 0.4)),
+            attempts=prng.choice((2, 12, 12)),
         )
 
 

@@ -7,7 +7,7 @@ from tests.simulation.simulation import Simulation
 
 INVARIANTS = (
     *("P1", "P5", "P6", "P7", "P8", "P9", "P10", "P13", "P15", "L1"),
-    *("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "Q12"),
+    *("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "Q12", "Q13"),
 )
 SOMETIMES = (
     *("kill", "power cut", "clean stop", "fenced", "isolation", "cut links", "slow link"),

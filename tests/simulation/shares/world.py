@@ -31,6 +31,7 @@ from tests.simulation.shares.rules import (
 )
 from tests.simulation.world import Result
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from trimaran.broker.share_state import persister
 from trimaran.broker.sharing import dead_letters
 
 PRODUCE_SECONDS = 0.06
@@ -66,6 +67,7 @@ class SharesWorld(CoordinatorWorld):
             mock.patch.object(dead_letters, "RETRY_SECONDS", 0.1),
             mock.patch.object(dead_letters, "RETRY_SECONDS_MAX", 0.5),
             mock.patch.object(dead_letters, "ATTEMPTS_MAX", 40),
+            mock.patch.object(persister, "ATTEMPTS_MAX", self.rules.attempts),
             *observed(self),
         )
 

@@ -335,8 +335,9 @@ _MOVES = {
 _KEEPS = {"keeps": 0.6, "freeze": 0.0, "lock_ms": 200, "members": 3, **_MOVES}
 _EXPLICIT = {"explicit": 0.9, "freeze": 0.0, "locks": 200, **_MOVES}
 _LETTERS = {**_EXPLICIT, "queue": "there", "deliveries": 2}
+_FAILS = {**_MOVES, "attempts": 1, "delay_max": 0.1}
 _STILL = {**_EXPLICIT, "balance_every": 0.0, "crash_every": 0.0, "stop_every": 0.0}
-ANY = ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q9", "Q12", "L1")
+ANY = ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q9", "Q12", "Q13", "L1")
 SHARING: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     (
         "any member acknowledges any record",
@@ -372,7 +373,12 @@ SHARING: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("releases are acceptances", _releases_are_acceptances, ANY, _STILL),
     ("answers before the write", _answers_before_the_write, ANY, _MOVES),
     ("failed writes count", _failed_writes_count, ANY, _MOVES),
-    ("failed writes are not undone", _failed_writes_are_not_undone, ANY, _MOVES),
+    (
+        "failed writes are not undone",
+        _failed_writes_are_not_undone,
+        ANY,
+        {**_FAILS, "explicit": 0.0},
+    ),
     ("released records are free before the write", _changes_are_free_at_once, ANY, _EXPLICIT),
     ("start passes unstored changes", _start_passes_unstored_changes, ANY, _MOVES),
     ("only the last batch is stored", _only_the_last_batch_is_stored, ANY, _EXPLICIT),
