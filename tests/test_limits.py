@@ -372,7 +372,7 @@ TABLE = {
         Limit("bytes of a topology", STREAMS + "topology:TOPOLOGY_BYTES_MAX", INVALID, ERRORS),
         Limit("subtopologies", STREAMS + "topology:SUBTOPOLOGIES_MAX", INVALID, ERRORS),
         Limit(
-            "topics, configs and indexes of a topology",
+            "topics, configs and indexes of a topology; internal topics count twice",
             STREAMS + "topology:TOPOLOGY_ENTRIES_MAX",
             INVALID,
             ERRORS,

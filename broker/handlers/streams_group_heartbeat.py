@@ -155,7 +155,10 @@ def _create_missing(
     if denied:
         _add(answer.response, f"Unauthorized to CREATE on topics {_listed(denied)}.")
         return
-    wanted = {name: _creatable(topic) for name, topic in answer.missing.items()}
+    wanted = {}
+    for name, topic in answer.missing.items():
+        wanted[name] = _creatable(topic)
+        yield None
     seconds = 2 * answer.response.heartbeat_interval_ms / 1000
     failed: Mapping[str, str] = yield Wait(
         partial(ctx.topic_creation.create_as_given, wanted, call, seconds)

@@ -15,7 +15,7 @@ from trimaran.broker.groups.heartbeating.member import (
     partitions_of,
 )
 from trimaran.broker.groups.memory import MEMBER_BYTES
-from trimaran.node.text.memory import text_bytes
+from trimaran.node.text.memory import text_bytes, texts_bytes
 from trimaran.wire.identity import GroupEpoch
 from trimaran.wire.records.share_groups import (
     ShareGroupCurrentMemberAssignmentValue,
@@ -46,7 +46,7 @@ class ShareMember:
     @property
     def bytes(self) -> int:
         """The approximate size of the member's subscription, in bytes."""
-        return text_bytes("".join(self.subscribed_names))
+        return texts_bytes(self.subscribed_names)
 
     @property
     def held_bytes(self) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from trimaran.broker.groups.memory import NAME_BYTES, PARTITION_BYTES
 from trimaran.broker.share_state.changes import PartitionsByTopic
-from trimaran.node.text.memory import text_bytes
+from trimaran.node.text.memory import texts_bytes
 from trimaran.wire.records.share_groups import (
     ShareGroupStatePartitionMetadataValue,
     TopicInfo,
@@ -53,8 +53,7 @@ class StatePartitions:
         names = [topic.name for topic in topics]
         names += self.deleting.values()
         partitions = sum([len(topic.partitions) for topic in topics])
-        texts = text_bytes("".join(names)) + NAME_BYTES * len(names)
-        return PARTITION_BYTES * partitions + texts
+        return PARTITION_BYTES * partitions + NAME_BYTES * len(names) + texts_bytes(names)
 
     # -- changes
 

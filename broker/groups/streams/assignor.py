@@ -29,6 +29,8 @@ TaskOffsets = Mapping[str, Mapping[int, Offset]]
 # The number of tasks between two pauses, about 5 ms.
 PIECE = 500
 
+_BY_PARTITION = attrgetter("partition", "subtopology")
+
 
 @dataclass(frozen=True, slots=True)
 class TaskMember:
@@ -109,7 +111,7 @@ class _Assigning:
     # -- active tasks
 
     def assign_active(self, tasks: list[Task]) -> Work[None]:
-        tasks.sort(key=lambda task: (task.partition, task.subtopology))
+        tasks.sort(key=_BY_PARTITION)
         left = yield from self._keep_active(tasks)
         left = yield from self._promote_standbys(left)
         left.sort()
@@ -153,7 +155,7 @@ class _Assigning:
     # -- standby tasks
 
     def assign_standby(self, tasks: list[Task]) -> Work[None]:
-        tasks.sort(key=lambda task: (task.partition, task.subtopology), reverse=True)
+        tasks.sort(key=_BY_PARTITION, reverse=True)
         left: list[tuple[Task, int]] = []
         for number, task in enumerate(tasks, 1):
             if missing := self._standbys - self._kept(task):
@@ -197,14 +199,16 @@ class _Assigning:
             by_load.add(process)
         return found
 
-    def result(self, members: Iterable[TaskMember]) -> dict[str, MemberTasks]:
-        return {
-            member.id: MemberTasks(
-                _by_subtopology(self._processes[member.process_id].active.get(member.id, ())),
-                _by_subtopology(self._processes[member.process_id].standby.get(member.id, ())),
-            )
-            for member in members
-        }
+    def result(self, members: Iterable[TaskMember]) -> Work[dict[str, MemberTasks]]:
+        found: dict[str, MemberTasks] = {}
+        for member in members:
+            process = self._processes[member.process_id]
+            active = yield from _by_subtopology(process.active.get(member.id, ()))
+            standby = yield from _by_subtopology(process.standby.get(member.id, ()))
+            found[member.id] = MemberTasks(active, standby)
+            if not len(found) % PIECE:
+                yield
+        return found
 
 
 def _standby_claims(member: TaskMember) -> Iterable[tuple[Task, bool, int]]:
@@ -232,11 +236,23 @@ def _least_loaded(places: Iterable[_TaskPlace], without: Task | None = None) -> 
     return best
 
 
-def _by_subtopology(tasks: Iterable[Task]) -> TaskSet:
+def _by_subtopology(tasks: Iterable[Task]) -> Work[TaskSet]:
     found: dict[str, set[int]] = {}
-    for task in tasks:
+    for number, task in enumerate(tasks, 1):
         found.setdefault(task.subtopology, set()).add(task.partition)
+        if not number % PIECE:
+            yield
     return {subtopology: frozenset(mine) for subtopology, mine in found.items()}
+
+
+def _tasks_of(subtopologies: Iterable[AssignedSubtopology]) -> Work[list[Task]]:
+    tasks: list[Task] = []
+    for one in subtopologies:
+        for number in range(one.task_count):
+            tasks.append(Task(one.id, number))
+            if not len(tasks) % PIECE:
+                yield
+    return tasks
 
 
 def assign(
@@ -251,15 +267,8 @@ def assign(
     """
     assigning = _Assigning(members, subtopologies, standbys)
     yield
-    tasks = [Task(one.id, number) for one in subtopologies for number in range(one.task_count)]
-    yield from assigning.assign_active(tasks)
+    yield from assigning.assign_active((yield from _tasks_of(subtopologies)))
     if standbys > 0:
-        yield from assigning.assign_standby(
-            [
-                Task(one.id, number)
-                for one in subtopologies
-                if one.is_stateful
-                for number in range(one.task_count)
-            ]
-        )
-    return assigning.result(members)
+        stateful = [one for one in subtopologies if one.is_stateful]
+        yield from assigning.assign_standby((yield from _tasks_of(stateful)))
+    return (yield from assigning.result(members))

@@ -7,15 +7,22 @@ hold them, not with process ids, so that records of a compacted log may be appli
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from immutables import Map
 
 from trimaran.broker.groups.heartbeating.group import FIRST_EPOCH, HeartbeatGroup
 from trimaran.broker.groups.streams.member import NO_TOPOLOGY_EPOCH, StreamsMember
-from trimaran.broker.groups.streams.tasks import AssignedTasks, MemberTasks, Task, each, task_set
+from trimaran.broker.groups.streams.tasks import (
+    AssignedTasks,
+    MemberTasks,
+    Task,
+    TaskSet,
+    task_set,
+)
 from trimaran.broker.groups.streams.topology import Topology
 from trimaran.wire.identity import TopologyEpoch
 from trimaran.wire.records.streams_groups import (
@@ -55,6 +62,16 @@ class Described(NamedTuple):
     failed: TopologyEpoch = NO_DESCRIPTION_EPOCH
 
 
+Holders = Map[str, Mapping[int, frozenset[str]]]
+"""The members that hold tasks, by subtopology and partition; no subtopology without any. A subtopology is replaced as a
+whole: one member may hold 40,000 tasks.
+"""
+
+H = TypeVar("H", bound=Mapping[int, Any])
+
+NOBODY: Mapping[int, Any] = {}
+
+
 class StreamsGroup(HeartbeatGroup[StreamsMember, MemberTasks]):
     """A streams group. Invariants: an active task has at most one holder; `instances` maps to members."""
 
@@ -65,9 +82,9 @@ class StreamsGroup(HeartbeatGroup[StreamsMember, MemberTasks]):
         self.described = Described()
         self.topology: Topology | None = None
         self.instances: Map[str, str] = Map()
-        self.active: Map[Task, str] = Map()
-        self.standby: Map[Task, frozenset[str]] = Map()
-        self.warmup: Map[Task, frozenset[str]] = Map()
+        self.active: Map[str, Mapping[int, str]] = Map()
+        self.standby: Holders = Map()
+        self.warmup: Holders = Map()
 
     # -- queries
 
@@ -103,16 +120,32 @@ class StreamsGroup(HeartbeatGroup[StreamsMember, MemberTasks]):
 
     def active_process(self, task: Task) -> str | None:
         """Returns the process that runs the task, or must still give it up."""
-        holder = self.active.get(task)
+        holder = self.active.get(task.subtopology, NOBODY).get(task.partition)
         return None if holder is None else self._process_of(holder)
 
     def standby_processes(self, task: Task) -> frozenset[str]:
         """Returns the processes that hold the task as a standby, or must still give it up."""
-        return frozenset(map(self._process_of, self.standby.get(task, ())))
+        return self._processes_of(self.standby, task)
 
     def warmup_processes(self, task: Task) -> frozenset[str]:
         """Does the same for warm-up tasks."""
-        return frozenset(map(self._process_of, self.warmup.get(task, ())))
+        return self._processes_of(self.warmup, task)
+
+    def _processes_of(self, holders: Holders, task: Task) -> frozenset[str]:
+        found = holders.get(task.subtopology, NOBODY).get(task.partition, ())
+        return frozenset(map(self._process_of, found)) if found else frozenset()
+
+    def active_partitions(self, subtopology: str) -> AbstractSet[int]:
+        """Returns the partitions of the subtopology whose tasks have an `active_process`."""
+        return self.active.get(subtopology, NOBODY).keys()
+
+    def held_partitions(self, subtopology: str) -> set[int]:
+        """Returns the partitions of the subtopology whose tasks any member holds, in any role."""
+        return {
+            *self.active.get(subtopology, NOBODY),
+            *self.standby.get(subtopology, NOBODY),
+            *self.warmup.get(subtopology, NOBODY),
+        }
 
     def _process_of(self, member_id: str) -> str:
         member = self.members.get(member_id)
@@ -184,12 +217,12 @@ class StreamsGroup(HeartbeatGroup[StreamsMember, MemberTasks]):
 
     def _hold(self, member: StreamsMember) -> None:
         for tasks in (member.assigned, member.revoking):
-            for task in each(tasks.active):
-                self.active = self.active.set(task, member.id)
-            for task in each(tasks.standby):
-                self.standby = _with(self.standby, task, member.id)
-            for task in each(tasks.warmup):
-                self.warmup = _with(self.warmup, task, member.id)
+            for subtopology, mine in tasks.active.items():
+                known = self.active.get(subtopology, NOBODY)
+                held = {**known, **dict.fromkeys(mine, member.id)}
+                self.active = self.active.set(subtopology, held)
+            self.standby = _with(self.standby, tasks.standby, member.id)
+            self.warmup = _with(self.warmup, tasks.warmup, member.id)
 
     def _forget_instance(self, member: StreamsMember) -> None:
         instance_id = member.instance_id
@@ -198,28 +231,45 @@ class StreamsGroup(HeartbeatGroup[StreamsMember, MemberTasks]):
 
     def _release(self, member: StreamsMember) -> None:
         for tasks in (member.assigned, member.revoking):
-            for task in each(tasks.active):
-                if self.active.get(task) == member.id:  # it may already have its next holder
-                    self.active = self.active.delete(task)
-            for task in each(tasks.standby):
-                self.standby = _without(self.standby, task, member.id)
-            for task in each(tasks.warmup):
-                self.warmup = _without(self.warmup, task, member.id)
+            for subtopology, mine in tasks.active.items():
+                # A task may already have its next holder.
+                left = {
+                    partition: holder
+                    for partition, holder in self.active.get(subtopology, NOBODY).items()
+                    if holder != member.id or partition not in mine
+                }
+                self.active = _put(self.active, subtopology, left)
+            self.standby = _without(self.standby, tasks.standby, member.id)
+            self.warmup = _without(self.warmup, tasks.warmup, member.id)
 
 
-def _with(
-    holders: Map[Task, frozenset[str]], task: Task, member_id: str
-) -> Map[Task, frozenset[str]]:
-    return holders.set(task, holders.get(task, frozenset()) | {member_id})
-
-
-def _without(
-    holders: Map[Task, frozenset[str]], task: Task, member_id: str
-) -> Map[Task, frozenset[str]]:
-    left = holders.get(task, frozenset()) - {member_id}
+def _put(holders: Map[str, H], subtopology: str, left: H) -> Map[str, H]:
     if left:
-        return holders.set(task, left)
-    return holders.delete(task) if task in holders else holders
+        return holders.set(subtopology, left)
+    return holders.delete(subtopology) if subtopology in holders else holders
+
+
+def _with(holders: Holders, tasks: TaskSet, member_id: str) -> Holders:
+    for subtopology, mine in tasks.items():
+        known = holders.get(subtopology, NOBODY)
+        one = frozenset((member_id,))
+        held = {
+            partition: known[partition] | one if partition in known else one for partition in mine
+        }
+        holders = holders.set(subtopology, {**known, **held})
+    return holders
+
+
+def _without(holders: Holders, tasks: TaskSet, member_id: str) -> Holders:
+    for subtopology, mine in tasks.items():
+        gone = {member_id}
+        left = {
+            partition: held - gone if partition in mine else held
+            for partition, held in holders.get(subtopology, NOBODY).items()
+            if partition not in mine or held != gone
+        }
+        holders = _put(holders, subtopology, left)
+    return holders
 
 
 def _target(value: Message | None) -> MemberTasks | None:

@@ -16,6 +16,7 @@ Stable, Unreleased          -> Unreleased    others hold some of its target; it 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from trimaran.broker.groups.streams.group import StreamsGroup
@@ -35,6 +36,8 @@ Reported = MemberTasks | None
 """The tasks that a member reports as owned; None if the request omits them."""
 
 Changing = dict[str, set[int]]
+
+NOTHING: AbstractSet[int] = frozenset()
 
 
 def reconcile(
@@ -80,6 +83,8 @@ class _Role:
         current: Mapping[str, Collection[int]],
         target: TaskSet,
         is_held: Callable[[Task], bool],
+        held_partitions: Callable[[str], set[int]],
+        surely_held: Callable[[str], AbstractSet[int]] = lambda _subtopology: frozenset(),
     ) -> None:
         self.current = current
         self.kept: Changing = {}
@@ -92,7 +97,10 @@ class _Role:
             self._note(self.kept, subtopology, mine & wanted)
             self._note(self.revoking, subtopology, mine - wanted)
             new = wanted - mine
-            free = {partition for partition in new if not is_held(Task(subtopology, partition))}
+            busy = new & held_partitions(subtopology)
+            free = set(new - busy)
+            busy -= surely_held(subtopology)
+            free |= {each for each in busy if not is_held(Task(subtopology, each))}
             self._note(self.taking, subtopology, free)
             self.has_unreleased |= len(free) < len(new)
 
@@ -133,11 +141,14 @@ class _TaskStep:
 
     def from_epoch(self, epoch: GroupEpoch) -> StreamsMember:
         mine, target = self._mine, self._target
-        active = _Role(mine.active, target.active, self._is_active_held)
-        standby = _Role(mine.standby, target.standby, self._is_standby_held)
-        warmup = _Role(mine.warmup, target.warmup, self._is_warmup_held)
+        held = self._group.held_partitions
+        active = _Role(
+            mine.active, target.active, self._is_active_held, held, self._group.active_partitions
+        )
+        standby = _Role(mine.standby, target.standby, self._is_standby_held, held)
+        warmup = _Role(mine.warmup, target.warmup, self._is_warmup_held, held)
         for subtopology, partitions in mine.active.items():
-            for partition in partitions:
+            for partition in standby.taking.get(subtopology, NOTHING) & partitions.keys():
                 standby.take_at_once(subtopology, partition)  # demoted
         _convert(standby, warmup)
         _convert(warmup, standby)
@@ -163,24 +174,27 @@ class _TaskStep:
         return [
             Task(subtopology, partition)
             for subtopology, partitions in role.current.items()
-            for partition in partitions
-            if contains(self._target.active, subtopology, partition)
+            for partition in self._target.active.get(subtopology, NOTHING) & frozenset(partitions)
         ]
 
     def _with_epochs(self, active: Changing, standby: Changing, warmup: Changing) -> AssignedTasks:
         """Returns tasks with the epochs of their assignment; new ones are of the target's epoch."""
-        epochs = self._mine.active
         return AssignedTasks(
             {
-                subtopology: {
-                    partition: epochs.get(subtopology, {}).get(partition, self._target_epoch)
-                    for partition in sorted(partitions)
-                }
+                subtopology: self._epochs_of(subtopology, partitions)
                 for subtopology, partitions in active.items()
             },
             {subtopology: frozenset(partitions) for subtopology, partitions in standby.items()},
             {subtopology: frozenset(partitions) for subtopology, partitions in warmup.items()},
         )
+
+    def _epochs_of(self, subtopology: str, partitions: set[int]) -> dict[int, GroupEpoch]:
+        known = self._mine.active.get(subtopology, {})
+        epochs = dict.fromkeys(sorted(partitions), self._target_epoch)
+        epochs.update(
+            {partition: known[partition] for partition in partitions if partition in known}
+        )
+        return epochs
 
     # -- tasks held by others
 
@@ -236,7 +250,7 @@ class _TaskStep:
 def _convert(outgoing: _Role, incoming: _Role) -> None:
     """Changes the role of tasks that the member has in one role and is to take in another."""
     for subtopology, partitions in outgoing.current.items():
-        for partition in partitions:
+        for partition in incoming.taking.get(subtopology, NOTHING) & frozenset(partitions):
             if incoming.take_at_once(subtopology, partition):
                 _remove(outgoing.revoking, subtopology, partition)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from trimaran.broker.groups.streams.java_order import hash_order
-from trimaran.node.text.memory import text_bytes
+from trimaran.node.text.memory import texts_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopologyEpoch
 from trimaran.wire.messages import streams_group_heartbeat as heartbeat
@@ -24,9 +24,9 @@ from trimaran.wire.records.streams_groups import (
 
 # The maximum size of a topology: its names, with their configs, must fit into a record of a megabyte.
 TOPOLOGY_BYTES_MAX = 512 << 10
-# The maximum number of subtopologies, and of topics, configs and indexes in all of them.
+# The maximum number of subtopologies, and of topics, configs and indexes in all of them; internal topics count twice.
 SUBTOPOLOGIES_MAX = 1_000
-TOPOLOGY_ENTRIES_MAX = 20_000
+TOPOLOGY_ENTRIES_MAX = 8_000
 # The cost of an entry beside its texts.
 ENTRY_BYTES = 8
 
@@ -44,7 +44,11 @@ class Topology:
         return (
             isinstance(other, Topology)
             and self.epoch == other.epoch
-            and self.subtopologies == other.subtopologies
+            and self.subtopologies.keys() == other.subtopologies.keys()
+            and all(
+                _content(one) == _content(other.subtopologies[name])
+                for name, one in self.subtopologies.items()
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -74,7 +78,8 @@ class Topology:
     @cached_property
     def bytes(self) -> int:
         """The approximate size in memory, in bytes."""
-        return sum(text_bytes(text) + ENTRY_BYTES for text in _texts(self.value.subtopologies))
+        texts = _texts(self.value.subtopologies)
+        return texts_bytes(texts) + ENTRY_BYTES * len(texts)
 
 
 def sources_of(subtopology: Subtopology) -> Iterator[str]:
@@ -146,11 +151,12 @@ def check_topology(topology: heartbeat.Topology) -> None:
 
 
 def _check_size(topology: heartbeat.Topology) -> None:
-    size = count = 0
-    for text in _texts(topology.subtopologies):
-        size += text_bytes(text) + ENTRY_BYTES
-        count += 1
+    texts = _texts(topology.subtopologies)
+    count = len(texts)
+    size = texts_bytes(texts) + ENTRY_BYTES * count
     for one in topology.subtopologies:
+        # Each step of the group visits internal topics more often than other names.
+        count += len(one.repartition_source_topics) + len(one.state_changelog_topics)
         for group in one.copartition_groups:
             count += 1 + len(group.source_topics) + len(group.repartition_source_topics)
     if size > TOPOLOGY_BYTES_MAX or count > TOPOLOGY_ENTRIES_MAX:
@@ -165,16 +171,38 @@ def _check_indexes(indexes: Iterable[int], count: int) -> None:
         raise invalid("A copartition group names a topic that the subtopology does not have.")
 
 
-def _texts(subtopologies: Iterable[heartbeat.Subtopology | Subtopology]) -> Iterator[str]:
+def _texts(subtopologies: Iterable[heartbeat.Subtopology | Subtopology]) -> list[str]:
+    """Returns all names, and the keys and values of configs, with few calls: there may be thousands."""
+    texts: list[str] = []
     for one in subtopologies:
-        yield one.subtopology_id
-        yield from one.source_topics
-        yield from one.repartition_sink_topics
+        texts.append(one.subtopology_id)
+        texts += one.source_topics
+        texts += one.repartition_sink_topics
         for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
-            yield topic.name
+            texts.append(topic.name)
             for config in topic.topic_configs:
-                yield config.key
-                yield config.value
+                texts += (config.key, config.value)
+    return texts
+
+
+def _content(one: Subtopology) -> tuple[object, ...]:
+    """Returns what makes a subtopology equal to another; comparing structures takes many more calls."""
+    return (
+        one.source_topics,
+        one.source_topic_regex,
+        [*map(_topic_content, one.state_changelog_topics)],
+        one.repartition_sink_topics,
+        [*map(_topic_content, one.repartition_source_topics)],
+        [
+            (group.source_topics, group.source_topic_regex, group.repartition_source_topics)
+            for group in one.copartition_groups
+        ],
+    )
+
+
+def _topic_content(topic: TopicInfo) -> tuple[object, ...]:
+    configs = [(config.key, config.value) for config in topic.topic_configs]
+    return topic.name, topic.partitions, topic.replication_factor, configs
 
 
 def invalid(message: str) -> KafkaError:

@@ -38,6 +38,14 @@ STEPS = st.lists(
 )
 
 
+def by_task(holders):
+    return {
+        (subtopology, partition): held
+        for subtopology, mine in holders.items()
+        for partition, held in mine.items()
+    }
+
+
 class Members:
     """The view of the members: their epochs and their tasks, as a client keeps them."""
 
@@ -121,10 +129,12 @@ class Members:
                     assert active.setdefault(task, member.id) == member.id
                 for task in each(tasks.standby):
                     beside.setdefault(task, []).append(member.id)
-        assert dict(group.active) == active
-        assert {task: sorted(ids) for task, ids in group.standby.items()} == {
+        assert by_task(group.active) == active
+        assert {task: sorted(ids) for task, ids in by_task(group.standby).items()} == {
             task: sorted(set(ids)) for task, ids in beside.items()
         }
+        assert all(group.active.values())
+        assert all(group.standby.values())
         assert group.held_bytes == sum(member.held_bytes for member in group.members.values()) + (
             group.topology.bytes if group.topology else 0
         ) + sum(

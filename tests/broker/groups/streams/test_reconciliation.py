@@ -36,6 +36,17 @@ class Holders:
     def warmup_processes(self, task):
         return frozenset(self._step["warmup"].get("{}_{}".format(*task), ()))
 
+    def active_partitions(self, subtopology):
+        return self._partitions(subtopology, self._step["active"])
+
+    def held_partitions(self, subtopology):
+        roles = (self._step["active"], self._step["standby"], self._step["warmup"])
+        return self._partitions(subtopology, (task for role in roles for task in role))
+
+    def _partitions(self, subtopology, held):
+        named = [task.rpartition("_") for task in held]
+        return {int(partition) for name, _, partition in named if name == subtopology}
+
 
 def sets(tasks):
     return {subtopology: frozenset(mine) for subtopology, mine in tasks.items()}
