@@ -210,3 +210,13 @@ async def test_each_partition_is_examined_at_latest_suspicion(harness):
     held = harness.partitions.find(TopicPartition("t", 0))
     held.services.suspects.add(TopicPartition("t", 0), 2, MANY)
     assert await is_found_damaged(harness, offset=1)
+
+
+async def test_lost_index_is_rebuilt_before_records_are_checked(harness):
+    """It may be the only fault; the follower's next fetch shows."""
+    flip(harness, 65)
+    log = harness.partitions.find(TopicPartition("t", 0)).open_log
+    log._lost_indexes.add(log.active_segment)
+    assert not await is_found_damaged(harness)
+    assert not log.lacks_index
+    assert await is_found_damaged(harness)

@@ -2,11 +2,12 @@
 
 import logging
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from tests.wire.transport.support import HEARTBEAT_VERSION, heartbeat_frame, request_frame
-from trimaran.wire.buffers.framing import BadFrame
+from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT, BadFrame
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.header import decode_response_header
@@ -15,7 +16,12 @@ from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
 from trimaran.wire.security.principal import ANONYMOUS, Principal
-from trimaran.wire.security.sasl.authenticator import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.security.sasl.authenticator import (
+    Login,
+    LoginAction,
+    SaslAuthenticator,
+    SaslSettings,
+)
 from trimaran.wire.transport.connection.core import ConnectionCore, Service
 from trimaran.wire.transport.connection.limits import ConnectionLimits
 from trimaran.wire.transport.connection.session import Session
@@ -317,6 +323,86 @@ def test_each_end_is_counted_by_its_kind(error, counted):
     assert (counters.bad_frames, counters.bad_requests) == counted
     peer.core.half_closed()
     assert peer.core.deadline == NOW + LIMITS.half_closed_seconds
+
+
+def test_each_bound_of_back_pressure_is_exact():
+    peer = Peer()
+    core = peer.core
+    core.owed_bytes = 199
+    core.share = SimpleNamespace(requests=4999)
+    assert (core.is_full(), core.sends_enough()) == (False, False)
+    core.owed_bytes = 200
+    assert (core.is_full(), core.sends_enough()) == (True, False)
+    core.owed_bytes = 100
+    core.unsent = SimpleNamespace(size=100)
+    assert core.is_full()
+    core.unsent.size = 99
+    assert not core.is_full()
+    core.share.requests = 5000
+    assert core.is_full()
+    core.owed_bytes, core.unsent.size = 0, 199
+    assert not core.sends_enough()
+    core.unsent.size = 200
+    assert core.sends_enough()
+
+
+@pytest.mark.parametrize(
+    ("size", "trickled", "stalled"),
+    [(0, 0, 0), (16383, 0, 0), (16384, 1, 0), (65535, 3, 0), (65536, 4, 1), (131072, 8, 2)],
+)
+def test_bytes_count_as_progress_only_in_pieces(size, trickled, stalled):
+    core = Peer().core
+    core.frames = SimpleNamespace(unread=size)
+    assert (core.progress(), core.activity()) == ((0, 0, trickled), (0, 0, 0, stalled))
+    core.frames, core.unsent = SimpleNamespace(unread=0), SimpleNamespace(sent=size, size=1)
+    assert (core.progress(), core.activity()) == ((0, size, 0), (0, 0, stalled, 0))
+
+
+@pytest.mark.parametrize(
+    ("has_frame", "blocks", "coming", "is_shrunk"),
+    [
+        (False, False, BUFFER_BYTES_KEPT, True),
+        (False, False, BUFFER_BYTES_KEPT + 1, False),
+        (True, False, 0, False),
+        (False, True, 0, False),
+    ],
+)
+def test_buffer_in_use_is_not_shrunk(has_frame, blocks, coming, is_shrunk):
+    core, done = Peer().core, []
+    core.frames = SimpleNamespace(coming=coming, shrink=lambda: done.append("shrunk"))
+    core.share = SimpleNamespace(give_back_frame=lambda: done.append("given back"))
+    core.has_frame, core._newest = has_frame, SimpleNamespace(blocks=blocks)
+    core.shrink()
+    assert done == (["shrunk", "given back"] if is_shrunk else [])
+
+
+def test_failed_login_is_answered_late_and_closes():
+    """The half-closed connection lasts as long as the response is delayed."""
+    peer = sasl_peer()
+    answer = _outgoing(HeartbeatResponse(throttle_time_ms=1))
+    for count, seconds in ((1, 0.5), (2, 1.0)):
+        failed = LoginAction(answer, delayed=True, closes="wrong password")
+        with pytest.raises(CloseConnection, match="wrong password"):
+            peer.core.respond_to_login(failed, memoryview(b""))
+        assert peer.service.counters.failed_authentications == count
+        pending = peer.core.owed.pop()
+        assert (pending.response, pending.seconds, pending.is_known) == (answer, seconds, False)
+        peer.core.half_closed()
+        assert peer.core.deadline == NOW + LIMITS.half_closed_seconds + seconds
+
+
+def test_steps_of_a_login_are_answered_at_once():
+    peer = sasl_peer()
+    core = peer.core
+    core.respond_to_login(LoginAction(), memoryview(b""))
+    assert core.unsent.size == 0
+    core.respond_to_login(LoginAction(_outgoing(HeartbeatResponse(throttle_time_ms=7))), b"")
+    assert peer.received() == [7]
+    core.respond_to_login(LoginAction(passes=True), memoryview(heartbeat_frame("3")[4:]))
+    assert (peer.received(), peer.service.counters.failed_authentications) == ([3], 0)
+    login = Login(Principal("alice"), "PLAIN", None)
+    core.respond_to_login(LoginAction(login=login), b"")
+    assert (core.is_open, peer.info.principal) == (True, Principal("alice"))
 
 
 def test_closing_gives_all_memory_back():
