@@ -220,3 +220,10 @@ async def test_lost_index_is_rebuilt_before_records_are_checked(harness):
     assert not await is_found_damaged(harness)
     assert not log.lacks_index
     assert await is_found_damaged(harness)
+
+
+async def test_removed_partition_is_not_examined(harness):
+    harness.partitions.suspects.add(TopicPartition("gone", 0), 0, MANY)
+    flip(harness, 65)
+    assert await is_found_damaged(harness)
+    assert harness.partitions.suspects._waiting == {}
