@@ -56,7 +56,7 @@ class SendQueue:
             if frame.splices:
                 self._add_spliced(frame)
             else:
-                self._append(memoryview(frame))
+                self.pieces.append(memoryview(frame))
         self.size += size + 4
 
     def _add_spliced(self, frame: Outgoing) -> None:
@@ -69,7 +69,7 @@ class SendQueue:
             is_small = splice.size <= _SPLICE_COPY_BYTES_MAX and copied < _SPLICES_COPIED_MAX
             data = read_cached(splice) if is_small else None
             if data is None:
-                self._append(FilePiece(splice))
+                self.pieces.append(FilePiece(splice))
                 self.of_files += splice.size
             else:
                 self._add_small(data)
@@ -81,12 +81,7 @@ class SendQueue:
         if len(data) <= _COPY_BYTES_MAX:
             self._add_small(data)
         else:
-            self._append(memoryview(data))
-
-    def _append(self, piece: Piece) -> None:
-        if self.pieces is NOTHING:
-            self.pieces = deque()
-        self.pieces.append(piece)
+            self.pieces.append(memoryview(data))
 
     def _drop_front(self) -> None:
         self.pieces.popleft()

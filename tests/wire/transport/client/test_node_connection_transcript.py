@@ -431,6 +431,31 @@ async def test_login_is_renewed_after_85_percent_of_life(autojump_clock, monkeyp
     assert len(logins) == 2
 
 
+async def test_request_after_slow_one_is_sent_at_once():
+    endpoint = Endpoint(lambda _: None)
+    connection = NodeConnection(endpoint, ("node", 1), None)
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.run)
+        nursery.start_soon(connection.negotiate)
+        await wait_all_tasks_blocked()
+        [(key, version, number)] = endpoint.asked
+        answer = support.sized(encode_response(response_to(key, "0"), version, number))
+        endpoint.give.send_nowait(answer)
+        await wait_all_tasks_blocked()
+        endpoint.room = 0
+        connection.ask(request, lambda _: None)
+        await wait_all_tasks_blocked()
+        assert connection.unsent_bytes > 0
+        endpoint.room = math.inf
+        endpoint.more_room.set()
+        await wait_all_tasks_blocked()
+        for _ in range(2):
+            connection.ask(request, lambda _: None)
+            assert connection.unsent_bytes == 0
+        nursery.cancel_scope.cancel()
+
+
 async def test_closed_connection_ends_at_once():
     connection = NodeConnection(Endpoint(lambda _: None), ("node", 9092), "me")
     assert not connection.closed.is_set()

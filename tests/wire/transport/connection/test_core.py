@@ -325,6 +325,20 @@ def test_each_end_is_counted_by_its_kind(error, counted):
     assert peer.core.deadline == NOW + LIMITS.half_closed_seconds
 
 
+def test_progress_of_a_response_gives_its_memory_back():
+    peer = Peer()
+    peer.send(heartbeat_frame("1 waits"))
+    pending = peer.core.first()
+    held = pending.held
+    assert held == peer.core.share.requests > 10
+    pending.held = 10
+    peer.core.proceeded(pending, held)
+    assert (peer.core.share.requests, len(peer.core.owed)) == (10, 1)
+    pending.is_known, pending.response = True, None
+    peer.core.proceeded(pending, 10)
+    assert (peer.core.share.requests, len(peer.core.owed), peer.core.activity()[1]) == (0, 0, 1)
+
+
 def test_each_bound_of_back_pressure_is_exact():
     peer = Peer()
     core = peer.core

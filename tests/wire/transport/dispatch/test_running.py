@@ -3,6 +3,7 @@
 import threading
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -90,6 +91,34 @@ async def test_compute_uses_a_thread_only_above_bound(more, apart):
     assert isinstance(answer, RunningRequest) is apart
     outgoing = await answer.finish() if apart else answer
     assert decoded(outgoing).throttle_time_ms == int(apart)
+
+
+@pytest.mark.parametrize(
+    ("effect", "is_ready", "has_call", "expected"),
+    [
+        (Wait, False, True, (True, True)),
+        (Wait, False, False, (False, True)),
+        (Wait, True, True, (False, False)),
+        (Blocking, False, True, (False, False)),
+    ],
+)
+def test_only_a_wait_that_is_not_over_calls_back(effect, is_ready, has_call, expected):
+    asked = []
+
+    def when_ready(call):
+        asked.append(call)
+        return SimpleNamespace(call=call) if has_call else None
+
+    def handler(request, ctx, call):
+        if effect is Blocking:
+            yield Blocking(_value(3))
+        yield Wait(_value(3), ready=lambda: is_ready, when_ready=when_ready)
+
+    running = dispatched(handler)
+    assert (running.calls_back(print), asked == [print]) == expected
+    if expected[0]:
+        assert running.calls_back(print), "it is not registered twice"
+        assert asked == [print]
 
 
 async def test_wait_admits_next_request_and_blocking_does_not():

@@ -1,8 +1,11 @@
 """Deadlines of waits: each callback runs once, in order, and not if it was stopped."""
 
+import math
+from types import SimpleNamespace
+
 import trio
 
-from trimaran.wire.transport.scheduling.deadlines import deadlines
+from trimaran.wire.transport.scheduling.deadlines import Deadlines, deadlines
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 
@@ -63,3 +66,15 @@ async def test_event_says_whether_its_deadline_came_first(autojump_clock):
     assert not event.is_set()
     event.set()
     assert await event.wait(began)
+
+
+async def test_alarm_is_set_to_the_earliest_deadline_left(autojump_clock):
+    found, now, times = Deadlines(), trio.current_time(), []
+    found._alarm, found._on_earlier = SimpleNamespace(set=times.append), times.append
+    for seconds in (5, 1, 9):
+        found.add(now + seconds, lambda: None)
+    await trio.sleep(1)
+    found._ring()
+    await trio.sleep(9)
+    found._ring()
+    assert times == [now + 5, now + 1, now + 5, math.inf]

@@ -8,7 +8,8 @@ import weakref
 import pytest
 import trio
 
-from trimaran.wire.transport.scheduling.loop_time import LoopTime, LoopTimed
+from trimaran.wire.transport.scheduling import loop_time
+from trimaran.wire.transport.scheduling.loop_time import LoopTime, LoopTimed, Unscheduled
 
 
 class Steps:
@@ -120,3 +121,17 @@ async def test_error_thrown_in_leaves_no_cycle(steps: Steps) -> None:
         assert alive() is None
     finally:
         gc.enable()
+
+
+async def test_slice_without_a_connection_lasts_its_seconds(monkeypatch):
+    times = [100.0]
+    monkeypatch.setattr(loop_time, "perf_counter", lambda: times[-1])
+    turn = Unscheduled(5)
+    for begins in (100.0, 200.0):
+        over = []
+        for seconds in (0, 5, 5.5):
+            times.append(begins + seconds)
+            over.append(turn.is_over())
+        assert over == [False, False, True]
+        times.append(200.0)
+        await turn.begin()
