@@ -316,3 +316,39 @@ def test_mapped_address_is_reported_as_ipv4():
     assert module._ip(("::ffff:10.0.0.1", 5)) == "10.0.0.1"
     assert module._ip(("::1", 5, 0, 0)) == "::1"
     assert math.isfinite(module.BACKLOG)
+
+
+@pytest.mark.parametrize(
+    ("excess", "closing", "expected"),
+    [
+        (0, [], []),
+        (1, [], [4]),
+        (2, [], [4, 2]),
+        (9, [], [4, 2, 5]),
+        (2, [2], [4]),
+        (1, [2], []),
+        (1, [2, 4], []),
+        (3, [2, 3], [4]),
+    ],
+)
+def test_closing_connections_count_for_the_excess(excess, closing, expected):
+    """Clients that have been silent the longest are closed; nodes (1 and 3) stay."""
+    closed = []
+    connections = {
+        number: SimpleNamespace(
+            is_closing=number in closing,
+            info=SimpleNamespace(listener="NODES" if number in (1, 3) else "CLIENTS"),
+            received_at=received_at,
+            abort=lambda number=number: closed.append(number),
+        )
+        for number, received_at in ((1, 0), (2, 8), (3, 9), (4, 7), (5, 10))
+    }
+    acceptor = SimpleNamespace(
+        connections=connections,
+        counters=SimpleNamespace(excess_closed=0),
+        _quotas=SimpleNamespace(excess=excess),
+        _protected=frozenset({"NODES"}),
+        _log=SimpleNamespace(log=lambda *_event, **_of: None),
+    )
+    module._Acceptor._close_excess(acceptor)
+    assert (closed, acceptor.counters.excess_closed) == (expected, len(expected))
