@@ -61,6 +61,13 @@ BY_WAY_OF = {
         "tests/broker/test_access_table.py",
     ],
     "quorum": ["tests/quorum", "tests/simulation", "tests/model"],
+    "quorum/controller": [
+        "tests/quorum",
+        "tests/simulation",
+        "tests/model",
+        "tests/test_access.py",
+        "tests/test_served_versions.py",
+    ],
     "wire/security": ["tests/wire/transport/test_tls.py", "tests/wire/transport/test_sasl.py"],
     "wire/messages": ["tests/wire"],
     "wire/records": ["tests/wire"],

@@ -21,7 +21,7 @@ def test_fetched_batches_come_in_runs(count, expected):
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 100, b"torn", b"\xff" * 61])
-def test_bytes_that_are_no_batch_end_the_last_run(tail):
+def test_foreign_bytes_end_the_last_run(tail):
     one = bytes(record(0))
     for count, expected in ((2, [one * 2, tail]), (3, [one * 2, one + tail])):
         assert [bytes(run) for run in in_runs(memoryview(one * count + tail), 2)] == expected

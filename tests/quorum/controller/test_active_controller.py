@@ -205,3 +205,14 @@ async def test_commits_of_later_epoch_answer_no_requests(active_controller):
         await deferred.wait()
     with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         at_once(active_controller.write(Result(TOPIC, "made")))
+
+
+def test_image_that_cannot_be_made_ends_the_epoch(active_controller, log, monkeypatch):
+    def fail(_self, _delta, _last_offset):
+        yield 1
+        raise ValueError("broken")
+
+    monkeypatch.setattr(ActiveController, "_apply", fail)
+    with pytest.raises(ValueError, match="broken"):
+        at_once(active_controller.write(Result(TOPIC, "made")))
+    assert (log.resigned, active_controller.committed.closed) == (1, True)

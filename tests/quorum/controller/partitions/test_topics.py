@@ -197,6 +197,14 @@ def test_topics_of_one_request_must_not_collide():
     assert codes == {"a.b": ErrorCode.NONE, "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION}
 
 
+def test_illegal_name_is_refused_before_a_collision():
+    image = image_of(topic("_", 1), partition(1, 0, [1, 2]), base=IMAGE)
+    result, codes = create(wanted("."), wanted("a.b"), image=image)
+    assert codes == {".": ErrorCode.INVALID_TOPIC_EXCEPTION, "a.b": ErrorCode.NONE}
+    messages = {topic.name: topic.error_message for topic in result.response.topics}
+    assert messages == {".": why_illegal("."), "a.b": None}
+
+
 def test_topic_named_twice_is_not_created():
     result, codes = create(wanted("t"), wanted("t"), wanted("u"))
     assert codes == {"t": ErrorCode.INVALID_REQUEST, "u": ErrorCode.NONE}

@@ -102,7 +102,7 @@ async def test_compute_uses_a_thread_only_above_bound(more, apart):
         (Blocking, False, True, (False, False)),
     ],
 )
-def test_only_a_wait_that_is_not_over_calls_back(effect, is_ready, has_call, expected):
+def test_only_an_unfinished_wait_calls_back(effect, is_ready, has_call, expected):
     asked = []
 
     def when_ready(call):
