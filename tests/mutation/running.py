@@ -281,11 +281,25 @@ def swap(mutant: Mutant, functions: dict[tuple[str, int], list[FunctionType]]) -
         for inner in _codes(code)
         if inner.co_qualname == name and inner.co_firstlineno == mutant.function_line
     ]
-    held = functions[file, mutant.function_line]
-    held = [function for function in held if function.__code__.co_qualname == name]
-    for function in held:
-        function.__code__ = mutated[0]
-    return bool(held)
+    codes = _codes(mutated[0])
+    replaced = [_replaced(code, functions[file, code.co_firstlineno]) for code in codes]
+    return any(replaced)
+
+
+def _replaced(code: CodeType, functions: list[FunctionType]) -> bool:
+    """Gives the code to the functions of its name: one that another function has returned, as at import, is among them.
+    Lambdas and comprehensions have no name of their own. Returns whether there are any.
+    """
+    found = [
+        function
+        for function in functions
+        if function.__code__.co_qualname == code.co_qualname
+        and function.__code__.co_freevars == code.co_freevars
+        and not code.co_name.startswith("<")
+    ]
+    for function in found:
+        function.__code__ = code
+    return bool(found)
 
 
 def _set_constant(mutant: Mutant) -> bool:

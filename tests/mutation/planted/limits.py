@@ -1,6 +1,6 @@
 """Rules that `tests/mutation/test_mutation.py` mutates; `test_limits.py` in this folder covers some of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -30,6 +30,18 @@ def counted(end: int) -> int:
     while found < end:
         found += 1
     return found
+
+
+def above(limit: int) -> Callable[[int], bool]:
+    """Returns a check; that of `ABOVE_TOP` was made when this module was imported."""
+
+    def check(value: int) -> bool:
+        return value > limit
+
+    return check
+
+
+ABOVE_TOP = above(TOP)
 
 
 @contextmanager

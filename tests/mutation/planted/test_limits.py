@@ -1,4 +1,4 @@
-from tests.mutation.planted.limits import TOP, Span, counted, half_held, held, noted
+from tests.mutation.planted.limits import ABOVE_TOP, TOP, Span, counted, half_held, held, noted
 
 
 def test_held():
@@ -12,6 +12,10 @@ def test_half_held():
 
 def test_counted():
     assert [counted(end) for end in (0, 5)] == [0, 5]
+
+
+def test_above():
+    assert [ABOVE_TOP(value) for value in (2, 3, 4)] == [False, False, True]
 
 
 def test_noted():
