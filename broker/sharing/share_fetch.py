@@ -159,7 +159,7 @@ class ShareFetch:
                 results[key] = share.error
                 continue
             results[key] = FoundRecords(None, ())
-            if left <= 0 or not share.can_acquire or (has_any and budget <= 0):
+            if left <= 0 or not share.can_acquire or budget <= 0:
                 continue
             try:
                 most = min(per_partition, max(0, budget))
