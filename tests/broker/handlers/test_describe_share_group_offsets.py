@@ -102,6 +102,20 @@ async def test_positions_and_lags_of_named_partitions(tmp_path, states, autojump
         assert (old.start_offset, old.lag) == (5, -1)
 
 
+async def test_unknown_start_has_no_lag(tmp_path, states, autojump_clock):
+    async with open_rig(tmp_path, share_states=states) as rig:
+        served(rig)
+        rig.context.latest_offsets = ends = Ends()
+        states.stored = {
+            KEYS[0]: ShareSummary(1, 7, None, 3),
+            KEYS[1]: ShareSummary(1, 8, None, None),
+        }
+        await rig.leading()
+        found = await describe(rig, t=[0, 1])
+        assert found == [("t", TOPIC_ID, [partition(0, -1, 7), partition(1, -1, 8)])]
+        assert ends.asked == []
+
+
 async def test_all_initialized_partitions_are_described(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)

@@ -31,11 +31,12 @@ MISSING = topology(
 )
 
 
-def authorizer(*described):
-    """Returns an authorizer that lets every client read groups, and describe `t` and these topics."""
+def authorizer(*described, more=()):
+    """Returns an authorizer that lets every client read groups, describe `t` and these topics, and do `more`."""
     made = Authorizer()
     for kind, name, operation in (
         (ResourceType.GROUP, "*", Operation.ALL),
+        *more,
         *((ResourceType.TOPIC, name, Operation.DESCRIBE) for name in ("t", *described)),
     ):
         made._index.add(
@@ -189,6 +190,36 @@ async def test_reason_of_a_failure_is_in_the_status(tmp_path, autojump_clock):
         assert [one.status_detail for one in answer.status] == [
             "Internal topics are missing: c, r; Creation failed: c (too many replicas)."
         ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "created"), [(Operation.CREATE, True), (Operation.ALTER, False)]
+)
+@pytest.mark.parametrize("kind", [ResourceType.CLUSTER, ResourceType.TOPIC])
+async def test_right_to_create_may_be_the_clusters(
+    tmp_path, autojump_clock, kind, operation, created
+):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        name = "kafka-cluster" if kind is ResourceType.CLUSTER else "*"
+        rig.context.authorizer = authorizer("c", "r", more=[(kind, name, operation)])
+        await rig.leading()
+        await rig.call(streams_group_heartbeat, request(topology=MISSING), 1)
+        assert bool(rig.context.topic_creation.calls) is created
+
+
+@pytest.mark.parametrize(("client_id", "kept"), [("c", "c"), (None, "")])
+async def test_client_of_a_member_is_described(tmp_path, autojump_clock, client_id, kept):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await rig.leading()
+        await rig.call(streams_group_heartbeat, request(), 1, client_id=client_id)
+        ask = StreamsGroupDescribeRequest(group_ids=["g"], include_authorized_operations=False)
+        [group] = (await rig.call(streams_group_describe, ask, 1)).groups
+        [member] = group.members
+        assert (member.client_id, member.client_host) == (kept, "/10.1.2.3")
+        shard = rig.epoch(rig.index_of("g")).active()
+        assert list(shard.account.by_principal) == ["User:ANONYMOUS"]
 
 
 async def test_topics_are_only_created_with_the_right(tmp_path, autojump_clock):

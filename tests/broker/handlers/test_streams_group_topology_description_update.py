@@ -79,3 +79,11 @@ async def test_description_is_returned_by_describe(tmp_path, autojump_clock):
         )
         (group,) = (await rig.call(streams_group_describe, ask, 1)).groups
         assert (group.topology_description_status, group.topology_description) == (3, DESCRIPTION)
+
+
+async def test_disabled_feature_is_refused_first(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        served(rig, 0)
+        await rig.leading()
+        answer = await rig.call(streams_group_topology_description_update, update(member_id=""), 0)
+        assert E(answer.error_code) is E.UNSUPPORTED_VERSION

@@ -50,3 +50,13 @@ async def test_each_state_has_its_own_error(states, caplog):
     assert await changes.by_topic(found) == ({TOPIC_ID: {0}}, {TOPIC_ID: {1}}, False)
     found = await changes.delete_all(states, "g", partitions(2))
     assert (found[first], found[second].code) == (None, E.COORDINATOR_NOT_AVAILABLE)
+
+
+async def test_first_error_of_a_group_is_returned(states):
+    keys = {group: SharePartitionKey(group, TOPIC_ID, 1) for group in "gh"}
+    states.failing = {keys["g"]: E.COORDINATOR_NOT_AVAILABLE}
+    asked = {group: partitions(3) for group in "gh"}
+    found = await changes.delete_of_groups(states, asked)
+    assert {group: error.code for group, error in found.items()} == {
+        "g": E.COORDINATOR_NOT_AVAILABLE
+    }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from trimaran.broker.share_state import combining
 from trimaran.broker.share_state.combining import combined
 from trimaran.broker.share_state.states import DeliveryState, StateBatch
 
@@ -48,6 +52,26 @@ def test_writes_combine_as_records_one_by_one(writes):
         known = combined(known, written, start_offset)
         expected = by_record(expected, written, start_offset)
         assert known == expected
+
+
+def random_batches(random, most):
+    found = []
+    for _ in range(random.randint(0, most)):
+        first = random.randint(0, 25)
+        state = random.choice([AVAILABLE, ACKNOWLEDGED, ARCHIVED])
+        found.append(StateBatch(first, first + random.randint(-1, 9), state, random.randint(0, 2)))
+    return found
+
+
+@pytest.mark.parametrize("singly_max", [0, 2, 16])
+def test_large_writes_combine_as_records_one_by_one(monkeypatch, singly_max):
+    monkeypatch.setattr(combining, "_LAID_SINGLY_MAX", singly_max)
+    for seed in range(200):
+        random = Random(seed)
+        known = combined((), random_batches(random, 8), -1)
+        assert known == by_record((), known, -1)
+        written, start = random_batches(random, 6), random.randint(-1, 9)
+        assert combined(known, written, start) == by_record(known, written, start), seed
 
 
 def test_a_higher_count_wins_over_a_final_state():

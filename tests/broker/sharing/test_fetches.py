@@ -331,6 +331,7 @@ class View(NamedTuple):
         ([View(0, 4, 1), View(5, 5, 1, is_control=True), View(6, 9, 1)], [(6, 1), (0, 1)],
          [(0, 4), (6, 9)]),
         ([View(0, 4, 1), View(5, 9, 2)], [(5, 2), (0, 1)], [(0, 4), (5, 9)]),
+        ([View(0, 4, 1), View(5, 9, 2)], [(0, 1), (5, 2)], [(0, 4), (5, 9)]),
     ],
 )  # fmt: skip
 def test_aborted_batches_of_listed_transactions(views, listed, found):

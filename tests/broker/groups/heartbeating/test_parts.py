@@ -238,6 +238,14 @@ def test_principal_of_a_failed_join_is_not_charged(driver):
     driver.check_account()
 
 
+def test_member_stays_with_its_first_principal(driver):
+    account = driver.shard.account
+    before = dict(account.by_principal)
+    driver.beat("a", 2, rack="r", principal="User:y")
+    assert account.by_principal.keys() == before.keys()
+    assert sum(account.by_principal.values()) > sum(before.values())
+
+
 # -- words
 
 

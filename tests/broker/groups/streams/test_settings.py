@@ -58,6 +58,7 @@ def test_broker_sets_the_defaults():
         ("initial.rebalance.delay.ms", "0", "initial_rebalance_delay_ms", 0),
         ("task.offset.interval.ms", "14999", "task_offset_interval_ms", 15_000),
         ("acceptable.recovery.lag", "5", "acceptable_recovery_lag", 5),
+        ("acceptable.recovery.lag", "0", "acceptable_recovery_lag", 0),
         ("num.standby.replicas", "3", "standby_replicas", 2),
         ("rack.aware.assignment.tags", "zone", "rack_aware_tags", ("zone",)),
         ("assignor.name", "sticky", "assignor", "sticky"),
