@@ -104,7 +104,7 @@ class Moving:
                 until(lambda: self.has_no_lag(words), "every voter has caught up", SECONDS)
             case "trimaran", _:
                 done = trimaran(*words)
-                assert done.stdout
+                assert done.stdout + done.stderr
             case _:
                 pytest.fail(f"{PAGE} has a command that nobody knows: {program}")
 
