@@ -13,6 +13,7 @@ import pytest
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
 from trimaran.log.old_formats.message_sets import decode_message_set
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.text.captured import decode, encode_again, parse_line
@@ -45,11 +46,23 @@ def test_oldest_and_newest_versions_are_included():
     assert len(seen) > 120
     assert seen >= {(key, 0) for key in (0, 1, 2, 3, 4, 6, 7, 10)}
     assert seen >= {(ApiKey.PRODUCE, 13), (ApiKey.FETCH, 18), (ApiKey.METADATA, 13)}
+    assert seen >= {
+        (ApiKey.API_VERSIONS, 5),
+        (ApiKey.DELETE_GROUPS, 3),
+        (ApiKey.TXN_OFFSET_COMMIT, 6),
+    }
+    assert seen >= {
+        (ApiKey.SHARE_FETCH, 2),
+        (ApiKey.SHARE_ACKNOWLEDGE, 2),
+        (ApiKey.UNREGISTER_CONTROLLER, 0),
+    }
+    assert seen >= {(ApiKey.STREAMS_GROUP_HEARTBEAT, 1), (ApiKey.STREAMS_GROUP_DESCRIBE, 1)}
 
 
 @pytest.mark.parametrize(
     ("name", "software"),
     [
+        ("java-4.4.0", ("apache-kafka-java", "4.4.0")),
         ("java-4.3.0", ("apache-kafka-java", "4.3.0")),
         ("java-2.8.2", ("apache-kafka-java", "2.8.2")),
         ("confluent-2.16.1", ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0")),
@@ -144,3 +157,35 @@ def test_records_of_every_format(name, values):
     assert sent
     assert sent <= values
     assert values <= received  # and a transaction marker
+
+
+def acknowledged(key):
+    return [
+        (batch.first_offset, batch.last_offset, batch.acknowledge_types)
+        for message in messages("java-4.4.0", key)
+        for topic in message.topics
+        for partition in topic.partitions
+        for batch in partition.acknowledgement_batches
+    ]
+
+
+def test_share_consumer_4_4_accepts_and_rejects_ranges():
+    assert acknowledged(ApiKey.SHARE_FETCH) == [(10, 19, [1])]
+    assert acknowledged(ApiKey.SHARE_ACKNOWLEDGE) == [(5, 9, [3])]
+
+
+def test_streams_member_4_4_joins_with_its_topology():
+    sent = messages("java-4.4.0", ApiKey.STREAMS_GROUP_HEARTBEAT)
+    counts = {m.member_epoch: m.topology and len(m.topology.subtopologies) for m in sent}
+    assert (counts[0], counts[2]) == (2, None)
+
+
+def test_producer_4_4_commits_offsets_by_topic_id():
+    (topic,) = messages("java-4.4.0", ApiKey.TXN_OFFSET_COMMIT)[0].topics
+    assert topic.name == ""
+    assert any(topic.topic_id)
+
+
+def test_unknown_controller_is_refused_by_kafka_4_4():
+    (answer,) = messages("java-4.4.0", ApiKey.UNREGISTER_CONTROLLER, "response")
+    assert answer.error_code == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
