@@ -383,6 +383,7 @@ def test_bytes_count_as_progress_only_in_pieces(size, trickled, stalled):
 )
 def test_buffer_in_use_is_not_shrunk(has_frame, blocks, coming, is_shrunk):
     core, done = Peer().core, []
+    assert not core.has_frame
     core.frames = SimpleNamespace(coming=coming, shrink=lambda: done.append("shrunk"))
     core.share = SimpleNamespace(give_back_frame=lambda: done.append("given back"))
     core.has_frame, core._newest = has_frame, SimpleNamespace(blocks=blocks)
