@@ -165,6 +165,27 @@ def test_checked_log_is_ready_with_todays_config(path):
     directory.close(broker_epoch=1)
 
 
+def test_log_without_checkpoint_may_be_empty(path):
+    LogDirectory(path).close(broker_epoch=None)
+    directory = LogDirectory(path)
+    directory.create_log(T0, TOPIC_ID, SMALL)
+    directory.close(broker_epoch=None)
+    directory = LogDirectory(path)
+    log = directory.open_log(T0, SMALL)
+    assert (log.log_end_offset, log.flushed_offset) == (0, 0)
+    directory.close(broker_epoch=1)
+
+
+def test_checked_log_is_closed_with_its_deletion(path):
+    directory = crashed(path, T0)
+    directory.check_log(T0, SMALL)
+    [checked] = directory._checked.values()
+    directory.delete_log(T0)
+    assert (checked.is_closed, directory._checked) == (True, {})
+    assert directory.create_log(T0, TOPIC_ID, SMALL).log_end_offset == 0
+    directory.close(broker_epoch=1)
+
+
 def test_damaged_log_has_the_end_of_empty_log(path):
     directory = crashed(path, T0, U0)
     damage(path, U0)

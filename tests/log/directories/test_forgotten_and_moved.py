@@ -10,6 +10,7 @@ from tests.log.directories.test_aside_replicas import OTHER, OURS, Rig
 from tests.log.directories.test_directory_rules import SMALL, T0, T1, TOPIC_ID
 from tests.log.helpers import fill
 from tests.log.recorded_files import RecordedFiles
+from trimaran.log.directories.clean_shutdown import write_marker
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.log.directories.offset_checkpoints import OffsetCheckpoints
@@ -21,7 +22,7 @@ from trimaran.log.disk.checkpoints import (
     WRITTEN_LOGS,
     format_checkpoint,
 )
-from trimaran.log.disk.files import Files
+from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.durability.health import DirectoryHealth
 from trimaran.wire.errors import KafkaError
 
@@ -124,10 +125,15 @@ def test_unopened_logs_are_checked_only_after_crash(tmp_path, was_clean, expecte
     for key in (T1, T0):
         fill(directory.create_log(key, TOPIC_ID, SMALL), 3).flush()
     directory.close(broker_epoch=1 if was_clean else None)
-    directory, loaded = LogDirectory(tmp_path), []
-    load = directory._load
-    directory._load = lambda key, config: loaded.append(key) or load(key, config)
-    directory.close(broker_epoch=1)
+    loaded = []
+    for broker_epoch in (None, 1):
+        assert loaded == [], "a crash checks nothing"
+        directory = LogDirectory(tmp_path)
+        load = directory._load
+        directory._load = lambda key, config, load=load: loaded.append(key) or load(key, config)
+        directory.close(broker_epoch=broker_epoch)
+        if was_clean:
+            write_marker(tmp_path, 1, REAL_FILES)
     assert (loaded, repr(directory)) == (expected, f"{tmp_path}: 2 partitions, 0 open")
     again = LogDirectory(tmp_path)
     assert again.clean_shutdown

@@ -219,3 +219,14 @@ def test_name_of_promoted_copy_is_durable(rig):
         f"sync names in {rig.path.name}",
     ]
     assert (list(rig.copies), rig.copies._opened) == ([], {})
+
+
+def test_copy_of_another_topic_is_dropped_without_id(rig):
+    """It is not the last copy of any replica."""
+    theirs = rig.left(T0, OTHER_ID)
+    log = rig.copies.open(T0, TOPIC_ID, SMALL)
+    assert not theirs.exists()
+    [dropped] = rig.deleted
+    assert (dropped.name.endswith("-delete"), list(dropped.iterdir())) == (True, [])
+    assert rig.copies.directory(T0) == log.directory != dropped
+    log.close()
