@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 from collections import Counter
 
 import pytest
@@ -33,6 +34,10 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# Containers often set it. Each worker would compile all tests, and each process that a test starts all of the product.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     # In the background or under nohup they are ignored, and every process that a test starts would inherit that.
     for number, default in (
@@ -49,6 +54,7 @@ def pytest_configure(config):
     if named := config.getoption("--sources"):
         os.environ[sources.VARIABLE] = named
     os.environ.setdefault(kills.MINUTES, str(config.getoption("--minutes")))
+    config.option.loadscopereorder = False  # the order is that of `_longest_first`
     own_output.watch(config)
     # Without any handler Python writes a warning to standard error. Within tests pytest has its own handlers.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -147,7 +153,7 @@ def _seconds(item):
 
 
 def _longest_first(items):
-    """Workers take scopes in the order of the collection (`--no-loadscope-reorder`)."""
+    """Workers take scopes in the order of the collection."""
     seconds = Counter()
     for item in items:
         seconds[_scope(item.nodeid)] += _seconds(item)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from tests.source_files import SourceFile, parsed, source_file
 
 TEST_NAME_WORDS_MAX = 8
 # Each advice with the pattern of its fault, within one sentence.
@@ -35,6 +34,12 @@ FAULTS = {
         r"^(Of|For|Until|While|Where) (?!.*\bsee\b)[^.,]{3,60}\.$"
     ),
 }
+# Also in raw strings a backslash precedes no quote that ends them.
+_STRING_OR_COMMENT = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"'''
+    r"""|'''(?:\\.|[^\\])*?'''|'(?:\\.|[^'\\\n])*'|(?P<comment>\#[^\n]*)""",
+    re.DOTALL,
+)
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+")
 _CODE = re.compile(r"`[^`]*`")
 _BLOCK = re.compile(r"\s*([-*>|#]|\d+\.)\s+")
@@ -42,32 +47,38 @@ _NO_PROSE = ("#!", "# type", "# noqa", "# cython", "# fmt")
 _QUESTION = re.compile(r"test_(who|what|whose|where|of)_")
 
 
-def _texts(source: str) -> Iterator[tuple[int, str]]:
+def _texts(source: str, file: SourceFile) -> Iterator[tuple[int, str]]:
     """Yields the docstrings of a file, and its comments, each with its first line."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            if text:
-                yield node.body[0].lineno, text
+    yield from file.docstrings
     first, last, words = 0, 0, ""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type != tokenize.COMMENT or token.string.startswith(_NO_PROSE):
-            continue
-        alone = token.line.lstrip().startswith("#")
-        if words and alone and token.start[0] == last + 1:
-            words += f" {token.string.lstrip('# ')}"
+    for line, alone, text in _comments(source):
+        if words and alone and line == last + 1:
+            words += f" {text.lstrip('# ')}"
         else:
             if words:
                 yield first, words
-            first, words = token.start[0], token.string.lstrip("# ")
-        last = token.start[0] if alone else 0
+            first, words = line, text.lstrip("# ")
+        last = line if alone else 0
     if words:
         yield first, words
 
 
+def _comments(source: str) -> Iterator[tuple[int, bool, str]]:
+    """Yields line and text of each comment of prose, and whether nothing precedes it in its line."""
+    line, counted = 1, 0
+    for found in _STRING_OR_COMMENT.finditer(source):
+        text = found["comment"]
+        if text is None or text.startswith(_NO_PROSE):
+            continue
+        line += source.count("\n", counted, found.start())
+        counted = found.start()
+        before = source[source.rfind("\n", 0, counted) + 1 : counted]
+        yield line, not before.strip(), text
+
+
 def faults(source: str) -> Iterator[str]:
     """Yields `line: advice: sentence` for each sentence of a Python file with a fault."""
-    return _faults_of(_texts(source))
+    return _faults_of(_texts(source, parsed(source)))
 
 
 def markdown_faults(page: str) -> Iterator[str]:
@@ -97,18 +108,16 @@ def _faults_of(texts: Iterable[tuple[int, str]]) -> Iterator[str]:
                     yield f"{line}: {advice}: {sentence}"
 
 
-def bad_test_names(source: str) -> Iterator[str]:
+def bad_test_names(file: SourceFile) -> Iterator[str]:
     """Yields names of tests that are questions, or too long: a name states subject, condition and outcome."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            words = node.name.split("_")
-            if words[0] == "test" and (
-                len(words) - 1 > TEST_NAME_WORDS_MAX or _QUESTION.match(node.name)
-            ):
-                yield node.name
+    for name, _ in file.functions:
+        words = name.split("_")
+        if words[0] == "test" and (len(words) - 1 > TEST_NAME_WORDS_MAX or _QUESTION.match(name)):
+            yield name
 
 
 def check(path: Path) -> list[str]:
     """Returns the faults of one file."""
-    source = path.read_text()
-    return [*faults(source), *(bad_test_names(source) if path.name.startswith("test_") else ())]
+    file = source_file(path)
+    names = bad_test_names(file) if path.name.startswith("test_") else ()
+    return [*_faults_of(_texts(path.read_text(), file)), *names]

@@ -9,6 +9,7 @@ import pytest
 
 from tests import prose
 from tests.mutation import survivors
+from tests.source_files import asserts, parsed, source_file
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench")
@@ -20,7 +21,6 @@ LONGER_FILES = {"log/batches/columns_walk.py": 665}
 GRANDFATHERED: dict[str, int] = {}
 # Their modules have no circular imports, not even for types or inside functions. The tuple may grow, never shrink.
 WITHOUT_CIRCLES = ("broker", "log", "node", "quorum", "spark", "trimaran", "wire", "zkcompat")
-CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")
 
 
@@ -34,20 +34,12 @@ def sources(*folders: str) -> Iterator[Path]:
         yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Yields `(name, body lines without the docstring)` of every function."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
-            yield node.name, (body[-1].end_lineno or 0) - body[0].lineno + 1
-
-
 @pytest.mark.parametrize("folder", PACKAGES)
 def test_functions_are_small(folder):
     too_long = {
         f"{path.relative_to(ROOT)}:{name}": lines
         for path in sources(folder)
-        for name, lines in functions(path)
+        for name, lines in source_file(path).functions
         if lines > BODY_LINES_MAX
     }
     assert {k: v for k, v in too_long.items() if v > GRANDFATHERED.get(k, 0)} == {}
@@ -62,7 +54,7 @@ def test_files_hold_one_idea(folder):
 
 @pytest.mark.parametrize("folder", PACKAGES)
 def test_every_module_has_a_docstring(folder):
-    said = {p: ast.get_docstring(ast.parse(p.read_text())) for p in sources(folder)}
+    said = {p: source_file(p).docstring for p in sources(folder)}
     assert [p for p, text in said.items() if not text or text.startswith("TODO")] == []
 
 
@@ -98,10 +90,10 @@ def imports(root: Path, package: str, below: str = "") -> dict[str, set[str]]:
     found = {module: set() for module in paths}
     for module, path in ((module, path) for module, files in paths.items() for path in files):
         named = found[module]
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in source_file(path).imports:
             if isinstance(node, ast.Import):
                 named |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 inner = {f"{node.module}.{alias.name}" for alias in node.names}
                 named |= (inner & paths.keys()) or {node.module}
     return {module: named & paths.keys() - {module} for module, named in found.items()}
@@ -187,9 +179,8 @@ def same_names(paths: Iterable[Path]) -> dict[str, list[str]]:
     """Returns the files of each class name that several modules define."""
     found: dict[str, list[str]] = {}
     for path in paths:
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(path.name)
+        for name in source_file(path).classes:
+            found.setdefault(name, []).append(path.name)
     return {name: files for name, files in found.items() if len(files) > 1}
 
 
@@ -210,23 +201,12 @@ def test_second_class_of_a_name_is_found(tmp_path):
     assert same_names(sorted(tmp_path.iterdir())) == {"X": ["a.py", "b.py"]}
 
 
-def asserts(function: ast.AST) -> bool:
-    """Whether it can fail visibly: by an assertion, an expected error, or a helper named for asserting."""
-    for node in ast.walk(function):
-        name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
-        if isinstance(node, ast.Assert | ast.Raise) or CHECK.match(name):
-            return True
-    return False
-
-
 def test_every_test_asserts():
     silent = [
-        f"{path.relative_to(ROOT)}:{node.name}"
+        f"{path.relative_to(ROOT)}:{name}"
         for path in sources("tests")
         if path.name.startswith("test_")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if node.name.startswith("test_") and not asserts(node)
+        for name in source_file(path).silent_tests
     ]
     assert silent == []
 
@@ -334,5 +314,6 @@ def test_plain_sentences_and_code_are_no_faults():
     ["test_who_leads", "test_of_many", "test_a_b_c_d_e_f_g_h_i"],
 )
 def test_long_or_interrogative_test_names_are_found(name):
-    assert list(prose.bad_test_names(f"def {name}(): ...")) == [name]
-    assert list(prose.bad_test_names("def test_subject_with_condition_has_outcome(): ...")) == []
+    assert list(prose.bad_test_names(parsed(f"def {name}(): ..."))) == [name]
+    plain = parsed("def test_subject_with_condition_has_outcome(): ...")
+    assert list(prose.bad_test_names(plain)) == []

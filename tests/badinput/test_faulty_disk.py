@@ -38,7 +38,7 @@ async def test_a_call_that_fails(tmp_path, monkeypatch, call, error, short):
     monkeypatch.setattr(
         trimaran.broker.storage.broker_storage, "LogDirectory", partial(real, files=faulty)
     )
-    with trio.fail_after(40):
+    with trio.fail_after(60):
         async with cluster(tmp_path, brokers=0) as own:
             running = await own.start_broker(11, expect_failure=True)
             node = _node(running)

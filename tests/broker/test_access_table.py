@@ -475,7 +475,7 @@ async def contexts(tmp_path):
 
 
 async def found(one, kind, key):
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while True:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             (coordinator,) = (await one.call(request)).coordinators
@@ -485,7 +485,7 @@ async def found(one, kind, key):
 
 async def done(one, request, version):
     """Retries until the coordinator is loaded."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while set(codes(comparable(await one.call(request, version), {}))) != {ErrorCode.NONE}:
             await trio.lowlevel.checkpoint()
 

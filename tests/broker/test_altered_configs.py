@@ -26,7 +26,7 @@ from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.security.sasl.plain import PlainCredentials
 from trimaran.wire.transport.client.node_connection import open_node_connection
 
-SECONDS = 20.0
+SECONDS = 60.0
 BROKER = 4
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{}";'
 KEYSTORE = "listener.name.clients.ssl.keystore.location"

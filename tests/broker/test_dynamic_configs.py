@@ -33,7 +33,7 @@ from trimaran.quorum.controller.partitions.state import ControllerState
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
 
-SECONDS = 20.0
+SECONDS = 60.0
 DYNAMIC_BROKER, DYNAMIC_DEFAULT = 2, 3
 TOPIC, LISTENER = "t", "CLIENTS"
 

@@ -14,7 +14,7 @@ from trimaran.wire.identity import TopicPartition
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 60
 PARTITIONS = 3
 VALUE_COUNT = 300
 VALUES = [b"value %d" % number for number in range(VALUE_COUNT)]

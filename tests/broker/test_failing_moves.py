@@ -95,7 +95,7 @@ async def test_move_failing_at_end_loses_nothing(tmp_path, of, suffix, error):
         failed, kept = (target, source) if of == "target" else (source, target)
         failed._files = failed.futures._files = failing
         assert ctx.moves.request(TopicPartition("t", 0), str(target.path)) is ErrorCode.NONE
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await failing.has_failed.wait()
             while ctx.moves.of(partition) is not None:
                 await trio.lowlevel.checkpoint()

@@ -49,7 +49,7 @@ class Asked:
     async def loaded(self):
         """Returns the shard when it is loaded."""
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while (await self(find, 4)).coordinators[0].error_code:
                 pass
             while (await self(ListGroupsRequest(), 4)).error_code:

@@ -42,7 +42,7 @@ from trimaran.wire.security.sasl.scram import salted_password
 from trimaran.wire.security.sasl.scram_client import ScramCredentials
 from trimaran.wire.transport.client.node_connection import open_node_connection
 
-SECONDS = 20
+SECONDS = 60
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OWN = f'{MODULE} required username="node" password="of-nodes";'
 # All nodes and clients log in by SCRAM.

@@ -15,7 +15,7 @@ from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeatu
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 async def upgrade(running: Cluster, level: int) -> None:

@@ -19,7 +19,7 @@ from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from trimaran.wire.transport.client.node_connection import NodeConnection
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 async def asked_until(connection: NodeConnection, request: Any, code: ErrorCode) -> None:

@@ -13,7 +13,7 @@ from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 async def test_partitions_at_rest_have_it_in_sync_again(tmp_path: Path) -> None:

@@ -41,6 +41,9 @@ SETTINGS = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
+    # Without the topic each request for a state is repeated for half a minute.
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
 }
 REGISTRIES = {"broker": broker_registry(), "controller": controller_registry()}
 

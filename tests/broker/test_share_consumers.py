@@ -26,7 +26,7 @@ SINGLE = {
     "share_coordinator_state_topic_replication_factor": 1,
     "share_coordinator_state_topic_min_isr": 1,
 }
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class ShareConsumer:

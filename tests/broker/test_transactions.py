@@ -71,7 +71,7 @@ async def mark(harness, producer, *, commit, epoch=0, coordinator_epoch=0, versi
             await finished(write_txn_markers(request, harness.context, call(request, version)))
         )
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
             await trio.testing.wait_all_tasks_blocked()
@@ -155,7 +155,7 @@ async def test_waiting_reader_learns_of_aborts(harness):
     async def wait():
         answers.append(await finished(deferred))
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()

@@ -3,18 +3,15 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.interop import apache_kafka
 
-HERE = Path(__file__).parent
-
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if HERE in item.path.parents:
+        if item.nodeid.startswith("tests/interop/"):
             item.add_marker(pytest.mark.interop)
 
 

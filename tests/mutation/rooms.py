@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.source_files import source_file
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = Path("tests")
 ANSWERS = "tests/broker/handlers/test_transcripts.py"
@@ -97,8 +99,7 @@ def belonging_to(rooms: list[str]) -> list[str]:
                 "name its tests with --tests, or in BY_WAY_OF of tests/mutation/rooms.py"
             )
         found |= dict.fromkeys(tests)
-    folders = [Path(name) for name in found]
-    return [name for name in found if not any(other in Path(name).parents for other in folders)]
+    return [name for name in found if found.keys().isdisjoint(map(str, Path(name).parents))]
 
 
 def _mirrored(room: Path) -> Iterator[str]:
@@ -148,7 +149,7 @@ def _reached(path: Path) -> frozenset[str]:
 @cache
 def _imported(path: Path) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in source_file(ROOT / path).imports:
         match node:
             case ast.ImportFrom(module=str(module), names=names):
                 found |= {module, *(f"{module}.{name.name}" for name in names)}

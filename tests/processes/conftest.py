@@ -1,14 +1,10 @@
 """Marks every test of this folder as `cluster` and `slow`."""
 
-from pathlib import Path
-
 import pytest
-
-HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if HERE in item.path.parents:
+        if item.nodeid.startswith("tests/processes/"):
             item.add_marker(pytest.mark.cluster)
             item.add_marker(pytest.mark.slow)

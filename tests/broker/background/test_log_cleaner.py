@@ -304,7 +304,7 @@ async def test_cancelled_cleaner_stops_its_thread(tmp_path):
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     slow = CleanerSettings(bytes_per_second_max=1)  # hours
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cleaner_of(harness, slow).run)
             await trio.testing.wait_all_tasks_blocked(0.01)

@@ -157,7 +157,7 @@ async def test_in_sync_follower_needs_no_log(harness):
     )
     assert isinstance(deferred, Paused)
     append(harness, b"a", index=1)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         assert set(sizes(await deferred.finish())) == {1}
     assert harness.directory.partitions() == {("t", 1)}
 

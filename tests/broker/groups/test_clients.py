@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 PARTITIONS = 4
 CLIENTS = ["confluent", "kafka_python", "aiokafka_client"]
-WAIT_SECONDS = 40
+WAIT_SECONDS = 60
 
 
 class Cluster:

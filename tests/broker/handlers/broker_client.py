@@ -30,7 +30,7 @@ from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.client.node_connection import NodeConnection
 
-SECONDS = 20.0
+SECONDS = 60.0
 AUTHORIZER = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super_users": "User:ANONYMOUS",

@@ -128,7 +128,7 @@ async def test_simultaneous_requests_are_decided_in_order(tmp_path):
         )
         async with await trio.open_tcp_stream(*one.broker.addresses["PLAINTEXT"]) as stream:
             await stream.send_all(frames)
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 answers = await answers_to(stream, 2 * rounds)
         for data in answers[1::2]:
             _, body = decode_response_header(data, EndTxnRequest.KEY, END_VERSION)

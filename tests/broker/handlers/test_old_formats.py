@@ -154,7 +154,7 @@ async def test_acks_all_waits_for_the_disk(harness):
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(answer)
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while not harness.leader().log.log_end_offset:
                 await trio.lowlevel.checkpoint()
         assert not answers

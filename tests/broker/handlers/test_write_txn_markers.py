@@ -43,7 +43,7 @@ async def test_answer_comes_when_marker_is_on_disk(harness):
             await finished(write_txn_markers(request, harness.context, call(request, 1)))
         )
 
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
             await trio.testing.wait_all_tasks_blocked()

@@ -12,7 +12,7 @@ from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.identity import TopicPartition
 
-DEADLINE_SECONDS = 10
+DEADLINE_SECONDS = 60
 
 
 def batch(*values: bytes) -> memoryview:

@@ -52,7 +52,7 @@ async def is_found_damaged(harness, offset=0, size=MANY):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check_suspects, harness.partitions)
         held.services.suspects.add(TopicPartition("t", 0), offset, size)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while held.services.suspects._waiting:
                 await trio.lowlevel.checkpoint()
             await looked(held)

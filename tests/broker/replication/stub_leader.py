@@ -27,7 +27,7 @@ from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.server.server import Listener, serve_listener
 
-DEADLINE_SECONDS = 10
+DEADLINE_SECONDS = 60
 SESSION = 7
 NEWEST, OLDEST = -1, -4  # the timestamps of ListOffsets
 

@@ -18,7 +18,7 @@ from trimaran.wire.schema import Message
 from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
 from trimaran.wire.transport.requests.error_responses import general_error
 
-SECONDS = 20.0
+SECONDS = 60.0
 LEADER = 1
 
 

@@ -35,7 +35,7 @@ async def leading(cluster: QuorumNodes) -> tuple[Driver, Raft]:
 
 
 async def test_input_is_processed_in_its_own_step(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             assert driver.handle(fetch(0, raft.epoch)).ready()
@@ -54,7 +54,7 @@ async def test_inputs_wait_while_a_vote_is_saved(tmp_path: Path, monkeypatch) ->
         await released.wait()
         return await save(fn, *args)
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             monkeypatch.setattr("trimaran.quorum.replica.driver.run_blocking", slowly)
@@ -79,7 +79,7 @@ async def test_unrequested_snapshot_piece_is_ignored(
     answer = FetchSnapshotResponse(
         epoch=1, leader_id=2, snapshot_id=snapshot_id, size=13, position=position, data=b"abc"
     )
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, _ = await leading(cluster)
             send = Send(1, Peer(2, "h", 1), request, 1.0)
@@ -88,7 +88,7 @@ async def test_unrequested_snapshot_piece_is_ignored(
 
 
 async def test_stopped_node_leaves_no_waiter(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
@@ -105,7 +105,7 @@ async def test_failure_ends_node_not_the_caller(tmp_path: Path, monkeypatch) -> 
         raise RuntimeError("an invariant")
 
     came_through = False
-    with trio.fail_after(20), pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
+    with trio.fail_after(60), pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             driver.submit(broken)

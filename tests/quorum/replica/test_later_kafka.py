@@ -71,7 +71,7 @@ async def test_later_level_ends_node_and_refuses_requests(
     tmp_path: Path, monkeypatch, node_id: int
 ) -> None:
     with (
-        trio.fail_after(20),
+        trio.fail_after(60),
         pytest.RaisesGroup(
             pytest.RaisesExc(MetadataTooNew, match="metadata.version is 34 at offset 1"),
             flatten_subgroups=True,
@@ -90,7 +90,7 @@ async def test_later_level_ends_node_and_refuses_requests(
 
 async def test_unknown_record_without_level_ends_node(tmp_path: Path) -> None:
     with (
-        trio.fail_after(20),
+        trio.fail_after(60),
         pytest.RaisesGroup(
             pytest.RaisesExc(MetadataTooNew, match="type 30 version 0 at offset 1 .*"),
             flatten_subgroups=True,
@@ -104,7 +104,7 @@ async def test_unknown_record_without_level_ends_node(tmp_path: Path) -> None:
 
 
 async def test_observer_without_log_counts_unknown_records(tmp_path: Path, monkeypatch) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, 1) as cluster:
             leader = await cluster.start(1)
             await upgraded(cluster, monkeypatch)

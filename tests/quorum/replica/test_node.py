@@ -41,7 +41,7 @@ async def until_all(cluster: QuorumNodes, names: list[str]) -> None:
 
 
 async def test_committed_records_are_applied_by_all(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)
             await cluster.propose("a", "b")
@@ -56,7 +56,7 @@ async def test_committed_records_are_applied_by_all(tmp_path: Path) -> None:
 
 
 async def test_proposals_of_one_turn_share_a_round(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, 1) as cluster:
             await start_all(cluster)
             node = (await cluster.leader()).node
@@ -72,7 +72,7 @@ async def test_proposals_of_one_turn_share_a_round(tmp_path: Path) -> None:
 
 
 async def test_oversized_change_stops_encoding_at_limit(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, 1) as cluster:
             await start_all(cluster)
             node = (await cluster.leader()).node
@@ -86,7 +86,7 @@ async def test_oversized_change_stops_encoding_at_limit(tmp_path: Path) -> None:
 async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> None:
     """A linger of an hour: only a full batch of proposals ends it."""
     timeouts = Timeouts(append_linger=3600.0, linger_max_bytes=3000)
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, 1, timeouts) as cluster:
             await start_all(cluster)
             member = await cluster.leader()
@@ -101,7 +101,7 @@ async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> No
 
 async def test_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
     """Idea 11: the election does not wait for a fetch timeout."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
@@ -115,7 +115,7 @@ async def test_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_stopped_leader_hands_over(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
@@ -127,7 +127,7 @@ async def test_a_stopped_leader_hands_over(tmp_path: Path) -> None:
 
 
 async def test_all_records_survive_a_full_restart(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
@@ -163,7 +163,7 @@ async def with_a_snapshot(cluster: QuorumNodes) -> Member:
 
 
 async def test_a_new_node_begins_with_a_snapshot(tmp_path: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path) as cluster:
             leader = await with_a_snapshot(cluster)
             snapshot = leader.node.log.latest_snapshot
@@ -189,7 +189,7 @@ async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
     """The log after it cannot replace it. Until everything is fetched again the node neither votes nor leads, even
     after restarts.
     """
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path) as cluster:
             leader = await with_a_snapshot(cluster)
             third = await cluster.start(3)
@@ -230,7 +230,7 @@ async def test_flipped_bit_after_crash_is_fetched_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """R15: flushed data is fetched again; the recovery point is saved while the node runs."""
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             everything = [f"t{i}" for i in range(10)]
@@ -251,7 +251,7 @@ async def test_flipped_bit_after_crash_is_fetched_again(
 
 
 async def test_mirror_stores_nothing_on_disk(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
@@ -269,7 +269,7 @@ async def test_mirror_stores_nothing_on_disk(tmp_path: Path) -> None:
 
 
 async def test_an_observer_on_disk_is_seen_and_restarts(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             observer = await cluster.start(11)
@@ -301,5 +301,5 @@ async def test_node_of_another_cluster_ends(tmp_path: Path) -> None:
         await cluster.leader()
         stranger = Identity(-1, cluster_id="another", bootstrap=tuple(cluster.voters.values()))
         node = QuorumNode(NodeSettings(stranger), MemoryLog(), Names())
-        with trio.fail_after(20), pytest.RaisesGroup(WrongCluster, flatten_subgroups=True):
+        with trio.fail_after(60), pytest.RaisesGroup(WrongCluster, flatten_subgroups=True):
             await node.run()

@@ -21,7 +21,7 @@ from trimaran.spark.origins.origin import DataUnreadable
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
-WAIT_SECONDS = 40
+WAIT_SECONDS = 60
 COUNT = 900
 STAMPS = [1_700_000_000_000 + 10 * i for i in range(COUNT)]
 

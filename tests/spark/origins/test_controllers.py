@@ -15,7 +15,7 @@ from trimaran.spark.origins.running_cluster.controllers import survey_quorum
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
-WAIT_SECONDS = 40
+WAIT_SECONDS = 60
 # Tables whose rows are the same wherever the log is read from; other tables name files.
 SAME = ("partition_history", "topic_history", "feature_history", "broker_history", "quorum_epochs")
 

@@ -106,7 +106,7 @@ async def test_outcome_of_analysis_is_shown(tmp_path, code, failed):
         nursery.start_soon(analyses.serve)
         await trio.testing.wait_all_tasks_blocked()
         analyses.start("consumer_lag")
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while not analyses.last() or not analyses.last().is_over:
                 await trio.lowlevel.checkpoint()
         assert analyses.last().failed == failed
@@ -121,7 +121,7 @@ async def test_one_analysis_runs_and_ends_with_console(tmp_path):
         nursery.start_soon(analyses.serve)
         await trio.testing.wait_all_tasks_blocked()
         analyses.start("consumer_lag")
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while not told.exists() or not told.read_text():
                 await trio.lowlevel.checkpoint()
         with pytest.raises(UserError, match="throughput was not started"):

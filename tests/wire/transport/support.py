@@ -130,7 +130,7 @@ class RawClient:
         return await self.answer(HeartbeatRequest.KEY, HEARTBEAT_VERSION)
 
     async def is_closed(self) -> bool:
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             return await self.frame() is None
 
     def reset(self) -> None:
