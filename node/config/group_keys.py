@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from trimaran.node.config.config_def import ConfigDef, ConfigError, ConfigKey, at_least, one_of
+from trimaran.node.config.consumer_group_keys import GROUP_PROTOCOLS
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.config.streams_group_keys import has_duplicate_tags
 
@@ -32,9 +33,12 @@ def _offset_reset(value: str) -> str | None:
     )
 
 
-KINDS = ("consumer", "share", "streams")
+KINDS = tuple(sorted(set(GROUP_PROTOCOLS) - {"classic"}))
+"""The kinds of groups that have configs."""
 _TAGS = "streams.rack.aware.assignment.tags"
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+# The broker config about dead-letter queues.
+_DEAD_LETTER_TOPICS = "errors.deadletterqueue.auto.create.topics.enable"
 
 
 def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
@@ -180,22 +184,15 @@ _KEYS = (
 )
 
 
-# The broker config that has an effect as soon as the configs of a kind of group do that exist only for groups.
-_LIKE = {
-    "consumer": "group.consumer.session.timeout.ms",
-    "share": "group.share.record.lock.duration.ms",
-    "streams": "group.streams.session.timeout.ms",
-    "errors": "errors.deadletterqueue.auto.create.topics.enable",
-}
-
-
 def _with_effect_of_broker(key: ConfigKey) -> ConfigKey:
     """Returns the config of a group with the reason why the broker's config of this name, or those of its kind, have
     no effect, if any.
     """
     server = SERVER_CONFIGS.get(f"group.{key.name}")
     if server is None:
-        server = SERVER_CONFIGS[_LIKE[key.name.partition(".")[0]]]
+        kind = key.name.partition(".")[0]
+        like = f"group.{kind}.session.timeout.ms" if kind in KINDS else _DEAD_LETTER_TOPICS
+        server = SERVER_CONFIGS[like]
     return replace(key, no_effect=server.no_effect)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from trimaran.node.config.altered_together import check_per_ip
 from trimaran.node.config.config_def import ConfigError, ConfigKey
 from trimaran.node.config.consumer_group_keys import check_groups
+from trimaran.node.config.group_keys import KINDS
 from trimaran.node.config.key_warnings import base_key, warning_of
 from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
 from trimaran.node.config.share_delivery_keys import check_share_deliveries
@@ -263,9 +264,8 @@ class ServerConfig(Mapping[str, Any]):
         if self.is_broker:
             origin = self.origins.get("cordoned.log.dirs", "")
             self.check_cordoned(self["cordoned.log.dirs"], origin=origin)
-            check_groups("consumer", self, self.origins)
-            check_groups("share", self, self.origins)
-            check_groups("streams", self, self.origins)
+            for kind in KINDS:
+                check_groups(kind, self, self.origins)
             check_streams_groups(self, self.origins, self.texts)
             check_share_deliveries(self, self.origins)
         check_per_ip(self.__getitem__, self.origins)

@@ -16,7 +16,7 @@ SHOW = ("all", "under-replicated", "offline", "not-preferred", "internal")
 
 def view(question: PageRequest) -> dict[str, Any]:
     show = question.choice("show", SHOW)
-    rows = topic_rows(question.cluster.topics())
+    rows = _rows_with_faults(question.cluster.topics())
     internal = sum(row["internal"] for row in rows)
     match show:
         case "all":
@@ -29,7 +29,7 @@ def view(question: PageRequest) -> dict[str, Any]:
     return {**shown, "show": show, "choices": SHOW, "internal": internal}
 
 
-def topic_rows(topics: Sequence[MetadataResponseTopic]) -> list[Row]:
+def _rows_with_faults(topics: Sequence[MetadataResponseTopic]) -> list[Row]:
     rows = []
     for topic in topics:
         offline = under_replicated = not_preferred = replicas = 0
