@@ -144,13 +144,10 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         "TestReaderReadCompactedMessage": "asks for segments below the least that Kafka allows since 4.0",
     },
     "librdkafka": {
-        "0171_share_consumer_consume": "compresses with zstd, without which the client was built",
         "0174_share_consumer_concurrency": (
             "has two minutes for thousands of records, each written by itself; the machine was busy"
         ),
-        "0055_producer_latency": f"{BUSY}; one of two runs on Kafka passed, none of three here",
-        "0081_admin": BUSY_CLIENT,
-        "0084_destroy_flags": f"{BUSY}; one of two runs here passed, none on Kafka",
+        "0055_producer_latency": BUSY,
     },
     "librdkafka-sasl": {
         "0076_produce_retry": "fails now and then: one of five runs here passed, two of five on Kafka",
@@ -217,7 +214,6 @@ _BEFORE = "share groups; what needs no broker"
 APART = {
     "franz-go-500000": "share groups",
     "librdkafka-idempotent": _BEFORE,
-    "librdkafka-noautocreate": _BEFORE,
     "librdkafka-sasl": _BEFORE,
     "burrow": "nothing",
     "confluent-kafka-go": "what needs no broker",
