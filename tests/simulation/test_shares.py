@@ -17,7 +17,11 @@ from tests.simulation.shares.world import SharesWorld
 # Takes a few seconds of one core; `./dev simulate --shares N` runs any number of seeds.
 SEEDS = 4
 # Planted bugs of the leader and of the coordinators, each found within a few seeds.
-QUICK = ("start passes unstored changes", "record limit is ignored", "deletions are not stored")
+QUICK = (
+    "start passes unstored changes",
+    "record limit is ignored",
+    "initializations are not stored",
+)
 QUICK_SEEDS = 5
 
 
