@@ -256,6 +256,7 @@ def test_package_inits_import_nothing():
     assert heavy == []
 
 
+@pytest.mark.slow(seconds=10)
 def test_prose_is_plain_english():
     faults = {
         str(path.relative_to(ROOT)): found

@@ -72,7 +72,7 @@ def test_every_row_is_a_served_request():
     assert served == set(REPEATED)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize("node", REGISTRIES)
 async def test_repeated_items_have_the_defined_effect(tmp_path, node, request):
     exhaustive = request.config.getoption("--hypothesis-profile") == "exhaustive"

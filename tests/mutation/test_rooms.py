@@ -27,6 +27,7 @@ ROOMS = [
 ]
 
 
+@pytest.mark.slow(seconds=10)
 def test_every_room_has_existing_tests():
     """A folder has its own tests; a file may have a listed one."""
 

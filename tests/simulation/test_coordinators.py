@@ -26,7 +26,7 @@ QUICK = (
 QUICK_SEEDS = 40
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_rules_hold_for_every_seed() -> None:
     """The seeds run in a separate process, in which sets have the same order as under `./dev simulate`."""
     command = [sys.executable, "-m", "tests.simulation.run", "--coordinators", str(SEEDS)]
