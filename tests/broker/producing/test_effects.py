@@ -8,17 +8,20 @@ from types import SimpleNamespace
 import pytest
 import trio
 
+from tests.broker.batches import append
 from tests.broker.producing.test_await_replicas import appended, failed, not_appended
 from tests.broker.producing.test_validate import harness, request
 from trimaran.broker.producing import validate as module
 from trimaran.broker.producing.await_replicas import await_disk
 from trimaran.broker.producing.partition_append import resolve
 from trimaran.broker.producing.validate import find_leaders, validate
+from trimaran.broker.producing.verify import verify
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX, DECOMPRESSED_BYTES_MAX
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.identity import TopicPartition
+from trimaran.wire.transport.scheduling.effects import Blocking
 
 __all__ = ["harness"]
 
@@ -121,3 +124,24 @@ def test_failed_part_is_not_validated():
     assert TopicPartition("t", 0) == refused.key
     assert list(validate([without_leader, refused], now_ms, 13)) == []
     assert [part.batches for part in (without_leader, refused)] == [["a batch"]] * 2
+
+
+def test_producers_of_leader_are_loaded_in_a_thread(harness, monkeypatch):
+    append(harness, b"a")
+    log = harness.partitions.leader_of(TopicPartition("t", 0)).log
+    monkeypatch.setattr("trimaran.broker.partitions.replica.READ_AT_ONCE_BYTES", 0)
+    _, parts = stopped(resolve(request(b""), harness.partitions))
+    assert list(find_leaders(parts, harness.partitions)) == []
+    log._producers.forget()
+    assert isinstance(next(find_leaders(parts, harness.partitions)), Blocking)
+
+
+@pytest.mark.parametrize(("count", "pauses"), [(1, 0), (2, 2), (3, 3)])
+def test_verification_pauses_between_partitions(count, pauses):
+    producers = SimpleNamespace(check_epoch=lambda *_: None, in_transaction=lambda *_: True)
+    part = SimpleNamespace(
+        failed=False,
+        batches=[SimpleNamespace(attributes=0x10, producer_id=7, producer_epoch=0)],
+        leader=SimpleNamespace(log=SimpleNamespace(producers=producers)),
+    )
+    assert list(verify([part] * count, None, "id", 13)) == [None] * pauses

@@ -28,7 +28,7 @@ class Controller:
             raise answer
         if isinstance(answer, ErrorCode):
             return AllocateProducerIdsResponse(
-                error_code=answer, producer_id_start=0, producer_id_len=0
+                error_code=answer, producer_id_start=500, producer_id_len=10
             )
         start, length = answer
         return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=length)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.log.helpers import SMALL, fill
 from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
-from trimaran.log.directories.meta_properties import MetaProperties
-from trimaran.log.disk.damage_note import noted_damage
+from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from trimaran.log.disk.damage_note import note_damage, noted_damage
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.partition_metadata import FILE_NAME, format_partition_metadata
 from trimaran.log.durability.health import DirectoryHealth
@@ -91,6 +91,11 @@ def test_each_name_counts_as_what_it_is(path):
     directory.close(broker_epoch=1)
 
 
+def test_missing_directory_is_not_formatted(path):
+    with pytest.raises(MetaPropertiesError, match="missing does not exist: it is not formatted"):
+        LogDirectory(path / "missing")
+
+
 def test_stray_of_this_process_is_known_as_well(path):
     directory = LogDirectory(path)
     directory.create_log(T0, TOPIC_ID, SMALL)
@@ -134,8 +139,9 @@ def test_watermark_without_directory_is_lost_by_crash(path, broker_epoch):
 
 
 def test_written_logs_are_unsettled_in_order(path):
-    directory = crashed(path, U0, T1, T0)
-    assert directory.unsettled() == [T0, T1, U0]
+    keys = [TopicPartition(name, index) for name in "abc" for index in range(3)]
+    directory = crashed(path, *keys[::-1])
+    assert directory.unsettled() == keys
     directory.close(broker_epoch=1)
 
 
@@ -158,10 +164,12 @@ def test_unopened_log_must_be_checked_after_crash(path):
 def test_checked_log_is_ready_with_todays_config(path):
     directory = crashed(path, T0)
     directory.check_log(T0, SMALL)
+    [checked] = directory._checked.values()
     config = replace(SMALL, segment_bytes=3000)
     log = directory.open_log(T0, config)
     assert (log.config, log.knows_producers, log.log_start_offset) == (config, True, 0)
-    assert directory.open_log(T0, SMALL) is log
+    assert directory.open_log(T0, SMALL) is log is checked
+    assert directory._checked == {}
     directory.close(broker_epoch=1)
 
 
@@ -199,11 +207,74 @@ def test_damaged_log_has_the_end_of_empty_log(path):
     directory.close(broker_epoch=None)
 
 
-def test_log_need_not_be_checked_after_clean_stop(path):
+def test_log_need_not_be_checked_after_clean_stop(path, monkeypatch):
     directory = crashed(path, T0)
     directory.close(broker_epoch=1)
     directory = LogDirectory(path)
     assert not directory.must_check(T0)
+    monkeypatch.setattr("trimaran.log.segments.recovery.READ_AT_ONCE_BYTES", 0)
+    assert directory.must_check(T0), "its producers must be read"
+    directory.close(broker_epoch=1)
+
+
+def test_offline_directory_opens_no_log(path):
+    directory = LogDirectory(path)
+    directory.create_log(T0, TOPIC_ID, SMALL)
+    directory.health.fail("the disk is gone")
+    for key in (T0, T1):
+        with pytest.raises(KafkaError, match="the disk is gone"):
+            directory.open_log(key, SMALL)
+    directory.close(broker_epoch=1)
+    directory = LogDirectory(path)
+    assert not directory.clean_shutdown
+    directory.close(broker_epoch=None)
+
+
+class Listing(Files):
+    """While `error` is set, no directory can be listed."""
+
+    error = None
+
+    def list_directory(self, path):
+        if self.error is not None:
+            raise OSError(self.error, "refused")
+        return super().list_directory(path)
+
+
+def test_sizes_are_those_of_segments(path):
+    files = Listing()
+    directory = LogDirectory(path, files=files)
+    fill(directory.create_log(T0, TOPIC_ID, SMALL), 3)
+    log = path / "t-0" / f"{0:020d}.log"
+    assert directory.segment_files(T0) == [REAL_FILES.status(log)]
+    assert directory.segment_files(T1) == [], "it was deleted meanwhile"
+    files.error = errno.EACCES
+    assert directory.segment_files(T0) == []
+    files.error = errno.EIO
+    with pytest.raises(OSError, match="refused"):
+        directory.segment_files(T0)
+    files.error = None
+    directory.close(broker_epoch=1)
+
+
+def test_marker_has_the_known_broker_epoch(path):
+    for own, given, expected in ((7, -1, 7), (7, 9, 9), (-1, -1, -1)):
+        directory = LogDirectory(path)
+        directory.broker_epoch = own
+        directory.close(broker_epoch=given)
+        directory = LogDirectory(path)
+        assert directory.previous_broker_epoch == expected
+        directory.close(broker_epoch=None)
+
+
+def test_noted_damage_is_read_once(path):
+    directory = crashed(path, T0)
+    note_damage(path / "t-0", "it is damaged", REAL_FILES)
+    assert refused(directory, T0) == "it is damaged"
+    (path / "t-0" / "damaged").unlink()
+    assert refused(directory, T0) == "it is damaged"
+    directory.try_again(T0)
+    assert directory.open_log(T0, SMALL).log_end_offset == 9
     directory.close(broker_epoch=1)
 
 
@@ -243,10 +314,11 @@ class Unreadable(Files):
     """A file layer; while `name` is set, files of that name cannot be opened."""
 
     name = None
+    number = errno.EACCES
 
     def open(self, path, **how):
         if path.name == self.name:
-            raise OSError(errno.EACCES, "Permission denied", str(path))
+            raise OSError(self.number, "Permission denied", str(path))
         return super().open(path, **how)
 
 
@@ -263,4 +335,57 @@ def test_unreadable_log_is_refused_without_a_note(path):
     directory.try_again(T0)
     assert directory.open_log(T0, SMALL).log_end_offset == 9
     assert directory.offline is None
+    directory.close(broker_epoch=1)
+
+
+def test_log_taken_out_without_a_note_is_refused(path):
+    files = Unreadable()
+    directory = LogDirectory(path, files=files)
+    directory.create_log(T0, TOPIC_ID, SMALL)
+    files.name = "damaged.tmp"
+    with pytest.raises(KafkaError, match="Permission denied"):
+        directory.take_out(T0, "it is damaged")
+    assert (refused(directory, T0), directory.offline) == ("it is damaged", None)
+    directory.close(broker_epoch=1)
+
+
+def test_disk_that_fails_in_last_checks_is_unclean(path):
+    crashed(path, T0).close(broker_epoch=None)
+    files = Unreadable()
+    directory = LogDirectory(path, files=files)
+    files.name, files.number = f"{0:020d}.log", errno.EIO
+    directory.close(broker_epoch=1)
+    assert directory.offline is not None
+    directory = LogDirectory(path)
+    assert not directory.clean_shutdown
+    directory.check_log(T0, SMALL)
+    [checked] = directory._checked.values()
+    directory.close(broker_epoch=1)
+    assert (checked.is_closed, directory._checked) == (True, {})
+
+
+@pytest.mark.parametrize("delay_ms", [None, 0])
+def test_purge_removes_segments_and_replicas(path, delay_ms):
+    directory = LogDirectory(path)
+    log = fill(directory.create_log(T0, TOPIC_ID, SMALL), 40)
+    directory.create_log(T1, TOPIC_ID, SMALL)
+    log.delete_records_before(log.log_end_offset)
+    assert log.apply_retention(0, log.log_end_offset) > 0
+    directory.delete_log(T1)
+    [deleted] = path.glob("t-1.*")
+    assert list(deleted.iterdir()) == [], "without its topic id"
+    assert list((path / "t-0").glob("*.deleted"))
+    directory.purge(delay_ms)
+    assert [*(path / "t-0").glob("*.deleted"), *path.glob("t-1.*")] == []
+    directory.close(broker_epoch=1)
+
+
+def test_moved_namesake_has_its_own_id(path):
+    directory, other = LogDirectory(path), bytes(16)[:15] + b"x"
+    directory.create_log(T0, TOPIC_ID, SMALL)
+    assert directory.topic_id(T0) == TOPIC_ID
+    directory.delete_log(T0)
+    directory.futures.open(T0, other, SMALL).close()
+    directory.promote_future(T0)
+    assert directory.topic_id(T0) == other
     directory.close(broker_epoch=1)

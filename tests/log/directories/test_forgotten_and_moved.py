@@ -21,6 +21,7 @@ from trimaran.log.disk.checkpoints import (
     RECOVERY_POINTS,
     WRITTEN_LOGS,
     format_checkpoint,
+    read_offsets,
 )
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.durability.health import DirectoryHealth
@@ -56,13 +57,14 @@ def test_moved_replica_is_flushed_up_to_its_end(directory):
 
 
 class Dying(RecordedFiles):
-    """Renames fail once `is_dead`."""
+    """Renames of partitions fail once `is_dead`."""
 
     is_dead = False
+    number = errno.EIO
 
     def rename(self, source, target):
-        if self.is_dead:
-            raise OSError(errno.EIO, "the disk is gone")
+        if self.is_dead and not source.name.endswith(".tmp"):
+            raise OSError(self.number, "the disk is gone")
         super().rename(source, target)
 
 
@@ -90,8 +92,20 @@ def test_copy_that_cannot_be_renamed_is_no_replica(tmp_path):
     directory.futures.open(T0, TOPIC_ID, SMALL).close()
     files.is_dead = True
     with pytest.raises(KafkaError, match="the disk is gone"):
-        directory.promote_future(T0)
+        directory.promote_future(T0, start_offset=4)
     assert (T0 in directory, list(directory.futures)) == (False, [T0])
+    assert read_offsets(tmp_path / LOG_START_OFFSETS) == {T0: 4}, "it is noted before"
+    directory.close(broker_epoch=None)
+
+
+def test_source_that_keeps_its_name_is_a_failure(tmp_path):
+    """The next start would find two replicas of the partition."""
+    directory, files = recorded(tmp_path)
+    directory.create_log(T0, TOPIC_ID, SMALL)
+    files.is_dead, files.number = True, errno.EBUSY
+    with pytest.raises(KafkaError, match="the disk is gone"):
+        directory.hand_over(T0)
+    assert directory.offline is not None
     directory.close(broker_epoch=None)
 
 

@@ -11,6 +11,7 @@ from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.future_replicas import FutureReplicas
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.log.disk.partition_metadata import make_partition_directory
+from trimaran.log.durability.flush import Names
 from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import future_name
 from trimaran.wire.errors import KafkaError
@@ -92,8 +93,13 @@ def test_stray_copy_and_foreign_topics_copy_are_removed(tmp_path):
 
 def test_future_replica_is_checked_and_continued(tmp_path):
     directory = make(tmp_path / "b", 2)
-    fill(directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10).flush()
+    future = directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL)
+    assert not directory.futures.has_records(TopicPartition("t", 0))
+    fill(future, 10).flush()
+    assert directory.futures.has_records(TopicPartition("t", 0))
     directory.close(broker_epoch=None)
+    with future.active_segment.path(".log").open("ab") as file:
+        file.write(b"torn")
     directory = LogDirectory(tmp_path / "b")
     assert directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL).log_end_offset == 30
     directory.futures.drop(TopicPartition("t", 0))
@@ -230,3 +236,13 @@ def test_copy_of_another_topic_is_dropped_without_id(rig):
     assert (dropped.name.endswith("-delete"), list(dropped.iterdir())) == (True, [])
     assert rig.copies.directory(T0) == log.directory != dropped
     log.close()
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_names_of_dropped_copy_are_taken_away(rig, is_given):
+    rig.left(T0)
+    names = Names()
+    rig.copies.drop(T0, *[names] * is_given)
+    assert (names.gone, list(rig.copies)) == (is_given, [])
+    rig.copies.drop(T0, names)
+    assert len(rig.deleted) == 1

@@ -201,3 +201,15 @@ async def test_handler_waits_only_for_what_is_not_committed(autojump_clock):
 def test_undecided_response_cannot_be_read():
     with pytest.raises(AssertionError):
         _ = PendingResponse().response
+
+
+async def test_response_calls_back_only_after_its_decision():
+    watermark, called = Watermark(4), []
+    progress = Progress(watermark, 5, ended=E.NOT_CONTROLLER)
+    pending, other = PendingResponse(progress), PendingResponse()
+    other.complete("made")
+    assert [item.when_ready(lambda: called.append(5)) for item in (pending, other)] == [None, None]
+    pending.complete("made")
+    assert pending.when_ready(lambda: called.append(5)) is not None
+    watermark.advance(5)
+    assert called == [5]
