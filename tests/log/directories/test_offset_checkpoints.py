@@ -288,6 +288,22 @@ def test_truncation_lowers_offsets_above_it(offsets, path, files, to):
     assert offsets.write(collected) is (not lowered(to))
 
 
+@pytest.mark.parametrize("name", ["lower_recovery_point", "begin_lowering"])
+def test_truncation_and_move_make_checkpoints_stale(offsets, name):
+    collected = offsets.collect()
+    if name == "begin_lowering":
+        offsets.begin_lowering({T0: 35})
+    else:
+        offsets.lower_recovery_point(T0, 35)
+    offsets.note_log_start(U0, 4)
+    assert not offsets.write(collected)
+
+
+def test_unknown_log_has_nothing_to_lower(offsets, files):
+    offsets.lower_recovery_point(TopicPartition("v", 0), 0)
+    assert (live(offsets), written(files)) == (SAVED, [])
+
+
 def test_several_logs_are_lowered_in_one_write(offsets, path, files):
     old = offsets.collect_cleaned({})
     collected = offsets.begin_lowering({T0: 35, T1: 25, U0: 42})
@@ -353,14 +369,16 @@ def test_damaged_starts_are_those_of_epochs(tmp_path, files, epochs, expected):
     assert read_offsets(tmp_path / LOG_START_OFFSETS) == found.log_starts
 
 
-@pytest.mark.parametrize(("is_old", "expected"), [(False, 7), (True, 0)])
-def test_records_without_epoch_may_precede_the_epochs(tmp_path, files, is_old, expected):
+@pytest.mark.parametrize(
+    ("is_old", "epoch", "expected"), [(False, 3, 7), (False, 0, 7), (True, 0, 0)]
+)
+def test_records_without_epoch_may_precede_the_epochs(tmp_path, files, is_old, epoch, expected):
     """The records have an old format, and were written by an old Kafka."""
     records = [Record(7, 1, None, b"v", ())]
     stored = build_message_set(records, magic=1) if is_old else batch_bytes(1)
     if not is_old:
-        view_of(stored).stamp(7, 3)
+        view_of(stored).stamp(7, epoch)
     (tmp_path / f"{7:020}.log").write_bytes(stored)
-    (tmp_path / LEADER_EPOCHS).write_bytes(format_checkpoint(["3 7"]))
+    (tmp_path / LEADER_EPOCHS).write_bytes(format_checkpoint([f"{epoch} 7"]))
     assert noted_start(tmp_path, files) == expected
     assert "open 7.log to read" in files.taken()

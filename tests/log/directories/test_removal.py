@@ -171,6 +171,13 @@ def test_disk_error_during_removal_takes_directory_offline(path):
     directory.close(broker_epoch=1)
 
 
+def test_complete_removal_logs_nothing(path, caplog):
+    (path / DELETED / "a").mkdir(parents=True)
+    (path / DELETED / "a" / "b").write_text("b")
+    remove_deleted(path / DELETED, Files())
+    assert (caplog.records, (path / DELETED).exists()) == ([], False)
+
+
 @pytest.mark.parametrize("number", [errno.EBUSY, errno.EIO])
 def test_directory_that_cannot_be_removed_is_logged(path, caplog, number):
     class Mounted(Files):
