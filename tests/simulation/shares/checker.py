@@ -17,6 +17,7 @@ from tests.simulation.coordinators.checker import CoordinatorChecker
 from tests.simulation.coordinators.codes import code_of
 from tests.simulation.partitions.checker import Key
 from tests.simulation.partitions.replica_logs import entries_in
+from tests.simulation.shares.fences import Fences
 from tests.simulation.shares.groups import Groups
 from tests.simulation.shares.letters import letters_in
 from tests.simulation.shares.members import Lease, Members, SharePlace
@@ -72,6 +73,7 @@ class ShareChecker(CoordinatorChecker):
         )
         self.members = Members(self.rule, settings, lambda: world.now)
         self.states = States(self.rule, self._passed, self._begins, self._done)
+        self.fences = Fences(self.rule)
         self.groups = Groups(self.rule, lambda key: key in self.states.ever)
         self._leases: WeakKeyDictionary[LedShare, Lease] = WeakKeyDictionary()
         self._lease_numbers = count()

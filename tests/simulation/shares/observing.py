@@ -28,7 +28,7 @@ def observed(world: SharesWorld) -> Sequence[Patch]:
     return (
         *_share_partitions(world),
         *_persisters(world),
-        mock.patch.object(ShareCoordinatorShard, "initialize", _initializing(world)),
+        *_shards(world),
         mock.patch.object(ShardEpoch, "delete_records_before", _pruning(world)),
         mock.patch.object(SharingSettings, "of", _short(world)),
     )
@@ -87,16 +87,37 @@ def _persisters(world: SharesWorld) -> Sequence[Patch]:
     )
 
 
-def _initializing(world: SharesWorld) -> Any:
-    initializing = ShareCoordinatorShard.initialize
+def _shards(world: SharesWorld) -> Sequence[Patch]:
+    checker, kind = world.checker, ShareCoordinatorShard
+    initializing, reading = kind.initialize, kind.read
+    writing, replaying = kind.write, kind.replay
 
-    def initialize(shard: Any, key: Any, state_epoch: Any, start_offset: Any, at: Any) -> Any:
-        result = initializing(shard, key, state_epoch, start_offset, at)
+    def initialize(shard: Any, *given: Any) -> Any:
+        result = initializing(shard, *given)
         for record in result.records:
-            world.checker.states.initializes(record)
+            checker.states.initializes(record)
         return result
 
-    return initialize
+    def read(shard: Any, key: Any, leader_epoch: Any, at: Any) -> Any:
+        result = reading(shard, key, leader_epoch, at)
+        checker.fences.reads(shard, key, leader_epoch, result.records)
+        return result
+
+    def write(shard: Any, key: Any, summary: Any, *given: Any) -> Any:
+        result = writing(shard, key, summary, *given)
+        checker.fences.writes(shard, key, summary)
+        return result
+
+    def replay(shard: Any, offset: Any, record: Any, *given: Any) -> None:
+        replaying(shard, offset, record, *given)
+        checker.fences.replays(shard, record)
+
+    return (
+        mock.patch.object(kind, "initialize", initialize),
+        mock.patch.object(kind, "read", read),
+        mock.patch.object(kind, "write", write),
+        mock.patch.object(kind, "replay", replay),
+    )
 
 
 def _pruning(world: SharesWorld) -> Any:

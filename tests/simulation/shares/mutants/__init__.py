@@ -18,7 +18,11 @@ _SESSIONS = "tests/broker/sharing/test_share_sessions.py"
 _SHARD = "tests/broker/share_state/test_shard.py"
 _GROUPS = "tests/broker/groups/share"
 ELSEWHERE = {
+    "failed initializations are forgotten": f"{_GROUPS}/test_state_partitions.py",
     "failed initializations count": f"{_GROUPS}/test_following_up.py",
+    "fenced initializations change nothing": f"{_GROUPS}/test_offsets.py",
+    "finished partitions are initialized": f"{_GROUPS}/test_offsets.py",
+    "repeated initializations reset": f"{_SHARD}::test_a_late_initialize_redelivers_nothing",
     "failed writes are not undone": _ACKNOWLEDGING,
     "heartbeats do not count": f"{_GROUPS}/test_transcripts.py",
     "initializations are not stored": f"{_SHARD}::test_initialize_again_forgets_the_batches",

@@ -325,6 +325,45 @@ def _accepted_records_get_letters() -> Patch:
     return mock.patch.object(Decisions, "_decide", decide)
 
 
+def _released_records_are_done() -> Patch:
+    """The records of an ended session, or of a lock that ends, are archived."""
+    return mock.patch.object(Decisions, "_released", return_value=ARCHIVED)
+
+
+def _stored_starts_are_ahead() -> Patch:
+    """The start that is stored leaves the first record in flight out."""
+    real = SharePartition.summary
+
+    def summary(self: Any) -> Any:
+        told = real(self)
+        return told._replace(start_offset=told.start_offset + bool(self.size))
+
+    return mock.patch.object(SharePartition, "summary", summary)
+
+
+def _letters_have_other_counts() -> Patch:
+    real = LedShare._send
+
+    def send(self: Any, letters: Any) -> None:
+        real(self, [each._replace(batch=_once_more(each.batch)) for each in letters])
+
+    return mock.patch.object(LedShare, "_send", send)
+
+
+def _once_more(batch: StateBatch) -> StateBatch:
+    return batch._replace(delivery_count=batch.delivery_count + 1)
+
+
+def _letters_blame_the_member() -> Patch:
+    """Each dead letter says that a member has rejected the record."""
+    real = LedShare._send
+
+    def send(self: Any, letters: Any) -> None:
+        real(self, [each._replace(cause=acknowledging.Cause.REJECTED) for each in letters])
+
+    return mock.patch.object(LedShare, "_send", send)
+
+
 _MOVES = {
     "balance_every": 0.2,
     "delay_max": 0.02,
@@ -405,4 +444,8 @@ SHARING: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("rejections get no letters", _rejections_get_no_letters, ANY, _LETTERS),
     ("letters of earlier leaders are lost", _letters_of_earlier_leaders_are_lost, ANY, _LETTERS),
     ("accepted records get letters", _accepted_records_get_letters, ANY, _LETTERS),
+    ("released records are done", _released_records_are_done, ANY, {**_KEEPS, "deliveries": 5}),
+    ("stored starts are ahead", _stored_starts_are_ahead, ANY, _MOVES),
+    ("letters have other counts", _letters_have_other_counts, ANY, _LETTERS),
+    ("letters blame the member", _letters_blame_the_member, ANY, _LETTERS),
 )

@@ -196,6 +196,36 @@ def _failed_initializations_count() -> Patch:
     return mock.patch.object(initializing, "finish", finish)
 
 
+def _repeated_initializations_reset() -> Patch:
+    """An initialization that is repeated resets a state that is in use."""
+    return mock.patch.object(rules, "is_repeated", return_value=False)
+
+
+def _finished_partitions_are_initialized_again() -> Patch:
+    return mock.patch.object(initializing, "unfinished", lambda begun, _states: begun)
+
+
+def _failed_initializations_are_forgotten() -> Patch:
+    """A group does not know of a state whose initialization has failed for it."""
+    real = StatePartitions.finished
+
+    def finished(self: Any, done: Any, failed: Any) -> Any:
+        after = real(self, done, failed)
+        left = {each: topic for each, topic in after.initializing.items() if each not in failed}
+        return type(after)(left, after.initialized, after.deleting)
+
+    return mock.patch.object(StatePartitions, "finished", finished)
+
+
+def _fenced_initializations_change_nothing() -> Patch:
+    real = initializing.finish
+
+    def finish(operation: Any, outcome: Any) -> None:
+        real(operation, outcome._replace(is_fenced=False))
+
+    return mock.patch.object(initializing, "finish", finish)
+
+
 def _nothing_is_awaited() -> Patch:
     """Partitions count as initialized when their initialization begins."""
     real = StatePartitions.beginning
@@ -264,11 +294,24 @@ _MOVES = {
 }
 _MANY = {**_MOVES, "explicit": 0.9, "locks": 200, "freeze": 0.0}
 _ALTERS = {"alters": True, "disk_fails_every": 0.0, "wipe": 0.0}
+_LATE = {
+    "stuck": 0.3,
+    "balance_every": 0.1,
+    "members": 3,
+    "explicit": 0.5,
+    "alters": False,
+    "freeze": 0.0,
+    "disk_fails_every": 0.0,
+    "wipe": 0.0,
+}
+_FAILS = {**_MOVES, "attempts": 1, "delay_max": 0.3}
+_SLOW = {"delay_max": 0.3, "wipe": 0.0, "disk_fails_every": 0.0, "explicit": 0.0, "locks": 6}
+_GONE = {**_ALTERS, "inputs": 3, "shards": 2, "updates": 0, "delay_max": 0.3}
 ANY = ("Q1", "Q2", "Q3", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "L1")
 STATES: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
-    ("old leaders write", _old_leaders_write, ANY, {"balance_every": 0.1, "delay_max": 0.4}),
-    ("old state epochs write", _old_state_epochs_write, ANY, {**_ALTERS, "delay_max": 0.4}),
-    ("reads fence nobody", _reads_fence_nobody, ANY, {"balance_every": 0.1, "delay_max": 0.4}),
+    ("old leaders write", _old_leaders_write, ANY, _LATE),
+    ("old state epochs write", _old_state_epochs_write, ANY, {**_ALTERS, "stuck": 0.3}),
+    ("reads fence nobody", _reads_fence_nobody, ANY, _LATE),
     ("initializations are not stored", _initializations_are_not_stored, ANY, _ALTERS),
     ("deletions are not stored", _deletions_are_not_stored, ANY, _ALTERS),
     ("start goes back", _start_goes_back, ANY, _MOVES),
@@ -282,7 +325,11 @@ STATES: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("earlier states win", _lower_counts_win, ANY, _MANY),
     ("reads lose states", _reads_lose_states, ANY, _MANY),
     ("updates are not loaded", _updates_are_dropped_at_load, ANY, {**_MANY, "updates": 10}),
-    ("failed initializations count", _failed_initializations_count, ANY, _MOVES),
+    ("failed initializations count", _failed_initializations_count, ANY, _FAILS),
+    ("repeated initializations reset", _repeated_initializations_reset, ANY, _SLOW),
+    ("finished partitions are initialized", _finished_partitions_are_initialized_again, ANY, _SLOW),
+    ("failed initializations are forgotten", _failed_initializations_are_forgotten, ANY, _GONE),
+    ("fenced initializations change nothing", _fenced_initializations_change_nothing, ANY, _GONE),
     ("initializations count at once", _nothing_is_awaited, ANY, _MOVES),
     ("initializations store nothing", _initializations_do_not_begin, ANY, _MOVES),
     (
