@@ -1,7 +1,7 @@
 """The shards of one internal topic on this broker, with successive epochs for each partition that it leads.
 
 One runtime class serves all coordinators (groups, transactions, shares); `CoordinatorSpec` has their differences.
-Source: Kafka's `CoordinatorRuntime`. Not implemented: threads (all shards share the event loop), metrics.
+Source: Kafka's `CoordinatorRuntime`. Intentional difference: no threads, since all shards share the event loop.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 (KIP-227).
 
 Source: `FetchSession`, `FetchManager` and `FetchSessionCacheShard` of Kafka. Unlike in Kafka, a session also ends with
-the connection that opened it: its owner then gets FETCH_SESSION_ID_NOT_FOUND and opens a new one. Not implemented:
-shards (a single event loop needs no locks).
+the connection that opened it: its owner then gets FETCH_SESSION_ID_NOT_FOUND and opens a new one. There are no
+shards, because a single event loop needs no locks.
 """
 
 from __future__ import annotations

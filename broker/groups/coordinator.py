@@ -1,8 +1,8 @@
 """The group coordinator of one broker: a shard for each partition of `__consumer_offsets` that it leads.
 
 Handlers call it with decoded requests; it finds the shard of a group, or raises NOT_COORDINATOR if another broker
-leads, or COORDINATOR_LOAD_IN_PROGRESS until the log has been read. Source: Kafka's `GroupCoordinatorService`. Not
-implemented: streams groups, authorization.
+leads, or COORDINATOR_LOAD_IN_PROGRESS until the log has been read. Source: Kafka's
+`GroupCoordinatorService`. The handlers authorize.
 """
 
 from __future__ import annotations

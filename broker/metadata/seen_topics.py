@@ -1,8 +1,8 @@
 """Cached Metadata responses for all topics: authorizing and collecting thousands of topics for every request would take
 most of the event loop's time.
 
-A response is valid until the topics or the ACLs change. Not implemented: a client's authorized operations on each
-topic.
+A response is valid until the topics or the ACLs change. Requests for the authorized operations on each topic are
+answered without it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Source: the leader part of Kafka's `Partition`. `open_leader_epoch` is its block. The epoch owns no task (a task for
 each of 50,000 partitions would cost more than all other work); therefore the block is a plain `with`, which `Partition`
-holds open until metadata ends the epoch. State that several epochs share is in `Replica`. Not implemented:
-transactions, and the catch-up rules of reassignments (the controller has them).
+holds open until metadata ends the epoch. State that several epochs share is in `Replica`. Transactions are
+verified in `trimaran.broker.transactions`; the controller has the rules of reassignments.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An offset that only grows; waiters are woken when their offset is reached.
 
 Tasks outside an epoch (the writers of connections) wait here, so the end of the epoch must reach them as an error that
-they can respond with, never as a cancellation of a scope that they are not in. Not implemented: offsets that move
-backwards; a new epoch has a new watermark.
+they can respond with, never as a cancellation of a scope that they are not in. A watermark never moves
+backwards; a new epoch has a new one.
 """
 
 from __future__ import annotations

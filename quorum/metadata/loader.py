@@ -1,7 +1,7 @@
 """Builds images from the Raft driver's batches and snapshots, and passes each image to publishers.
 
 Source: Kafka's `MetadataLoader`, `MetadataBatchLoader`. A transaction of records (KIP-868) becomes visible at its end,
-as if its batches were one batch. Not implemented: metrics.
+as if its batches were one batch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeCluster (60) on a controller: describes the controllers by the listener of the request (KIP-919).
 
-A request for brokers is refused with MISMATCHED_ENDPOINT_TYPE. Not implemented: authorized operations.
+A request for brokers is refused with MISMATCHED_ENDPOINT_TYPE.
 """
 
 from __future__ import annotations
