@@ -26,7 +26,7 @@ from trimaran.wire.records.streams_groups import (
 TOPOLOGY_BYTES_MAX = 512 << 10
 # The maximum number of subtopologies, and of topics, configs and indexes in all of them; internal topics count twice.
 SUBTOPOLOGIES_MAX = 1_000
-TOPOLOGY_ENTRIES_MAX = 8_000
+TOPOLOGY_ENTRIES_MAX = 7_000
 # The cost of an entry beside its texts.
 ENTRY_BYTES = 8
 
