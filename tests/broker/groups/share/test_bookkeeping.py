@@ -11,7 +11,7 @@ from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.kinds import Due
 from trimaran.broker.groups.memory import MEMBER_BYTES, NAME_BYTES, PARTITION_BYTES
 from trimaran.broker.groups.outputs import Timer, TimerKey
-from trimaran.broker.groups.share import assigning
+from trimaran.broker.groups.share import assigning, heartbeat
 from trimaran.broker.groups.share.describe import described
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.groups import ShareHeartbeat
@@ -156,6 +156,23 @@ def test_target_of_an_emptied_group_has_no_timer(driver, monkeypatch):
     assert target not in driver.shares._timers
     assert driver.shares._works["g"].target is None
     assert driver.group().assignment_epoch == driver.group().epoch
+
+
+def test_target_that_was_not_written_has_no_timer(driver, monkeypatch):
+    monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", 0)
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    driver.beat("a")
+    assert TimerKey(HeartbeatTimer.TARGET, "g") not in driver.shares._timers
+    assert driver.shares._works["g"].target is None
+
+
+@pytest.mark.parametrize(("more", "code"), [(0, E.NONE), (-1, E.GROUP_MAX_SIZE_REACHED)])
+def test_subscriptions_of_a_group_are_bounded(driver, monkeypatch, more, code):
+    driver.beat("a")
+    monkeypatch.setattr(heartbeat, "GROUP_BYTES_MAX", driver.group().bytes + more)
+    joined = driver.beat("b")
+    assert (E.NONE if joined is not code else joined) is code
+    assert driver.beat("a").error_code == 0  # a member may stay
 
 
 @pytest.mark.parametrize(("size", "inline"), [(5, True), (4, False)])

@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.groups.streams.driver import StreamsDriver, subtopology, task_ids, topology
+from trimaran.broker.groups import memory
+from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
+from trimaran.broker.groups.outputs import TimerKey
 from trimaran.broker.groups.streams import assigning
 from trimaran.broker.groups.streams.configuring import Status
 from trimaran.broker.groups.streams.group import StreamsGroupState
 from trimaran.broker.groups.streams.member import StreamsMemberState
+from trimaran.broker.groups.streams.operation import StreamsTimer
 from trimaran.broker.groups.streams.settings import StreamsGroupSettings
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -246,3 +250,26 @@ def test_deleted_group_leaves_nothing(driver):
     assert not driver.shard.store.of("streams")
     assert (driver.streams._works, driver.shard.account.bytes) == ({}, 0)
     assert driver.shard.account.by_principal == {}
+
+
+def test_new_streams_group_without_room_is_refused(driver, monkeypatch):
+    driver.beat("a")
+    monkeypatch.setattr(memory, "KNOWN_BYTES_MAX", driver.shard.account.known_bytes)
+    assert driver.beat("a", group_id="h") is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.beat("b").response.error_code == 0
+
+
+def test_forgotten_group_leaves_no_offsets_or_timers(driver):
+    stateful = topology(subtopology(changelogs=["c"]))
+    before = driver.shard.account.bytes
+    driver.beat("a", topology=stateful, offsets={"0": {0: 1, 1: 2}})
+    held = driver.group.held_bytes
+    timers = [TimerKey(kind, "g") for kind in (HeartbeatTimer.TARGET, StreamsTimer.INITIAL)]
+    for key in timers:
+        driver.streams._timers.set(key, 9.0)
+    assert driver.shard.account.bytes > before + held
+    for _ in range(2):
+        driver.streams.forget("g")
+        assert driver.shard.account.bytes == before + held
+        assert driver.streams._works == {}
+        assert [key in driver.streams._timers for key in timers] == [False] * 2
