@@ -205,6 +205,15 @@ async def test_full_sessions_wait_for_what_is_asked(tmp_path, autojump_clock, wa
         assert trio.current_time() - began == pytest.approx(max(0, wait_ms) / 1_000)
 
 
+async def test_minimum_above_the_maximum_does_not_wait(tmp_path, autojump_clock):
+    async with sharing_rig(tmp_path) as rig:
+        await begun(rig)
+        began = trio.current_time()
+        response = await rig.fetched(1, min_bytes=1 << 20, max_bytes=50, max_wait_ms=9_000)
+        assert shown(response) == {0: (0, [(0, 2, 1)], 0)}
+        assert trio.current_time() == began
+
+
 @pytest.mark.parametrize(("wait_ms", "expired"), [(-1, 0), (0, 0), (1, 1)])
 async def test_fetch_waits_a_millisecond(tmp_path, autojump_clock, wait_ms, expired):
     async with sharing_rig(tmp_path) as rig:

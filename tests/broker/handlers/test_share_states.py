@@ -123,7 +123,7 @@ async def test_a_response_comes_after_all_commits(tmp_path):
         assert not waiting.ready()
         rig.leader.commit()
         assert waiting.ready()
-        assert codes(await waiting.finish()) == {(TOPIC_ID, 0): 0, (TOPIC_ID, 1): 0}
+        assert codes(through_wire(await waiting.finish(), 0)) == {(TOPIC_ID, 0): 0, (TOPIC_ID, 1): 0}
 
 
 async def test_a_state_ended_meanwhile_is_not_coordinated(tmp_path):
@@ -133,7 +133,7 @@ async def test_a_state_ended_meanwhile_is_not_coordinated(tmp_path):
         waiting = started(initialize_share_group_state(request, rig, call(request, 0)))
         rig.resign()
         await trio.testing.wait_all_tasks_blocked()
-        assert codes(await waiting.finish()) == {(TOPIC_ID, 0): E.NOT_COORDINATOR}
+        assert codes(through_wire(await waiting.finish(), 0)) == {(TOPIC_ID, 0): E.NOT_COORDINATOR}
 
 
 @pytest.mark.parametrize(
