@@ -123,7 +123,10 @@ async def test_a_response_comes_after_all_commits(tmp_path):
         assert not waiting.ready()
         rig.leader.commit()
         assert waiting.ready()
-        assert codes(through_wire(await waiting.finish(), 0)) == {(TOPIC_ID, 0): 0, (TOPIC_ID, 1): 0}
+        assert codes(through_wire(await waiting.finish(), 0)) == {
+            (TOPIC_ID, 0): 0,
+            (TOPIC_ID, 1): 0,
+        }
 
 
 async def test_a_state_ended_meanwhile_is_not_coordinated(tmp_path):
