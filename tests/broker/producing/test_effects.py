@@ -11,6 +11,7 @@ import trio
 from tests.broker.batches import append
 from tests.broker.producing.test_await_replicas import appended, failed, not_appended
 from tests.broker.producing.test_validate import harness, request
+from tests.cluster.data_side import topic_id
 from trimaran.broker.producing import validate as module
 from trimaran.broker.producing.await_replicas import await_disk
 from trimaran.broker.producing.partition_append import resolve
@@ -21,6 +22,7 @@ from trimaran.log.codecs.compression import Compression
 from trimaran.log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX, DECOMPRESSED_BYTES_MAX
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.identity import TopicPartition
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from trimaran.wire.transport.scheduling.effects import Blocking
 
 __all__ = ["harness"]
@@ -145,3 +147,17 @@ def test_verification_pauses_between_partitions(count, pauses):
         leader=SimpleNamespace(log=SimpleNamespace(producers=producers)),
     )
     assert list(verify([part] * count, None, "id", 13)) == [None] * pauses
+
+
+def test_records_of_each_part_are_a_view(harness):
+    given = [None, b"records", memoryview(b"view")]
+    data = [PartitionProduceData(index=index, records=item) for index, item in enumerate(given)]
+    topics = [TopicProduceData(topic_id=topic_id("t"), partition_data=data)]
+    asked = ProduceRequest(acks=1, timeout_ms=1, topic_data=topics)
+    _, parts = stopped(resolve(asked, harness.partitions))
+    assert [(type(part.records), bytes(part.records)) for part in parts] == [
+        (memoryview, b""),
+        (memoryview, b"records"),
+        (memoryview, b"view"),
+    ]
+    assert parts[2].records is given[2]
