@@ -1,6 +1,7 @@
 """Small rules of a partition's log, each at its bound: flushing, rolling, reading and truncating."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,7 @@ from trimaran.log.disk.partition_metadata import (
     read_partition_metadata,
 )
 from trimaran.log.partitions.fetched_batches import OFFSET_MAX, sound_batches
-from trimaran.log.segments.segments import OPEN_SEGMENTS_MAX
+from trimaran.log.segments.segments import OPEN_SEGMENTS_MAX, Segments
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 CONFIG = LogConfig()
@@ -78,6 +79,22 @@ def test_appends_continue_a_begun_snapshot(tmp_path, monkeypatch):
     for is_there in (False, True):
         append(log)
         assert (log.directory / f"{2:020}.snapshot").exists() is is_there
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_removed_segments_are_not_replaced(tmp_path, monkeypatch, is_replaced):
+    log, released, asked = open_log(tmp_path / "t-0"), [], []
+    for offset in (0, 3, 5):
+        (log.directory / f"{offset:020}.snapshot").write_bytes(b"")
+    old = [SimpleNamespace(base_offset=0), SimpleNamespace(base_offset=3)]
+    cleaned = SimpleNamespace(size=77, release=lambda: released.append(1))
+    monkeypatch.setattr(Segments, "replace", lambda _, *of: asked.append(of) or is_replaced)
+    before = log._flushing._names_version
+    assert log.replace_segments(old, cleaned) is is_replaced
+    assert (released, asked) == ([1], [(old, 77)])
+    left = sorted(int(path.stem) for path in log.directory.glob("*.snapshot"))
+    assert left == ([0, 5] if is_replaced else [0, 3, 5])
+    assert (log._flushing._names_version > before) is is_replaced
 
 
 def test_all_segments_but_the_active_one_are_sealed(tmp_path):
