@@ -16,6 +16,7 @@ from trimaran.wire.messages.header import RequestHeader, decode_response_header,
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.transport.dispatch.dispatch import nested
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.access import open_to_all
@@ -449,3 +450,21 @@ async def test_nested_request_is_handled_without_repetitions():
     steps, _ = nested_steps(handler, once=lambda request: request.replace(group_id="once"))
     await carried_out(steps, [])
     assert seen == ["once"]
+
+
+@pytest.mark.parametrize("is_heavy", [False, True])
+async def test_nested_request_is_as_heavy_as_named(is_heavy):
+    seen = []
+
+    def handler(_request, _context, call):
+        seen.append(call.heavy)
+        return said(1)
+
+    outer = Call(RequestHeader(HeartbeatRequest.KEY, 4, 1, "outer"), connection())
+    route = Registry((beat(handler),))._routes[HeartbeatRequest.KEY]
+    view = memoryview(bytes(encode_request(BEAT, 4, 7, "me")))
+    effects = []
+    steps = nested(route, view, "context", connection(), outer, is_heavy=is_heavy)
+    await carried_out(steps, effects)
+    assert seen == [is_heavy]
+    assert effects[0].cost_bytes == (INLINE_COST_MAX + 1 if is_heavy else 0)
