@@ -65,3 +65,15 @@ def test_changed_endpoint_tasks_or_topology_are_told(after, sources, expected):
     found = Endpoints()
     assert found.of([A], topology_of("t"), TOPICS) == [entry("x", t=[0, 1])]
     assert found.of([after], topology_of(*sources), TOPICS) == [expected]
+
+
+def test_entry_is_computed_once_for_its_tasks():
+    found, topology = Endpoints(), topology_of("t")
+    [first] = found.of([A], topology, TOPICS)
+    [again] = found.of([A], topology, TOPICS)
+    assert again is first
+    assert found.of([member("a", 0, 1, host="z")], topology, TOPICS) == [entry("z", t=[0, 1])]
+    assert found.of([member("a", 1, 2, host="z")], topology, TOPICS) == [entry("z", t=[1, 2])]
+    [other] = found.of([member("a", 1, 2, host="z")], topology_of("t"), TOPICS)
+    [last] = found.of([member("a", 1, 2, host="z")], topology_of("t"), TOPICS)
+    assert last is not other

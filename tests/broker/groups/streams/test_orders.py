@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from trimaran.broker.groups.heartbeating.work import done
+from trimaran.broker.groups.streams.assigning import compute_target
+from trimaran.broker.groups.streams.configuring import ConfiguredTopology
 from trimaran.broker.groups.streams.group import StreamsGroup
 from trimaran.broker.groups.streams.member import StreamsMember, StreamsMemberState
 from trimaran.broker.groups.streams.records import RECORDS, epoch_record
@@ -49,6 +52,14 @@ def test_targets_are_written_in_order():
     value = RECORDS.target("g", "a", MemberTasks(BOTH, BOTH, BOTH)).value
     for entries in (value.active_tasks, value.standby_tasks, value.warmup_tasks):
         assert listed(entries) == ORDERED
+
+
+def test_topology_without_subtopologies_has_no_tasks():
+    group = StreamsGroup("g")
+    group.members = group.members.set("a", StreamsMember("a"))
+    for subtopologies in (None, {}):
+        run = ConfiguredTopology(1, subtopologies)
+        assert done(compute_target(group, run, 0, {})) == {"a": MemberTasks()}
 
 
 def test_settings_are_written_in_order():
