@@ -186,3 +186,13 @@ def test_lagging_members_are_those_not_caught_up(isr, ends, caught_up_at, pendin
         state, replicas, leader_id=LEADER, leader_end=10, now=100.0, lag_seconds_max=30.0
     )
     assert set(found) == expected
+
+
+def test_follower_at_the_end_has_caught_up_now():
+    """Consumers are sent to the replica that caught up last."""
+    progress, clock, found = ReplicaProgress(), FetchClock(), []
+    for now, offset, leader_end in ((10, 5, 5), (20, 5, 7), (30, 7, 7), (40, 8, 7)):
+        clock.tick(now)
+        progress.record(offset, leader_end=leader_end, broker_epoch=1, clock=clock, now=now)
+        found.append(progress.caught_up_at)
+    assert found == [10, 10, 30, 40]
