@@ -83,11 +83,13 @@ def as_letters(batch: StateBatch, deliveries_max: int) -> DeadLetters:
 class DeliveryChange:
     """A change that is being stored: `batches` in the order of the decisions, neighbours joined.
 
-    `limit` is the number of deliveries after which a record is archived when the change is undone.
+    `limit` is the number of deliveries after which a record is archived when the change is undone. With `is_kept`, the
+    change is never undone, also if it cannot be stored.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, is_kept: bool = False) -> None:
         self.limit = limit
+        self.is_kept = is_kept
         self.batches: list[StateBatch] = []
         self.dead_letters: list[DeadLetters] = []
 

@@ -357,9 +357,10 @@ class LedShare(Interest):
         for change, pending in written:
             if failure is not None:
                 pending.fail(KafkaError(failure.code, failure.message))
-                continue
-            pending.complete(None)
-            letters += change.dead_letters
+            else:
+                pending.complete(None)
+            if failure is None or change.is_kept:
+                letters += change.dead_letters
         self._send(letters)
         self._noted()
         if failure is not None and failure.code in _FATAL:

@@ -189,6 +189,7 @@ class SharePartition:
         more. This takes effect at once: the change is stored, but never undone.
         """
         decisions = Decisions(self._flight, rules, now)
+        decisions.change.is_kept = True
         decisions.end_locks()
         return decisions.change
 

@@ -45,6 +45,19 @@ async def test_letters_of_failed_writes_are_not_sent(tmp_path):
         assert given.owner.delivered == [[(0, 9, Cause.REJECTED)]]
 
 
+async def test_letters_of_ended_locks_survive_failed_writes(tmp_path):
+    async with led(tmp_path, dead_letters=True, deliveries_max=1) as given:
+        given.acquire(0, 9)
+        given.states.failure = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        given.owner.time += 1_000.0
+        given.share.end_locks()
+        await settle()
+        given.states.failure = None
+        await settle()
+        assert given.owner.delivered == [[(0, 9, Cause.DELIVERED_TOO_OFTEN)]]
+        assert (given.share.core.start, given.share.core.size) == (10, 0)
+
+
 async def test_end_gives_up_letters(tmp_path):
     async with led(tmp_path, dead_letters=True) as given:
         given.acquire(0, 9)
