@@ -306,6 +306,7 @@ _LATE = {
 }
 _FAILS = {**_MOVES, "attempts": 1, "delay_max": 0.3}
 _SLOW = {"delay_max": 0.3, "wipe": 0.0, "disk_fails_every": 0.0, "explicit": 0.0, "locks": 6}
+_FORGETS = {**_ALTERS, "attempts": 1, "delay_max": 0.3, "inputs": 3}
 _GONE = {**_ALTERS, "inputs": 3, "shards": 2, "updates": 0, "delay_max": 0.3}
 ANY = ("Q1", "Q2", "Q3", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "L1")
 STATES: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
@@ -328,7 +329,7 @@ STATES: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("failed initializations count", _failed_initializations_count, ANY, _FAILS),
     ("repeated initializations reset", _repeated_initializations_reset, ANY, _SLOW),
     ("finished partitions are initialized", _finished_partitions_are_initialized_again, ANY, _SLOW),
-    ("failed initializations are forgotten", _failed_initializations_are_forgotten, ANY, _GONE),
+    ("failed initializations are forgotten", _failed_initializations_are_forgotten, ANY, _FORGETS),
     ("fenced initializations change nothing", _fenced_initializations_change_nothing, ANY, _GONE),
     ("initializations count at once", _nothing_is_awaited, ANY, _MOVES),
     ("initializations store nothing", _initializations_do_not_begin, ANY, _MOVES),
@@ -338,7 +339,12 @@ STATES: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
         ANY,
         {"freeze": 0.2, "members": 3, "inputs": 3},
     ),
-    ("heartbeats do not count", _sessions_of_members_do_not_restart, ANY, _MOVES),
+    (
+        "heartbeats do not count",
+        _sessions_of_members_do_not_restart,
+        ANY,
+        {"alters": False, "freeze": 0.0, "disk_fails_every": 0.0, "wipe": 0.0, "delay_max": 0.02},
+    ),
     (
         "target leaves partitions out",
         _target_leaves_partitions_out,
