@@ -25,7 +25,7 @@ from trimaran.wire.identity import (
     TopicIdPartition,
 )
 
-# The share partitions of one change for which requests are under way at a time.
+# The number of share partitions of one change for which requests are under way at a time.
 STATES_AT_A_TIME = 100
 
 Outcomes = dict[TopicIdPartition, KeptError | None]
@@ -42,8 +42,8 @@ class InitializedStates(NamedTuple):
     is_fenced: bool = False
 
 
-# The partitions that are sorted by topic between two checkpoints: about a millisecond.
-SORTED_AT_A_TIME = 1_000
+# The number of partitions that are grouped by topic in one step, which takes about a millisecond.
+GROUPED_AT_A_TIME = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -66,13 +66,13 @@ async def initialize_all(
 
 
 async def by_topic(outcomes: Outcomes) -> InitializedStates:
-    """Returns the outcomes together."""
+    """Groups the outcomes by topic, done and failed."""
     done, failed = defaultdict[bytes, set[int]](set), defaultdict[bytes, set[int]](set)
     is_fenced = False
     for number, ((topic_id, partition), error) in enumerate(outcomes.items(), 1):
         (done if error is None else failed)[topic_id].add(partition)
         is_fenced = is_fenced or (error is not None and error.code is ErrorCode.FENCED_STATE_EPOCH)
-        if number % SORTED_AT_A_TIME == 0:
+        if number % GROUPED_AT_A_TIME == 0:
             await trio.lowlevel.checkpoint()
     return InitializedStates(done, failed, is_fenced)
 

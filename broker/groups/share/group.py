@@ -71,6 +71,14 @@ class ShareGroup(HeartbeatGroup[ShareMember, Partitions]):
         return NO_STATES if self.states is None else self.states
 
     @property
+    def is_initializing(self) -> bool:
+        """Whether partitions of a subscribed topic are initializing. Those of other topics may stay so: heartbeats only
+        initialize subscribed topics.
+        """
+        topics = self.known_states.initializing.values()
+        return any(topic.name in self.name_counts for topic in topics)
+
+    @property
     def is_homogeneous(self) -> bool:
         """Whether all members subscribe to the same topics."""
         return all(count == len(self.members) for count in self.name_counts.values())

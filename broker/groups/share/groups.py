@@ -55,7 +55,9 @@ class ShareGroups(
     StoredGroups[ShareGroup, ShareOperation],
     HeartbeatGroups[ShareHeartbeat, ShareGroupHeartbeatResponse],
 ):
-    """The share groups. Members of other protocols may not join them, and they have no committed offsets."""
+    """The share groups of a shard, and the operations on them. Members of other protocols may not join them, and they
+    have no committed offsets.
+    """
 
     def __init__(self, parts: ShardParts, settings: Callable[[str], ShareGroupSettings]) -> None:
         super().__init__(parts, describe.SHARE, describe.SHARE)

@@ -196,9 +196,11 @@ def _assignment_of(assigned: Partitions) -> Assignment:
 
 
 def next_heartbeat_ms(operation: ShareOperation) -> int:
-    """Returns the heartbeat interval: the configured one, or less while partitions are initialized or assigned."""
+    """Returns the heartbeat interval: the configured one, or less while partitions of subscribed topics are initialized
+    or assigned.
+    """
     group, wanted = operation.group, operation.settings.heartbeat_interval_ms
-    if group.epoch <= group.assignment_epoch and not group.known_states.initializing:
+    if group.epoch <= group.assignment_epoch and not group.is_initializing:
         return wanted
     least = operation.settings.waiting_interval_ms_min
     return reconciling_interval_ms(len(group.members), wanted, least)

@@ -25,14 +25,14 @@ from trimaran.broker.groups.share.state_partitions import (
 from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.wire.identity import Offset, StateEpoch, TopicIdPartition
 
-# The topics whose initialization begins with one heartbeat; later ones begin that of the others.
+# The maximum number of topics that one heartbeat begins to initialize; later heartbeats begin the others.
 TOPICS_AT_A_TIME = 1_000
 
 
 @dataclass(frozen=True, eq=False)
 class NewOffsets(Mapping[TopicIdPartition, Offset | None]):
-    """The start offsets of partitions without a state: the first one in `added`, that of `share.auto.offset.reset` in
-    the other topics of `partitions`. A topic may have 100,000 partitions, so their keys are made one by one.
+    """The start offsets of partitions without a state: 0 for partitions in `added`, None (`share.auto.offset.reset`)
+    for the others. A topic may have 100,000 partitions, so their keys are made one by one.
     """
 
     partitions: Mapping[bytes, frozenset[int]]
@@ -109,10 +109,10 @@ def begin(
 
 
 def finish(operation: ShareOperation, outcome: InitializedStates) -> None:
-    """Writes the outcome of an initialization; nothing if the partitions are not initializing any more. If a partition
-    has failed, its whole topic is initialized again by the next heartbeat: otherwise it would look like one that was
-    added later. If a state has a higher epoch, the group gets a higher one: a late initialization for a deleted group
-    of that name may have left the state.
+    """Writes the outcome of an initialization. Partitions that are not initializing any more stay as they are. If a
+    partition has failed, its whole topic is initialized again by the next heartbeat of a group that subscribes to it:
+    otherwise it would look like one that was added later. If a state has a higher epoch, the group gets a higher one: a
+    late initialization for a deleted group of that name may have left the state.
     """
     group, work = operation.group, operation.work
     if group.states is None:

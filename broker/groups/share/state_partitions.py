@@ -31,7 +31,7 @@ class TopicState(NamedTuple):
 
 
 ByTopic = Mapping[bytes, TopicState]
-"""By topic id; no topic without partitions."""
+"""States by topic id; each topic has at least one partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def without(topics: ByTopic, less: ByTopic) -> ByTopic:
 
 
 def _among(partitions: PartitionsByTopic, topics: ByTopic) -> ByTopic:
-    """Returns those of `partitions` that are in `topics`; maybe none of a topic."""
+    """Returns those of `partitions` that are in `topics`; a topic may be left without partitions."""
     return {
         topic_id: TopicState(topics[topic_id].name, topics[topic_id].partitions & mine)
         for topic_id, mine in partitions.items()
