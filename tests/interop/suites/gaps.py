@@ -16,7 +16,6 @@ def of_file(suite: str) -> dict[str, str]:
 
 
 # Tests that Kafka passes and we do not.
-SHARE = "ran before share groups were served; every other part passed by itself"
 QUICK_FLUSH = "its Flush(-1) waits for nothing, and offsets are added to the transaction quicker than on Kafka"
 SAME_SECOND = "names topics by the second, and the test before it has ended within the same one"
 _PROMISIFIED = "test/promisified"
@@ -28,10 +27,6 @@ GAPS: dict[str, dict[str, str]] = {
         "TestConsumerIntegration::test_kip_345_disabled": (
             "looks at one member as soon as the other has joined; three of four runs passed"
         ),
-    },
-    "librdkafka-sasl": {
-        "0135_sasl_credentials": SHARE,
-        "0142_reauthentication": SHARE,
     },
     "confluent-kafka-go": {
         f"{protocol}: {test}": reason
