@@ -137,8 +137,6 @@ class StreamsGroups(
             if operation.records:
                 self._own(operation, request.member_id, given.principal)
         self._works[request.group_id] = operation.work
-        if classic is not None:
-            self._classic.upgrading(classic, at)
         return Result(operation.records, answer)
 
     def _open(
@@ -289,7 +287,6 @@ class StreamsGroups(
         removed when its session ends.
         """
         request = given.request
-        self._classic.upgrade_failed(request.group_id, at)
         if self._disown(request.group_id, request.member_id):
             self._forget_offsets(request.group_id, request.member_id)
         self._restart(request.group_id, at)

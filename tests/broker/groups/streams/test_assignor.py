@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimaran.broker.groups.heartbeating.work import done
+from trimaran.broker.groups.streams import assignor
 from trimaran.broker.groups.streams.assignor import PIECE, AssignedSubtopology, TaskMember, assign
 from trimaran.broker.groups.streams.tasks import MemberTasks, Task, each
 
@@ -106,6 +107,13 @@ def test_assignment_is_that_of_kafka(case):
             {"a": ([0], []), "b": ([], [1]), "c": ([1], [0])},
             id="standbys are in other processes",
         ),
+        pytest.param(
+            [member("a", active=range(6)), member("b"), member("c")],
+            6,
+            1,
+            {"a": ([0, 1], [4, 5]), "b": ([2, 4], [1, 3]), "c": ([3, 5], [0, 2])},
+            id="given up tasks stay as standbys within the quota",
+        ),
     ],
 )
 def test_table(members, count, standbys, expected):
@@ -169,3 +177,28 @@ def test_long_assignment_comes_in_pieces():
     count = 4 * PIECE
     work = assign([member("a")], [AssignedSubtopology("0", count, False)], 0)
     assert len(list(work)) > count // PIECE
+
+
+def pauses(members, count, standbys=0):
+    """Returns the number of pauses for tasks of subtopology 0."""
+    return len(list(assign(members, [AssignedSubtopology("0", count, standbys > 0)], standbys)))
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_pauses_come_with_each_piece_of_tasks(monkeypatch, count):
+    monkeypatch.setattr(assignor, "PIECE", 3)
+    pieces, half = count // 3, [count // 2, count - count // 2]
+    # Tasks are listed, kept, promoted, given out, and grouped.
+    assert pauses([member("a")], count) == 1 + 5 * pieces
+    assert pauses([member("a", active=range(count))], count) == 1 + 3 * pieces
+    ahead = member("a", offsets=[(number, 1) for number in range(count)])
+    assert pauses([ahead], count) == 1 + 4 * pieces
+    # Standbys are listed, kept and given out, and grouped by member.
+    grouped = 2 * sum(one // 3 for one in half)
+    assert pauses([member("a"), member("b")], count, 1) == 1 + 4 * pieces + 3 * pieces + grouped
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_pauses_come_with_each_piece_of_members(monkeypatch, count):
+    monkeypatch.setattr(assignor, "PIECE", 3)
+    assert pauses([member(str(number)) for number in range(count)], 0) == 1 + count // 3

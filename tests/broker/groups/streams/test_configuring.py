@@ -122,3 +122,10 @@ def test_number_of_tasks_has_a_bound(count, may_run):
     else:
         with pytest.raises(KafkaError, match="at most 40000 tasks"):
             configured(given, found)
+
+
+def test_sources_are_in_order_by_kind():
+    internal = {name: InternalTopic(name, 4) for name in ("q", "p")}
+    found = ConfiguredSubtopology(4, frozenset("zyx"), internal, frozenset("s"), {})
+    assert found.all_sources == ("x", "y", "z", "p", "q")
+    assert not found.is_stateful

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.groups.streams.driver import subtopology, topic, topology
+from trimaran.broker.groups.streams import topology as topologies
 from trimaran.broker.groups.streams.topology import (
     ENTRY_BYTES,
     SUBTOPOLOGIES_MAX,
@@ -125,3 +126,60 @@ def test_entries_have_a_bound(more, refused):
 def test_bytes_have_a_bound(more, refused):
     left = TOPOLOGY_BYTES_MAX - text_bytes("0") - text_bytes("") - 2 * ENTRY_BYTES
     assert is_refused(topology(subtopology("0", ["t" * (left + more)]))) == refused
+
+
+FULL = subtopology(
+    "00",
+    ["aa", "bbb"],
+    changelogs=["c1", "c2", "c3"],
+    sinks=["s"],
+    repartition=[topic("r", 3, 2, key="value"), topic("rr")],
+    together=[([0, 1], [0]), ([1], [0, 1, 1])],
+)
+FULL_TEXTS = ["00", "aa", "bbb", "s", "r", "key", "value", "rr", "c1", "c2", "c3"]
+FULL_BYTES = sum(map(text_bytes, FULL_TEXTS)) + ENTRY_BYTES * len(FULL_TEXTS)
+# The texts, internal topics once more, and the groups with their indexes.
+FULL_ENTRIES = 11 + 5 + (1 + 2 + 1) + (1 + 1 + 3)
+
+
+@pytest.mark.parametrize(
+    ("bound", "exact"), [("TOPOLOGY_BYTES_MAX", FULL_BYTES), ("TOPOLOGY_ENTRIES_MAX", FULL_ENTRIES)]
+)
+@pytest.mark.parametrize(("less", "refused"), [(0, False), (1, True)])
+def test_every_part_counts_towards_a_bound(monkeypatch, bound, exact, less, refused):
+    monkeypatch.setattr(topologies, bound, exact - less)
+    assert is_refused(topology(FULL)) == refused
+
+
+def test_topology_holds_its_names():
+    assert known(FULL).bytes == FULL_BYTES
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [subtopology("0", ["a"]), subtopology("1", ["b"])],
+        [subtopology("1", ["a"])],
+        [subtopology("0", ["a"], changelogs=["c"])],
+        [subtopology("0", ["a"], sinks=["c"])],
+        [subtopology("0", ["a"], repartition=[topic("c")])],
+        [subtopology("0", ["a"], together=[([0], [])])],
+    ],
+)
+def test_each_part_makes_a_topology_another(other):
+    one = known(subtopology("0", ["a"]))
+    assert one == known(subtopology("0", ["a"]))
+    assert (one == known(*other), known(*other) == one) == (False, False)
+    assert one != "0"
+
+
+def test_each_field_of_topics_makes_a_topology_another():
+    def of(*topics):
+        return known(subtopology("0", [], repartition=topics))
+
+    every = [
+        of(topic("r", 1, 2, k="v")), of(topic("s", 1, 2, k="v")), of(topic("r", 3, 2, k="v")),
+        of(topic("r", 1, 3, k="v")), of(topic("r", 1, 2, k="w")), of(topic("r", 1, 2, l="v")),
+    ]  # fmt: skip
+    equal = [[one == other for other in every] for one in every]
+    assert equal == [[at == other for other in range(6)] for at in range(6)]
