@@ -1,4 +1,4 @@
-"""Assertions: signed tokens by which a client of ours proves its identity to an identity provider, without a secret
+"""Assertions: signed tokens by which a node or a command proves its identity to an identity provider, without a secret
 that the provider knows. An assertion is read from a file, or signed here with a private key.
 
 Every file is read each time, because the program that writes it renews it.
@@ -9,6 +9,7 @@ Source: RFC 7523; KIP-1139; `FileAssertionCreator`, `DefaultAssertionCreator`, `
 from __future__ import annotations
 
 import json
+import math
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -126,7 +127,9 @@ class Template:
     def read(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns the headers and the claims. Raises NoAssertion."""
         try:
-            found = json.loads(_read(self.path), parse_constant=_refuse_constant)
+            found = json.loads(
+                _read(self.path), parse_constant=_refuse_constant, parse_float=_finite
+            )
             header, claims = _object(found, "header"), _object(found, "payload")
         except (ValueError, AttributeError, RecursionError):
             raise NoAssertion(
@@ -194,6 +197,12 @@ def _object(template: dict[str, Any], name: str) -> dict[str, Any]:
     if found is not None and not isinstance(found, dict):
         raise ValueError("no object")
     return found or {}
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError("JSON has no infinite numbers")
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -20,7 +20,8 @@ from trimaran.wire.client.errors import AuthenticationRefused
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-# A larger difference of clocks is named, because it makes assertions invalid; as `sasl.oauthbearer.clock.skew.seconds`.
+# A larger difference of clocks is shown in the error, because it makes assertions invalid; the default of
+# `sasl.oauthbearer.clock.skew.seconds`.
 _SKEW_SECONDS = 30
 # The error codes of RFC 6749, section 5.2, with their remedies. No other text of a refusal is shown.
 _REMEDIES = {
@@ -87,13 +88,15 @@ def _requested(
         raise AuthenticationRefused(f"there is no token: {error}{_remedy(error)}") from error
     except WebError as error:
         raise AuthenticationRefused(f"there is no token: {error}") from error
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         # `from None`: the error of a decoder shows a part of the answer.
         raise AuthenticationRefused("the identity provider's answer holds no token") from None
 
 
 def _token(data: bytes) -> Fetched:
-    """Returns the token in an answer. Raises ValueError, TypeError, AttributeError or RecursionError."""
+    """Returns the token in an answer. Raises ValueError, TypeError, AttributeError, OverflowError or
+    RecursionError.
+    """
     answer = json.loads(data)
     texts = [answer.get(name) for name in ("access_token", "id_token")]
     token = next((text.strip() for text in texts if isinstance(text, str) and text.strip()), "")

@@ -1,5 +1,5 @@
-"""Tokens for our own clients with OAUTHBEARER: requested (`trimaran.node.oauth.grants`), read from a file, or, for
-development, made locally.
+"""Tokens for nodes and commands that log in with OAUTHBEARER: requested (`trimaran.node.oauth.grants`), read from a
+file, or, for development, made locally.
 
 Source: `FileJwtRetriever`, `OAuthBearerUnsecuredLoginCallbackHandler` of Kafka.
 """
@@ -70,7 +70,7 @@ def from_file(path: Path) -> Retrieve:
     def retrieve() -> Fetched:
         try:
             token = read_small_file(path, BYTES_MAX).decode("ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # ValueError: no ASCII, or no path of a file
             raise AuthenticationRefused(f"there is no token in {path}: {error}") from error
         return Fetched(token)
 

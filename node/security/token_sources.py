@@ -102,7 +102,7 @@ def _by_client_credentials(get: Get, options: Options, web: Web, url: str) -> Re
 
 
 def _assertions(get: Get) -> MakeAssertion:
-    """Returns the source of assertions, after a first one. Raises MechanismError."""
+    """Returns the source of assertions, after it has made one to check the files. Raises MechanismError."""
     claims = {claim: text for claim, key in _CLAIMS.items() if (text := _text(get, key))}
     template, key_file = _text(get, _TEMPLATE), _text(get, _KEY_FILE)
     if file := _text(get, _ASSERTION_FILE):

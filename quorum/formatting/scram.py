@@ -12,12 +12,12 @@ import re
 import secrets
 from collections.abc import Callable
 
-from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.wire.records.security import UserScramCredentialRecord
 from trimaran.wire.security.sasl.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     SCRAM_DIGESTS,
+    SCRAM_NUMBERS,
     bytes_of,
     credential_of,
     credential_of_salted,
@@ -60,7 +60,7 @@ def scram_record(
             raise ValueError("saltedpassword comes with its salt")
         salted = _decoded(parts, "saltedpassword")
         credential = credential_of_salted(digest, salted, salt, iterations)
-    number = next(number for number, known in SCRAM_MECHANISMS.items() if known == mechanism)
+    number = SCRAM_NUMBERS[mechanism]
     return UserScramCredentialRecord(
         name=name,
         mechanism=number,

@@ -20,11 +20,11 @@ from trimaran.quorum.metadata.image import (
     TopicImage,
 )
 from trimaran.quorum.metadata.replay import LoggedVoter, MetadataState
-from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.sasl.scram import SCRAM_MECHANISMS
 from trimaran.wire.text.as_json import HIDDEN
 from trimaran.wire.text.endpoint import SECURITY_PROTOCOLS, Endpoint
 

@@ -15,10 +15,6 @@ from trimaran.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
-# By number on the wire.
-SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-HASHES = {1: "sha256", 2: "sha512"}
-
 
 def describe_scram(
     request: DescribeUserScramCredentialsRequest, scram: ScramImage

@@ -22,20 +22,19 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
-from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.quorum.metadata.tokens import split_principal, token_hmac
 from trimaran.wire.records.security import DelegationTokenRecord, UserScramCredentialRecord
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl.scram import (
     ITERATIONS_MIN,
     SCRAM_DIGESTS,
+    SCRAM_NUMBERS,
     ScramAccount,
     ScramCredential,
     credential_of,
     made_up_credential,
 )
 
-_NUMBERS = {name: number for number, name in SCRAM_MECHANISMS.items()}
 _SALT_BYTES = 24
 # Every client can see salts, which are derived from the secret: an offline guess of it should cost 50 ms, as here.
 _STRETCH_ITERATIONS = 100_000
@@ -70,7 +69,7 @@ class Accounts:
         return self._token(mechanism, name) if by_token else self._user(mechanism, name)
 
     def _user(self, mechanism: str, name: str) -> ScramAccount:
-        number = _NUMBERS[mechanism]
+        number = SCRAM_NUMBERS[mechanism]
         record = self._scram.get((name, number))
         example = self._examples.get(number, _LIKE_KAFKA)
         made_up = made_up_credential(SCRAM_DIGESTS[mechanism], self._salts_of, name, example)

@@ -1,7 +1,7 @@
 """Tables that would be wider than a terminal, such as those of groups: ids and names of topics there have no bound.
 
-Rows are then folded: the first column has a line of its own, once for all rows with the same value. Below it are
-the other columns, as a table if that fits, otherwise one line for each value.
+Rows are then folded: the first column has a line of its own, once for neighbouring rows with the same value. Below it
+are the other columns, as a table if that fits, otherwise one line for each value.
 """
 
 from __future__ import annotations

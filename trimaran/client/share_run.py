@@ -33,7 +33,7 @@ class ShareRun:
         self._reached |= {partition for partition, end in self.ends.items() if end <= 0}
 
     def wants(self, partition: TopicIdPartition, offset: Offset) -> bool:
-        """Returns whether the run delivers a record that it has acquired."""
+        """Notes a record that was acquired; returns whether the run delivers it."""
         end = self.ends.get(partition.partition)
         if end is not None and offset + 1 >= end:
             self._reached.add(partition.partition)

@@ -26,8 +26,6 @@ from trimaran.wire.security.sasl import scram
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
-# In the order of Kafka's numbers (`ScramMechanism`), which begin with 1.
-SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _SALT_BYTES = 24
 
 
@@ -41,7 +39,7 @@ def user_rows(client: BlockingClient, names: Sequence[str] | None) -> list[dict[
     return [
         {
             "user": result.user,
-            "mechanism": SCRAM_MECHANISMS[info.mechanism - 1],
+            "mechanism": _mechanism(info.mechanism),
             "iterations": info.iterations,
         }
         for result in sorted(response.results, key=lambda one: str(one.user))
@@ -60,9 +58,7 @@ def mechanisms_of(client: BlockingClient, name: str) -> list[str]:
     if found.error_code == ErrorCode.RESOURCE_NOT_FOUND:
         return []
     check(found.error_code, found.error_message)
-    return [
-        SCRAM_MECHANISMS[n - 1] for n in sorted({info.mechanism for info in found.credential_infos})
-    ]
+    return [_mechanism(n) for n in sorted({info.mechanism for info in found.credential_infos})]
 
 
 def set_password(
@@ -73,7 +69,7 @@ def set_password(
         salt = secrets.token_bytes(_SALT_BYTES)
         upsertion = ScramCredentialUpsertion(
             name=name,
-            mechanism=_number(mechanism),
+            mechanism=scram.SCRAM_NUMBERS[mechanism],
             iterations=iterations,
             salt=salt,
             salted_password=scram.salted_password(
@@ -86,12 +82,12 @@ def set_password(
 def delete_passwords(client: BlockingClient, name: str, mechanisms: Iterable[str]) -> None:
     """Deletes the passwords of a user for the mechanisms. Raises KafkaError."""
     for mechanism in mechanisms:
-        deletion = ScramCredentialDeletion(name=name, mechanism=_number(mechanism))
+        deletion = ScramCredentialDeletion(name=name, mechanism=scram.SCRAM_NUMBERS[mechanism])
         _alter(client, AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[]))
 
 
-def _number(mechanism: str) -> int:
-    return SCRAM_MECHANISMS.index(mechanism) + 1
+def _mechanism(number: int) -> str:
+    return scram.SCRAM_MECHANISMS.get(number, f"UNKNOWN({number})")
 
 
 def _alter(client: BlockingClient, request: AlterUserScramCredentialsRequest) -> None:

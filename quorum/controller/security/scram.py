@@ -15,7 +15,6 @@ from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.partitions.topics import RECORDS_MAX
 from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.quorum.metadata.scram import HASHES
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -29,6 +28,7 @@ from trimaran.wire.records.security import (
     UserScramCredentialRecord,
 )
 from trimaran.wire.schema import Message
+from trimaran.wire.security.sasl.scram import SCRAM_DIGESTS, SCRAM_MECHANISMS
 
 # Fewer iterations make passwords guessable; more would let a login occupy the server. Kafka's numbers.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
@@ -83,7 +83,7 @@ def store_scram_credential(
     """
     _require_allowed(record, image)
     _require_iterations(record.iterations)
-    size = hashlib.new(HASHES[record.mechanism]).digest_size
+    size = hashlib.new(SCRAM_DIGESTS[SCRAM_MECHANISMS[record.mechanism]]).digest_size
     if not record.salt or any(len(key) != size for key in (record.stored_key, record.server_key)):
         raise KafkaError(
             ErrorCode.UNACCEPTABLE_CREDENTIAL, "Keys are not those of the mechanism, or no salt"
@@ -120,7 +120,7 @@ def _require_allowed(change: _Change | UserScramCredentialRecord, image: Metadat
         )
     if not change.name:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
-    if change.mechanism not in HASHES:
+    if change.mechanism not in SCRAM_MECHANISMS:
         raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
 
 
@@ -133,7 +133,7 @@ def _require_iterations(iterations: int) -> None:
 
 def _credential(change: ScramCredentialUpsertion) -> UserScramCredentialRecord:
     _require_iterations(change.iterations)
-    digest = HASHES[change.mechanism]
+    digest = SCRAM_DIGESTS[SCRAM_MECHANISMS[change.mechanism]]
     # RFC 5802, section 3.
     client_key = hmac.digest(change.salted_password, b"Client Key", digest)
     return UserScramCredentialRecord(

@@ -15,7 +15,6 @@ from trimaran.quorum.metadata.as_json import (
 )
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.spark.data_source.columns import STRING, Column, field
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded, moment_columns
 from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
@@ -29,6 +28,7 @@ from trimaran.wire.records.security import (
     UserScramCredentialRecord,
 )
 from trimaran.wire.schema import Message
+from trimaran.wire.security.sasl.scram import SCRAM_MECHANISMS
 
 # fmt: off
 COLUMNS = (

@@ -131,6 +131,8 @@ TEMPLATES = [
     ('{"payload": 0}', None),
     ('{"payload": false}', None),
     ('{"payload": {"exp": NaN}}', None),
+    ('{"payload": {"exp": 1e400}}', None),
+    ('{"header": {"x": [-1e400]}}', None),
     ('{"payload": {"exp": ' + "9" * 5000 + "}}", None),
     ("[" * 100_000, None),
     (b"\xff\xff\xff", None),

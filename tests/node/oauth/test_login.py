@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
@@ -163,6 +164,11 @@ def test_file_without_token_is_named_in_error(tmp_path, data):
         path.write_bytes(data)
     with pytest.raises(AuthenticationRefused, match=f"there is no token in {path}"):
         from_file(path)()
+
+
+def test_token_file_with_impossible_path_is_refused():
+    with pytest.raises(AuthenticationRefused, match="there is no token in a\0b"):
+        from_file(Path("a\0b"))()
 
 
 def test_unsigned_token_is_valid_an_hour(clock):

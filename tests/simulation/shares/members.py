@@ -30,7 +30,7 @@ FIRST_LIFE = (0, 0)
 
 class SharePlace(NamedTuple):
     """A share partition in one life of its state. Only an operator begins another life that members may notice: if the
-    group coordinator initializes a state again, no record is delivered again that was accepted.
+    group coordinator initializes a state again, no accepted record is delivered again.
     """
 
     key: SharePartitionKey

@@ -16,14 +16,14 @@ from trimaran.wire.identity import SharePartitionKey
 Require = Callable[..., None]
 Rank = tuple[int, DeliveryState]
 """The delivery count of a record, and its state: the higher one is the newer one."""
-# Calls with a share partition, its life, and the records that its start has passed: (offset, final state or not).
+# Is called with a share partition, its life, and the records that its start has passed: (offset, final state or not).
 Passed = Callable[[SharePartitionKey, "Life", int, bool], None]
 Life = tuple[int, int]
 """The state epoch of a share partition, and how often its state was initialized or deleted before: an operator may
 alter offsets twice in one state epoch."""
-# Calls with a share partition, its new life, and where that starts.
+# Is called with a share partition, its new life, and where that starts.
 Begins = Callable[[SharePartitionKey, Life, int], None]
-# Calls with a share partition, its life, and a record that is done in a state.
+# Is called with a share partition, its life, and a record that is done in a state.
 Done = Callable[[SharePartitionKey, Life, int, DeliveryState], None]
 FINAL = frozenset({DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVING, DeliveryState.ARCHIVED})
 NO_OFFSET = -1

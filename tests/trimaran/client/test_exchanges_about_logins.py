@@ -20,6 +20,7 @@ from trimaran.wire.messages import (
     expire_delegation_token,
     renew_delegation_token,
 )
+from trimaran.wire.security.sasl.scram import SCRAM_NUMBERS
 
 case = Cases()
 DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -84,7 +85,7 @@ def user_altered(code=0, message=None):
 
 @case
 def _set_password():
-    both = lambda client: users.set_password(client, "a", users.SCRAM_MECHANISMS, "p", 2)  # noqa: E731
+    both = lambda client: users.set_password(client, "a", SCRAM_NUMBERS, "p", 2)  # noqa: E731
     refused = user_altered(ErrorCode.UNACCEPTABLE_CREDENTIAL, "too few iterations")
     return exchanges(exchange(both, user_altered(), user_altered()), exchange(both, refused))
 

@@ -33,11 +33,11 @@ from trimaran.quorum.metadata.image import (
     QuotaEntity,
     TopicImage,
 )
-from trimaran.quorum.metadata.scram import SCRAM_MECHANISMS
 from trimaran.quorum.metadata.versions import release_name
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.wire.security.sasl.scram import SCRAM_MECHANISMS
 from trimaran.wire.text.endpoint import SECURITY_PROTOCOLS, Endpoint
 
 REDACTED = "[redacted]"

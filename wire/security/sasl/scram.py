@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done
 
+# The mechanisms by their numbers in requests and records (Kafka's `ScramMechanism`).
+SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+SCRAM_NUMBERS = {name: number for number, name in SCRAM_MECHANISMS.items()}
 # Mechanism → its hash.
 SCRAM_DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 # The bounds of iterations, as in Kafka: fewer iterations make guessing easy, more would let one peer slow down the
