@@ -1,8 +1,9 @@
 """ShareFetch (78): a member of a share group acquires records, and acknowledges earlier ones (KIP-932).
 
 A fetch that finds enough is answered at once, else it waits. Its session remembers its partitions; a session's last
-request, of epoch -1, only acknowledges. Versions: 2 the acquire mode (KIP-1206) and renewals (KIP-1222). Served from
-`share.version` 1 on. Source: `KafkaApis.handleShareFetchRequest`, `SharePartitionManager`.
+request, of epoch -1, only acknowledges. If the session ends while a request is in progress, the response has the
+outcomes of its acknowledgements, but no records. Versions: 2 the acquire mode (KIP-1206) and renewals (KIP-1222).
+Served from `share.version` 1 on. Source: `KafkaApis.handleShareFetchRequest`, `SharePartitionManager`.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ def _fetched(
     ctx: SharingContext,
     call: Call,
 ) -> Handling[Results]:
-    """Acquires records of the session's partitions, waiting for them if necessary."""
+    """Acquires records of the session's partitions, waiting for them if necessary; none if the session ends first."""
     began = time.monotonic()
     terms = _terms(request, session, ctx, call)
     keys = session.rotated(request.share_session_epoch)
@@ -163,6 +164,8 @@ def _fetched(
     names: dict[TopicIdPartition, str] = {}
     for key in keys:
         yield from opening(ctx.partitions, (key,), for_writing=terms.reads_committed)
+        if session.is_over:
+            break  # share partitions of a group without a session would not end
         try:
             name = ctx.partitions.topic_name(key.topic_id)
             named = TopicPartition(name, key.partition)
@@ -219,7 +222,7 @@ def _terms(
             f"Unknown share acquire mode id: {request.share_acquire_mode}",
         ) from None
     return ShareTerms(
-        member=session.member_id,
+        session=session,
         mode=mode,
         max_records=request.max_records,
         batch_size=max(1, request.batch_size),

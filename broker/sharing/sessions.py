@@ -22,15 +22,17 @@ SHARED_PARTITIONS_MAX = 200_000
 class ShareSession:
     """The partitions that one member reads; `epoch` is the epoch that its next request must have.
 
-    `on_close` is called when the session ends in any way.
+    `on_close` is called when the session ends in any way; `is_over` is then True. A request in progress looks at it
+    after each pause: without a session, nothing would release the records that it acquires.
     """
 
-    __slots__ = ("epoch", "group_id", "member_id", "must_name", "on_close", "partitions")
+    __slots__ = ("epoch", "group_id", "is_over", "member_id", "must_name", "on_close", "partitions")
 
     def __init__(self, group_id: str, member_id: str) -> None:
         self.group_id = group_id
         self.member_id = member_id
         self.epoch: SessionEpoch = FIRST_EPOCH
+        self.is_over = False
         self.partitions: dict[TopicIdPartition, None] = {}
         # Partitions that the next response names even if they have no records: new ones, and those whose last response
         # was an error.
@@ -97,18 +99,22 @@ class ShareSessions:
         *,
         acknowledges: bool,
     ) -> ShareSession:
-        """Begins a session for a fetch of epoch 0; one that the member has is replaced, and its records stay acquired.
+        """Begins a session for a fetch of epoch 0. If it fits, it replaces an earlier session of the member; the
+        member's records stay acquired.
 
         Raises:
             KafkaError: INVALID_REQUEST: the request acknowledges records of no session. SHARE_SESSION_LIMIT_REACHED.
         """
         if acknowledges:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
+        sessions, partitions_in_total = len(self._sessions), self._partitions + len(partitions)
         if (replaced := self._sessions.get((group_id, member_id))) is not None:
-            self.close(replaced)
-        is_full = len(self._sessions) >= self._sessions_max
-        if is_full or self._partitions + len(partitions) > self._partitions_max:
+            sessions -= 1
+            partitions_in_total -= len(replaced.partitions)
+        if sessions >= self._sessions_max or partitions_in_total > self._partitions_max:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        if replaced is not None:
+            self.close(replaced)
         session = ShareSession(group_id, member_id)
         self._sessions[group_id, member_id] = session
         self._of_group[group_id] += 1
@@ -161,6 +167,7 @@ class ShareSessions:
         key = session.group_id, session.member_id
         if self._sessions.get(key) is not session:
             return False
+        session.is_over = True
         del self._sessions[key]
         self._partitions -= len(session.partitions)
         self._of_group[session.group_id] -= 1

@@ -15,6 +15,7 @@ from trimaran.broker.partitions.lookups import pausing
 from trimaran.broker.sharing.acquiring import Acquired, BatchBounds, Demand
 from trimaran.broker.sharing.led_share import LedShare
 from trimaran.broker.sharing.rules import AcquireMode
+from trimaran.broker.sharing.sessions import ShareSession
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.segments.scan import scan_headers
 from trimaran.log.segments.slices import LogSlice
@@ -34,7 +35,7 @@ LOOKED_AT_MAX = 1_000
 class ShareTerms:
     """The request's demands; `reads_committed` is the group's isolation level."""
 
-    member: str
+    session: ShareSession
     mode: AcquireMode
     max_records: int
     batch_size: int
@@ -197,7 +198,10 @@ class ShareFetch:
             unwanted = _aborted_batches(
                 looks, [(each.first_offset, each.producer_id) for each in listed]
             )
-        demand = Demand(self.terms.member, self.terms.mode, self.terms.batch_size, max_records)
+        terms = self.terms
+        if terms.session.is_over:
+            return FoundRecords(None, ())
+        demand = Demand(terms.session.member_id, terms.mode, terms.batch_size, max_records)
         bounds = [BatchBounds(look.view.base_offset, look.view.last_offset) for look in looks]
         acquired = share.acquire(bounds, offset, demand, unwanted)
         if not acquired:

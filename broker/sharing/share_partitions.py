@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from math import inf
 from typing import Self
 
@@ -168,7 +167,8 @@ class SharePartitions:
         def is_over() -> bool:
             return self.sessions.has_member(group_id, member_id)
 
-        for topic_id, partition in session.partitions:
+        # A response that is in progress may change the order of the partitions meanwhile.
+        for topic_id, partition in list(session.partitions):
             yield
             if is_over():
                 return
@@ -187,8 +187,7 @@ class SharePartitions:
         """
         if delta.features.changed and not has_share_groups(image.features):
             self.sessions.close_all()
-            groups = self._groups.values()
-            self._to_retire |= dict.fromkeys(chain.from_iterable(map(dict.values, groups)))
+            self._to_retire |= dict.fromkeys(self)
             self.spawn(partial(_in_steps, self._retire()))
 
     def _retire(self) -> Iterator[None]:

@@ -206,12 +206,12 @@ def refusals(response):
     }
 
 
-def transact(rig, producer_id, size, *, is_commit):
+def transact(rig, producer_id, size, *, is_commit, index=0):
     """Writes one transaction with its marker."""
     fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
-    rig.produce(size, is_transactional=True, **fields)
+    rig.produce(size, index=index, is_transactional=True, **fields)
     append_end_marker(
-        rig.harness.leader(),
+        rig.harness.leader("t", index),
         EndMarker(is_commit=is_commit, coordinator_epoch=0),
         producer_id=producer_id,
         producer_epoch=0,

@@ -13,6 +13,7 @@ from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.sharing import share_fetch
 from trimaran.broker.sharing.acquiring import Acquired, BatchBounds
 from trimaran.broker.sharing.rules import AcquireMode
+from trimaran.broker.sharing.sessions import ShareSession
 from trimaran.broker.sharing.share_fetch import (
     FoundRecords,
     ShareFetch,
@@ -32,7 +33,7 @@ def key(index):
 
 def terms(**changes):
     asked = {
-        "member": "m",
+        "session": ShareSession("g", "m"),
         "mode": AcquireMode.BATCH_OPTIMIZED,
         "max_records": 500,
         "batch_size": 500,

@@ -95,6 +95,7 @@ def test_new_session_replaces_the_members_own():
     old.on_close = lambda: ended.append(old)
     new = begun(sessions, T2)
     assert (ended, len(sessions), sessions.partitions) == ([old], 1, 1)
+    assert (old.is_over, new.is_over) == (True, False)
     assert not sessions.close(old)
     assert sessions.has_group("g")
     assert sessions.close(new)
@@ -125,6 +126,18 @@ def test_partitions_of_all_sessions_are_limited():
     sessions.resume("g", "m", 1, (), (T0,))
     sessions.resume("g", "n", 1, (T1,), ())
     assert sessions.partitions == 3
+
+
+def test_session_that_does_not_fit_replaces_none():
+    sessions = ShareSessions(2, partitions_max=3)
+    old, other = begun(sessions, T0, T1), begun(sessions, T0, member="n")
+    with check_refused(ErrorCode.SHARE_SESSION_LIMIT_REACHED):
+        begun(sessions, T0, T1, T2)
+    assert (old.is_over, len(sessions), sessions.partitions) == (False, 2, 3)
+    assert sessions.resume("g", "m", 1, (), ()) is old
+    sessions.close(other)
+    new = begun(sessions, T0, T1, T2)
+    assert (old.is_over, new.is_over, sessions.partitions) == (True, False, 3)
 
 
 def test_partitions_are_read_in_turn():
