@@ -1,7 +1,8 @@
 """ShareGroupHeartbeat: a member joins, stays or leaves, and gets its partitions.
 
-Source: `GroupMetadataManager.shareGroupHeartbeat`, `-Leave` of Kafka 4.4 (KIP-932). Intentional difference: while a
-member waits for partitions, it gets a shorter interval than the configured one (`next_heartbeat_ms`).
+Source: `GroupMetadataManager.shareGroupHeartbeat`, `-Leave` of Kafka 4.4 (KIP-932). Intentional differences: while a
+member waits for partitions, it gets a shorter interval than the configured one (`next_heartbeat_ms`); a member that
+still has its previous epoch gets its assignment again (`_may_lack_assignment`).
 """
 
 from __future__ import annotations
@@ -87,10 +88,18 @@ def heartbeat(
         member_epoch=moved.epoch,
         heartbeat_interval_ms=next_heartbeat_ms(operation),
     )
-    is_full = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
-    if is_full or moved.assigned != member.assigned:
+    if moved.assigned != member.assigned or _may_lack_assignment(member, request):
         response.assignment = _assignment_of(moved.assigned)
     return response
+
+
+def _may_lack_assignment(member: ShareMember, request: ShareGroupHeartbeatRequest) -> bool:
+    """Whether the member says everything, or has not received the response with its epoch: that response may have had
+    a new assignment. In Kafka, it is lost if a delayed request, which the member has given up, is served after the one
+    that it has sent instead.
+    """
+    is_full = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
+    return is_full or request.member_epoch != member.epoch
 
 
 def _admit(operation: ShareOperation, request: ShareGroupHeartbeatRequest) -> ShareMember:
