@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.broker.share_state.driver import TOPIC_ID
 from tests.broker.share_state.requests import (
     ask,
@@ -52,3 +54,11 @@ async def test_a_read_without_room_has_an_error(tmp_path, monkeypatch):
         found = codes(await ask(rig, read(0, 1)))
         assert found[TOPIC_ID, 0] is E.NONE
         assert found[TOPIC_ID, 1] is not E.NONE
+
+
+@pytest.mark.parametrize(("size", "code"), [(44, E.POLICY_VIOLATION), (45, E.NONE)])
+async def test_topic_of_a_read_takes_room(tmp_path, monkeypatch, size, code):
+    async with open_rig(tmp_path) as rig:
+        await ask(rig, initialize(0))
+        monkeypatch.setattr("trimaran.wire.transport.memory.room.RESPONSE_BYTES_MAX", size)
+        assert codes(await ask(rig, read(0))) == {(TOPIC_ID, 0): code}

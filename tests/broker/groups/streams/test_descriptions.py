@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.groups.streams.driver import StreamsDriver, topology
+from trimaran.broker.groups.streams import groups
 from trimaran.broker.groups.streams.descriptions import (
     DESCRIPTION_BYTES_MAX,
     NODE_BYTES,
@@ -181,3 +182,21 @@ def test_description_has_a_bound(driver, more):
     assert code is ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
     driver.advance(31)
     assert not is_asked(driver)  # it would be as large again
+
+
+@pytest.mark.parametrize("less", [0, 1])
+def test_description_needs_memory(driver, monkeypatch, less):
+    driver.streams.describe_topology(update())
+    before = driver.shard.account.bytes
+    given = description(node("s", 1, source_topics=["t"]), node("longer", 2))
+    more = description_bytes(given) - description_bytes(description(node("s", 1)))
+    monkeypatch.setattr(groups, "GROUPS_BYTES_MAX", before + more - less)
+    if less:
+        code = code_of(driver.streams.describe_topology, update(given))
+        assert code is ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
+        assert told(driver)[1] == description(node("s", 1))
+        assert driver.shard.account.bytes == before
+    else:
+        driver.streams.describe_topology(update(given))
+        assert told(driver)[1] == given
+        assert driver.shard.account.bytes == before + more

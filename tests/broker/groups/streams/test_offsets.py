@@ -89,6 +89,9 @@ def test_transaction_without_a_member_may_commit(driver):
     assert commit(driver, "", -1, transactional=True)(None) is ErrorCode.NONE
     refused = code_of(commit, driver, "", -1, transactional=True, instance="i")
     assert refused is ErrorCode.UNKNOWN_MEMBER_ID
+    for member_id, epoch in (("", 3), ("", -2), ("x", -1)):
+        refused = code_of(commit, driver, member_id, epoch, transactional=True)
+        assert refused is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(driver, "a", 3, 0, transactional=True)(None) is ErrorCode.NONE
 
 

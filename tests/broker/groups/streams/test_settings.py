@@ -4,6 +4,7 @@ import pytest
 from immutables import Map
 
 from tests.quorum.config_of import config_of
+from trimaran.broker.groups.streams import configuring, descriptions, settings, topology
 from trimaran.broker.groups.streams.settings import ConfiguredStreamsGroups, StreamsGroupSettings
 from trimaran.node.config.config_def import ConfigError
 from trimaran.quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
@@ -86,3 +87,17 @@ def test_contradictory_settings_prevent_start(key, value):
     with pytest.raises(ConfigError) as caught:
         config_of(**broker, **{key: value})
     assert caught.value.key == key
+
+
+def test_bounds_of_streams_groups_are_documented():
+    assert (
+        settings.MEMBER_ID_CHARACTERS_MAX,
+        settings.MEMBER_TEXT_BYTES_MAX,
+        topology.SUBTOPOLOGIES_MAX,
+        topology.TOPOLOGY_ENTRIES_MAX,
+        topology.TOPOLOGY_BYTES_MAX,
+        topology.ENTRY_BYTES,
+        configuring.TASKS_MAX,
+        descriptions.DESCRIPTION_BYTES_MAX,
+        descriptions.NODE_BYTES,
+    ) == (1_000, 65_536, 1_000, 7_000, 524_288, 8, 40_000, 262_144, 256)
