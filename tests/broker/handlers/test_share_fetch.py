@@ -11,9 +11,11 @@ import trio
 from tests.broker.calls import Paused, connection, started
 from tests.broker.sharing.rig import refusals, sharing_rig, shown, transact
 from tests.cluster.data_side import topic_id
+from trimaran.broker.handlers import share_fetch
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.features import SHARE_VERSION
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages import share_fetch as messages
 
 
@@ -464,3 +466,11 @@ async def test_used_up_quota_leaves_records_free(tmp_path):
         response = await rig.fetched(2)
         assert shown(response) == {0: (0, [(0, 9, 1)], 0)}
         assert quotas.charged == [response.responses[0].partitions[0].records.size] * 2
+
+
+@pytest.mark.parametrize(("count", "pauses"), [(99, 0), (100, 1), (199, 1), (200, 2)])
+def test_counting_pauses_after_a_hundred_topics(count, pauses):
+    names = {TopicIdPartition(b"%16d" % number, 0): f"t{number}" for number in range(count)}
+    traffic = SimpleNamespace(find=lambda _name: None)
+    ctx = SimpleNamespace(partitions=SimpleNamespace(traffic=traffic))
+    assert list(share_fetch._count(names, {}, ctx)) == [None] * pauses
