@@ -68,9 +68,10 @@ def assign_if_due(operation: StreamsOperation, topology: ConfiguredTopology) -> 
 
 
 def delay_over(operation: StreamsOperation) -> None:
-    """Writes the first target of a new group after its members have had time to join."""
-    topology = operation.work.configured
-    if topology is not None and not operation.group.is_empty:
+    """Writes the first target of a new group after its members have had time to join. A group whose members have left
+    has its target already (`fencing.remove`).
+    """
+    if (topology := operation.work.configured) is not None:
         assign_if_due(operation, topology)
 
 

@@ -331,12 +331,14 @@ def test_member_of_streams_without_room_is_refused(driver, monkeypatch):
 
 
 def test_dynamic_member_becomes_static_with_its_tasks(driver):
-    driver.beat("a")
+    driver.beat("a", rack_id="r", tags={"k": "v"})
     before = driver.group.members["a"]
     answer = driver.beat("a", instance_id="i")
     member = driver.group.members["a"]
-    assert (member.instance_id, driver.group.static_member("i")) == ("i", member)
-    assert member.assigned == before.assigned
+    assert driver.group.static_member("i") == member
+    assert member == replace(
+        before, instance_id="i", epoch=member.epoch, previous_epoch=member.previous_epoch
+    )
     assert answer.response.member_epoch == member.epoch
 
 
