@@ -78,7 +78,6 @@ def _united(some: Iterable[StateBatch], others: Iterable[StateBatch]) -> list[St
             _add(found, one, low.first, Offset(high.first - 1))
             low.first = high.first
         else:
-            # Without calls of `min` and `_rank`: there may be tens of thousands of batches.
             is_newer = (one.delivery_count, one.state) >= (other.delivery_count, other.state)
             last = min(other.last_offset, one.last_offset)
             _add(found, one if is_newer else other, low.first, last)
@@ -112,47 +111,7 @@ def _add(batches: list[StateBatch], batch: StateBatch, first: Offset, last: Offs
 
 def _lay(batches: list[StateBatch], new: StateBatch) -> None:
     """Adds `new` to the ordered `batches`, which do not end before it."""
-    # A neighbour that only touches `new` is laid again, too, to be joined with it.
+    # A neighbour that only touches `new` is united with it, too, to be joined with it.
     low = bisect_left(batches, new.first_offset - 1, key=_LAST)
     high = bisect_right(batches, new.last_offset + 1, key=_FIRST)
-    pieces: list[StateBatch] = []
-    following = new.first_offset  # the first record of `new` that has no piece yet
-    for old in batches[low:high]:
-        if old.first_offset > following:
-            last = min(Offset(old.first_offset - 1), new.last_offset)
-            if following <= last:
-                _join(pieces, new._replace(first_offset=following, last_offset=last))
-        for piece in _split(old, new):
-            _join(pieces, piece)
-        following = max(following, old.last_offset + 1)
-    if following <= new.last_offset:
-        _join(pieces, new._replace(first_offset=following))
-    batches[low:high] = pieces
-
-
-def _split(old: StateBatch, new: StateBatch) -> Iterable[StateBatch]:
-    """Yields the records of `old`, with the newer state where both have one."""
-    if _rank(old) >= _rank(new):
-        yield old
-        return
-    first, last = (
-        max(old.first_offset, new.first_offset),
-        min(old.last_offset, new.last_offset),
-    )
-    if first > last:
-        yield old
-        return
-    if old.first_offset < first:
-        yield old._replace(last_offset=first - 1)
-    yield new._replace(first_offset=first, last_offset=last)
-    if last < old.last_offset:
-        yield old._replace(first_offset=last + 1)
-
-
-def _rank(batch: StateBatch) -> tuple[int, int]:
-    return batch.delivery_count, batch.state
-
-
-def _join(batches: list[StateBatch], batch: StateBatch) -> None:
-    """Appends a batch; one with the same state that ends just before it is extended instead."""
-    _add(batches, batch, batch.first_offset, batch.last_offset)
+    batches[low:high] = _united(batches[low:high], [new])

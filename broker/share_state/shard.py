@@ -73,7 +73,7 @@ class ShareCoordinatorShard:
         self.limits = limits
         self.account = Account(accounts)
         self._partition_count = partition_count
-        # In the order of their last snapshots: the first one needs the oldest record of the log.
+        # The entries are in the order of their last snapshots: the first one needs the oldest record of the log.
         self._entries: dict[SharePartitionKey, StateEntry] = {}
         self._by_topic: dict[bytes, dict[SharePartitionKey, None]] = {}
         self._last_offset: Offset | None = None
@@ -311,11 +311,8 @@ class ShareCoordinatorShard:
                 self._prune()
                 self._timers.set(timer, at.after_ms(self.limits.prune_interval_ms))
             elif timer is _Sweep.COLD:
-                is_left, interval_ms = (
-                    self._snapshot_cold(at.now_ms),
-                    self.limits.cold_snapshot_interval_ms,
-                )
-                self._timers.set(timer, at.now if is_left else at.after_ms(interval_ms))
+                next_sweep = at.after_ms(self.limits.cold_snapshot_interval_ms)
+                self._timers.set(timer, at.now if self._snapshot_cold(at.now_ms) else next_sweep)
             else:
                 self._remove_gone()
                 if self._gone:
@@ -355,6 +352,7 @@ class ShareCoordinatorShard:
             while gone:
                 if gone[0] in self._entries:
                     yield SnapshotRecord(gone[0], None)
+                # Only now: a key whose tombstone does not fit in this write stays the first one for the next.
                 gone.popleft()
 
         records = list(_in_one_write(tombstones()))
@@ -382,6 +380,7 @@ class ShareCoordinatorShard:
         self.account.close()
 
     def unload(self) -> None:
+        # First, while the entries still hold the keys: this frees the small dicts only. Then it is value by value.
         self._by_topic.clear()
         while self._entries:
             self._entries.popitem()

@@ -189,7 +189,7 @@ class Decisions:
     # -- the end of a session, and of a lock
 
     def release(self, member: str, is_over: Callable[[], bool]) -> Generator[None, None, None]:
-        """Releases all records that the member has acquired, in pieces, unless `is_over` at the end of a piece."""
+        """Releases all records that the member has acquired, in pieces; stops when `is_over` returns True after one."""
         flight = self._flight
         if not flight.batches:
             return
@@ -235,7 +235,7 @@ class Decisions:
         return sorted(due, key=first_of_run)
 
     def _cut_at_start(self) -> None:
-        """Cuts acquired records at the start: those before it are not free again."""
+        """Cuts acquired records at the start: records before the start must not become free again."""
         flight = self._flight
         batch = flight.floor(flight.start)
         if batch is None or not batch.first < flight.start <= batch.last:

@@ -25,7 +25,7 @@ ARCHIVING = DeliveryState.ARCHIVING
 NO_MEMBER = ""  # the member of records that are not acquired
 
 
-# In C, as batches may have thousands of runs.
+# An `attrgetter`, because it runs in C: batches may have thousands of runs.
 first_of_run = attrgetter("first")
 
 

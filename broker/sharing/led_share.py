@@ -64,9 +64,7 @@ class ShareReader(Protocol):
 
 
 class Owner(Protocol):
-    """All share partitions that this broker leads, as one of them sees them: stores, settings, clocks, and the tasks
-    that they run for it.
-    """
+    """The part of a broker that a share partition uses: stores, settings, clocks and tasks."""
 
     states: ShareStates
     counts: ShareCounts
@@ -200,9 +198,9 @@ class LedShare(Interest):
         self._wake()
 
     def make_way(self) -> LedShare | None:
-        """Ends a share partition that retires, for a new one: the group may have been deleted, and be a new group of
-        that name. Changes are still stored; records whose letters are not sent are resumed. Returns the share partition
-        that the new one must `settle` before it reads the state, None if there is none.
+        """Ends a share partition that retires, for a new one: the group may have been deleted and created again.
+        Changes are still stored; the new share partition sends letters that were not sent yet. Returns the share
+        partition that the new one must `settle` before it reads the state, None if there is none.
         """
         if self.core is None:
             self._scope.cancel()
@@ -290,11 +288,14 @@ class LedShare(Interest):
 
     def release(self, member: str, is_over: Callable[[], bool]) -> Generator[None, None, None]:
         """Releases all records of a member whose session has ended, in pieces, until `is_over`: it has a new session.
-        The generator must not be closed before its end.
+        The generator must not be closed before its end. If the share partition ends meanwhile, nothing is stored: the
+        next one delivers the records again in any case.
         """
-        if self.core is not None:
-            now = self._owner.now()
-            change = yield from self.core.release(member, self.settings.rules, now, is_over)
+        if self.core is None:
+            return
+        now = self._owner.now()
+        change = yield from self.core.release(member, self.settings.rules, now, is_over)
+        if self.error is None:
             self._store(change)
             self._noted()
 
@@ -383,8 +384,8 @@ class LedShare(Interest):
     # -- dead letters
 
     def _send(self, letters: Sequence[DeadLetters]) -> None:
-        """Ends the life of records that are rejected, or were delivered too often: a dead-letter queue takes them
-        first (KIP-1191).
+        """Sends letters about records that are rejected or were delivered too often, and archives them afterwards
+        (KIP-1191).
         """
         self._letters += letters
         if self._letters and not self._is_sending and self.error is None:

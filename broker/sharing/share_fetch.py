@@ -1,7 +1,8 @@
 """One share fetch at work: finds the share partitions with records, and acquires them for the member.
 
 A fetch waits until enough bytes can be acquired. Nothing is acquired before, so members that wait hold no records. Each
-partition is read and acquired in one step. Source: `DelayedShareFetch`, `ShareFetchUtils` of Kafka.
+partition is read and acquired in one step; only the search for its aborted transactions may take several. Source:
+`DelayedShareFetch`, `ShareFetchUtils` of Kafka.
 """
 
 from __future__ import annotations
@@ -87,8 +88,7 @@ class ShareFetch:
 
     def has_enough(self) -> Handling[bool]:
         """Whether the minimum of bytes can be acquired, or a share partition has ended."""
-        size, found_any = 0, False
-        per_partition = yield from self._bytes_each()
+        size, per_partition = 0, (yield from self._bytes_each())
         for share in self.shares.values():
             if len(self.shares) > 1:
                 yield None
@@ -96,7 +96,6 @@ class ShareFetch:
                 return True
             if not share.can_acquire:
                 continue
-            found_any = True
             try:
                 piece = self._read(share, per_partition, is_first=True)
             except KafkaError:
@@ -104,7 +103,7 @@ class ShareFetch:
             size += 0 if piece is None else min(piece.size, per_partition)
             if size >= self.terms.min_bytes:
                 return True
-        return found_any and size >= self.terms.min_bytes
+        return False
 
     def size_at_hand(self) -> Handling[int]:
         """Returns an upper bound of the bytes that can be acquired now."""

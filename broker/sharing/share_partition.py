@@ -149,13 +149,14 @@ class SharePartition:
         abandon: Callable[[Iterator[None]], object],
     ) -> Generator[None, None, DeliveryChange]:
         """Decides all acknowledgements in pieces, or none. If the generator is closed, `abandon` gets the pieces of
-        work that undo what was decided.
+        work that undo what was decided. Renewals are not undone, as in Kafka: they are no changes of a state.
 
         Raises:
             KafkaError: INVALID_REQUEST: a type does not exist, or an offset was never acquired. INVALID_RECORD_STATE: a
                 record is not acquired, or not by this member.
         """
         decisions = Decisions(self._flight, rules, now)
+        # Begins to run only when it is needed, and then undoes everything that was decided by that time.
         undoing = finish(self._flight, decisions.change, is_stored=False, now=now)
         is_closed = True
         try:

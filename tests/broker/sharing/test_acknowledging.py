@@ -184,6 +184,15 @@ def test_renewal_begins_the_lock_anew():
     assert share.pass_time(20) == states((3, 4, "AVAILABLE", 1))
 
 
+def test_refused_request_keeps_its_renewals():
+    share = acquired()
+    share.now += 20
+    with pytest.raises(KafkaError):
+        share.decide((0, 3, [RENEW]), (4, 5, [ACCEPT]), (6, 20, [ACCEPT]))
+    assert share.pass_time(LOCK_SECONDS - 20) == states((4, 9, "AVAILABLE", 1))
+    assert share.pass_time(20) == states((0, 3, "AVAILABLE", 1))
+
+
 def test_renewal_may_be_forbidden():
     share = acquired(renews=False)
     with pytest.raises(KafkaError) as refused:

@@ -9,7 +9,8 @@ from tests.broker.batches import append
 from tests.broker.sharing.led import ACCEPT, KEY, REJECT, RELEASE, Led, Reader, led, settle
 from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.share_state.states import DeliveryState, StateBatch
-from trimaran.broker.sharing.acknowledging import Acknowledgement
+from trimaran.broker.sharing.acknowledging import PIECE, Acknowledgement
+from trimaran.broker.sharing.led_share import LedShare
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 
@@ -341,19 +342,6 @@ async def test_retirement_waits_for_the_load(tmp_path):
         assert share.error.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 
-async def test_retirement_may_be_called_off(tmp_path):
-    async with led(tmp_path) as given:
-        given.acquire(0, 9)
-        given.hold()
-        given.acknowledge((0, 9, [ACCEPT]))
-        await settle()
-        given.share.retire()
-        given.share.is_retiring = False
-        given.states.open.set()
-        await settle()
-        assert given.share.error is None
-
-
 @pytest.mark.parametrize(("reset", "start"), [("earliest", 0), ("latest", 100)])
 async def test_new_group_begins_as_configured(tmp_path, reset, start):
     async with trio.open_nursery() as nursery:
@@ -471,3 +459,25 @@ async def test_message_is_shown_with_its_own_code(tmp_path, code, shown):
             _ = pending.response
         own = KafkaError(*shown)
         assert (refused.value.code, refused.value.message) == (own.code, own.message)
+
+
+async def test_release_stores_nothing_after_making_way(tmp_path):
+    """The next share partition has read the state by then."""
+    async with led(tmp_path, dead_letters=True, record_locks_max=2 * PIECE) as given:
+        share, owner = given.share, given.owner
+        for at in range(PIECE):
+            given.acquire(at, at)
+        given.acquire(PIECE, PIECE, member="n")
+        owner.deliveries = trio.Event()
+        given.acknowledge((PIECE, PIECE, [REJECT]), member="n")
+        await settle()
+        releasing = share.release("m", lambda: False)
+        next(releasing)
+        share.retire()
+        following = LedShare(KEY, share.leader, owner, share.make_way())
+        await settle()
+        assert following.core is not None
+        owner.told.clear()
+        done(releasing)
+        await settle()
+        assert (given.states.written, owner.told) == ([[(PIECE, PIECE, 3, 1)]], [])

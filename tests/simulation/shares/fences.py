@@ -36,7 +36,9 @@ class Fences:
     def reads(
         self, shard: Any, key: SharePartitionKey, leader_epoch: int, records: Sequence[ShareRecord]
     ) -> None:
-        """Notes a read: from its response on, earlier leaders are fenced. Its records may not be written."""
+        """Notes a read: a read without records fences earlier leaders from its response on. The records of a read do
+        so when they are replayed, since their write may fail.
+        """
         if not records:
             self._tells(shard, key, 0, leader_epoch)
 
