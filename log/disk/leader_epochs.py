@@ -50,7 +50,8 @@ class LeaderEpochs:
 
     @classmethod
     def read(cls, directory: Path, files: Files) -> LeaderEpochs | None:
-        """Reads the epochs of a partition's directory; None if there is no file.
+        """Reads the epochs of a partition's directory; None if there is no file, or an empty one: Kafka creates it so,
+        and fills it with the first epoch.
 
         Raises:
             FileDamaged: the file is damaged or cannot be read. The batches of the log contain the same information.
@@ -58,7 +59,7 @@ class LeaderEpochs:
         """
         path = directory / LEADER_EPOCHS
         text = read_small_file(path, files)
-        return None if text is None else cls.parse(path, text)
+        return cls.parse(path, text) if text else None
 
     def format(self) -> bytes:
         return format_checkpoint(f"{epoch} {start}" for epoch, start in self.entries())

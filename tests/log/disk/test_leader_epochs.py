@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trimaran.log.disk.checkpoints import CheckpointDamaged
+from trimaran.log.disk.checkpoints import LEADER_EPOCHS, CheckpointDamaged
+from trimaran.log.disk.files import REAL_FILES
 from trimaran.log.disk.leader_epochs import LeaderEpochs
 
 
@@ -84,6 +85,13 @@ def test_contradiction_removes_older_entries():
 def test_damaged_files(text):
     with pytest.raises(CheckpointDamaged, match="name"):
         LeaderEpochs.parse(Path("name"), text)
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_missing_or_empty_file_has_no_epochs(tmp_path, content):
+    if content is not None:
+        (tmp_path / LEADER_EPOCHS).write_bytes(content)
+    assert LeaderEpochs.read(tmp_path, REAL_FILES) is None
 
 
 def test_format_is_kafkas():
