@@ -87,3 +87,13 @@ def test_copy_of_another_history_is_cut(tmp_path):
     assert (copy.log_start_offset, copy.log_end_offset, copy.size_bytes) == (6, 6, 0)
     for log in (source, copy):
         log.close()
+
+
+def test_copy_is_cut_where_its_own_epoch_ends(tmp_path):
+    """The source has more records of the last common epoch than the copy had."""
+    source = written(tmp_path / "t-0", [0, 0, 0, 3])
+    copy = written(tmp_path / "u-0", [0, 1])
+    align(source, copy)
+    assert (copy.log_end_offset, copy.epochs.entries()) == (1, [(0, 0)])
+    for log in (source, copy):
+        log.close()

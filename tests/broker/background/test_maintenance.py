@@ -179,6 +179,23 @@ async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
     assert log.flushed_offset == 1
 
 
+async def test_flushes_are_requested_when_due(tmp_path, monkeypatch):
+    harness = open_harness(tmp_path, trimaran_log_fsync="none", log_flush_interval_ms="1000")
+    harness.set_image(topic("t", partition()))
+    asked, clock = [], [0]
+    monkeypatch.setattr(
+        harness.group_commit, "flush_soon", lambda log: asked.append((clock[0], log))
+    )
+    maintenance = Maintenance(
+        harness.partitions, harness.directories, MaintenanceTimes(), lambda: clock[0]
+    )
+    append(harness, b"a")
+    for clock[0] in (5, 1004, 1005, 1006, 2005, 2006):
+        await maintenance.flush_once()
+    log = harness.leader("t").log
+    assert asked == [(1005, log), (2006, log)]
+
+
 async def test_checkpoint_of_many_logs_is_collected_in_steps(tmp_path, monkeypatch):
     monkeypatch.setattr("trimaran.node.runtime.pacing.HOLD_SECONDS_MAX", 0)
     harness = open_harness(tmp_path)

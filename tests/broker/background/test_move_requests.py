@@ -44,6 +44,16 @@ def target_is_offline(setup):
     return ask(setup)
 
 
+def target_of_missing_partition_is_offline(setup):
+    setup.b.health.fail("the disk is gone")
+    return ask(setup, index=5)
+
+
+def offline_target_is_cordoned(setup):
+    setup.b.health.fail("the disk is gone")
+    return target_is_cordoned(setup)
+
+
 def target_is_cordoned(setup):
     setup.harness.directories.cordoned = lambda: [setup.b.path]
     return ask(setup)
@@ -71,6 +81,8 @@ ANSWERS = {
     no_such_directory: (E.LOG_DIR_NOT_FOUND, False),
     directory_failed_at_the_start: (E.KAFKA_STORAGE_ERROR, False),
     target_is_offline: (E.KAFKA_STORAGE_ERROR, False),
+    target_of_missing_partition_is_offline: (E.KAFKA_STORAGE_ERROR, False),
+    offline_target_is_cordoned: (E.KAFKA_STORAGE_ERROR, False),
     target_is_cordoned: (E.INVALID_REPLICA_ASSIGNMENT, False),
     another_is_cordoned: (E.NONE, True),
     no_such_partition: (E.REPLICA_NOT_AVAILABLE, False),
