@@ -1,8 +1,18 @@
 """ElectLeaders on the controller."""
 
+from types import SimpleNamespace
+
+import pytest
+
+from tests.broker.calls import call, finished
 from tests.broker.handlers.test_elect_leaders import codes_of, election
 from tests.quorum.controller.handlers.controller_client import NOBODY, controller_client
+from trimaran.quorum.controller.handlers.elect_leaders import elect_leaders
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import AclIndex, Authorizer
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.elect_leaders import ElectLeadersResponse
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 UNCLEAN = 1
 
@@ -37,3 +47,23 @@ async def test_unauthorized_election_error_is_placed_by_version(tmp_path):
         for version, at_top in ((0, 0), (1, code), (2, code)):
             answer = await one.call(election(0), version)
             assert (answer.error_code, codes_of(answer)) == (at_top, {("t", 0): code})
+
+
+def answered(_elect):
+    """A controller that accepts everything."""
+    yield None
+    return ElectLeadersResponse(replica_election_results=[])
+
+
+@pytest.mark.parametrize("operation", [Operation.ALTER, Operation.DESCRIBE, Operation.CREATE])
+async def test_only_alter_on_cluster_permits_elections(operation):
+    cluster = (ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL)
+    authorizer = Authorizer()
+    authorizer._index = AclIndex.of([Acl(*cluster, "User:*", "*", operation, Permission.ALLOW)])
+    authorizer.complete_initial_load()
+    context = SimpleNamespace(authorizer=authorizer, controller=SimpleNamespace(submit=answered))
+    response = await finished(elect_leaders(election(0), context, call(election(0), 2)))
+    allowed = operation is Operation.ALTER
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert codes_of(response) == ({} if allowed else {("t", 0): code})
+    assert response.error_code == (ErrorCode.NONE if allowed else code)
