@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.calls import call, finished, through_wire
+from tests.broker.rooms import NotedRoom
 from tests.broker.test_transactions import mark, write
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.counted_work import Work
@@ -68,6 +69,17 @@ async def test_many_producers_are_described_in_steps(harness, monkeypatch):
     found = (await producers(harness)).active_producers
     assert [producer.producer_id for producer in found] == list(range(23))
     assert shown.in_longest_step <= 5
+
+
+async def test_memory_of_producers_is_announced(harness):
+    for producer_id in range(23):
+        write(harness, producer_id)
+    asked = TopicRequest(name="t", partition_indexes=[0, 1])
+    request = through_wire(DescribeProducersRequest(topics=[asked]), 0)
+    asked = call(request, 0)
+    room = NotedRoom(asked)
+    await finished(describe_producers(request, harness.context, asked))
+    assert room.noted == [("expect", 23 * 64), ("item", "active_producers")]
 
 
 async def test_follower_describes_its_producers_too(harness):

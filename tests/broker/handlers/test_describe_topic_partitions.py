@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.rooms import NotedRoom
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from trimaran.broker.handlers.describe_topic_partitions import describe_topic_partitions
+from trimaran.broker.handlers.describe_topic_partitions import _Page, describe_topic_partitions
+from trimaran.broker.metadata.reachable import Reachable
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.wire.errors import ErrorCode
@@ -24,6 +26,7 @@ from trimaran.wire.security.acls import Operation, PatternType, Permission, Reso
 DESCRIBE = Operation.DESCRIBE
 LOST = bytes(15) + b"\x01"
 SIZES = {"a": 1, "b": 7, "c": 2, "__consumer_offsets": 3}
+TOPIC_BYTES = 300  # of a topic in the response, without its partitions
 ALL = [(name, index) for name in sorted(SIZES) for index in range(SIZES[name])]
 
 
@@ -144,6 +147,24 @@ async def test_pages_are_the_whole(harness, limit, names):
             break
         cursor = (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
     assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("skips_unknown", "judged"), [(True, ["a", "b", "c"]), (False, ["a", "b", "c", "moved", "z"])]
+)
+async def test_full_page_ends_a_listing(harness, skips_unknown, judged):
+    """All named topics are authorized. Each topic of the page and each of its partitions takes room."""
+    asked = call(DescribeTopicPartitionsRequest(topics=[]), 0)
+    image, room, seen = harness.context.metadata.image, NotedRoom(asked), []
+    reachable = Reachable(image.cluster, "PLAINTEXT")
+    page = _Page(image.topics, reachable, 8, lambda name: not seen.append(name), room)
+    names = ["a", "b", "c", "moved", "z"]
+    await finished(page.fill(names, None, skips_unknown=skips_unknown))
+    assert (seen, page.refused) == (judged, [])
+    assert [(topic.name, len(topic.partitions)) for topic in page.topics] == [("a", 1), ("b", 7)]
+    assert page.next_cursor == Cursor(topic_name="c", partition_index=0)
+    encoded = sum(len(data) for topic in page.topics for data in topic.partitions)
+    assert room.size == encoded + len(page.topics) * TOPIC_BYTES
 
 
 async def test_unauthorized_topics_are_reported_behind_full_page(harness, monkeypatch):

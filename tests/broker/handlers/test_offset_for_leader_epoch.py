@@ -4,6 +4,7 @@ import pytest
 
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
+from tests.broker.rooms import NotedRoom
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from trimaran.log.batches.batch import iter_batches
@@ -15,6 +16,7 @@ from trimaran.wire.messages.offset_for_leader_epoch import (
 )
 
 HERE = 11
+TOPIC_BYTES = 16  # of a topic in the response, without its name and its partitions
 
 
 @pytest.fixture
@@ -80,3 +82,14 @@ async def test_stale_epoch_or_missing_partition_is_refused(harness, asked, code)
 async def test_only_the_leader_answers(harness):
     harness.set_image(topic("t", partition((HERE, 12), leader=12, leader_epoch=6)))
     assert (await end_of(harness, 5)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_topics_and_partitions_take_room(harness):
+    wanted = [OffsetForLeaderPartition(partition=index, leader_epoch=5) for index in (0, 1)]
+    topics = [OffsetForLeaderTopic(topic=name, partitions=wanted) for name in ("t", "nowhere")]
+    request = through_wire(OffsetForLeaderEpochRequest(topics=topics), 4)
+    asked = call(request, 4)
+    room = NotedRoom(asked)
+    answer = await finished(offset_for_leader_epoch(request, harness.context, asked))
+    encoded = sum(len(data) for found in answer.topics for data in found.partitions)
+    assert room.size == encoded + 2 * TOPIC_BYTES + len("t") + len("nowhere")
