@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 import trio
 
+from tests.broker.calls import call, finished
 from tests.broker.groups.rig import TOPIC_ID, open_rig
+from tests.broker.rooms import NotedRoom
 from trimaran.broker.handlers.batches import PARTITIONS_PER_BATCH
 from trimaran.broker.handlers.offset_commit import offset_commit
 from trimaran.broker.handlers.offset_fetch import offset_fetch
@@ -16,6 +18,7 @@ from trimaran.wire.messages.offset_commit import (
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 E = ErrorCode
+TOPIC_BYTES = 24  # of a topic in the response, without its name and its partitions
 
 
 def topic(offsets, name="t", topic_id=TOPIC_ID, metadata=None):
@@ -177,3 +180,16 @@ async def test_more_partitions_than_a_batch_are_committed(tmp_path):
             code for _, _, code in codes(await rig.call(offset_commit, request(*commits), 9))
         } == {E.NONE}
         assert leader.log.log_end_offset == before + PARTITIONS_PER_BATCH
+
+
+async def test_topics_and_partitions_take_room(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        rig.lead(rig.index_of("g"))
+        await rig.loaded(rig.index_of("g"))
+        commits = request(topic({0: 1, 9: 1}), topic({0: 1}, name="none"))
+        asked = call(commits, 9)
+        room = NotedRoom(asked)
+        answer = await finished(offset_commit(commits, rig.context, asked))
+        encoded = [len(data) for found in answer.topics for data in found.partitions]
+        assert len(encoded) == 3
+        assert room.size == sum(encoded) + 2 * TOPIC_BYTES + len("t") + len("none")
