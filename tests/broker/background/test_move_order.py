@@ -88,6 +88,34 @@ async def test_step_waits_while_rate_exceeds_bound(
     assert setup.moves.of(move.partition) is move
 
 
+@pytest.mark.parametrize("meanwhile", ["given up", "deleted", "replaced", "nothing"])
+async def test_piece_read_for_ended_move_is_dropped(tmp_path, monkeypatch, meanwhile):
+    setup = Moves(tmp_path)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
+    ask(setup)
+    move = setup.moves.of(partition)
+    appended, counted = [], []
+
+    async def late(step):
+        data = step()
+        match meanwhile:
+            case "given up":
+                assert ask(setup, path=setup.a.path) is E.NONE
+            case "deleted":
+                setup.harness.set_image()
+            case "replaced":
+                setup.harness.partitions.reopen([partition])
+        return data
+
+    monkeypatch.setattr(directory_moves, "run_blocking", late)
+    monkeypatch.setattr(directory_moves, "_append", lambda copy, _data: appended.append(copy))
+    throttle = setup.harness.context.throttles.moves
+    monkeypatch.setattr(throttle, "record", lambda *sizes: counted.append(sizes))
+    assert await setup.moves._step_or_give_up(move)
+    assert appended == ([move.copy] if meanwhile == "nothing" else [])
+    assert len(counted) == len(appended)
+
+
 async def test_each_step_does_one_thing_until_swap(tmp_path, in_loop):
     """Each call reads, flushes or swaps; after the swap the move no longer exists."""
     setup = Moves(tmp_path)
