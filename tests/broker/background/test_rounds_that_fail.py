@@ -135,6 +135,18 @@ async def test_log_with_unknown_dirt_is_skipped(tmp_path, monkeypatch):
     assert not await cleaner.clean_dirtiest()
 
 
+async def test_only_logs_of_working_directory_are_due(tmp_path, monkeypatch):
+    harness = harness_with(tmp_path, "a")
+    log = write(harness, "a").log
+    replica, cleaner = harness.partitions.find(TopicPartition("a", 0)), cleaner_of(harness)
+    assert cleaner._dirt(replica, log) is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(harness.directories, "holding", lambda _key: None)
+        assert cleaner._dirt(replica, log) is None
+    harness.directory.health.fail("the disk is gone")
+    assert cleaner._dirt(replica, log) is None
+
+
 async def test_log_removed_during_search_is_not_compacted(tmp_path, monkeypatch):
     monkeypatch.setattr(pacing, "HOLD_SECONDS_MAX", 0)
     harness = harness_with(tmp_path, "a", "b")
