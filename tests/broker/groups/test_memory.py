@@ -9,6 +9,7 @@ import pytest
 from tests.broker.groups.driver import Driver
 from tests.slow_steps import no_slow_steps
 from trimaran.broker.groups import memory
+from trimaran.broker.groups.classic import arrivals as arrivals_module
 from trimaran.broker.groups.classic.arrivals import (
     ABANDONED_SECONDS,
     KEPT_BYTES_PER_CONNECTION,
@@ -644,6 +645,26 @@ def test_fewer_long_ids_are_remembered_per_connection():
     assert len(arrivals._connection_of) <= KEPT_BYTES_PER_CONNECTION // len(LONG) + 1
     arrivals.closed(1)
     assert not arrivals._noted_bytes
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(7, 3), (6, 1), (5, 1)])
+def test_ids_of_connection_are_checked_at_bound(monkeypatch, limit, kept):
+    """At the bound in bytes, only members that are about to join are kept."""
+    monkeypatch.setattr(arrivals_module, "text_bytes", len)
+    monkeypatch.setattr(arrivals_module, "KEPT_BYTES_PER_CONNECTION", limit)
+    awaited = set()
+    arrivals = Arrivals(awaited.__contains__)
+    for number in range(3):
+        awaited.clear()
+        awaited.add(("g", str(number)))
+        arrivals.note(("g", str(number)), 1)
+    assert len(arrivals._connection_of) == kept
+
+
+def test_sizes_include_names(monkeypatch):
+    monkeypatch.setattr(memory, "text_bytes", len)
+    assert memory.group_bytes("abc") == 1_024 + 3
+    assert memory.topic_bytes("abcd") == 256 + 4
 
 
 def stable_static(driver):

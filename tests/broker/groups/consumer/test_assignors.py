@@ -188,3 +188,11 @@ def test_large_group_is_assigned_in_pieces():
     given_ = AssignmentInput(members, {TOPICS[0]: 10_000})
     for assignor in (assign_uniformly, assign_ranges):
         assert sum(1 for _ in assignor(given_)) >= 5
+
+
+def test_even_members_get_topics_in_order():
+    members = tuple(AssignedMember(f"m{n}", frozenset(TOPICS[:3])) for n in range(3))
+    given_ = AssignmentInput(members, dict.fromkeys(TOPICS[:3], 1))
+    assert done(assign_uniformly(given_)) == {
+        f"m{n}": {TOPICS[n]: frozenset({0})} for n in range(3)
+    }

@@ -276,6 +276,16 @@ def test_wrong_generation_is_refused(driver, epoch):
     assert sync(driver, "a", epoch) is E.ILLEGAL_GENERATION
 
 
+def test_refused_heartbeat_restarts_no_session(driver):
+    epoch = join(driver, "a", session_ms=10_000).generation_id
+    assert driver.heartbeat("a", epoch) == E.NONE
+    driver.advance(6)
+    driver.consumer_heartbeat("n", 2)
+    assert driver.heartbeat("a", epoch - 1) == E.ILLEGAL_GENERATION
+    driver.advance(6)
+    assert set(driver.shard.store.of("consumer")["g"].members) == {"n"}
+
+
 def test_non_classic_member_is_unknown(driver):
     join(driver, "a", instance="i")
     for who, instance in [("n", None), ("x", None), ("x", "j"), ("", "j")]:
