@@ -261,6 +261,15 @@ def _old_member_epochs_stay() -> Patch:
     return mock.patch.object(heartbeat, "_reconcile", reconcile)
 
 
+def _lost_assignments_are_not_repeated() -> Patch:
+    """A member that has its previous epoch gets no assignment unless it asks for one."""
+
+    def may_lack(_member: Any, request: Any) -> bool:
+        return request.member_epoch == 0 or request.subscribed_topic_names is not None
+
+    return mock.patch.object(heartbeat, "_may_lack_assignment", may_lack)
+
+
 def _sessions_of_members_do_not_restart() -> Patch:
     """A member is removed although it sends heartbeats."""
     real = ShareOperation.expect_heartbeat
@@ -276,7 +285,7 @@ def _target_leaves_partitions_out() -> Patch:
     real = assigning.assign_simply
 
     def assign(members: Any, assignable: Any) -> Any:
-        found = real(members, assignable)
+        found = yield from real(members, assignable)
         first = next(iter(found), None)
         if first is not None and len(found) > 1:
             found[first] = {}
@@ -339,6 +348,7 @@ STATES: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
         ANY,
         {"freeze": 0.2, "members": 3, "inputs": 3},
     ),
+    ("lost assignments are not repeated", _lost_assignments_are_not_repeated, ANY, _GONE),
     (
         "heartbeats do not count",
         _sessions_of_members_do_not_restart,
