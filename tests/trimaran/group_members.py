@@ -7,7 +7,9 @@ from typing import Any
 
 from tests.broker.groups.streams.driver import subtopology, topic, topology
 from tests.cluster.processes import until
-from trimaran.client import changes
+from trimaran.client import acls, changes
+from trimaran.client.idempotent_producer import IdempotentProducer
+from trimaran.quorum.metadata.acls import Acl
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.identity import TopicPartition
@@ -20,6 +22,7 @@ from trimaran.wire.messages.streams_group_topology_description_update import (
     TopologyDescriptionNode,
     TopologyDescriptionSubtopology,
 )
+from trimaran.wire.security.acls import Permission
 
 TOPIC = "orders"
 
@@ -106,6 +109,34 @@ def leave(client: BlockingClient, kind: str, group: str) -> None:
 def commit(client: BlockingClient, group: str, offset: int) -> None:
     """Commits an offset without a member: a new group is a classic one."""
     changes.commit_offsets(client, group, {TopicPartition(TOPIC, 0): offset})
+
+
+def produce(client: BlockingClient) -> None:
+    """Produces three records."""
+    producer = IdempotentProducer(client, TOPIC)
+    producer.send(0, [(None, b"value")] * 3)
+
+
+def allow(client: BlockingClient, operation: str, resource: str) -> None:
+    """Allows the user an operation, and with it those that it includes: all others need an ACL from now on."""
+    _change_acls(client, operation, resource, is_allowed=True)
+
+
+def revoke(client: BlockingClient, operation: str, resource: str) -> None:
+    """Removes the ACL of `allow`."""
+    _change_acls(client, operation, resource, is_allowed=False)
+
+
+def _change_acls(
+    client: BlockingClient, operation: str, resource: str, *, is_allowed: bool
+) -> None:
+    """Returns once the broker knows the change."""
+    pattern = acls.parse_pattern(resource)
+    (wanted,) = acls.parse_operations(operation)
+    acl = Acl(*pattern, "User:ANONYMOUS", "*", wanted, Permission.ALLOW)
+    change = acls.create_acls if is_allowed else acls.delete_acls
+    change(client, [acl])
+    until(lambda: (acl in acls.acls_of(client, None, None)) is is_allowed, f"a change of {acl}")
 
 
 def describe_topology(client: BlockingClient, group: str) -> None:

@@ -23,12 +23,18 @@ SETTINGS = {
     "group.streams.assignment.interval.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
 }
+# The only user may do all that no ACL is about.
+WITH_ACLS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 
 
 @pytest.fixture
-def driven(capsys, monkeypatch):
+def driven(request, capsys, monkeypatch):
     """Returns a function that runs a step: `trimaran` and its words, or a request of a member."""
-    with EmbeddedKafka(SETTINGS) as kafka, BlockingClient(kafka.bootstrap) as client:
+    settings = SETTINGS | getattr(request, "param", {})
+    with EmbeddedKafka(settings) as kafka, BlockingClient(kafka.bootstrap) as client:
         kafka.create_topic(group_members.TOPIC, partitions=1)
         kafka.create_topic("payments", partitions=2)
         monkeypatch.setenv("TRIMARAN_BOOTSTRAP", kafka.bootstrap)
@@ -62,3 +68,8 @@ def _told(words, capsys):
 
 def test_groups_of_every_kind(driven):
     check_transcript(Path(__file__).parent / "testdata/groups_cli.txt", driven)
+
+
+@pytest.mark.parametrize("driven", [WITH_ACLS], indirect=True)
+def test_groups_with_only_some_rights(driven):
+    check_transcript(Path(__file__).parent / "testdata/groups_rights_cli.txt", driven)

@@ -11,9 +11,9 @@ from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.folding import show_folded
 from trimaran.cli.group_topology import show_topology
 from trimaran.cli.group_views import STATES, Kinds
-from trimaran.cli.output import Format, KafkaFormat, put, show_data, show_rows
+from trimaran.cli.output import Format, KafkaFormat, put, say, show_data, show_rows
 from trimaran.cli.progress import progress
-from trimaran.client import group_members, group_offsets
+from trimaran.client import group_members, group_offsets, record_ages
 from trimaran.client import groups as client_groups
 from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
@@ -120,7 +120,10 @@ def describe(
         elif state:
             _show_state(found, output)
         else:
-            _show_offsets(found, _offsets(client, found), output)
+            # Kafka's tool shows no ages, and needs no right to read.
+            ages = None if output == "kafka" else record_ages.RecordAges(client)
+            _show_offsets(found, _offsets(client, found, ages), output)
+            _say_denied(ages)
     return Exit.OK
 
 
@@ -137,31 +140,50 @@ def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> N
         if missing := sorted(set(groups) - {str(row["group"]) for row in found}):
             raise refused.no_group(*missing)
         rows = []
+        ages = record_ages.RecordAges(client)
         with progress("asking for offsets", len(found), unit="group") as bar:
             for row in found:
-                rows.append(_lag(client, row))
+                rows.append(_lag(client, row, ages))
                 bar.at(len(rows))
     show_rows(rows, output, columns=LAG_COLUMNS, noun="group")
+    _say_denied(ages)
 
 
-def _lag(client: BlockingClient, group: Mapping[str, Any]) -> dict[str, Any]:
-    rows = client_groups.lag_rows(client, str(group["group"]), str(group["type"]))
+def _say_denied(ages: record_ages.RecordAges | None) -> None:
+    """Says why seconds are missing, if topics may not be read."""
+    if ages is not None and ages.denied:
+        topics = ", ".join(sorted(ages.denied))
+        say(f"LAG-SECONDS is not known for {topics}: it needs READ for the topic")
+
+
+def _lag(
+    client: BlockingClient, group: Mapping[str, Any], ages: record_ages.RecordAges
+) -> dict[str, Any]:
+    rows = client_groups.lag_rows(client, str(group["group"]), str(group["type"]), ages)
+    is_known = not any(row["lag"] and row["topic"] in ages.denied for row in rows)
     seconds = [row["lag_seconds"] for row in rows if row["lag_seconds"] is not None]
     return {
         **group,
         "partitions": len(rows),
         "lag": client_groups.total_lag(rows),
-        "lag_seconds": max(seconds, default=None),
+        "lag_seconds": max(seconds, default=None) if is_known else None,
     }
 
 
-def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the committed or assigned partitions in order, each with its member."""
+def _offsets(
+    client: BlockingClient, found: Mapping[str, Any], ages: record_ages.RecordAges | None
+) -> list[dict[str, Any]]:
+    """Returns the committed or assigned partitions in order, each with its member; without `ages` no records are
+    read.
+    """
     owners = group_members.owners_of(found)
-    rows = {
-        identity.TopicPartition(row["topic"], row["partition"]): row
-        for row in client_groups.lag_rows(client, str(found["group"]), str(found["type"]))
-    }
+    name, kind = str(found["group"]), str(found["type"])
+    told = (
+        client_groups.offset_rows(client, name, kind)
+        if ages is None
+        else client_groups.lag_rows(client, name, kind, ages)
+    )
+    rows = {identity.TopicPartition(row["topic"], row["partition"]): row for row in told}
     for row in group_offsets.lag_in_records(
         client, dict.fromkeys(owners.keys() - rows.keys(), identity.NO_OFFSET)
     ):

@@ -26,15 +26,24 @@ READ_COMMITTED = 1
 
 
 class TopicReader:
-    """Reads the partitions of a topic in turn; with `is_committed` as a read_committed consumer does."""
+    """Reads the partitions of a topic in turn; with `is_committed` as a read_committed consumer does. `timeout` is the
+    time limit of a fetch in seconds, None for the client's.
+    """
 
     def __init__(
-        self, client: BlockingClient, topic: str, partitions: list[int], *, is_committed: bool
+        self,
+        client: BlockingClient,
+        topic: str,
+        partitions: list[int],
+        *,
+        is_committed: bool,
+        timeout: float | None = None,
     ) -> None:
         self._client = client
         self._topic = topic
         self._partitions = partitions
         self._isolation = READ_COMMITTED if is_committed else 0
+        self._timeout = timeout
 
     def records(
         self,
@@ -97,7 +106,7 @@ class TopicReader:
             topics=[FetchTopic(topic=self._topic, partitions=[wanted])],
         )
         leader = LeaderNode(TopicPartition(self._topic, partition))
-        response = self._client.call(leader, request, version=12).responses
+        response = self._client.call(leader, request, version=12, timeout=self._timeout).responses
         if not response:
             return []
         found = single_item(single_item(response, "topic").partitions, "partition")

@@ -9,7 +9,7 @@ import pytest
 from tests.trimaran.client.answers import LEADERS, NOW_MS, UUID, batch_of, fetched, listed
 from tests.trimaran.client.test_exchanges_about_groups import classic, committed
 from tests.trimaran.client.transcripts import Cases, exchange, exchanges
-from trimaran.client import group_kinds, group_members, group_offsets, groups, share_groups
+from trimaran.client import group_kinds, group_members, group_offsets, record_ages, share_groups
 from trimaran.client import streams_groups as streams
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.errors import ErrorCode
@@ -35,7 +35,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 @pytest.fixture(autouse=True)
 def _still_clock(monkeypatch):
-    monkeypatch.setattr(groups, "now_ms", lambda: NOW_MS)
+    monkeypatch.setattr(record_ages, "now_ms", lambda: NOW_MS)
 
 
 def test_exchanges_about_kinds_are_as_written():
@@ -151,12 +151,12 @@ def _age_before_the_start():
     refused = fetched(code=E.TOPIC_AUTHORIZATION_FAILED)
     return exchanges(
         exchange(
-            lambda client: groups.age_seconds(client, T1, 0),
+            lambda client: record_ages.age_seconds(client, T1, 0),
             outside,
             listed(2),
             fetched(batch_of(3)),
         ),
-        exchange(lambda client: groups.age_seconds(client, T1, 0), refused),
+        exchange(lambda client: record_ages.age_seconds(client, T1, 0), refused),
     )
 
 

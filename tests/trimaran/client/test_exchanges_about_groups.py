@@ -20,6 +20,7 @@ from trimaran.client import (
     groups,
     offsets,
     positions,
+    record_ages,
 )
 from trimaran.client.positions import Position
 from trimaran.client.reader import TopicReader
@@ -48,7 +49,7 @@ case = Cases()
 
 @pytest.fixture(autouse=True)
 def _still_clock(monkeypatch):
-    for module in (groups, positions):
+    for module in (record_ages, positions):
         monkeypatch.setattr(module, "now_ms", lambda: NOW_MS)
 
 
@@ -152,15 +153,15 @@ def _reader():
 def _age_seconds():
     return exchanges(
         exchange(
-            lambda client: groups.age_seconds(client, TopicPartition("t", 1), -1),
+            lambda client: record_ages.age_seconds(client, TopicPartition("t", 1), -1),
             fetched(batch_of(3)),
         ),
         exchange(
-            lambda client: groups.age_seconds(client, TopicPartition("t", 1), 2),
+            lambda client: record_ages.age_seconds(client, TopicPartition("t", 1), 2),
             fetched(batch_of(3)),
         ),
         exchange(
-            lambda client: groups.age_seconds(client, TopicPartition("t", 1), 3),
+            lambda client: record_ages.age_seconds(client, TopicPartition("t", 1), 3),
             fetched(batch_of(3)),
         ),
     )
@@ -204,6 +205,12 @@ def committed(*ones, code=0):
     return offset_fetch.OffsetFetchResponse(groups=[group])
 
 
+def lag_rows(client, kind):
+    """Returns the rows, and the topics that may not be read."""
+    ages = record_ages.RecordAges(client)
+    return groups.lag_rows(client, "g", kind, ages), ages.denied
+
+
 @case
 def _lag_rows():
     refused = committed(code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -214,9 +221,23 @@ def _lag_rows():
     ]
     # The response for partition 2 has index 1, which is not committed.
     return exchanges(
-        exchange(lambda client: groups.lag_rows(client, "g"), *answers, leaders=LEADERS),
-        exchange(lambda client: groups.lag_rows(client, "g"), committed()),
-        exchange(lambda client: groups.lag_rows(client, "g"), refused),
+        exchange(lambda client: lag_rows(client, ""), *answers, leaders=LEADERS),
+        exchange(
+            lambda client: lag_rows(client, ""),
+            committed(3, 4, 5),
+            listed(5, 5, 9, first=0),
+            fetched(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            leaders=LEADERS,
+        ),
+        exchange(
+            lambda client: lag_rows(client, ""),
+            committed(3, 4),
+            listed(5, 5, first=0),
+            RequestTimedOut("late"),
+            leaders=LEADERS,
+        ),
+        exchange(lambda client: lag_rows(client, ""), committed()),
+        exchange(lambda client: lag_rows(client, ""), refused),
     )
 
 
@@ -246,7 +267,7 @@ def _share_lag_rows():
         ),
         exchange(lambda client: groups.offset_rows(client, "g", "share"), refused),
         exchange(
-            lambda client: groups.lag_rows(client, "g", "share"),
+            lambda client: lag_rows(client, "share"),
             answer((0, 0), (-1, 7)),
             listed(9, 90, first=0),
             fetched(batch_of(3)),

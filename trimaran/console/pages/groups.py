@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.group_members import group_described
 from trimaran.client.groups import (
-    age_seconds,
     group_rows,
     lag_rows,
     offset_rows,
+    seconds_behind,
     total_lag,
 )
+from trimaran.client.record_ages import RecordAges
 from trimaran.client.share_deliveries import Deliveries, deliveries
 from trimaran.console.page import NotHere, Page, PageRequest, Row, table
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -32,12 +33,13 @@ def view(question: PageRequest) -> dict[str, Any]:
         shown = table(
             question, rows, columns=COLUMNS, sort="group", search=("group", "type", "state")
         )
+        ages = RecordAges(client)
         for row in shown["rows"]:
-            row.update(_lag(client, row))
+            row.update(_lag(client, row, ages))
     return shown
 
 
-def _lag(client: BlockingClient, row: Row) -> Row:
+def _lag(client: BlockingClient, row: Row, ages: RecordAges) -> Row:
     """Returns the lag in records, and the age of the first record not consumed in the partition that is furthest
     behind.
     """
@@ -46,15 +48,7 @@ def _lag(client: BlockingClient, row: Row) -> Row:
     behind = max(rows, key=lambda one: one["lag"] or 0, default=None)
     seconds = None
     if behind is not None:
-        seconds = (
-            age_seconds(
-                client,
-                TopicPartition(behind["topic"], behind["partition"]),
-                behind["committed"] or Offset(0),
-            )
-            if behind["lag"]
-            else 0.0
-        )
+        seconds = seconds_behind(behind, ages) if behind["lag"] else 0.0
     return {
         "topics": len({each_row["topic"] for each_row in rows}),
         "lag": total_lag(rows) if rows else None,
@@ -79,12 +73,14 @@ def view_one(question: PageRequest) -> dict[str, Any]:
                 "the list of groups shows what there is, and what you may see",
             )
         described = group_described(client, name)
-        offsets = lag_rows(client, name, row["type"] or "")
+        ages = RecordAges(client)
+        offsets = lag_rows(client, name, row["type"] or "", ages)
     columns: tuple[str, ...] = ("topic", "partition", "lag", "lag_seconds")
     if described["type"] == "share":
         _add_deliveries(question, name, offsets)
         columns = (*columns, "in_flight", "timed_out")
     shown = table(question, offsets, columns=columns, sort="topic", search=("topic",))
+    seconds = [row["lag_seconds"] for row in offsets if row["lag_seconds"] is not None]
     return {
         **row,
         "epoch": described["epoch"],
@@ -94,7 +90,8 @@ def view_one(question: PageRequest) -> dict[str, Any]:
         "has_metrics": bool(question.cluster.metrics()),
         "members": [_member(member, described["type"]) for member in described["members"]],
         "lag": total_lag(offsets),
-        "lag_seconds": max((offset["lag_seconds"] or 0 for offset in offsets), default=None),
+        "lag_seconds": max(seconds, default=None),
+        "without_seconds": sorted(ages.denied),
         **shown,
     }
 
