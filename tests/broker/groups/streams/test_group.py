@@ -15,7 +15,12 @@ from trimaran.broker.groups.streams.describe import described
 from trimaran.broker.groups.streams.group import StreamsGroup, StreamsGroupState
 from trimaran.broker.groups.streams.member import StreamsMember, StreamsMemberState
 from trimaran.broker.groups.streams.operation import StreamsGroupWork
-from trimaran.broker.groups.streams.records import RECORDS, group_tombstones, topology_record
+from trimaran.broker.groups.streams.records import (
+    RECORDS,
+    epoch_record,
+    group_tombstones,
+    topology_record,
+)
 from trimaran.broker.groups.streams.tasks import AssignedTasks, Task
 from trimaran.broker.groups.streams.topology import Topology, topology_value
 from trimaran.node.text.memory import text_bytes
@@ -313,3 +318,12 @@ def test_member_is_described_with_every_field():
             is_classic=False,
         )
     ]
+
+
+def test_epoch_without_settings_has_none():
+    group = StreamsGroup("g")
+    group.assignment_configs = {"k": "v"}
+    key, value = epoch_record(group)
+    value.last_assignment_configs = None
+    group.apply(key, value)
+    assert group.assignment_configs == {}
