@@ -75,7 +75,9 @@ class ShareGroup(HeartbeatGroup[ShareMember, Partitions]):
         """Whether partitions of a subscribed topic are initializing. Those of other topics may stay so: heartbeats only
         initialize subscribed topics.
         """
-        topics = self.known_states.initializing.values()
+        if self.states is None or not self.states.initializing:
+            return False
+        topics = self.states.initializing.values()
         return any(topic.name in self.name_counts for topic in topics)
 
     @property
