@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.broker.calls import connection, finished
-from tests.broker.sharing.rig import sharing_rig, shown, transact
+from tests.broker.sharing.rig import refusals, sharing_rig, shown, transact
 from tests.broker.sharing.test_share_partitions import settle
 from trimaran.broker.fetching import aborted
 from trimaran.quorum.metadata.delta import MetadataDelta
@@ -111,6 +111,23 @@ async def test_ended_session_opens_no_share_partition(tmp_path, end):
         response = await finished(fetch)
         assert shown(response) == {0: (0, [], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
         assert (len(rig.sessions), len(rig.sharing)) == (0, 0)
+
+
+@pytest.mark.parametrize("epoch", [2, -1])
+@pytest.mark.parametrize("end", [end_elsewhere, close_connection])
+async def test_acknowledgement_of_an_ended_session_changes_nothing(tmp_path, end, epoch):
+    async with sharing_rig(tmp_path, partitions=PARTITIONS) as rig:
+        produce(rig)
+        await begin_sessions(rig, "m", "n")
+        await rig.fetched(1)
+        acknowledging = rig.acknowledge(epoch, {0: [(0, 4, [1])]})
+        next(acknowledging)  # it looks at what is named
+        await end(rig)
+        await settle()
+        response = await finished(acknowledging)
+        assert refusals(response) == {0: ErrorCode.INVALID_RECORD_STATE}
+        assert rig.states.written_batches == [(0, 4, 0, 1)] * PARTITIONS
+        assert (len(rig.sessions), len(rig.sharing)) == (1, PARTITIONS)
 
 
 async def test_first_fetch_of_a_closed_connection_opens_nothing(tmp_path):
