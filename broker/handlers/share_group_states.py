@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trimaran.broker.groups.share import kind as share
-from trimaran.broker.groups.share.offsets import States
-from trimaran.broker.groups.share.operation import Initialization
+from trimaran.broker.groups.share.offsets import Altered, States
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.share_state.changes import (
     Outcomes,
@@ -23,7 +22,7 @@ from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import KeptError
 
 
-async def initialize(ctx: GroupContext, group_id: str, begun: Initialization) -> Outcomes:
+async def initialize(ctx: GroupContext, group_id: str, begun: Altered) -> Outcomes:
     """Stores initial states, and tells the group. Raises KafkaError if the group cannot store it."""
     outcomes = await initialize_all(ctx.share_states, group_id, *begun)
     outcome = await by_topic(outcomes)

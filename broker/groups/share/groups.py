@@ -26,6 +26,7 @@ from trimaran.broker.groups.share.operation import (
 )
 from trimaran.broker.groups.share.records import group_tombstones, states_record
 from trimaran.broker.groups.share.settings import ShareGroupSettings
+from trimaran.broker.groups.share.start_offsets import NewOffsets
 from trimaran.broker.groups.walks import Walk
 from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.node.replicated.state_machine import Result
@@ -63,8 +64,8 @@ class ShareGroups(
         super().__init__(parts, describe.SHARE, describe.SHARE)
         self._settings = settings
         self._works: dict[str, ShareWork] = {}
-        # The initialization that the last request has begun, until it is known whether it was written.
-        self._begun: Initialization | None = None
+        # Whether the last heartbeat has begun an initialization, which goes with the heartbeat's records.
+        self._has_begun = False
 
     def operation(self, group: ShareGroup, at: Instant) -> ShareOperation:
         return ShareOperation(
@@ -75,6 +76,10 @@ class ShareGroups(
             topics=self._topics(),
             work=self._works.get(group.id) or ShareWork(),
         )
+
+    def _known(self, group_id: str) -> ShareGroup:
+        """Returns the group, or an empty one that is not stored."""
+        return self._groups.get(group_id) or ShareGroup(group_id)
 
     def opened(self, group_id: str, at: Instant) -> ShareOperation:
         """Returns an operation on the group, which it may create.
@@ -118,11 +123,13 @@ class ShareGroups(
         return Result(operation.records, response)
 
     def keep(self, operation: ShareOperation) -> None:
-        """Keeps the work of an operation that will be written, and names it to the coordinator."""
+        """Keeps the work of an operation that will be written, and, if it begins an initialization, names the group to
+        the coordinator.
+        """
         self._works[operation.group.id] = operation.work
-        self._begun = operation.begun
+        self._has_begun = operation.begun is not None
         if operation.begun is not None:
-            operation.work.initializations.append(operation.begun)
+            operation.work.waiting = operation.begun
             self._outputs.resolve(operation.group.id)
 
     def timer_due(self, key: TimerKey, at: Instant) -> Due:
@@ -199,16 +206,15 @@ class ShareGroups(
 
     def alter_offsets(
         self, group_id: str, alteration: offsets.Alteration, at: Instant
-    ) -> Result[GroupRecord, Initialization | None]:
+    ) -> Result[GroupRecord, offsets.Altered | None]:
         """Returns the initialization that must succeed for the response. May create the group.
 
         Raises:
             KafkaError: as `opened` and `offsets.alter`.
         """
         operation = self.opened(group_id, at)
-        offsets.alter(operation, alteration)
-        self._works[group_id] = operation.work
-        return Result(operation.records, operation.begun)
+        begun = offsets.alter(operation, alteration)
+        return Result(operation.records, begun)
 
     def delete_offsets(
         self, group_id: str, topics: list[str], at: Instant
@@ -222,7 +228,7 @@ class ShareGroups(
         self, group_id: str, topic_ids: Collection[bytes], at: Instant
     ) -> Result[GroupRecord, None]:
         """Takes the outcome of a deletion."""
-        operation = self.operation(self._groups.get(group_id) or ShareGroup(group_id), at)
+        operation = self.operation(self._known(group_id), at)
         offsets.deleted(operation, topic_ids)
         return Result(operation.records, None)
 
@@ -234,21 +240,30 @@ class ShareGroups(
         released = offsets.release(operation)
         return Result(operation.records, released)
 
-    def next_initialization(self, group_id: str) -> Initialization | None:
-        """Returns an initialization of the group that has not begun, without partitions that an earlier one has
-        finished meanwhile: their states may be in use. Returns None if none is left.
+    def begin_initialization(self, group_id: str) -> Initialization[NewOffsets] | None:
+        """Returns the initialization that waits, which runs from now on, without partitions that an alteration has
+        initialized meanwhile: their states may be in use. Returns None if there is none.
         """
         work = self._works.get(group_id)
-        states = (self._groups.get(group_id) or ShareGroup(group_id)).known_states
-        while work is not None and work.initializations:
-            begun = initializing.unfinished(work.initializations.pop(0), states)
-            if begun.offsets:
-                return begun
-        return None
+        if work is None or work.waiting is None:
+            return None
+        begun = initializing.unfinished(work.waiting, self._known(group_id).known_states)
+        work.waiting = None
+        work.running = begun if begun.offsets else None
+        return work.running
 
-    def initialized(self, group_id: str, outcome: InitializedStates, at: Instant) -> None:
-        """Takes the outcome of an initialization that `next_initialization` has returned."""
-        self._settle(self._finished(group_id, outcome, at))
+    def initialized(
+        self,
+        group_id: str,
+        begun: Initialization[NewOffsets],
+        outcome: InitializedStates,
+        at: Instant,
+    ) -> None:
+        """Takes the outcome of the initialization that runs; ignores it if the group was deleted meanwhile."""
+        work = self._works.get(group_id)
+        if work is not None and work.running is begun:
+            work.running = None
+            self._settle(self._finished(group_id, outcome, at))
 
     def finish(
         self, group_id: str, outcome: InitializedStates, at: Instant
@@ -257,18 +272,20 @@ class ShareGroups(
         return Result(self._finished(group_id, outcome, at).records, None)
 
     def _finished(self, group_id: str, outcome: InitializedStates, at: Instant) -> ShareOperation:
-        operation = self.operation(self._groups.get(group_id) or ShareGroup(group_id), at)
+        operation = self.operation(self._known(group_id), at)
         initializing.finish(operation, outcome)
+        if self.has(group_id):
+            self._works[group_id] = operation.work
         return operation
 
     # -- writes
 
     def replayed(self, record: GroupRecord, at_load: bool) -> None:
         if not at_load and isinstance(record.key, ShareGroupMetadataKey) and not record.value:
-            self._works.pop(record.key.group_id, None)
+            self.forget(record.key.group_id)
 
     def _not_written(self, write: HeartbeatGroupWrite, at: Instant) -> None:
-        self._check_again(write.group_id, at)
+        self._restart(write.group_id, at)
 
     def heartbeat_failed(self, given: ShareHeartbeat, at: Instant) -> None:
         """Restores timers and memory after a heartbeat whose records were not written; a later heartbeat begins the
@@ -277,20 +294,24 @@ class ShareGroups(
         request = given.request
         if self._disown(request.group_id, request.member_id):
             self._timers.cancel(TimerKey(Timer.SESSION, request.group_id, request.member_id))
-        self.not_written(request.group_id, at)
+        if self._has_begun and (work := self._works.get(request.group_id)) is not None:
+            work.waiting = None
+        self._restart(request.group_id, at)
 
-    def not_written(self, group_id: str, at: Instant) -> None:
-        """Forgets what the last request would have begun, if it was not written."""
-        work = self._works.get(group_id)
-        if work is not None and self._begun is not None:
-            work.initializations.remove(self._begun)
-        self._begun = None
-        self._check_again(group_id, at)
-
-    def _check_again(self, group_id: str, at: Instant) -> None:
-        """Sets the missing sessions, and forgets the checks of records that may not have been written."""
-        if (work := self._works.get(group_id)) is not None:
+    def _restart(self, group_id: str, at: Instant) -> None:
+        """Drops what was decided but not written, and sets the missing sessions. The records are checked again by the
+        next heartbeat.
+        """
+        group, work = self._groups.get(group_id), self._works.get(group_id)
+        if group is None:
+            self.forget(group_id)
+            return
+        if work is not None:
             work.checked_topics = work.checked_target = work.target = None
             self._timers.cancel(TimerKey(HeartbeatTimer.TARGET, group_id))
-        if (group := self._groups.get(group_id)) is not None:
-            self._expect_members(group, at)
+        self._expect_members(group, at)
+
+    def forget(self, group_id: str) -> None:
+        """Drops the work of a group that is gone or was never written."""
+        self._works.pop(group_id, None)
+        self._timers.cancel(TimerKey(HeartbeatTimer.TARGET, group_id))

@@ -6,16 +6,16 @@ topic begin as `share.auto.offset.reset` says. Source: `subscribedTopicsChangeMa
 `maybeCreateInitializeShareGroupStateRequest`, `initializeShareGroupState`, `uninitializeShareGroupState` of Kafka 4.4's
 `GroupMetadataManager`. Intentional differences: an initialization that is repeated keeps its start offset (Kafka then
 begins at the start), each topic has its own outcome, partitions whose initialization has failed are not forgotten (they
-may have a state, which would outlive the group), and a group gets a higher epoch than states that outlived another one.
+may have a state, which would outlive the group), a group gets a higher epoch than states that outlived another one, and
+heartbeats begin no initialization before the last one has ended: it takes half a minute for each hundred partitions if
+their share coordinators do not respond.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-
-from trimaran.broker.groups.share.operation import Initialization, ShareOperation
+from trimaran.broker.groups.share.operation import Initialization, ShareOperation, StartOffsets
 from trimaran.broker.groups.share.records import states_record
+from trimaran.broker.groups.share.start_offsets import NewOffsets
 from trimaran.broker.groups.share.state_partitions import (
     TOPICS_MAX,
     ByTopic,
@@ -23,50 +23,22 @@ from trimaran.broker.groups.share.state_partitions import (
     TopicState,
 )
 from trimaran.broker.share_state.changes import InitializedStates
-from trimaran.wire.identity import Offset, StateEpoch, TopicIdPartition
+from trimaran.wire.identity import StateEpoch
 
 # The maximum number of topics that one heartbeat begins to initialize; later heartbeats begin the others.
 TOPICS_AT_A_TIME = 1_000
 
 
-@dataclass(frozen=True, eq=False)
-class NewOffsets(Mapping[TopicIdPartition, Offset | None]):
-    """The start offsets of partitions without a state: 0 for partitions in `added`, None (`share.auto.offset.reset`)
-    for the others. A topic may have 100,000 partitions, so their keys are made one by one.
-    """
-
-    partitions: Mapping[bytes, frozenset[int]]
-    added: Mapping[bytes, frozenset[int]]
-
-    def __iter__(self) -> Iterator[TopicIdPartition]:
-        for topic_id, mine in self.partitions.items():
-            for partition in sorted(mine):
-                yield TopicIdPartition(topic_id, partition)
-
-    def __len__(self) -> int:
-        return sum(map(len, self.partitions.values()))
-
-    def __getitem__(self, key: TopicIdPartition) -> Offset | None:
-        if key.partition not in self.partitions[key.topic_id]:
-            raise KeyError(key)
-        return Offset(0) if key.partition in self.added.get(key.topic_id, ()) else None
-
-    def among(self, topics: ByTopic) -> NewOffsets:
-        """Returns the offsets of those partitions that are in `topics`."""
-        left = {
-            topic_id: mine & _of(topics, topic_id) for topic_id, mine in self.partitions.items()
-        }
-        return replace(self, partitions={topic_id: mine for topic_id, mine in left.items() if mine})
-
-
 def initialize_new(operation: ShareOperation) -> None:
-    """Begins the initialization of partitions that have no state, or wait too long for it. A group has states in at
-    most `TOPICS_MAX` topics.
+    """Begins the initialization of partitions that have no state, or wait too long for it, unless another one of the
+    group waits or runs. A group has states in at most `TOPICS_MAX` topics.
     """
-    states = operation.group.known_states
+    states, work = operation.group.known_states, operation.work
     topics: dict[bytes, TopicState] = {}
     added: dict[bytes, frozenset[int]] = {}
     _note_times(operation, states)
+    if work.waiting is not None or work.running is not None:
+        return
     known_ids = states.topic_ids
     for name in sorted(operation.group.name_counts):
         topic = operation.topics.find(name)
@@ -93,19 +65,17 @@ def initialize_new(operation: ShareOperation) -> None:
             added[topic.id] = lacking - begun
     if topics:
         lacking_of = {topic_id: topic.partitions for topic_id, topic in topics.items()}
-        begin(operation, topics, NewOffsets(lacking_of, added))
+        operation.begun = begin(operation, topics, NewOffsets(lacking_of, added))
 
 
 def begin(
-    operation: ShareOperation,
-    topics: dict[bytes, TopicState],
-    offsets: Mapping[TopicIdPartition, Offset | None],
-) -> None:
+    operation: ShareOperation, topics: dict[bytes, TopicState], offsets: StartOffsets
+) -> Initialization[StartOffsets]:
     """Writes that the initialization of partitions begins. The states get the epoch of the group."""
     group, work = operation.group, operation.work
     operation.write([states_record(group.id, group.known_states.beginning(topics))])
     work.initializing_since.update(dict.fromkeys(topics, operation.at.now_ms))
-    operation.begun = Initialization(StateEpoch(group.epoch), offsets)
+    return Initialization(StateEpoch(group.epoch), offsets)
 
 
 def finish(operation: ShareOperation, outcome: InitializedStates) -> None:
@@ -122,20 +92,19 @@ def finish(operation: ShareOperation, outcome: InitializedStates) -> None:
     kept = {topic_id: mine for topic_id, mine in done.items() if topic_id not in failed}
     if (found := group.states.finished(kept, again)) != group.states:
         operation.write([states_record(group.id, found)])
-    for topic_id in again.keys() & work.initializing_since.keys():
-        work.initializing_since[topic_id] -= operation.settings.initialize_retry_ms
+    due_ms = operation.at.now_ms - operation.settings.initialize_retry_ms
+    work.initializing_since.update(dict.fromkeys(again, due_ms))
     if outcome.is_fenced:
         operation.bump_epoch()
         if group.is_empty:
             operation.write_assignment_epoch(group.epoch, 0)
 
 
-def unfinished(begun: Initialization, states: StatePartitions) -> Initialization:
+def unfinished(
+    begun: Initialization[NewOffsets], states: StatePartitions
+) -> Initialization[NewOffsets]:
     """Returns the part of an initialization that no other one has finished."""
-    offsets = begun.offsets
-    if isinstance(offsets, NewOffsets):
-        offsets = offsets.among(states.initializing)
-    return begun._replace(offsets=offsets)
+    return begun._replace(offsets=begun.offsets.among(states.initializing))
 
 
 def _of(topics: ByTopic, topic_id: bytes) -> frozenset[int]:

@@ -22,7 +22,9 @@ from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.share.describe import SHARE
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.groups import ShareGroups
+from trimaran.broker.groups.share.operation import Initialization
 from trimaran.broker.groups.share.settings import ShareGroupSettings, configured
+from trimaran.broker.groups.share.start_offsets import NewOffsets
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.share_state.changes import InitializedStates, by_topic, initialize_all
 from trimaran.node.config.server import ServerConfig
@@ -61,17 +63,24 @@ def _replay(store: GroupStore, record: GroupRecord) -> None:
 async def _initialize(
     parts: FollowUpParts, epoch: ShardEpoch[Any, GroupRecord], group_id: str
 ) -> None:
-    """Initializes the states that heartbeats of a group have named, one request after the other."""
+    """Initializes the states that a heartbeat of a group has named."""
     if (states := parts.share_states) is None:
         return
     with suppress(KafkaError):  # the epoch has ended
-        while (asked := epoch.active().of(KIND).next_initialization(group_id)) is not None:
-            outcomes = await initialize_all(states, group_id, *asked)
-            epoch.step(partial(_take_over, group_id, await by_topic(outcomes)))
+        begun = epoch.active().of(KIND).begin_initialization(group_id)
+        if begun is not None:
+            outcome = await by_topic(await initialize_all(states, group_id, *begun))
+            epoch.step(partial(_take_over, group_id, begun, outcome))
 
 
-def _take_over(group_id: str, outcome: InitializedStates, shard: Any, at: Instant) -> None:
-    shard.of(KIND).initialized(group_id, outcome, at)
+def _take_over(
+    group_id: str,
+    begun: Initialization[NewOffsets],
+    outcome: InitializedStates,
+    shard: Any,
+    at: Instant,
+) -> None:
+    shard.of(KIND).initialized(group_id, begun, outcome, at)
 
 
 KIND = GroupKind(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from trimaran.broker.groups.share import initializing
 from trimaran.broker.groups.share.group import ShareGroup
-from trimaran.broker.groups.share.operation import ShareOperation
+from trimaran.broker.groups.share.operation import Initialization, ShareOperation
 from trimaran.broker.groups.share.records import states_record
 from trimaran.broker.groups.share.state_partitions import TOPICS_MAX, ByTopic, TopicState, joined
 from trimaran.broker.groups.topics import Topics
@@ -64,6 +64,10 @@ class Alteration:
     offsets: dict[TopicIdPartition, Offset | None] = field(default_factory=dict)
 
 
+Altered = Initialization[dict[TopicIdPartition, Offset | None]]
+"""The partitions to initialize at the offsets of a request."""
+
+
 def checked(
     known: Topics, asked: Iterable[AlterShareGroupOffsetsRequestTopic]
 ) -> Generator[None, None, Alteration]:
@@ -96,22 +100,23 @@ def checked(
     return alteration
 
 
-def alter(operation: ShareOperation, alteration: Alteration) -> None:
-    """Begins to initialize partitions at new offsets.
+def alter(operation: ShareOperation, alteration: Alteration) -> Altered | None:
+    """Begins to initialize partitions at new offsets; returns None if there are none.
 
     Raises:
         KafkaError: as `check_empty`; POLICY_VIOLATION if the group would have states in too many topics.
     """
     check_empty(operation.group)
     begun = alteration.partitions
-    if begun:
-        topics = operation.group.known_states.topic_ids | begun.keys()
-        if len(topics) > TOPICS_MAX:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION,
-                f"A share group may have offsets in at most {TOPICS_MAX} topics.",
-            )
-        initializing.begin(operation, begun, alteration.offsets)
+    if not begun:
+        return None
+    topics = operation.group.known_states.topic_ids | begun.keys()
+    if len(topics) > TOPICS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"A share group may have offsets in at most {TOPICS_MAX} topics.",
+        )
+    return initializing.begin(operation, begun, alteration.offsets)
 
 
 def _refusal(index: int, count: int, start_offset: Offset) -> ErrorCode:

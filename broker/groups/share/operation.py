@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from trimaran.broker.groups.heartbeating.assigning import TargetWork
 from trimaran.broker.groups.heartbeating.member import Partitions
@@ -13,15 +13,18 @@ from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.member import ShareMember
 from trimaran.broker.groups.share.records import RECORDS, epoch_record
 from trimaran.broker.groups.share.settings import ShareGroupSettings
+from trimaran.broker.groups.share.start_offsets import NewOffsets
 from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.identity import Offset, StateEpoch, TopicIdPartition
 
+StartOffsets = TypeVar("StartOffsets", bound=Mapping[TopicIdPartition, Offset | None])
 
-class Initialization(NamedTuple):
+
+class Initialization(NamedTuple, Generic[StartOffsets]):
     """States of share partitions to store: each with its start offset, None for that of `share.auto.offset.reset`."""
 
     state_epoch: StateEpoch
-    offsets: Mapping[TopicIdPartition, Offset | None]
+    offsets: StartOffsets
 
 
 @dataclass(slots=True)
@@ -36,8 +39,9 @@ class ShareWork:
     checked_target: tuple[object, object, object] | None = None
     # The time (wall clock, ms) since which a topic has partitions that are being initialized.
     initializing_since: dict[bytes, int] = field(default_factory=dict)
-    # The initializations that have not begun yet, in order.
-    initializations: list[Initialization] = field(default_factory=list)
+    # The initialization that waits for the commit of its records, and the one that runs: at most one of both.
+    waiting: Initialization[NewOffsets] | None = None
+    running: Initialization[NewOffsets] | None = None
 
 
 @dataclass(slots=True)
@@ -47,7 +51,7 @@ class ShareOperation(HeartbeatOperation[ShareGroup, ShareMember, ShareGroupSetti
     RECORDS = RECORDS
 
     # The initialization that begins when the records are committed.
-    begun: Initialization | None = None
+    begun: Initialization[NewOffsets] | None = None
 
     def bump_epoch(self) -> None:
         """Increments the epoch after a change of members, topics or initialized partitions: the target must be

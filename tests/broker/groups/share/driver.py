@@ -99,12 +99,12 @@ class ShareDriver(Driver):
         begun = []
         groups, self.follow_ups = self.follow_ups, []
         for group_id in groups:
-            while (asked := self.shares.next_initialization(group_id)) is not None:
+            if (asked := self.shares.begin_initialization(group_id)) is not None:
                 begun.append((group_id, asked))
                 failed = [partition for partition in asked.offsets if failing(partition)]
                 done = asked.offsets.keys() - set(failed)
                 outcome = InitializedStates(of_topics(done), of_topics(failed))
-                self.shares.initialized(group_id, outcome, self.at)
+                self.shares.initialized(group_id, asked, outcome, self.at)
                 self.settle()
         return begun
 

@@ -8,10 +8,12 @@ from tests.broker.groups.driver import FakeTopics, topic_id
 from tests.broker.groups.share.driver import ShareDriver
 from trimaran.broker.groups.heartbeating.member import partitions_bytes
 from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
+from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.groups.kinds import Due
 from trimaran.broker.groups.memory import MEMBER_BYTES, NAME_BYTES, PARTITION_BYTES
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.share import assigning, heartbeat
+from trimaran.broker.groups.share import offsets as share_offsets
 from trimaran.broker.groups.share.describe import described
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.groups import ShareHeartbeat
@@ -21,6 +23,10 @@ from trimaran.broker.groups.share.state_partitions import StatePartitions, Topic
 from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from trimaran.wire.records.share_groups import (
@@ -158,12 +164,44 @@ def test_target_of_an_emptied_group_has_no_timer(driver, monkeypatch):
     assert driver.group().assignment_epoch == driver.group().epoch
 
 
-def test_target_that_was_not_written_has_no_timer(driver, monkeypatch):
+@pytest.mark.parametrize("known", [True, False])
+def test_target_that_was_not_written_has_no_timer(driver, monkeypatch, known):
+    if known:
+        driver.beat("a")
     monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", 0)
     driver.failing = E.NOT_ENOUGH_REPLICAS
-    driver.beat("a")
+    assert driver.beat("b") is E.NOT_ENOUGH_REPLICAS
     assert TimerKey(HeartbeatTimer.TARGET, "g") not in driver.shares._timers
-    assert driver.shares._works["g"].target is None
+    assert [work.target for work in driver.shares._works.values()] == [None] * known
+
+
+def test_group_that_was_never_written_leaves_no_work(driver):
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    assert driver.beat("a") is E.NOT_ENOUGH_REPLICAS
+    assert driver.shares._works == {}
+    driver.follow_ups.clear()
+    driver.failing = None
+    driver.beat("a")
+    work = driver.shares._works["g"]
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    driver.beat("a", -1)
+    driver.beat("b")
+    assert driver.shares._works == {"g": work}
+    assert (work.checked_topics, work.checked_target) == (None, None)
+
+
+def test_alteration_that_was_never_written_leaves_no_work(driver):
+    topic = AlterShareGroupOffsetsRequestTopic(
+        topic_name="t",
+        partitions=[AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=3)],
+    )
+    for topics in ([topic], []):
+        alteration = done(share_offsets.checked(driver.topics, topics))
+        driver.shares.alter_offsets("g", alteration, driver.at)  # the result is not written
+    assert driver.shares._works == {}
+    outcome = InitializedStates({}, {T: {0}})
+    assert list(driver.shares.finish("g", outcome, driver.at).records) == []
+    assert driver.shares._works == {}
 
 
 @pytest.mark.parametrize(("more", "code"), [(0, E.NONE), (-1, E.GROUP_MAX_SIZE_REACHED)])
@@ -186,19 +224,6 @@ def test_size_of_a_group_decides_on_pieces(monkeypatch, size, inline):
     assert (driver.group().assignment_epoch == 3) is inline
 
 
-def test_initialization_is_repeated_from_its_begin(driver):
-    driver.beat("a")
-    driver.follow_ups.clear()
-    driver.shares.next_initialization("g")
-    for seconds, count in ((29.999, 0), (0.001, 1), (29.999, 0), (0.001, 1)):
-        driver.now += seconds
-        driver.beat("a", 2)
-        work = driver.shares._works["g"]
-        assert len(work.initializations) == count
-        work.initializations.clear()
-        driver.follow_ups.clear()
-
-
 def test_times_of_initialized_topics_are_forgotten(driver):
     driver.beat("a")
     work = driver.shares._works["g"]
@@ -209,24 +234,9 @@ def test_times_of_initialized_topics_are_forgotten(driver):
 
 
 def test_outcome_for_an_unknown_group_is_nothing(driver):
-    for done, failed in (({T: {0}}, {}), ({}, {T: {0}})):
-        outcome = InitializedStates(done, failed)
+    for outcome in (InitializedStates({T: {0}}, {}), InitializedStates({}, {T: {0}})):
         assert list(driver.shares.finish("no", outcome, driver.at).records) == []
     assert list(driver.shares.offsets_deleted("no", {T}, driver.at).records) == []
-
-
-def test_unwritten_heartbeat_begins_no_initialization(driver):
-    driver.failing = E.NOT_ENOUGH_REPLICAS
-    assert driver.beat("a") is E.NOT_ENOUGH_REPLICAS
-    assert driver.shares._works["g"].initializations == []
-    assert driver.shares.next_initialization("g") is None
-    assert driver.shares.next_initialization("no") is None
-    driver.failing = None
-    driver.beat("a")
-    driver.failing = E.NOT_ENOUGH_REPLICAS
-    driver.topics.set("u", 1)
-    assert driver.beat("a", 2, topics=["t", "u"]) is E.NOT_ENOUGH_REPLICAS
-    assert [len(one.offsets) for one in driver.shares._works["g"].initializations] == [4]
 
 
 # -- the words of refusals

@@ -161,21 +161,19 @@ def test_fenced_initialization_gives_a_higher_epoch(driver):
 
 @pytest.mark.parametrize(("grown", "left"), [(4, []), (6, [4, 5])])
 def test_initialization_leaves_finished_partitions_out(driver, grown, left):
-    driver.beat("a")
-    for _ in range(2):
-        driver.advance(15)
-        driver.beat("a")
+    driver.beat("a", topics=["no"])
+    driver.beat("a", -1)
+    alter(driver, asked("t", p0=7, p1=7, p2=7, p3=7))
+    driver.now += driver.share_settings.initialize_retry_ms / 1000
     driver.topics.set("t", grown)
     driver.beat("a")
-    shares = driver.shares
-    first = shares.next_initialization("g")
-    assert list(first.offsets) == named(T, 0, 1, 2, 3)
-    shares.initialized("g", InitializedStates(of_topics(first.offsets), {}), driver.at)
-    driver.settle()
-    later = []
-    while (begun := shares.next_initialization("g")) is not None:
-        later += begun.offsets
-    assert later == named(T, *left)
+    assert len(driver.shares._works["g"].waiting.offsets) == grown
+    finish(driver, done=named(T, 0, 1, 2, 3))
+    begun = [list(asked.offsets) for _, asked in driver.initialize()]
+    assert begun == ([named(T, *left)] if left else [])
+    work = driver.shares._works["g"]
+    assert (work.waiting, work.running) == (None, None)
+    assert driver.group().states == StatePartitions({}, of("t", *range(grown)))
 
 
 # -- deleting
