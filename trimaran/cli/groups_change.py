@@ -16,11 +16,13 @@ from trimaran.cli.internal_topics import (
     internal_topics_of,
 )
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client import changes, group_kinds, group_members, positions, topic_partitions
+from trimaran.client import changes, group_kinds, group_members, positions, rights, topic_partitions
 from trimaran.client import groups as client_groups
+from trimaran.errors import refused as refusals
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.wire import errors, identity
+from trimaran.wire.security.acls import Operation
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -112,6 +114,10 @@ def reset_offsets(
             if of_kind.has_progress_beyond or before.get(partition) != offset
         }
         if not execute:
+            if found is not None and changed:
+                rights.ensure_may_change_group(client, found, Operation.READ)
+                _ensure_idle(found)
+            _ensure_may_read(client, changed)
             also = f", and the topics {', '.join(internal)} would be deleted" if internal else ""
             say(
                 f"{counted(len(changed), 'offset')} would change{also}; nothing was changed, --execute does it"
@@ -213,19 +219,54 @@ def delete(
             "name one or more; trimaran groups list shows all groups",
             exit_code=Exit.USAGE,
         )
+    names = list(dict.fromkeys(groups))
+    failed: dict[str, UserError] = {}
+    reasons = []
     with brokers.connected() as client:
-        for group in groups:
-            internal: list[str] = []
-            if dry_run or delete_internal_topics:
-                found = group_members.group_described(client, group)
-                internal = internal_topics_of(client, found, wanted=delete_internal_topics)
-                if dry_run:
-                    _tell_deletion(client, found, internal)
-                    continue
-            changes.delete_group(client, group)
-            say(f"deleted group {group}")
-            delete_topics(client, internal)
+        for group in names:
+            try:
+                _delete(client, group, with_topics=delete_internal_topics, dry_run=dry_run)
+            except UserError as error:
+                if error.exit_code is Exit.USAGE:
+                    raise
+                failed[group] = error
+                reasons.append(error.what)
+            except errors.KafkaError as error:
+                failed[group] = refusals.refused(error)
+                reasons.append(failed[group].why)
+    if failed:
+        if len(names) == 1:
+            raise failed[names[0]]
+        raise UserError(
+            f"refused for {', '.join(failed)}",
+            "; ".join(reasons),
+            next(iter(failed.values())).fix,
+            exit_code=Exit.REFUSED,
+        )
     return Exit.OK
+
+
+def _delete(client: BlockingClient, group: str, *, with_topics: bool, dry_run: bool) -> None:
+    """Deletes a group, or prints the changes.
+
+    Raises:
+        UserError, KafkaError: the cluster refused.
+    """
+    internal: list[str] = []
+    if dry_run or with_topics:
+        found = group_members.group_described(client, group)
+        internal = internal_topics_of(client, found, wanted=with_topics)
+        if dry_run:
+            _tell_deletion(client, found, internal)
+            return
+    changes.delete_group(client, group)
+    say(f"deleted group {group}")
+    delete_topics(client, internal)
+
+
+def _ensure_may_read(client: BlockingClient, wanted: Collection[identity.TopicPartition]) -> None:
+    """Raises KafkaError, as the coordinator would, for a topic without READ."""
+    rights.ensure_may_change_topics(client, {topic for topic, _ in wanted}, Operation.READ)
 
 
 def _ensure_idle(found: Mapping[str, Any]) -> None:
@@ -239,6 +280,7 @@ def _tell_deletion(
 ) -> None:
     """Prints the changes of a deletion. Raises UserError for a group that has members."""
     group = str(found["group"])
+    rights.ensure_may_change_group(client, found, Operation.DELETE)
     _ensure_idle(found)
     offsets = client_groups.offset_rows(client, group, found["type"])
     also = f", and the topics {', '.join(internal)}" if internal else ""
@@ -270,6 +312,8 @@ def delete_offsets(
         if kind.has_positions_of_topics:
             _ensure_whole_topics(client, group, wanted)
         if dry_run:
+            rights.ensure_may_change_group(client, found, Operation.DELETE)
+            _ensure_may_read(client, wanted)
             if kind.has_positions_of_topics:
                 _ensure_idle(found)
             count = len(set(wanted) & kind.positions(client, group).keys())

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.output import say
-from trimaran.client import changes, partitions, streams_groups
+from trimaran.client import changes, partitions, rights, streams_groups
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire import errors, identity
+from trimaran.wire.security import acls
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -31,7 +32,10 @@ def internal_topics_of(
     client: BlockingClient, found: Mapping[str, Any] | None, *, wanted: bool
 ) -> list[str]:
     """Returns the internal topics of a group that exist; none unless `wanted`. The topology also names those that were
-    deleted before. Raises UserError if the group cannot have any.
+    deleted before.
+
+    Raises:
+        UserError: the group cannot have any, or this client may not delete them all.
     """
     if not wanted:
         return []
@@ -47,6 +51,13 @@ def internal_topics_of(
     named = streams_groups.internal_topics(found)
     if not named:
         return []
+    if denied := rights.denied_topics(client, named, acls.Operation.DELETE):
+        raise UserError(
+            f"internal topics may not be deleted: {', '.join(denied)}",
+            "TOPIC_AUTHORIZATION_FAILED: this user has no right DELETE for them; nothing was changed",
+            "add an ACL that allows it (trimaran acls add), or leave --delete-internal-topics out",
+            exit_code=Exit.REFUSED,
+        )
     return [
         str(topic.name)
         for topic in partitions.topics_of(client, named)

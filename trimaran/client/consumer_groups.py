@@ -87,7 +87,7 @@ def found_group(
     client: BlockingClient, group: str, request: type[Message], **options: bool
 ) -> Any | None:
     """Returns the `DescribedGroup`; None if there is no group of that kind, or the brokers do not support it."""
-    asked = request(group_ids=[group], include_authorized_operations=False, **options)
+    asked = request(group_ids=[group], **{"include_authorized_operations": False, **options})
     try:
         found = single_item(client.call(CoordinatorNode(group), asked).groups, "group")
     except VersionMismatch:

@@ -1,0 +1,82 @@
+"""The operations that this client may perform (KIP-430), so that a dry run is refused as the real one.
+
+A broker that does not report them checks only the real request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.consumer_groups import found_group
+from trimaran.wire.client.destinations import CoordinatorNode
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.share_group_describe import ShareGroupDescribeRequest
+from trimaran.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
+
+if TYPE_CHECKING:
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.security.acls import Operation
+
+NOT_TOLD = -(1 << 31)
+_DESCRIBING = {
+    "consumer": ConsumerGroupDescribeRequest,
+    "share": ShareGroupDescribeRequest,
+    "streams": StreamsGroupDescribeRequest,
+}
+
+
+def ensure_may_change_group(
+    client: BlockingClient, described: Mapping[str, Any], operation: Operation
+) -> None:
+    """Raises KafkaError as the coordinator would, if this client has no right to the operation on a group."""
+    group = str(described["group"])
+    if not _includes(_operations_on_group(client, group, described["type"]), operation):
+        raise KafkaError(
+            ErrorCode.GROUP_AUTHORIZATION_FAILED, f"no {operation.name} for group {group}"
+        )
+
+
+def _operations_on_group(client: BlockingClient, group: str, kind: str) -> int:
+    if kind in _DESCRIBING:
+        found = found_group(client, group, _DESCRIBING[kind], include_authorized_operations=True)
+    else:
+        request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
+        found = single_item(client.call(CoordinatorNode(group), request).groups, "group")
+    return NOT_TOLD if found is None else int(found.authorized_operations)
+
+
+def ensure_may_change_topics(
+    client: BlockingClient, topics: Iterable[str], operation: Operation
+) -> None:
+    """Raises KafkaError for the first topic for which this client has no right to the operation."""
+    for topic in denied_topics(client, topics, operation):
+        raise KafkaError(
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no {operation.name} for topic {topic}"
+        )
+
+
+def denied_topics(client: BlockingClient, topics: Iterable[str], operation: Operation) -> list[str]:
+    """Returns the topics for which this client has no right to the operation, by name."""
+    names = sorted(set(topics))
+    if not names:
+        return []
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    return [
+        topic.name
+        for topic in client.call(None, request).topics
+        if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        or (not topic.error_code and not _includes(topic.topic_authorized_operations, operation))
+    ]
+
+
+def _includes(operations: int, operation: Operation) -> bool:
+    return operations == NOT_TOLD or bool(operations >> operation & 1)
