@@ -3,10 +3,10 @@
 import pytest
 
 from tests.trimaran.client.scripted import Client, T, told
-from trimaran.client import group_offsets, groups
+from trimaran.client import group_offsets, record_ages
 from trimaran.client.changes import alter_configs
 from trimaran.client.group_offsets import committed_offsets, lag_in_records
-from trimaran.client.groups import age_seconds, group_rows
+from trimaran.client.groups import group_rows
 from trimaran.client.topics import moves_of, set_configs_of, topic_described
 from trimaran.client.transactional_producer import TransactionalProducer
 from trimaran.errors.connecting import (
@@ -110,16 +110,21 @@ def test_lag_is_distance_to_end_never_negative(monkeypatch):
 def test_record_age_is_in_seconds_never_negative(monkeypatch, now_ms, age):
     from trimaran.log.batches.records import NewRecord, build_batch
 
-    monkeypatch.setattr(groups, "now_ms", lambda: now_ms)
+    monkeypatch.setattr(record_ages, "now_ms", lambda: now_ms)
     records = build_batch([NewRecord(None, b"v", 1000)])
     part = fetch.PartitionData(
         partition_index=1, high_watermark=1, aborted_transactions=None, records=records
     )
     topics = [fetch.FetchableTopicResponse(topic="t", partitions=[part])]
     client = Client(fetch.FetchResponse(responses=topics))
-    assert age_seconds(client, TopicPartition("t", 1), -5) == age
+    assert record_ages.age_seconds(client, TopicPartition("t", 1), -5) == age
     assert client.request.topics[0].partitions[0].fetch_offset == 0
-    assert age_seconds(Client(fetch.FetchResponse(responses=[])), TopicPartition("t", 1), 0) is None
+    assert (
+        record_ages.age_seconds(
+            Client(fetch.FetchResponse(responses=[])), TopicPartition("t", 1), 0
+        )
+        is None
+    )
 
 
 def page(indexes, *, cursor=None, code=0):
