@@ -1,7 +1,9 @@
 """ConsumerGroupHeartbeat: a member joins, stays or leaves, and approaches its target.
 
 Source: `GroupMetadataManager.consumerGroupHeartbeat`, `-Leave` of Kafka 4.4 (KIP-848, KIP-1082). Intentional
-difference: while a group reconciles, its members get a shorter interval than the configured one (`next_heartbeat_ms`).
+differences: while a group reconciles, its members get a shorter interval than the configured one
+(`next_heartbeat_ms`); a member that still has its previous epoch gets its assignment again, because the response with
+it may be lost.
 """
 
 from __future__ import annotations
@@ -146,6 +148,7 @@ def heartbeat(
     )
     if (
         request.member_epoch == JOINING_EPOCH
+        or request.member_epoch != member.epoch
         or says_everything
         or not _same_partitions(assigned_before, updated.assigned)
     ):

@@ -1,6 +1,7 @@
 """StreamsGroupHeartbeat: a member joins, stays or leaves, and approaches its target.
 
 Source: `GroupMetadataManager.streamsGroupHeartbeat`, `-Leave` of Kafka 4.4 (KIP-1071, KIP-1331, KIP-1357).
+Intentional difference: a member that reports other tasks than it is assigned gets them again (`_may_lack_tasks`).
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def heartbeat(
     response = _response(operation, moved, problems)
     if version >= DESCRIPTION_VERSION:
         response.topology_description_required = _needs_description(operation, topology, problems)
-    if joins or before.assigned != moved.assigned:
+    if joins or before.assigned != moved.assigned or _may_lack_tasks(moved, reported):
         response.active_tasks = _task_ids(moved.assigned.without_epochs().active)
         response.standby_tasks = _task_ids(moved.assigned.standby)
         response.warmup_tasks = _task_ids(moved.assigned.warmup)
@@ -119,6 +120,13 @@ def heartbeat(
             group.members.values(), plan.configured, operation.topics
         )
     return StreamsHeartbeatAnswer(response, plan.configured.missing)
+
+
+def _may_lack_tasks(member: StreamsMember, reported: Reported) -> bool:
+    """Whether the member has other tasks than it is assigned. Perhaps it is still working on it, or the response with
+    its tasks is lost; in Kafka, it then waits for the next assignment.
+    """
+    return reported is not None and reported != member.assigned.without_epochs()
 
 
 def _tell_endpoints(

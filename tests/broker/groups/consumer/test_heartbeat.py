@@ -155,6 +155,17 @@ def test_rejoining_member_gets_its_assignment(driver):
     assert len(again.assignment.topic_partitions) == 1
 
 
+def test_previous_epoch_repeats_the_assignment(driver):
+    first = driver.consumer_heartbeat("a").member_epoch
+    driver.topics.set("t", 5)
+    told = driver.consumer_heartbeat("a", first)  # the response is lost
+    assert told.member_epoch == first + 1
+    again = driver.consumer_heartbeat("a", first, owned={"t": [0, 1, 2, 3]})
+    assert (again.member_epoch, again.assignment) == (first + 1, told.assignment)
+    assert again.assignment.topic_partitions[0].partitions == [0, 1, 2, 3, 4]
+    assert driver.consumer_heartbeat("a", first + 1, owned={}).assignment is None
+
+
 # -- changed subscriptions
 
 

@@ -202,6 +202,21 @@ def test_group_of_another_kind_is_refused(driver):
     assert driver.refusal.message == "Group g is not a streams group."
 
 
+def test_lost_tasks_are_told_again(driver):
+    driver.beat("a")
+    driver.beat("b")
+    every = ({"0": [0, 1, 2, 3]}, {})
+    for _ in range(2):  # the first response is lost
+        asked = driver.beat("a", 2, owned=every).response
+        assert (asked.member_epoch, asked.active_tasks) == (2, task_ids({"0": [0, 1]}))
+    assert driver.beat("a", 2, owned=({"0": [0, 1]}, {})).response.active_tasks is None
+    for _ in range(2):
+        taken = driver.beat("b", 3, owned=({}, {})).response
+        assert (taken.member_epoch, taken.active_tasks) == (3, task_ids({"0": [2, 3]}))
+    assert driver.beat("b", 3).response.active_tasks is None
+    assert driver.beat("b", 3, owned=({"0": [2, 3]}, {})).response.active_tasks is None
+
+
 # -- epochs
 
 
