@@ -107,11 +107,10 @@ class ShareSessions:
         """
         if acknowledges:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        sessions, partitions_in_total = len(self._sessions), self._partitions + len(partitions)
-        if (replaced := self._sessions.get((group_id, member_id))) is not None:
-            sessions -= 1
-            partitions_in_total -= len(replaced.partitions)
-        if sessions >= self._sessions_max or partitions_in_total > self._partitions_max:
+        replaced = self._sessions.get((group_id, member_id))
+        is_full = replaced is None and len(self._sessions) >= self._sessions_max
+        kept = self._partitions - (0 if replaced is None else len(replaced.partitions))
+        if is_full or kept + len(partitions) > self._partitions_max:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         if replaced is not None:
             self.close(replaced)
