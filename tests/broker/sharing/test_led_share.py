@@ -383,6 +383,14 @@ async def test_refused_acknowledgement_notes_its_cuts(tmp_path):
         assert given.owner.runs == given.share.core.run_count == 2
 
 
+async def test_release_notes_its_cuts(tmp_path):
+    async with led(tmp_path) as given:
+        given.acquire(0, 9)
+        given.share.core.begin_at(5)
+        given.release()
+        assert given.owner.runs == given.share.core.run_count == 2
+
+
 async def test_share_partition_that_loads_makes_way(tmp_path):
     async with trio.open_nursery() as nursery:
         given = Led(tmp_path, nursery)
