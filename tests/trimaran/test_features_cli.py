@@ -48,3 +48,14 @@ def test_other_levels_need_no_groups(capsys, name, level):
 def test_unknown_groups_do_not_stop_the_downgrade(capsys):
     text = said(capsys, "share.version", 0, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert text.startswith("warning: the groups that need share.version are unknown: ")
+
+
+def test_each_feature_has_its_own_warning(capsys):
+    row = ListedGroup(group_id="app", protocol_type="", group_state="Stable", group_type="Streams")
+    codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, *[ErrorCode.NONE] * 3]
+    client = Client(*[ListGroupsResponse(error_code=code, groups=[row]) for code in codes])
+    levels = [("metadata.version", 0), ("share.version", 0), ("streams.version", 0)]
+    _warn_of_members(client, levels)
+    unknown, found = capsys.readouterr().err.splitlines()
+    assert unknown.startswith("warning: the groups that need share.version are unknown: ")
+    assert found.startswith("warning: 3 streams groups with members: app, app, app; ")

@@ -195,22 +195,27 @@ class ShareConsumer:
             return
         lock_ms = response.acquisition_lock_timeout_ms
         until = self._clock() + lock_ms / 1000 if lock_ms > 0 else math.inf
-        for topic in response.responses:
-            for told in topic.partitions:
-                key = TopicIdPartition(topic.topic_id, told.partition_index)
-                self._note(session, key, told.acknowledge_error_code)
-                if not self._has_records(told):
+        found = [
+            (TopicIdPartition(topic.topic_id, told.partition_index), told)
+            for topic in response.responses
+            for told in topic.partitions
+        ]
+        # At once: the caller may take no record of a later partition.
+        for key, told in found:
+            self._note(session, key, told.acknowledge_error_code)
+        for key, told in found:
+            if not self._has_records(told):
+                continue
+            for record in session.records(key, told):
+                if self._clock() >= until or self._run.has_locks_ending(self._clock()):
+                    return
+                if not self._run.wants(key, record.record.offset):
                     continue
-                for record in session.records(key, told):
-                    if self._clock() >= until or self._run.has_locks_ending(self._clock()):
-                        return
-                    if not self._run.wants(key, record.record.offset):
-                        continue
-                    self._run.locked(until)
-                    self._reader[key] = session
-                    yield record
-                    if self._member.is_due(self._clock()):
-                        self._beat()
+                self._run.locked(until)
+                self._reader[key] = session
+                yield record
+                if self._member.is_due(self._clock()):
+                    self._beat()
 
     def _has_records(self, told: Any) -> bool:
         """Returns whether a partition was read. Raises KafkaError unless another leader may succeed."""

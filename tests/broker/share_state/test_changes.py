@@ -7,7 +7,7 @@ import pytest
 from tests.broker.groups.share.states import StatesInMemory
 from trimaran.broker.share_state import changes
 from trimaran.broker.share_state.states import ShareSummary
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import SharePartitionKey, TopicIdPartition
 
 E = ErrorCode
@@ -50,6 +50,12 @@ async def test_each_state_has_its_own_error(states, caplog):
     assert await changes.by_topic(found) == ({TOPIC_ID: {0}}, {TOPIC_ID: {1}}, False)
     found = await changes.delete_all(states, "g", partitions(2))
     assert (found[first], found[second].code) == (None, E.COORDINATOR_NOT_AVAILABLE)
+
+
+async def test_higher_epoch_of_one_state_is_told():
+    fenced = KeptError.of(KafkaError(E.FENCED_STATE_EPOCH))
+    outcomes = dict(zip(partitions(2), (fenced, None), strict=True))
+    assert await changes.by_topic(outcomes) == ({TOPIC_ID: {1}}, {TOPIC_ID: {0}}, True)
 
 
 async def test_first_error_of_a_group_is_returned(states):

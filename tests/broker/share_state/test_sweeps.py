@@ -201,16 +201,18 @@ def test_topics_deleted_before_the_load_are_removed():
     assert driver.records()[1:] == [SnapshotRecord(KEY, None)]
 
 
-def test_failed_removals_are_repeated():
+def test_failed_removals_are_repeated(monkeypatch):
+    monkeypatch.setattr(shard, "RECORDS_PER_STEP", 1)
     driver = Driver(ONLY_PRUNE)
-    driver.initialize()
+    driver.initialize(KEY)
+    driver.initialize(OTHER)
     driver.failing = ErrorCode.COORDINATOR_NOT_AVAILABLE
     driver.shard.topics_deleted([TOPIC_ID], driver.at)
     driver.advance(0.999)
     driver.failing = None
-    assert len(driver.log) == 1
+    assert len(driver.log) == 2
     driver.advance(0.001)
-    assert driver.records()[1:] == [SnapshotRecord(KEY, None)]
+    assert driver.records()[2:] == [SnapshotRecord(OTHER, None), SnapshotRecord(KEY, None)]
 
 
 def test_a_state_deleted_meanwhile_needs_no_removal():

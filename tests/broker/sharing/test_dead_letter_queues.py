@@ -16,6 +16,7 @@ from tests.cluster.data_side import partition, registration, topic, topic_id
 from trimaran.broker.channels.broker_channel import OutcomeUnknown
 from trimaran.broker.handlers.produce import produce
 from trimaran.broker.share_state.states import DeliveryState
+from trimaran.broker.sharing import dead_letter_queues
 from trimaran.broker.sharing.dead_letters import Queue, QueueTopic
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
@@ -310,6 +311,22 @@ async def test_leaderless_queue_gets_letters_later(tmp_path, autojump_clock):
         await trio.sleep(5)
         assert [letter[0] for letter in rig.letters()] == ["0"]
         assert rig.states.written_batches[-1] == (0, 0, ARCHIVED, 1)
+
+
+async def test_queue_that_waits_leaves_its_place_to_others(tmp_path, autojump_clock, monkeypatch):
+    monkeypatch.setattr(dead_letter_queues, "AT_WORK_MAX", 1)
+    async with queue_rig(tmp_path, partitions=2) as rig:
+        rig.add_queue(partition(leader=-1), partition())
+        for index in (0, 1):
+            rig.produce(1, index=index)
+        await rig.fetched(0, 0, 1)
+        await rig.settle()
+        await rig.fetched(1)
+        await rig.acknowledged(2, {0: [(0, 0, [3])]})
+        await rig.settle()
+        await rig.acknowledged(3, {1: [(0, 0, [3])]})
+        await rig.settle()
+        assert [asked[1].topic_data[0].partition_data[0].index for asked in rig.asked] == [1]
 
 
 async def test_unanswered_write_is_repeated(tmp_path, autojump_clock):

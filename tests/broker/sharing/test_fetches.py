@@ -197,6 +197,16 @@ async def test_only_the_first_batch_may_be_too_large(tmp_path):
         assert found == {0: ([], 0), 1: ([(0, 49)], size), 2: ([], 0)}
 
 
+async def test_empty_partition_lets_no_later_batch_be_too_large(tmp_path):
+    async with sharing_rig(tmp_path, partitions=3) as rig:
+        rig.produce(5)
+        rig.produce(50, index=2)
+        size = size_of(rig, 0, 5)
+        fetch = ShareFetch(terms(max_bytes=3 * size), await opened(rig))
+        found = outcome(done(fetch.acquire()))
+        assert found == {0: ([(0, 4)], size), 1: ([], 0), 2: ([], 0)}
+
+
 async def test_bytes_of_one_partition_are_at_least_one(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         rig.produce(5)

@@ -95,6 +95,17 @@ async def test_session_of_another_member_keeps_partitions(tmp_path):
         assert list(rig.sharing.end_session(session)) == []
 
 
+async def test_group_that_returns_keeps_the_partitions_that_are_left(tmp_path):
+    async with sharing_rig(tmp_path, partitions=2) as rig:
+        session = await held_everywhere(rig)
+        ending = rig.sharing.end_session(session)
+        for _ in range(3):  # two releases, and the end of the first share partition
+            next(ending)
+        rig.sessions.begin("g", "n", [], acknowledges=False)
+        assert list(ending) == []
+        assert [share.is_retiring for share in rig.sharing] == [True, False]
+
+
 async def test_ended_group_is_forgotten(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         session = await held_everywhere(rig)
@@ -102,6 +113,8 @@ async def test_ended_group_is_forgotten(tmp_path):
         rig.share(0).end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         assert (len(rig.sharing), rig.share(0)) == (1, None)
         assert [group_id for group_id, _ in rig.counts.groups()] == ["g"]
+        session.partitions = dict.fromkeys(sorted(session.partitions))
         list(rig.sharing.end_session(session))
         await settle()
+        assert rig.states.written_batches == [(0, 1, AVAILABLE, 1)]
         assert (rig.sharing._groups, list(rig.counts.groups())) == ({}, [])

@@ -126,6 +126,8 @@ def test_partitions_of_all_sessions_are_limited():
     sessions.resume("g", "m", 1, (), (T0,))
     sessions.resume("g", "n", 1, (T1,), ())
     assert sessions.partitions == 3
+    begun(sessions, T2)  # the session that it replaces makes room
+    assert sessions.partitions == 3
 
 
 def test_session_that_does_not_fit_replaces_none():

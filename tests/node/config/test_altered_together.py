@@ -126,4 +126,6 @@ def test_remote_copy_lag_stays_within_local_retention(unit):
     assert why({lag: "-1"}, local_retention=0) is why({lag: "0"}, local_retention=0) is None
     assert why({local: "9"}, remote_copy_lag=10, retention=20) == 9
     assert why({whole: "9"}, remote_copy_lag=10) == 9
+    assert why({whole: None}, retention=9, remote_copy_lag=10) == 9
+    assert why({local: None}, local_retention=9, retention=20, remote_copy_lag=10) == 9
     assert why({lag: "10"}, retention=-1) is None

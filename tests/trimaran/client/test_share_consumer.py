@@ -164,14 +164,35 @@ def test_lost_session_begins_again(answer):
     assert consumer.lost == 1
 
 
-def test_late_acknowledgement_is_counted():
-    consumer, _, _ = consumer_of(
-        beat(0), fetched(0, 2), fetched(2, 1, ack_code=E.INVALID_RECORD_STATE), closed(), LEFT
-    )
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [fetched(2, 1, ack_code=E.INVALID_RECORD_STATE)],
+        [
+            fetched(code=E.NOT_LEADER_OR_FOLLOWER, ack_code=E.NOT_LEADER_OR_FOLLOWER),
+            fetched(2, 1),
+        ],
+    ],
+)
+def test_late_acknowledgement_is_counted(answers):
+    consumer, _, _ = consumer_of(beat(0), fetched(0, 2), *answers, closed(), LEFT)
     with consumer:
         for shared in itertools.islice(consumer.records(), 3):
             consumer.acknowledge(shared, ACCEPT)
     assert consumer.lost == 2
+
+
+def test_late_acknowledgement_behind_the_limit_is_counted():
+    last, late = fetched(2, 1), fetched(partition=1, ack_code=E.INVALID_RECORD_STATE)
+    last.responses += late.responses
+    leaders = {("t", index): LeaderOf(1, 0) for index in (0, 1)}
+    first = fetched(0, 1)
+    first.responses += fetched(0, 1, partition=1).responses
+    consumer, _, _ = consumer_of(beat(0, 1), first, last, closed(), LEFT, leaders=leaders)
+    with consumer:
+        for shared in consumer.records(3):
+            consumer.acknowledge(shared, ACCEPT)
+    assert consumer.lost == 1
 
 
 @pytest.mark.parametrize(

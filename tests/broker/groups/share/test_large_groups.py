@@ -167,6 +167,18 @@ def test_topics_of_a_group_are_limited(monkeypatch, limit, found):
     assert list(begun.offsets) == [(T, 1)]
 
 
+def test_topics_that_cannot_be_initialized_do_not_stop_the_others(monkeypatch):
+    """The topic s is missing, and t is beyond the limit."""
+    monkeypatch.setattr(initializing, "TOPICS_MAX", 1)
+    driver = ShareDriver(topics=FakeTopics(t=1, u=1))
+    driver.beat("a", topics=["u"])
+    driver.initialize()
+    driver.topics.set("u", 2)
+    driver.beat("a", driver.group().members["a"].epoch, topics=["s", "t", "u"])
+    [(_, begun)] = driver.initialize()
+    assert [partition for _, partition in begun.offsets] == [1]
+
+
 def test_topics_are_initialized_some_at_a_time(monkeypatch):
     monkeypatch.setattr(initializing, "TOPICS_AT_A_TIME", 2)
     driver = ShareDriver(topics=FakeTopics(t=1, u=1, v=1))

@@ -208,7 +208,7 @@ def test_deletion_that_has_begun_is_repeated(driver):
 def test_topics_without_offsets_are_refused_alone(driver):
     empty_group(driver)
     driver.topics.set("u", 1)
-    partitions, refused = delete(driver, "u", "t", "no")
+    partitions, refused = delete(driver, "u", "no", "t")
     assert partitions == named(T, 0, 1, 2, 3)
     assert refused == [
         ("u", "There is no offset information to delete."),

@@ -87,6 +87,7 @@ def test_member_with_a_stale_topology_is_not_asked():
     driver = StreamsDriver()
     driver.beat("a", topology=topology(epoch=2), version=0)
     assert driver.beat("b").response.topology_description_required is False
+    assert is_asked(driver, "a")
 
 
 def test_description_is_kept_until_the_group_is_gone(driver):

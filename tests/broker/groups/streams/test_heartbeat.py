@@ -14,6 +14,7 @@ from tests.broker.groups.streams.driver import (
     topic,
     topology,
 )
+from trimaran.broker.groups.streams import groups
 from trimaran.broker.groups.streams.configuring import InternalTopic, Status
 from trimaran.broker.groups.streams.group import Described, StreamsGroupState
 from trimaran.broker.groups.streams.operation import ReportedOffsets
@@ -445,6 +446,15 @@ def test_memory_of_offsets_is_counted(driver):
     driver.beat("b", -1)
     driver.beat("a", -1)
     assert driver.shard.account.bytes == driver.group.held_bytes
+
+
+def test_offsets_without_room_are_forgotten(driver, monkeypatch):
+    driver.beat("a")
+    before = driver.shard.account.bytes
+    driver.beat("a", 2, offsets={"0": {0: 7}})
+    monkeypatch.setattr(groups, "GROUPS_BYTES_MAX", driver.shard.account.bytes)
+    driver.beat("a", 2, offsets={"0": {0: 7, 1: 8}})
+    assert (driver.streams._works["g"].offsets, driver.shard.account.bytes) == ({}, before)
 
 
 # -- static members
