@@ -197,7 +197,7 @@ async def test_only_the_first_batch_may_be_too_large(tmp_path):
         assert found == {0: ([], 0), 1: ([(0, 49)], size), 2: ([], 0)}
 
 
-async def test_empty_partition_lets_no_later_batch_be_too_large(tmp_path):
+async def test_batch_after_empty_partition_respects_the_bound(tmp_path):
     async with sharing_rig(tmp_path, partitions=3) as rig:
         rig.produce(5)
         rig.produce(50, index=2)

@@ -95,7 +95,7 @@ async def test_session_of_another_member_keeps_partitions(tmp_path):
         assert list(rig.sharing.end_session(session)) == []
 
 
-async def test_group_that_returns_keeps_the_partitions_that_are_left(tmp_path):
+async def test_returning_group_keeps_its_remaining_partitions(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         session = await held_everywhere(rig)
         ending = rig.sharing.end_session(session)

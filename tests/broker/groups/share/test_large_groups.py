@@ -167,7 +167,7 @@ def test_topics_of_a_group_are_limited(monkeypatch, limit, found):
     assert list(begun.offsets) == [(T, 1)]
 
 
-def test_topics_that_cannot_be_initialized_do_not_stop_the_others(monkeypatch):
+def test_topics_behind_missing_ones_are_initialized(monkeypatch):
     """The topic s is missing, and t is beyond the limit."""
     monkeypatch.setattr(initializing, "TOPICS_MAX", 1)
     driver = ShareDriver(topics=FakeTopics(t=1, u=1))
