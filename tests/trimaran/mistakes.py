@@ -137,6 +137,7 @@ MISTAKES = (
     ("metadata tail {B} --start soon", USAGE, "'soon' is not a position in a partition"),
     ("quorum voters remove 99 {B}", NO, "node 99 is not a voter"),
     ("quorum unregister 99 {B}", REFUSED, "Controller ID 99 is not currently registered"),
+    ("quorum unregister 99 {B} --dry-run", REFUSED, "controller 99 is not registered"),
     # Files of nodes.
     ("logs dump absent", USAGE, "no log in absent"),
     ("logs dump empty", USAGE, "no log in empty"),

@@ -105,6 +105,9 @@ def unregister(
     Args:
         node_id: The node id of the controller. If it is a voter, remove the voter first.
     """
+    if dry_run:
+        with controllers.connected() as client:
+            quorum_voters.ensure_registered(client, node_id)
     _ask(
         controllers,
         lambda client: quorum_voters.unregister(client, node_id),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.errors.refused import check
 from trimaran.wire.client.destinations import ControllerNode
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from trimaran.wire.messages.unregister_controller import UnregisterControllerRequest
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 # The timeout in the request; the leader gives up after two seconds by itself.
 TIMEOUT_MS = 10_000
+CONTROLLERS = 2  # the type of endpoints in DescribeCluster (KIP-919)
 
 
 class VoterListener(NamedTuple):
@@ -58,6 +61,19 @@ def remove_voter(client: BlockingClient, node_id: NodeId, directory_id: bytes) -
 def unregister(client: BlockingClient, node_id: NodeId) -> None:
     """Removes the registration of a controller. Raises KafkaError."""
     _ask(client, UnregisterControllerRequest(controller_id=node_id))
+
+
+def ensure_registered(client: BlockingClient, node_id: NodeId) -> None:
+    """Raises KafkaError, as `unregister` would, for a controller that is not registered."""
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
+    )
+    response = client.call(ControllerNode(), request)
+    check(response.error_code, response.error_message)
+    if node_id not in {controller.broker_id for controller in response.brokers}:
+        raise KafkaError(
+            ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"controller {node_id} is not registered"
+        )
 
 
 def why_it_may_return(node_id: NodeId, quorum: DescribeQuorumResponsePartitionData) -> str:

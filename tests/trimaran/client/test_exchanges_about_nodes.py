@@ -117,6 +117,20 @@ def cluster(*ones, code=0, message=None):
 
 
 @case
+def _ensure_registered():
+    return exchanges(
+        *(
+            exchange(lambda client: quorum_voters.ensure_registered(client, 4), answer)
+            for answer in (
+                cluster((3, None), (4, None)),
+                cluster((3, None)),
+                cluster(code=DENIED, message="not you"),
+            )
+        )
+    )
+
+
+@case
 def _cluster_id_of():
     return exchange(quorum.cluster_id_of, cluster())
 
