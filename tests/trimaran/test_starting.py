@@ -168,6 +168,12 @@ def test_running_cluster_refuses_other_changes(tmp_path, asked):
     assert refused.value.exit_code is Exit.USAGE
 
 
+def test_refused_options_of_running_cluster_are_named(tmp_path):
+    with pytest.raises(UserError) as refused:
+        running(tmp_path, brokers=2, overrides=["num.partitions=2"], metrics=True)
+    assert refused.value.fix.startswith("leave --override and --metrics out, or trimaran down")
+
+
 def test_voters_are_fixed_at_first_start(tmp_path):
     made(tmp_path)
     with pytest.raises(UserError, match="has 2 controllers, not 3"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client import features, group_kinds, groups
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.quorum.metadata import versions
@@ -14,7 +15,7 @@ from trimaran.wire import errors
 from trimaran.wire.client import errors as client_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trimaran.wire.blocking import BlockingClient
 
@@ -84,9 +85,40 @@ def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_ru
     with brokers.connected() as client:
         if upgrade_type != features.UPGRADE:
             _warn_of_members(client, wanted)
-        features.update_features(client, wanted, upgrade_type, validate_only=dry_run)
-    done = ", ".join(f"{name} to {level}" for name, level in wanted)
-    say(f"{'would change' if dry_run else 'changed'} {done}")
+        rows = {row["feature"]: row for row in features.feature_rows(client)}
+        before = {name: int(row["level"]) for name, row in rows.items()}
+        try:
+            features.update_features(client, wanted, upgrade_type, validate_only=dry_run)
+        except errors.KafkaError as error:
+            raise _refused(error, rows, wanted, upgrade_type) from error
+    done = ", ".join(f"{name} to {level}" for name, level in wanted if before.get(name, 0) != level)
+    if done:
+        say(f"{'would change' if dry_run else 'changed'} {done}")
+    for name, level in wanted:
+        if before.get(name, 0) == level:
+            say(f"{name} is {level} already")
+
+
+def _refused(
+    error: errors.KafkaError,
+    rows: Mapping[str, Mapping[str, Any]],
+    wanted: Sequence[tuple[str, int]],
+    upgrade_type: int,
+) -> UserError:
+    """Returns the user-facing error; its remedy is the other command if a supported level is in its direction."""
+    told = refused.refused(error)
+    if error.code is not errors.ErrorCode.INVALID_UPDATE_VERSION:
+        return told
+    is_upgrade = upgrade_type == features.UPGRADE
+    other = "downgrade" if is_upgrade else "upgrade"
+    for name, level in wanted:
+        row = rows.get(name)
+        if row is None or row["supported_max"] is None or level > row["supported_max"]:
+            continue
+        if level < row["level"] if is_upgrade else level > row["level"]:
+            told.fix = f"{name} is {row['level']}: trimaran features {other} {name}={level}"
+            break
+    return told
 
 
 def _warn_of_members(client: BlockingClient, levels: Sequence[tuple[str, int]]) -> None:

@@ -58,6 +58,15 @@ class WantedCluster:
     def settings(self) -> dict[str, str]:
         return {key: setting.value for key, setting in from_overrides(self.overrides).items()}
 
+    def options_of_stopped_nodes(self) -> list[str]:
+        """Returns the given options that nodes read only when they start."""
+        given = {
+            "--override": self.overrides,
+            "--metrics": self.metrics,
+            "--static-quorum": self.static_quorum,
+        }
+        return [option for option, value in given.items() if value]
+
 
 def refuse_if_running(data: Path) -> None:
     """Raises UserError if a supervisor or its nodes still run here: there must never be a second set."""
@@ -96,11 +105,11 @@ def grows_while_it_runs(data: Path, wanted: WantedCluster) -> ClusterState | Non
         or (wanted.console and not roles["console"])
     ):
         return None
-    if wanted.overrides or wanted.metrics or wanted.static_quorum:
+    if refused := wanted.options_of_stopped_nodes():
         raise UserError(
             f"the cluster in {data} is running",
             "while it runs, only brokers, ZooKeeper and a console can be added; nodes read settings when they start",
-            f"leave the option out, or trimaran down --data {data} first",
+            f"leave {' and '.join(refused)} out, or trimaran down --data {data} first",
             exit_code=Exit.USAGE,
         )
     plan = state_file.plan_of(data, state)
