@@ -126,6 +126,7 @@ FIXES = {
     " or send smaller records",
     "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers, then try again",
     "SECURITY_DISABLED": "to use ACLs, set authorizer.class.name in the file of every node",
+    "BROKER_ID_NOT_REGISTERED": "trimaran brokers list shows all registrations",
     "CONTROLLER_ID_NOT_REGISTERED": "trimaran metadata ls image/cluster/controllers shows all registrations",
     "GROUP_ID_NOT_FOUND": "trimaran groups list shows all groups",
     "GROUP_SUBSCRIBED_TO_TOPIC": "a member consumes the topic: stop it, then try again",
