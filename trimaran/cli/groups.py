@@ -146,6 +146,8 @@ def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> N
                 rows.append(_lag(client, row, ages))
                 bar.at(len(rows))
     show_rows(rows, output, columns=LAG_COLUMNS, noun="group")
+    if hidden := [str(row["group"]) for row in rows if row["lag"] is None]:
+        say(f"lag of {', '.join(hidden)} is not known: no DESCRIBE for topics of the members")
     _say_denied(ages)
 
 
@@ -159,7 +161,10 @@ def _say_denied(ages: record_ages.RecordAges | None) -> None:
 def _lag(
     client: BlockingClient, group: Mapping[str, Any], ages: record_ages.RecordAges
 ) -> dict[str, Any]:
-    rows = client_groups.lag_rows(client, str(group["group"]), str(group["type"]), ages)
+    name, kind = str(group["group"]), str(group["type"])
+    if client_groups.has_hidden_topics(client, name, kind):
+        return {**group, "partitions": None, "lag": None, "lag_seconds": None}
+    rows = client_groups.lag_rows(client, name, kind, ages)
     is_known = not any(row["lag"] and row["topic"] in ages.denied for row in rows)
     seconds = [row["lag_seconds"] for row in rows if row["lag_seconds"] is not None]
     return {

@@ -195,7 +195,7 @@ def _missing(group: str) -> UserError:
 def _nothing(group: str) -> UserError:
     return UserError(
         f"group {group} has committed no offsets",
-        "by default offsets are reset where the group has committed some",
+        "by default offsets are reset where the group has committed some; without DESCRIBE for a topic they are hidden",
         "name topics with --topic to commit offsets for them",
         exit_code=Exit.NO,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.group_kinds import kind_named
 from trimaran.errors.refused import check
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.list_groups import ListGroupsRequest
 
@@ -67,6 +68,21 @@ def seconds_behind(row: Mapping[str, Any], ages: RecordAges) -> float | None:
         return None  # its leader did not respond
     place = TopicPartition(row["topic"], row["partition"])
     return ages.seconds(place, row["committed"] or Offset(0))
+
+
+def has_hidden_topics(client: BlockingClient, group: str, kind: str) -> bool:
+    """Returns whether members read topics that this client may not describe, so that positions are hidden. Classic
+    groups, and groups without members, do not tell.
+    """
+    told = kind_named(kind)
+    try:
+        if told.feature:
+            told.describe(client, group)
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        return True
+    return False
 
 
 def total_lag(rows: Iterable[dict[str, Any]]) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.group_members import group_described
 from trimaran.client.groups import (
     group_rows,
+    has_hidden_topics,
     lag_rows,
     offset_rows,
     seconds_behind,
@@ -41,10 +42,12 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 def _lag(client: BlockingClient, row: Row, ages: RecordAges) -> Row:
     """Returns the lag in records, and the age of the first record not consumed in the partition that is furthest
-    behind.
+    behind; None if topics are hidden from the console's user.
     """
-    group = row["group"]
-    rows = offset_rows(client, group, row["type"] or "")
+    group, kind = row["group"], row["type"] or ""
+    if has_hidden_topics(client, group, kind):
+        return {"topics": None, "lag": None, "lag_seconds": None}
+    rows = offset_rows(client, group, kind)
     behind = max(rows, key=lambda one: one["lag"] or 0, default=None)
     seconds = None
     if behind is not None:
