@@ -11,6 +11,7 @@ from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_ima
 from tests.broker.handlers.test_streams_group_heartbeat import served
 from tests.broker.test_largest_share_requests import asked
 from tests.slow_steps import CALLS_MAX
+from trimaran.broker.coordination import effects
 from trimaran.broker.groups.records import OFFSETS_TOPIC
 from trimaran.broker.groups.streams.configuring import TASKS_MAX
 from trimaran.broker.groups.streams.topology import SUBTOPOLOGIES_MAX, TOPOLOGY_ENTRIES_MAX
@@ -91,8 +92,10 @@ def beat(epoch, topology=None, member="m"):
 
 
 @pytest.mark.parametrize(("name", "exist"), [("names", True), ("configs", False), ("tasks", True)])
-async def test_largest_topologies_run_in_steps(tmp_path, name, exist, autojump_clock):
+async def test_largest_topologies_run_in_steps(tmp_path, name, exist, autojump_clock, monkeypatch):
     """The changelogs exist, or are to be created."""
+    # Intervals between assignments are measured by this clock.
+    monkeypatch.setattr(effects, "now_ms", lambda: int(trio.current_time() * 1000))
     make, partitions = TOPOLOGIES[name]
     topology = Topology(epoch=1, subtopologies=make())
     names = [each.name for one in topology.subtopologies for each in one.state_changelog_topics]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
@@ -15,6 +16,7 @@ from trimaran.broker.share_state.combining import combined
 from trimaran.broker.share_state.persister import StatePersister
 from trimaran.broker.share_state.records import ShareRecordSerde, UpdateRecord
 from trimaran.broker.share_state.shard import ShareCoordinatorShard
+from trimaran.broker.share_state.states import StateBatch
 from trimaran.wire.identity import LeaderEpoch, StateEpoch
 
 Patch = AbstractContextManager[Any]
@@ -148,13 +150,15 @@ def _pruned_beyond_the_last() -> Patch:
 
 def _lower_counts_win() -> Patch:
     """The earlier one of two states of a record wins."""
-    real = combining._rank
+    real = combining._united
 
-    def rank(batch: Any) -> tuple[int, int]:
-        count, state = real(batch)
-        return -count, -state
+    def negated(batches: Iterable[StateBatch]) -> list[StateBatch]:
+        return [batch._replace(delivery_count=-batch.delivery_count) for batch in batches]
 
-    return mock.patch.object(combining, "_rank", rank)
+    def united(some: Iterable[StateBatch], others: Iterable[StateBatch]) -> list[StateBatch]:
+        return negated(real(negated(some), negated(others)))
+
+    return mock.patch.object(combining, "_united", united)
 
 
 def _reads_lose_states() -> Patch:
