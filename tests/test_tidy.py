@@ -318,3 +318,18 @@ def test_long_or_interrogative_test_names_are_found(name):
     assert list(prose.bad_test_names(parsed(f"def {name}(): ..."))) == [name]
     plain = parsed("def test_subject_with_condition_has_outcome(): ...")
     assert list(prose.bad_test_names(plain)) == []
+
+
+def test_programs_of_interop_have_sources():
+    """`./dev interop` compiles them; no other test would miss one."""
+    named = {
+        name
+        for path in sorted((ROOT / "tests" / "interop").rglob("*.py"))
+        for words in re.findall(
+            r"(?:compiled|command|lines)\((?:\w+, )?\"[A-Z]\w+\"|PROGRAMS = \(.*\)",
+            path.read_text(),
+        )
+        for name in re.findall(r"\"([A-Z]\w+)\"", words)
+    }
+    sources = {path.stem for path in (ROOT / "tests" / "interop" / "java").glob("*.java")}
+    assert {"ShareMembers", "Topologies", "Transactions", "Copiers"} <= named <= sources
