@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.metadata.endpoints import endpoint_of
-from trimaran.quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
+from trimaran.quorum.serving.authorized_operations import cluster_operations
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_NODE
 from trimaran.wire.messages.describe_cluster import (
+    BROKERS,
+    CONTROLLERS,
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from trimaran.wire.security.acls import NOT_ASKED
 from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
-
-BROKERS = 1
-CONTROLLERS = 2
 
 
 @handles(

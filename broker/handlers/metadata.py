@@ -22,7 +22,6 @@ from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.audit import logs_every_verdict
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.quorum.serving.authorized_operations import (
-    NOT_ASKED,
     authorized_operations,
     cluster_operations,
 )
@@ -38,7 +37,7 @@ from trimaran.wire.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
-from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.security.acls import NOT_ASKED, Operation, ResourceType
 from trimaran.wire.transport.memory.room import FREE_BYTES, Room
 from trimaran.wire.transport.requests.access import topics
 from trimaran.wire.transport.requests.calls import Call, CloseConnection

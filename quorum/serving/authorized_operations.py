@@ -13,8 +13,6 @@ from trimaran.quorum.serving.authorization import Guarded, may
 from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from trimaran.wire.transport.requests.calls import Call
 
-NOT_ASKED = -(1 << 31)
-
 OPERATIONS_OF: Mapping[ResourceType, frozenset[Operation]] = {
     ResourceType.TOPIC: frozenset(
         {

@@ -30,7 +30,7 @@ from trimaran.wire.client.errors import (
 from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError, RemoteProtocolError
 from trimaran.wire.identity import Address
 from trimaran.wire.later import imported_later
-from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.messages.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from trimaran.wire.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
@@ -197,7 +197,9 @@ def _ensure_no_login_is_wanted(
     request, and Apache Kafka's closes the connection.
     """
     request = (
-        DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
+        DescribeClusterRequest(
+            include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
+        )
         if of_controllers
         else MetadataRequest(topics=[], allow_auto_topic_creation=False)
     )

@@ -17,9 +17,13 @@ from trimaran.client import (
     streams_groups,
 )
 from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from trimaran.wire.messages.share_group_describe import ShareGroupDescribeRequest
+from trimaran.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.schema import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class GroupRequests:
     Args:
         name: the name in ListGroups, in lower case.
         feature: the feature that enables groups of this kind, "" for none.
+        describing: the request that describes groups of this kind only, None for DescribeGroups.
         describe: returns the group, None if there is no group of this kind with that name.
         owners: returns the only member of a partition, from a described group.
         offset_rows: returns a row for each partition in which the group has a position, with its lag in records.
@@ -42,6 +47,7 @@ class GroupRequests:
 
     name: str
     feature: str
+    describing: type[Message] | None
     describe: Callable[[BlockingClient, str], dict[str, Any] | None]
     owners: Callable[[Mapping[str, Any]], dict[TopicPartition, Mapping[str, Any]]]
     offset_rows: Callable[[BlockingClient, str], list[dict[str, Any]]]
@@ -55,6 +61,7 @@ class GroupRequests:
 CLASSIC = GroupRequests(
     "classic",
     "",
+    None,
     consumer_groups.classic_described,
     consumer_groups.owners,
     group_offsets.committed_rows,
@@ -65,6 +72,7 @@ CLASSIC = GroupRequests(
 CONSUMER = GroupRequests(
     "consumer",
     "group.version",
+    ConsumerGroupDescribeRequest,
     consumer_groups.consumer_described,
     consumer_groups.owners,
     group_offsets.committed_rows,
@@ -75,6 +83,7 @@ CONSUMER = GroupRequests(
 SHARE = GroupRequests(
     "share",
     "share.version",
+    ShareGroupDescribeRequest,
     share_groups.share_described,
     share_groups.no_owners,
     share_groups.start_rows,
@@ -87,6 +96,7 @@ SHARE = GroupRequests(
 STREAMS = GroupRequests(
     "streams",
     "streams.version",
+    StreamsGroupDescribeRequest,
     streams_groups.streams_described,
     streams_groups.task_owners,
     streams_groups.source_rows,

@@ -12,7 +12,7 @@ from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import Offset
-from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.messages.describe_cluster import CONTROLLERS, DescribeClusterRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -38,7 +38,9 @@ def ask_quorum(
 
 def cluster_id_of(client: BlockingClient) -> str:
     """Returns the cluster id as reported by a controller."""
-    request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
+    )
     return str(client.call(None, request).cluster_id)
 
 

@@ -10,7 +10,7 @@ from trimaran.wire.client.destinations import ControllerNode
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
-from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.messages.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from trimaran.wire.messages.unregister_controller import UnregisterControllerRequest
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 # The timeout in the request; the leader gives up after two seconds by itself.
 TIMEOUT_MS = 10_000
-CONTROLLERS = 2  # the type of endpoints in DescribeCluster (KIP-919)
 
 
 class VoterListener(NamedTuple):

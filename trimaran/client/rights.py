@@ -9,25 +9,17 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.consumer_groups import found_group
+from trimaran.client.group_kinds import kind_named
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from trimaran.wire.messages.share_group_describe import ShareGroupDescribeRequest
-from trimaran.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from trimaran.wire.security.acls import NOT_ASKED
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.security.acls import Operation
-
-NOT_TOLD = -(1 << 31)
-_DESCRIBING = {
-    "consumer": ConsumerGroupDescribeRequest,
-    "share": ShareGroupDescribeRequest,
-    "streams": StreamsGroupDescribeRequest,
-}
 
 
 def ensure_may_change_group(
@@ -42,12 +34,12 @@ def ensure_may_change_group(
 
 
 def _operations_on_group(client: BlockingClient, group: str, kind: str) -> int:
-    if kind in _DESCRIBING:
-        found = found_group(client, group, _DESCRIBING[kind], include_authorized_operations=True)
+    if (describing := kind_named(kind).describing) is not None:
+        found = found_group(client, group, describing, include_authorized_operations=True)
     else:
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
         found = single_item(client.call(CoordinatorNode(group), request).groups, "group")
-    return NOT_TOLD if found is None else int(found.authorized_operations)
+    return NOT_ASKED if found is None else int(found.authorized_operations)
 
 
 def ensure_may_change_topics(
@@ -79,4 +71,4 @@ def denied_topics(client: BlockingClient, topics: Iterable[str], operation: Oper
 
 
 def _includes(operations: int, operation: Operation) -> bool:
-    return operations == NOT_TOLD or bool(operations >> operation & 1)
+    return operations == NOT_ASKED or bool(operations >> operation & 1)

@@ -16,6 +16,9 @@ from trimaran.wire.codec.declarations import (
 from trimaran.wire.identity import NO_NODE
 from trimaran.wire.schema import Message, request, response
 
+# The types of endpoints (KIP-919).
+BROKERS, CONTROLLERS = 1, 2
+
 
 @request(key=60, versions="0-2", flexible="0+")
 class DescribeClusterRequest(Message):

@@ -10,6 +10,8 @@ from enum import IntEnum
 
 # The name of the only cluster resource.
 CLUSTER_NAME = "kafka-cluster"
+# The authorized operations in a response to a request that did not ask for them (KIP-430).
+NOT_ASKED = -(1 << 31)
 
 
 class ResourceType(IntEnum):

@@ -6,20 +6,20 @@ A request for brokers is refused with MISMATCHED_ENDPOINT_TYPE.
 from __future__ import annotations
 
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
+from trimaran.quorum.serving.authorized_operations import cluster_operations
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_NODE
 from trimaran.wire.messages.describe_cluster import (
+    BROKERS,
+    CONTROLLERS,
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from trimaran.wire.security.acls import Operation
+from trimaran.wire.security.acls import NOT_ASKED, Operation
 from trimaran.wire.transport.requests.access import cluster
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
-
-BROKERS, CONTROLLERS = 1, 2
 
 
 @handles(DescribeClusterRequest, versions="0-2", access=cluster(Operation.ALTER))

@@ -14,13 +14,12 @@ from trimaran.broker.handlers.metadata import metadata
 from trimaran.broker.metadata.topic_views import VIEWS_MAX
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
-from trimaran.quorum.serving.authorized_operations import NOT_ASKED
 from trimaran.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.security.acls import NOT_ASKED, Operation, ResourceType
 from trimaran.wire.security.principal import Principal
 
 VERSION = 12

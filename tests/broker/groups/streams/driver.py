@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tests.broker.groups.driver import Driver, FakeTopics
 from trimaran.broker.groups.streams import kind as streams
@@ -164,6 +165,11 @@ class StreamsDriver(Driver):
             member.id: {one: sorted(mine) for one, mine in sorted(member.assigned.standby.items())}
             for member in sorted(self.group.members.values(), key=lambda member: member.id)
         }
+
+
+def statuses(answer: Any) -> list[int]:
+    """Returns the codes of the statuses in a heartbeat's result."""
+    return [one.status_code for one in answer.response.status]
 
 
 def topics_of(**counts: int) -> FakeTopics:

@@ -10,6 +10,7 @@ from tests.broker.groups.driver import FakeTopics
 from tests.broker.groups.streams.driver import (
     StreamsDriver,
     request,
+    statuses,
     subtopology,
     task_ids,
     topic,
@@ -38,10 +39,6 @@ INITIAL = TimerKey(StreamsTimer.INITIAL, "g")
 @pytest.fixture
 def driver():
     return StreamsDriver()
-
-
-def statuses(answer):
-    return [one.status_code for one in answer.response.status]
 
 
 def timers(driver):

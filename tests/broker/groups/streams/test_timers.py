@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.broker.groups.streams.driver import StreamsDriver, subtopology, task_ids, topology
+from tests.broker.groups.streams.driver import (
+    StreamsDriver,
+    statuses,
+    subtopology,
+    task_ids,
+    topology,
+)
 from trimaran.broker.groups import memory
 from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.outputs import TimerKey
@@ -25,10 +31,6 @@ DELAYS = StreamsGroupSettings(initial_rebalance_delay_ms=3_000, assignment_inter
 @pytest.fixture
 def driver():
     return StreamsDriver()
-
-
-def statuses(answer):
-    return [one.status_code for one in answer.response.status]
 
 
 # -- members that do not come back
