@@ -368,20 +368,11 @@ async def test_thousands_of_batches_take_steps(tmp_path, first):
         await acquired(rig, 20)
         rig.share().core.begin_at(20)
         handling = rig.acknowledge(2, {0: [(first, first, [ACCEPT])] * LATE})
-        calls, ended = [], []
-
-        def step():
-            try:
-                next(handling)
-            except StopIteration as stop:
-                ended.append(stop.value)
-
-        while not ended:
-            calls.append(calls_of(step))
+        calls, outcomes = calls_of_each(handling)
         assert max(calls) < CALLS_IN_A_STEP_MAX
         assert len(calls) > LATE // 2_000
         expected = E.INVALID_REQUEST if first else E.NONE
-        assert refusals(ended[0]) == {0: expected}
+        assert refusals(outcomes) == {0: expected}
 
 
 def single_records(*, last=RELEASE):
