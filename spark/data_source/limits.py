@@ -19,7 +19,7 @@ from trimaran.spark.options import (
     positive,
 )
 from trimaran.spark.origins.damage import lose
-from trimaran.spark.origins.origin import Bounds
+from trimaran.spark.origins.origin import Bounds, Span
 from trimaran.wire.identity import Offset, TopicPartition
 
 ByPartition = Mapping[TopicPartition, int]
@@ -162,13 +162,30 @@ class Resolving:
 
     def start(self, limit: Limit) -> dict[TopicPartition, Offset]:
         """Returns the first offset of each partition. Raises OptionError or DataUnreadable."""
-        return self._resolve(limit, is_start=True)
+        return self._within(self._resolve(limit, is_start=True), limit)
 
-    def end(self, limit: Limit) -> dict[TopicPartition, Offset]:
-        """Returns the offset after the last one of each partition. Raises as `start` does."""
-        return self._resolve(limit, is_start=False)
+    def spans(self, starting: Limit, ending: Limit) -> dict[TopicPartition, Span]:
+        """Returns the offsets of each partition between both limits.
+
+        Raises:
+            OptionError: as `start` does, or a partition would begin behind its end.
+            DataUnreadable: as `start` does.
+        """
+        starts = self._resolve(starting, is_start=True)
+        ends = self._resolve(ending, is_start=False)
+        for key, start in starts.items():
+            if start > ends[key]:
+                bounds = self.bounds[key]
+                raise OptionError(
+                    f"{self.source}: {key[0]}-{key[1]}: {starting.option} begins at offset {start}, behind offset "
+                    f"{ends[key]}, where {ending.option} ends (the log has the offsets {bounds.start} to "
+                    f"{bounds.end}): choose a start that is not above the end"
+                )
+        starts, ends = self._within(starts, starting), self._within(ends, ending)
+        return {key: Span(start, ends[key]) for key, start in starts.items()}
 
     def _resolve(self, limit: Limit, *, is_start: bool) -> dict[TopicPartition, Offset]:
+        """Returns the offsets that the limit means, in the bounds or outside."""
         if limit.timestamp_ms is not None:
             return self._at_times(dict.fromkeys(self.bounds, limit.timestamp_ms), limit, is_start)
         if limit.timestamps:
@@ -177,9 +194,14 @@ class Resolving:
             return self._at_times(times, limit, is_start)
         if limit.offsets:
             self._ensure_all_named(limit.option, limit.offsets)
-            return {key: self._within(key, limit.offsets[key], limit) for key in self.bounds}
-        is_early = limit.edge == EARLIEST
-        return {key: b.start if is_early else b.end for key, b in self.bounds.items()}
+            return {key: self._meant(key, limit.offsets[key]) for key in self.bounds}
+        return {key: self._meant(key, limit.edge) for key in self.bounds}
+
+    def _meant(self, key: TopicPartition, offset: int) -> Offset:
+        bounds = self.bounds[key]
+        if offset in (EARLIEST, LATEST):
+            return bounds.start if offset == EARLIEST else bounds.end
+        return Offset(offset)
 
     def _ensure_all_named(self, option: str, given: ByPartition) -> None:
         missing, unknown = sorted(self.keys - given.keys()), sorted(given.keys() - self.keys)
@@ -194,18 +216,22 @@ class Resolving:
                 f"{self.source}: option {option}: {_named(unknown)} not among the partitions being read"
             )
 
-    def _within(self, key: TopicPartition, offset: Offset, limit: Limit) -> Offset:
-        bounds = self.bounds[key]
-        if offset in (EARLIEST, LATEST):
-            return bounds.start if offset == EARLIEST else bounds.end
-        if bounds.start <= offset <= bounds.end:
-            return offset
-        lose(
-            f"{self.source}: option {limit.option}: {key[0]}-{key[1]} has the offsets {bounds.start} to "
-            f"{bounds.end}, {offset} is outside of them",
-            fail=self.fail_on_data_loss,
-        )
-        return min(max(offset, bounds.start), bounds.end)
+    def _within(
+        self, offsets: Mapping[TopicPartition, Offset], limit: Limit
+    ) -> dict[TopicPartition, Offset]:
+        """Returns the nearest offsets in the bounds. Raises DataUnreadable for an offset outside if data loss fails."""
+        for key, offset in offsets.items():
+            bounds = self.bounds[key]
+            if not bounds.start <= offset <= bounds.end:
+                lose(
+                    f"{self.source}: option {limit.option}: {key[0]}-{key[1]} has the offsets {bounds.start} to "
+                    f"{bounds.end}, {offset} is outside of them",
+                    fail=self.fail_on_data_loss,
+                )
+        return {
+            key: min(max(offset, self.bounds[key].start), self.bounds[key].end)
+            for key, offset in offsets.items()
+        }
 
     def _at_times(
         self, times: ByPartition, limit: Limit, is_start: bool

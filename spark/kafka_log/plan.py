@@ -85,5 +85,4 @@ def resolve(
         options.strict_times,
         options.fail_on_data_loss,
     )
-    starts, ends = resolving.start(options.starting), resolving.end(options.ending)
-    return {key: Span(starts[key], ends[key]) for key in bounds}
+    return resolving.spans(options.starting, options.ending)

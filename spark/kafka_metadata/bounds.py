@@ -29,7 +29,7 @@ def span(options: MetadataOptions, bounds: Bounds, offsets_at: OffsetsAt) -> Spa
         options.strict_times,
         options.fail_on_data_loss,
     )
-    return Span(resolving.start(options.starting)[KEY], resolving.end(options.ending)[KEY])
+    return resolving.spans(options.starting, options.ending)[KEY]
 
 
 def times_among(batches: Callable[[], Iterable[BatchView]], bounds: Bounds) -> OffsetsAt:

@@ -153,6 +153,11 @@ def resolving(times=None, **options):
     return Resolving("kafka_log", offsets_at, BOUNDS, frozenset(BOUNDS), **options)
 
 
+def ends(one, limit):
+    """Returns the ends of the partitions, read from their beginnings."""
+    return {key: span.end for key, span in one.spans(Limit("x", EARLIEST), limit).items()}
+
+
 ALL = {A0: 4, A1: -2, B0: -1}
 
 
@@ -164,7 +169,7 @@ def test_edges_are_those_of_each_partition():
         (Limit("x", offsets={A0: 3, A1: 0, B0: 6}), {A0: 3, A1: 0, B0: 6}),
         (Limit("x", offsets={A0: 10, A1: 0, B0: 5}), {A0: 10, A1: 0, B0: 5}),
     ):
-        assert resolving().start(limit) == resolving().end(limit) == expected
+        assert resolving().start(limit) == ends(resolving(), limit) == expected
 
 
 @pytest.mark.parametrize(
@@ -199,7 +204,7 @@ def test_choice_by_partition_names_exactly_all_partitions(given_, told):
     with pytest.raises(OptionError, match=told):
         resolving().start(Limit("startingOffsets", offsets=given_))
     with pytest.raises(OptionError, match=told.partition(";")[0]) as raised:
-        resolving().end(Limit("endingOffsetsByTimestamp", timestamps=given_))
+        ends(resolving(), Limit("endingOffsetsByTimestamp", timestamps=given_))
     assert "-2 is the earliest" not in str(raised.value)
 
 
@@ -226,7 +231,36 @@ def test_times_resolve_to_first_record_not_earlier(time, expected):
     every = Limit("startingTimestamp", timestamp_ms=time)
     by_each = Limit("startingOffsetsByTimestamp", timestamps=dict.fromkeys(BOUNDS, time))
     for limit in (every, by_each):
-        assert one.start(limit) == one.end(limit) == {**expected, A1: 0}
-        assert resolving(TIMES_OF_RECORDS).end(limit) == {**expected, A1: 0}
+        assert one.start(limit) == ends(one, limit) == {**expected, A1: 0}
+        assert ends(resolving(TIMES_OF_RECORDS), limit) == {**expected, A1: 0}
         with pytest.raises(OptionError, match=f"has no record of {time} ms or later"):
             resolving(TIMES_OF_RECORDS).start(limit)
+
+
+BEHIND = [
+    (Limit("s", offsets={**ALL, A0: 8}), Limit("e", offsets={**ALL, A0: 7}), 8, 7),
+    (Limit("s", offsets={**ALL, A0: 11}), Limit("e", LATEST), 11, 10),  # beyond the log
+    (Limit("s", LATEST), Limit("e", offsets={**ALL, A0: 7}), 10, 7),
+    (Limit("s", offsets={**ALL, A0: 9}), Limit("e", timestamp_ms=30), 9, 6),
+    (Limit("s", timestamp_ms=30), Limit("e", offsets=ALL), 6, 4),
+    (Limit("s", timestamp_ms=30), Limit("e", timestamp_ms=20), 6, 4),
+    (Limit("s", EARLIEST), Limit("e", offsets={**ALL, A0: 2}), 3, 2),  # deleted by retention
+    (Limit("s", timestamps=dict.fromkeys(ALL, 31)), Limit("e", timestamp_ms=1), 8, 3),
+]
+
+
+def test_start_behind_its_end_is_refused():
+    def is_refused(row):
+        start, end, begins, stops = row
+        told = f"a-0: s begins at offset {begins}, behind offset {stops}, where e ends"
+        for fail in (True, False):
+            one = resolving(TIMES_OF_RECORDS, strict_times=False, fail_on_data_loss=fail)
+            with pytest.raises(OptionError, match=told):
+                one.spans(start, end)
+
+    check_each(BEHIND, is_refused)
+
+
+def test_start_at_its_end_reads_nothing():
+    limit = Limit("s", offsets={**ALL, A0: 7})
+    assert resolving().spans(limit, Limit("e", offsets={**ALL, A0: 7}))[A0] == (7, 7)

@@ -146,8 +146,10 @@ def test_start_leaves_out_initial_snapshot(tmp_path):
 
 def test_missing_offsets_are_reported(tmp_path, log):
     for table in ("records", "isr_changes"):
-        with pytest.raises(DataUnreadable, match="has the offsets 0 to 11, 12 is outside"):
+        with pytest.raises(OptionError, match="begins at offset 12, behind offset 11"):
             rows(tmp_path, table, startingOffsets=at(12))
+        with pytest.raises(DataUnreadable, match="has the offsets 0 to 11, 12 is outside"):
+            rows(tmp_path, table, endingOffsets=at(12))
     with pytest.raises(OptionError, match="__cluster_metadata-0 is missing"):
         rows(tmp_path, "records", startingOffsets='{"orders":{"0":1}}')
 

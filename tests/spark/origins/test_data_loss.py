@@ -186,16 +186,23 @@ def test_offsets_by_partition_must_name_all_partitions(node):
         offsets(node, startingOffsets='{"t":{"0":5,"1":-2},"u":{"0":1}}')
 
 
-@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
-def test_offsets_outside_of_log_are_reported(node, option, caplog):
+@pytest.mark.parametrize(("option", "wrong"), [("startingOffsets", 24), ("endingOffsets", END + 1)])
+def test_offsets_outside_of_log_are_reported(node, option, wrong, caplog):
     checkpoint(node, {KEY: END}, {KEY: 25})
-    for wrong in (END + 1, 24):
+    given = {option: f'{{"t":{{"0":{wrong}}}}}'}
+    with pytest.raises(DataUnreadable, match=f"offsets 25 to {END}, {wrong} is outside"):
+        offsets(node, **given)
+    assert offsets(node, **given, failOnDataLoss="false") == list(range(25, END))
+    assert f"{wrong} is outside of them" in caplog.text
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_offsets_that_enclose_nothing_are_refused(node, fail):
+    checkpoint(node, {KEY: END}, {KEY: 25})
+    for option, wrong in (("startingOffsets", END + 1), ("endingOffsets", 24)):
         given = {option: f'{{"t":{{"0":{wrong}}}}}'}
-        with pytest.raises(DataUnreadable, match=f"offsets 25 to {END}, {wrong} is outside"):
-            offsets(node, **given)
-        found = offsets(node, **given, failOnDataLoss="false")
-        is_all = (option == "startingOffsets") == (wrong == 24)
-        assert found == (list(range(25, END)) if is_all else [])
+        with pytest.raises(OptionError, match=r"behind offset \d+, where endingOffsets ends"):
+            offsets(node, **given, failOnDataLoss=fail)
 
 
 # --- other locations ---
