@@ -86,12 +86,16 @@ def _members(group: ShareGroup, topics: Topics) -> Work[list[SharingMember]]:
 
 
 def lacks_initialized(operation: ShareOperation) -> bool:
-    """Returns whether initialized partitions of a subscribed topic are not in the target, or other partitions are."""
+    """Returns whether initialized partitions of a subscribed topic are not in the target, or other partitions are.
+
+    A deleted topic does not count, because no target has it. In Kafka it does: each heartbeat increments the epoch
+    until the topic's states are deleted, too.
+    """
     group, work = operation.group, operation.work
     state = (group.target, group.states, group.name_counts)
     if work.checked_target is not None and all(map(_is, work.checked_target, state)):
         return False
-    if group.is_empty or _is_pending(group):
+    if group.is_empty or _is_pending(group, operation.topics):
         return not group.is_empty
     work.checked_target = state
     return False
@@ -101,11 +105,11 @@ def _is(known: object, now: object) -> bool:
     return known is now
 
 
-def _is_pending(group: ShareGroup) -> bool:
+def _is_pending(group: ShareGroup, topics: Topics) -> bool:
     initialized = {
         topic_id: topic
         for topic_id, topic in group.known_states.initialized.items()
-        if topic.name in group.name_counts
+        if topic.name in group.name_counts and topics.name_of(topic_id) is not None
     }
     assigned: dict[bytes, set[int]] = {topic_id: set() for topic_id in initialized}
     for target in group.target.values():

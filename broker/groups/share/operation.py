@@ -37,6 +37,8 @@ class ShareWork:
     checked_topics: object = None
     # The target, share partitions and names for which the initialized partitions were found to be assigned.
     checked_target: tuple[object, object, object] | None = None
+    # The members whose last response had a new assignment without a new epoch: their next one repeats it.
+    unconfirmed: set[str] = field(default_factory=set)
     # The time (wall clock, ms) since which a topic has partitions that are being initialized.
     initializing_since: dict[bytes, int] = field(default_factory=dict)
     # The initialization that waits for the commit of its records, and the one that runs: at most one of both.

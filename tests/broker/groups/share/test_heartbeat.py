@@ -6,8 +6,9 @@ import pytest
 
 from tests.broker.groups.driver import FakeTopics, topic_id
 from tests.broker.groups.share.driver import ShareDriver
+from trimaran.broker.groups.share.settings import ShareGroupSettings
 
-T = topic_id("t")
+T, U = topic_id("t"), topic_id("u")
 
 
 @pytest.fixture
@@ -54,3 +55,40 @@ def test_previous_epoch_repeats_an_unchanged_assignment(driver):
     assert told(driver.beat("a", 3)) == (4, None)
     assert told(driver.beat("a", 3)) == (4, {T: [0, 1]})
     assert told(driver.beat("a", 4)) == (4, None)
+
+
+def test_loss_without_an_epoch_is_repeated(driver):
+    driver.topics.set("u", 1)
+    driver.beat("a", topics=["t", "u"])
+    driver.initialize()
+    assert told(driver.beat("a", 2)) == (3, {T: [0, 1], U: [0]})
+    assert told(driver.beat("a", 3)) == (3, None)
+    driver.share_settings = ShareGroupSettings(assignment_interval_ms=60_000)
+    driver.topics.set("u", 0)
+    assert told(driver.beat("a", 3)) == (3, {T: [0, 1]})  # late: the target has to wait
+    assert told(driver.beat("a", 3)) == (3, {T: [0, 1]})
+    assert told(driver.beat("a", 3)) == (3, None)
+
+
+def test_unconfirmed_loss_is_forgotten_with_member(driver):
+    driver.topics.set("u", 1)
+    driver.beat("a", topics=["t", "u"])
+    driver.initialize()
+    driver.beat("a", 2)
+    driver.share_settings = ShareGroupSettings(assignment_interval_ms=60_000)
+    assert told(driver.beat("a", 3, topics=["t"])) == (3, {T: [0, 1]})
+    work = driver.shares.operation(driver.group(), driver.at).work
+    assert work.unconfirmed == {"a"}
+    driver.beat("a", -1)
+    assert work.unconfirmed == set()
+
+
+def test_deleted_topic_increments_the_epoch_once(driver):
+    driver.topics.set("u", 1)
+    driver.beat("a", topics=["t", "u"])
+    driver.initialize()
+    driver.beat("a", 2)
+    driver.topics.set("u", 0)
+    epochs = [driver.beat("a", epoch).member_epoch for epoch in (3, 4, 4)]
+    assert U in driver.group().known_states.topic_ids  # `of_gone_topics` has not come to it
+    assert epochs == [4, 4, 4]
