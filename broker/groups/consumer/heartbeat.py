@@ -146,11 +146,18 @@ def heartbeat(
         and request.subscribed_topic_names is not None
         and request.topic_partitions is not None
     )
+    has_changed = not _same_partitions(assigned_before, updated.assigned)
+    may_lack = operation.may_lack_assignment(
+        updated,
+        is_confirmed=_is_whole(reported, updated.assigned),
+        is_changed=has_changed and updated.epoch == member.epoch,
+    )
     if (
         request.member_epoch == JOINING_EPOCH
         or request.member_epoch != member.epoch
         or says_everything
-        or not _same_partitions(assigned_before, updated.assigned)
+        or has_changed
+        or may_lack
     ):
         response.assignment = _assignment_of(updated.assigned)
     return response
@@ -205,6 +212,11 @@ def _only_keeps_alive(request: ConsumerGroupHeartbeatRequest) -> bool:
         and request.instance_id is None
         and request.rack_id is None
     )
+
+
+def _is_whole(reported: Reported, assigned: Owned) -> bool:
+    """Whether the member reports exactly these partitions."""
+    return reported is not None and reported == {t: p.keys() for t, p in assigned.items()}
 
 
 def _same_partitions(owned: Owned, other: Owned) -> bool:

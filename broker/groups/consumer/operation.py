@@ -14,7 +14,11 @@ from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.heartbeating.assigning import TargetWork
 from trimaran.broker.groups.heartbeating.group import FIRST_EPOCH
 from trimaran.broker.groups.heartbeating.member import Partitions
-from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation, HeartbeatTimer
+from trimaran.broker.groups.heartbeating.operation import (
+    HeartbeatOperation,
+    HeartbeatTimer,
+    HeartbeatWork,
+)
 from trimaran.broker.groups.outputs import Timer
 from trimaran.broker.groups.topics import metadata_hash
 
@@ -27,11 +31,11 @@ class ConsumerTimer(StrEnum):
 
 
 @dataclass(slots=True)
-class GroupWork:
+class GroupWork(HeartbeatWork):
     """The long-running work for one consumer group: a target, or patterns. Exists once the group has had a request
     since the shard was loaded.
 
-    It is not stored: the next coordinator of the group starts over. A target is computed in pieces, on a timer of the
+    A target is computed in pieces, on a timer of the
     group, and patterns are matched in a thread, so that the event loop is never blocked for long.
     """
 

@@ -37,7 +37,15 @@ class HeartbeatTimer(StrEnum):
 G = TypeVar("G", bound=HeartbeatGroup[Any, Any])
 M = TypeVar("M", bound=HeartbeatMember)
 S = TypeVar("S", bound=HeartbeatSettings)
-W = TypeVar("W")
+W = TypeVar("W", bound="HeartbeatWork")
+
+
+@dataclass(slots=True, kw_only=True)
+class HeartbeatWork:
+    """The common part of the work for one group. It is not stored: the next coordinator of the group starts over."""
+
+    # The members whose last response had a new assignment without a new epoch.
+    unconfirmed: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +102,7 @@ class HeartbeatOperation(Generic[G, M, S, W]):
 
     def write_without(self, member_id: str) -> None:
         """Writes the tombstones of a member."""
+        self.work.unconfirmed.discard(member_id)
         self.write(self.RECORDS.without_member(self.group.id, member_id))
 
     def note_fenced(self, member_id: str, reason: str) -> None:
@@ -110,6 +119,22 @@ class HeartbeatOperation(Generic[G, M, S, W]):
             log, group=group.id, epoch=epoch, members=len(group.members)
         )
         self.write_assignment_epoch(epoch, self.at.now_ms)
+
+    # -- responses
+
+    def may_lack_assignment(self, member: M, *, is_confirmed: bool, is_changed: bool) -> bool:
+        """Returns whether the last response had a new assignment without a new epoch, so that the member may lack it,
+        unless it confirms that it has the assignment. `is_changed`: the response to this heartbeat has such a one.
+
+        In Kafka, the assignment is lost if a delayed request, which the member has given up, is served after the one
+        that it has sent instead. With a new epoch, the member's epoch shows that.
+        """
+        unconfirmed = self.work.unconfirmed
+        may_lack = member.id in unconfirmed and not is_confirmed
+        unconfirmed.discard(member.id)
+        if is_changed:
+            unconfirmed.add(member.id)
+        return may_lack
 
     # -- limits
 

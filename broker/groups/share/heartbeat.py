@@ -2,7 +2,7 @@
 
 Source: `GroupMetadataManager.shareGroupHeartbeat`, `-Leave` of Kafka 4.4 (KIP-932). Intentional differences: while a
 member waits for partitions, it gets a shorter interval than the configured one (`next_heartbeat_ms`); a member that
-may not have received its assignment gets it again (`_may_lack_assignment`).
+still has its previous epoch, or whose assignment has changed without a new epoch, gets its assignment again.
 """
 
 from __future__ import annotations
@@ -89,25 +89,19 @@ def heartbeat(
         heartbeat_interval_ms=next_heartbeat_ms(operation),
     )
     has_changed = moved.assigned != member.assigned
-    if has_changed or _may_lack_assignment(operation, member, request):
+    is_same_epoch = moved.epoch == member.epoch
+    may_lack = operation.may_lack_assignment(
+        moved, is_confirmed=False, is_changed=has_changed and is_same_epoch
+    )
+    if has_changed or may_lack or _wants_assignment(member, request):
         response.assignment = _assignment_of(moved.assigned)
-    operation.work.unconfirmed.discard(moved.id)
-    if has_changed and moved.epoch == member.epoch:
-        operation.work.unconfirmed.add(moved.id)
     return response
 
 
-def _may_lack_assignment(
-    operation: ShareOperation, member: ShareMember, request: ShareGroupHeartbeatRequest
-) -> bool:
-    """Whether the member says everything, or may not have received the last response with a new assignment: it does
-    not know the epoch of that response, or the response had no new epoch. In Kafka, an assignment is lost if a delayed
-    request, which the member has given up, is served after the one that it has sent instead.
-    """
+def _wants_assignment(member: ShareMember, request: ShareGroupHeartbeatRequest) -> bool:
+    """Whether the member says everything, or has not received the response with its epoch."""
     is_full = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
-    return (
-        is_full or request.member_epoch != member.epoch or member.id in operation.work.unconfirmed
-    )
+    return is_full or request.member_epoch != member.epoch
 
 
 def _admit(operation: ShareOperation, request: ShareGroupHeartbeatRequest) -> ShareMember:
@@ -251,7 +245,6 @@ def remove(operation: ShareOperation, member_id: str) -> None:
     """Removes a member; the others get its partitions with their next heartbeats. An empty group counts as assigned."""
     group = operation.group
     operation.cancel_timers(member_id)
-    operation.work.unconfirmed.discard(member_id)
     operation.write_without(member_id)
     operation.bump_epoch()
     if group.is_empty:

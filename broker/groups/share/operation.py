@@ -8,7 +8,11 @@ from typing import Generic, NamedTuple, TypeVar
 
 from trimaran.broker.groups.heartbeating.assigning import TargetWork
 from trimaran.broker.groups.heartbeating.member import Partitions
-from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation, HeartbeatTimer
+from trimaran.broker.groups.heartbeating.operation import (
+    HeartbeatOperation,
+    HeartbeatTimer,
+    HeartbeatWork,
+)
 from trimaran.broker.groups.share.group import ShareGroup
 from trimaran.broker.groups.share.member import ShareMember
 from trimaran.broker.groups.share.records import RECORDS, epoch_record
@@ -28,8 +32,8 @@ class Initialization(NamedTuple, Generic[StartOffsets]):
 
 
 @dataclass(slots=True)
-class ShareWork:
-    """The long-running work for one share group. It is not stored: the next coordinator of the group starts over."""
+class ShareWork(HeartbeatWork):
+    """The long-running work for one share group."""
 
     # The target that is being computed or written.
     target: TargetWork[Partitions] | None = None
@@ -37,8 +41,6 @@ class ShareWork:
     checked_topics: object = None
     # The target, share partitions and names for which the initialized partitions were found to be assigned.
     checked_target: tuple[object, object, object] | None = None
-    # The members whose last response had a new assignment without a new epoch: their next one repeats it.
-    unconfirmed: set[str] = field(default_factory=set)
     # The time (wall clock, ms) since which a topic has partitions that are being initialized.
     initializing_since: dict[bytes, int] = field(default_factory=dict)
     # The initialization that waits for the commit of its records, and the one that runs: at most one of both.

@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat: a member joins, stays or leaves, and approaches its target.
 
 Source: `GroupMetadataManager.streamsGroupHeartbeat`, `-Leave` of Kafka 4.4 (KIP-1071, KIP-1331, KIP-1357).
-Intentional difference: a member that reports other tasks than it is assigned gets them again (`_may_lack_tasks`).
+Intentional difference: a member that reports other tasks than it is assigned, or may have lost them, gets them again.
 """
 
 from __future__ import annotations
@@ -110,7 +110,17 @@ def heartbeat(
     response = _response(operation, moved, problems)
     if version >= DESCRIPTION_VERSION:
         response.topology_description_required = _needs_description(operation, topology, problems)
-    if joins or before.assigned != moved.assigned or _may_lack_tasks(moved, reported):
+    has_changed = before.assigned != moved.assigned
+    is_confirmed = reported == moved.assigned.without_epochs()
+    may_lack = operation.may_lack_assignment(
+        moved,
+        is_confirmed=is_confirmed,
+        is_changed=has_changed and before.epoch == moved.epoch,
+    )
+    # A member that reports other tasks may still be working on it, or the response with its tasks is lost; in Kafka, it
+    # then waits for the next assignment.
+    has_others = reported is not None and not is_confirmed
+    if joins or has_changed or may_lack or has_others:
         response.active_tasks = _task_ids(moved.assigned.without_epochs().active)
         response.standby_tasks = _task_ids(moved.assigned.standby)
         response.warmup_tasks = _task_ids(moved.assigned.warmup)
@@ -120,13 +130,6 @@ def heartbeat(
             group.members.values(), plan.configured, operation.topics
         )
     return StreamsHeartbeatAnswer(response, plan.configured.missing)
-
-
-def _may_lack_tasks(member: StreamsMember, reported: Reported) -> bool:
-    """Whether the member has other tasks than it is assigned. Perhaps it is still working on it, or the response with
-    its tasks is lost; in Kafka, it then waits for the next assignment.
-    """
-    return reported is not None and reported != member.assigned.without_epochs()
 
 
 def _tell_endpoints(

@@ -7,7 +7,11 @@ from enum import StrEnum
 from typing import ClassVar
 
 from trimaran.broker.groups.heartbeating.assigning import TargetWork
-from trimaran.broker.groups.heartbeating.operation import HeartbeatOperation, HeartbeatTimer
+from trimaran.broker.groups.heartbeating.operation import (
+    HeartbeatOperation,
+    HeartbeatTimer,
+    HeartbeatWork,
+)
 from trimaran.broker.groups.outputs import Timer
 from trimaran.broker.groups.streams.assignor import TaskOffsets
 from trimaran.broker.groups.streams.configuring import ConfiguredTopology
@@ -46,10 +50,8 @@ class ReportedOffsets:
 
 
 @dataclass(slots=True)
-class StreamsGroupWork:
-    """The state of one streams group that has no records. The next coordinator of the group starts over, and learns it
-    from the next heartbeats.
-    """
+class StreamsGroupWork(HeartbeatWork):
+    """The state of one streams group that has no records. The next coordinator learns it from the next heartbeats."""
 
     target: TargetWork[MemberTasks] | None = None
     # The topology as configured for the topics of a version, and the hash of these topics.

@@ -166,6 +166,21 @@ def test_previous_epoch_repeats_the_assignment(driver):
     assert driver.consumer_heartbeat("a", first + 1, owned={}).assignment is None
 
 
+@pytest.mark.parametrize("owned", [None, {}, {"t": [2, 3]}])
+def test_freed_partitions_are_repeated_unless_confirmed(driver, owned):
+    """A member without its whole target gets freed partitions without a new epoch."""
+    first = driver.consumer_heartbeat("a").member_epoch
+    epoch = driver.consumer_heartbeat("b").member_epoch
+    driver.consumer_heartbeat("a", first)
+    driver.consumer_heartbeat("a", first, owned={"t": [0, 1]})
+    told = driver.consumer_heartbeat("b", epoch)  # late: nothing waits for this response
+    assert told.member_epoch == epoch
+    assert told.assignment.topic_partitions[0].partitions == [2, 3]
+    again = driver.consumer_heartbeat("b", epoch, owned=owned)
+    assert again.assignment == (None if owned else told.assignment)
+    assert driver.consumer_heartbeat("b", epoch).assignment is None
+
+
 # -- changed subscriptions
 
 

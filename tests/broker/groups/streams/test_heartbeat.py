@@ -218,6 +218,22 @@ def test_lost_tasks_are_told_again(driver):
     assert driver.beat("b", 3, owned=({"0": [2, 3]}, {})).response.active_tasks is None
 
 
+@pytest.mark.parametrize("is_confirmed", [False, True])
+def test_freed_tasks_are_repeated_unless_confirmed(driver, is_confirmed):
+    driver.beat("a")
+    driver.beat("b")
+    driver.beat("a", 2)
+    driver.beat("a", 2, owned=({"0": [0, 1]}, {}))
+    freed = task_ids({"0": [2, 3]})
+    assert (
+        driver.beat("b", 3).response.active_tasks == freed
+    )  # late: nothing waits for this response
+    owned = ({"0": [2, 3]}, {}) if is_confirmed else None
+    again = driver.beat("b", 3, owned=owned).response.active_tasks
+    assert again == (None if is_confirmed else freed)
+    assert driver.beat("b", 3).response.active_tasks is None
+
+
 # -- epochs
 
 

@@ -268,10 +268,10 @@ def _old_member_epochs_stay() -> Patch:
 def _lost_assignments_are_not_repeated() -> Patch:
     """A member that has its previous epoch gets no assignment unless it asks for one."""
 
-    def may_lack(_member: Any, request: Any) -> bool:
+    def wants(_member: Any, request: Any) -> bool:
         return request.member_epoch == 0 or request.subscribed_topic_names is not None
 
-    return mock.patch.object(heartbeat, "_may_lack_assignment", may_lack)
+    return mock.patch.object(heartbeat, "_wants_assignment", wants)
 
 
 def _sessions_of_members_do_not_restart() -> Patch:
