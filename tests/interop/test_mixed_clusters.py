@@ -45,16 +45,22 @@ KINDS = {"ours": ("ours", "kafka", "kafka"), "kafka": ("kafka", "ours", "ours")}
 
 
 def log_of(cluster, node, name):
-    """Returns the bytes of a partition's log by the offset of their batches."""
-    return {
-        batch.base_offset: bytes(batch.buffer)
-        for path in sorted((cluster.directory(node) / name).glob("*.log"))
-        for _, batch in scan_batches(path)
-    }
+    """Returns the bytes of a partition's log by the offset of their batches, and the end of the log. A log whose
+    records are all deleted has an empty segment, named by its end.
+    """
+    found, end = {}, 0
+    for path in sorted((cluster.directory(node) / name).glob("*.log")):
+        end = int(path.stem)
+        for _, batch in scan_batches(path):
+            found[batch.base_offset] = bytes(batch.buffer)
+            end = batch.next_offset
+    return found, end
 
 
 def check_equal_logs(cluster):
-    """Checks that every partition has the same bytes on all brokers; returns their number."""
+    """Checks that every partition has the same bytes on all brokers, as far as they have kept them, and the same end;
+    returns their number.
+    """
     names = {
         path.name
         for i in cluster.brokers
@@ -63,11 +69,11 @@ def check_equal_logs(cluster):
     }
     size = 0
     for name in sorted(names):
-        first, *others = (log_of(cluster, i, name) for i in cluster.brokers)
-        for other in others:
+        (first, end), *others = (log_of(cluster, i, name) for i in cluster.brokers)
+        for other, end_of_other in others:
             both = first.keys() & other.keys()
             assert [first[k] for k in sorted(both)] == [other[k] for k in sorted(both)], name
-            assert max(first, default=0) == max(other, default=0), name
+            assert end == end_of_other, name
         size += sum(map(len, first.values()))
     return size
 

@@ -143,7 +143,8 @@ def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> N
         ages = record_ages.RecordAges(client)
         with progress("asking for offsets", len(found), unit="group") as bar:
             for row in found:
-                rows.append(_lag(client, row, ages))
+                lags = client_groups.total_lags(client, row, ages, all_ages=True)
+                rows.append({**row, **{name: lags[name] for name in LAG_COLUMNS if name in lags}})
                 bar.at(len(rows))
     show_rows(rows, output, columns=LAG_COLUMNS, noun="group")
     if hidden := [str(row["group"]) for row in rows if row["lag"] is None]:
@@ -158,23 +159,6 @@ def _say_denied(ages: record_ages.RecordAges | None) -> None:
         say(f"LAG-SECONDS is not known for {topics}: it needs READ for the topic")
 
 
-def _lag(
-    client: BlockingClient, group: Mapping[str, Any], ages: record_ages.RecordAges
-) -> dict[str, Any]:
-    name, kind = str(group["group"]), str(group["type"])
-    if client_groups.has_hidden_topics(client, name, kind):
-        return {**group, "partitions": None, "lag": None, "lag_seconds": None}
-    rows = client_groups.lag_rows(client, name, kind, ages)
-    is_known = not any(row["lag"] and row["topic"] in ages.denied for row in rows)
-    seconds = [row["lag_seconds"] for row in rows if row["lag_seconds"] is not None]
-    return {
-        **group,
-        "partitions": len(rows),
-        "lag": client_groups.total_lag(rows),
-        "lag_seconds": max(seconds, default=None) if is_known else None,
-    }
-
-
 def _offsets(
     client: BlockingClient, found: Mapping[str, Any], ages: record_ages.RecordAges | None
 ) -> list[dict[str, Any]]:
@@ -182,11 +166,10 @@ def _offsets(
     read.
     """
     owners = group_members.owners_of(found)
-    name, kind = str(found["group"]), str(found["type"])
     told = (
-        client_groups.offset_rows(client, name, kind)
+        client_groups.offset_rows(client, found)
         if ages is None
-        else client_groups.lag_rows(client, name, kind, ages)
+        else client_groups.lag_rows(client, found, ages)
     )
     rows = {identity.TopicPartition(row["topic"], row["partition"]): row for row in told}
     for row in group_offsets.lag_in_records(

@@ -90,11 +90,11 @@ def reset_offsets(
     ensure_one_of(execute=execute, dry_run=dry_run)
     position = positions.parse_position(to)
     with brokers.connected() as client:
-        found = group_members.described_or_none(client, group)
+        found = group_members.described_or_none(client, group, with_operations=not execute)
         _ensure_of_type(group, found, kind)
         of_kind = group_kinds.kind_named(kind or "classic" if found is None else found["type"])
         internal = internal_topics_of(client, found, wanted=delete_internal_topics)
-        before = of_kind.positions(client, group)
+        before = of_kind.positions(client, found or {"group": group})
         wanted = _wanted(client, topic) if topic else sorted(before)
         if found is None:
             group_members.ensure_served(client, group)
@@ -115,8 +115,8 @@ def reset_offsets(
         }
         if not execute:
             if found is not None and changed:
-                rights.ensure_may_change_group(client, found, Operation.READ)
-                _ensure_idle(found)
+                rights.ensure_may_change_group(found, Operation.READ)
+                changes.ensure_idle(found)
             _ensure_may_read(client, changed)
             also = f", and the topics {', '.join(internal)} would be deleted" if internal else ""
             say(
@@ -254,7 +254,7 @@ def _delete(client: BlockingClient, group: str, *, with_topics: bool, dry_run: b
     """
     internal: list[str] = []
     if dry_run or with_topics:
-        found = group_members.group_described(client, group)
+        found = group_members.group_described(client, group, with_operations=dry_run)
         internal = internal_topics_of(client, found, wanted=with_topics)
         if dry_run:
             _tell_deletion(client, found, internal)
@@ -269,20 +269,14 @@ def _ensure_may_read(client: BlockingClient, wanted: Collection[identity.TopicPa
     rights.ensure_may_change_topics(client, {topic for topic, _ in wanted}, Operation.READ)
 
 
-def _ensure_idle(found: Mapping[str, Any]) -> None:
-    """Refuses, as the coordinator would, a group that has members."""
-    code = errors.ErrorCode.NON_EMPTY_GROUP if found["members"] else errors.ErrorCode.NONE
-    changes.check_idle(str(found["group"]), code)
-
-
 def _tell_deletion(
     client: BlockingClient, found: Mapping[str, Any], internal: Sequence[str]
 ) -> None:
     """Prints the changes of a deletion. Raises UserError for a group that has members."""
     group = str(found["group"])
-    rights.ensure_may_change_group(client, found, Operation.DELETE)
-    _ensure_idle(found)
-    offsets = client_groups.offset_rows(client, group, found["type"])
+    rights.ensure_may_change_group(found, Operation.DELETE)
+    changes.ensure_idle(found)
+    offsets = client_groups.offset_rows(client, found)
     also = f", and the topics {', '.join(internal)}" if internal else ""
     say(f"would delete group {group}: {counted(len(offsets), 'offset')}{also}; nothing was changed")
 
@@ -306,17 +300,16 @@ def delete_offsets(
             exit_code=Exit.USAGE,
         )
     with brokers.connected() as client:
-        found = group_members.group_described(client, group)
+        found = group_members.group_described(client, group, with_operations=dry_run)
         kind = group_kinds.kind_named(found["type"])
         wanted = _wanted(client, topic)
         if kind.has_positions_of_topics:
             _ensure_whole_topics(client, group, wanted)
         if dry_run:
-            rights.ensure_may_change_group(client, found, Operation.DELETE)
+            rights.ensure_may_change_group(found, Operation.DELETE)
             _ensure_may_read(client, wanted)
-            if kind.has_positions_of_topics:
-                _ensure_idle(found)
-            count = len(set(wanted) & kind.positions(client, group).keys())
+            kind.ensure_deletable(found, {topic for topic, _ in wanted})
+            count = len(set(wanted) & kind.positions(client, found).keys())
             say(f"would delete {counted(count, 'offset')}; nothing was changed")
             return Exit.OK
         deleted = kind.delete_positions(client, group, wanted)

@@ -201,6 +201,12 @@ def delete_group(client: BlockingClient, group: str) -> None:
     check_group(group, result.error_code, result.error_message)
 
 
+def ensure_idle(described: Mapping[str, Any]) -> None:
+    """Raises UserError, as the coordinator would, if the described group has members."""
+    code = ErrorCode.NON_EMPTY_GROUP if described["members"] else ErrorCode.NONE
+    check_idle(str(described["group"]), code)
+
+
 def check_idle(group: str, code: int) -> None:
     busy = {ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
     if code in busy:

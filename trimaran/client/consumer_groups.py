@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimaran.errors.refused import check_group
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from trimaran.wire.messages.consumer_protocol import decode_assignment
+from trimaran.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
 
 if TYPE_CHECKING:
@@ -20,14 +20,20 @@ if TYPE_CHECKING:
     from trimaran.wire.schema import Message
 
 
-def classic_described(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    """Returns a classic group; None for a dead group, since Kafka describes a missing group as dead."""
-    response = client.call(CoordinatorNode(group), DescribeGroupsRequest(groups=[group]))
+def classic_described(
+    client: BlockingClient, group: str, *, with_operations: bool = False
+) -> dict[str, Any] | None:
+    """Returns a classic group; None for a dead group, since Kafka describes a missing group as dead. `topics` of a
+    member are those that it subscribes to, which are not reported during a rebalance; None if it is no consumer.
+    """
+    request = DescribeGroupsRequest(groups=[group], include_authorized_operations=with_operations)
+    response = client.call(CoordinatorNode(group), request)
     found = single_item(response.groups, "group")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
         return None
     check_group(group, found.error_code, found.error_message)
     return {
+        **operations_of(found, asked=with_operations),
         "state": found.group_state,
         "epoch": None,
         "assignment_epoch": None,
@@ -39,6 +45,7 @@ def classic_described(client: BlockingClient, group: str) -> dict[str, Any] | No
                 "client": member.client_id,
                 "host": member.client_host,
                 "epoch": None,
+                "topics": _subscribed(found.protocol_type, member.member_metadata),
                 "assignment": _classic_assignment(found.protocol_type, member.member_assignment),
             }
             for member in found.members
@@ -57,9 +64,25 @@ def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]
     return {topic.topic: list(topic.partitions) for topic in assigned}
 
 
-def consumer_described(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    """Returns a group of the consumer protocol; None if there is no such group."""
-    return described(client, group, ConsumerGroupDescribeRequest, _consumer)
+def _subscribed(protocol_type: str, data: bytes) -> list[str] | None:
+    """Returns the topics with which a consumer joined; None for other protocols."""
+    if protocol_type != "consumer":
+        return None
+    try:
+        return sorted(decode_subscription(data).topics) if data else []
+    except RemoteProtocolError:
+        return []
+
+
+def consumer_described(
+    client: BlockingClient, group: str, *, with_operations: bool = False
+) -> dict[str, Any] | None:
+    """Returns a group of the consumer protocol; None if there is no such group. `topics` of a member are those that it
+    subscribes to by their names.
+    """
+    return described(
+        client, group, ConsumerGroupDescribeRequest, _consumer, with_operations=with_operations
+    )
 
 
 def described(
@@ -67,14 +90,17 @@ def described(
     group: str,
     request: type[Message],
     member_row: Callable[[Any], dict[str, Any]],
+    *,
+    with_operations: bool,
 ) -> dict[str, Any] | None:
     """Returns the group from one of the describing requests of KIP-848, KIP-932 and KIP-1071, with a row for each
     member; None if there is no group of that kind, or the brokers do not support it.
     """
-    found = found_group(client, group, request)
+    found = found_group(client, group, request, include_authorized_operations=with_operations)
     if found is None:
         return None
     return {
+        **operations_of(found, asked=with_operations),
         "state": found.group_state,
         "epoch": found.group_epoch,
         "assignment_epoch": found.assignment_epoch,
@@ -98,6 +124,11 @@ def found_group(
     return found
 
 
+def operations_of(found: Any, *, asked: bool) -> dict[str, int]:
+    """Returns the operations on a group that this client may perform (`rights`), if they were asked for."""
+    return {"operations": int(found.authorized_operations)} if asked else {}
+
+
 def _consumer(member: Any) -> dict[str, Any]:
     return {
         "member": member.member_id,
@@ -105,6 +136,7 @@ def _consumer(member: Any) -> dict[str, Any]:
         "client": member.client_id,
         "host": member.client_host,
         "epoch": member.member_epoch,
+        "topics": sorted(member.subscribed_topic_names),
         "assignment": partitions_of(member.assignment),
     }
 
@@ -122,3 +154,21 @@ def owners(described_group: Mapping[str, Any]) -> dict[TopicPartition, Mapping[s
         for topic, partitions in member["assignment"].items()
         for partition in partitions
     }
+
+
+def ensure_not_consumed(described_group: Mapping[str, Any], topics: Collection[str]) -> None:
+    """Raises KafkaError, as OffsetDelete would, if members subscribe to one of the topics, or are no consumers. While a
+    classic group rebalances, only its coordinator knows the topics.
+    """
+    members = described_group["members"]
+    if any(member["topics"] is None for member in members):
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {described_group['group']}")
+    consumed = {topic for member in members for topic in member["topics"]}
+    consumed |= {topic for member in members for topic in member["assignment"]}  # also by a pattern
+    refuse_consumed(topics, consumed)
+
+
+def refuse_consumed(topics: Collection[str], consumed: Collection[str]) -> None:
+    """Raises KafkaError GROUP_SUBSCRIBED_TO_TOPIC for the first of the topics that is consumed."""
+    for topic in sorted(set(topics) & set(consumed)):
+        raise KafkaError(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, f"topic {topic}")

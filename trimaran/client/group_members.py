@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 
-def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
-    """Returns kind, state, epoch, assignor, coordinator and members of a group. Raises UserError if there is no such
-    group.
+def group_described(
+    client: BlockingClient, group: str, *, with_operations: bool = False
+) -> dict[str, Any]:
+    """Returns kind, state, epoch, assignor, coordinator and members of a group; `with_operations`, also what this
+    client may do with it (`rights`). Raises UserError if there is no such group.
 
     Each member has its `assignment`: partitions by topic, or for Streams the active tasks by subtopology.
     """
-    found = described_or_none(client, group)
+    found = described_or_none(client, group, with_operations=with_operations)
     if found is None:
         ensure_served(client, group)
         raise no_group(group)
@@ -45,10 +47,12 @@ def _not_served(group: str, kind: str) -> UserError:
     )
 
 
-def described_or_none(client: BlockingClient, group: str) -> dict[str, Any] | None:
+def described_or_none(
+    client: BlockingClient, group: str, *, with_operations: bool = False
+) -> dict[str, Any] | None:
     """Returns `group_described`; None if there is no such group."""
     for kind in KINDS.values():
-        found = kind.describe(client, group)
+        found = kind.describe(client, group, with_operations=with_operations)
         if found is not None:
             address = client.routing.locate(CoordinatorNode(group))
             nodes = {where: node for node, where in client.routing.nodes.items()}

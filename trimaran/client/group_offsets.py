@@ -47,9 +47,16 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition
     }
 
 
-def committed_rows(client: BlockingClient, group: str) -> list[dict[str, Any]]:
+def committed_positions(
+    client: BlockingClient, described: Mapping[str, Any]
+) -> dict[TopicPartition, Offset]:
+    """Returns the committed offsets of a group."""
+    return committed_offsets(client, described["group"])
+
+
+def committed_rows(client: BlockingClient, described: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns a row for each committed offset, with its lag."""
-    return lag_in_records(client, committed_offsets(client, group))
+    return lag_in_records(client, committed_offsets(client, described["group"]))
 
 
 def lag_in_records(

@@ -45,18 +45,18 @@ def with_members(client: BlockingClient, kinds: Collection[str]) -> list[dict[st
     ]
 
 
-def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str, Any]]:
-    """Returns a row for each partition in which the group has a position, with the lag in records."""
-    return kind_named(kind).offset_rows(client, group)
+def offset_rows(client: BlockingClient, described: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns a row for each partition in which a described group has a position, with the lag in records."""
+    return kind_named(described["type"]).offset_rows(client, described)
 
 
 def lag_rows(
-    client: BlockingClient, group: str, kind: str, ages: RecordAges
+    client: BlockingClient, described: Mapping[str, Any], ages: RecordAges
 ) -> list[dict[str, Any]]:
-    """Returns a row for each partition in which the group has a position, with the lag in records and in seconds: None
-    for a record that cannot be read.
+    """Returns a row for each partition in which a described group has a position, with the lag in records and in
+    seconds: None for a record that cannot be read.
     """
-    rows = offset_rows(client, group, kind)
+    rows = offset_rows(client, described)
     for row in rows:
         row["lag_seconds"] = seconds_behind(row, ages) if row["lag"] else row["lag"]
     return rows
@@ -70,19 +70,46 @@ def seconds_behind(row: Mapping[str, Any], ages: RecordAges) -> float | None:
     return ages.seconds(place, row["committed"] or Offset(0))
 
 
-def has_hidden_topics(client: BlockingClient, group: str, kind: str) -> bool:
-    """Returns whether members read topics that this client may not describe, so that positions are hidden. Classic
-    groups, and groups without members, do not tell.
+def total_lags(
+    client: BlockingClient, row: Mapping[str, Any], ages: RecordAges, *, all_ages: bool
+) -> dict[str, Any]:
+    """Returns the topics and partitions in which a listed group has positions, the lag in records over all of them, and
+    the age of the oldest record that is not consumed; None for what is hidden. Without `all_ages`, only the partition
+    that is furthest behind is read.
     """
-    told = kind_named(kind)
+    described = _described_if_visible(client, row)
+    if described is None:
+        return dict.fromkeys(("topics", "partitions", "lag", "lag_seconds"))
+    rows = offset_rows(client, described)
+    behind = sorted((one for one in rows if one["lag"]), key=lambda one: -one["lag"])
+    seconds = [seconds_behind(one, ages) for one in (behind if all_ages else behind[:1])]
+    is_known = not any(one["topic"] in ages.denied for one in behind)
+    known = [one for one in seconds if one is not None]
+    if not behind and any(one["lag"] == 0 for one in rows):
+        known.append(0)
+    return {
+        "topics": len({one["topic"] for one in rows}),
+        "partitions": len(rows),
+        "lag": total_lag(rows),
+        "lag_seconds": max(known, default=None) if is_known else None,
+    }
+
+
+def _described_if_visible(
+    client: BlockingClient, row: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Returns a listed group with what its positions depend on; None if members read topics that this client may not
+    describe, so that positions are hidden. Classic groups, and groups without members, do not tell.
+    """
+    kind = kind_named(row["type"])
+    if not kind.feature or (row["state"] == "Empty" and not kind.has_rows_of_topology):
+        return row
     try:
-        if told.feature:
-            told.describe(client, group)
+        return {**row, **(kind.describe(client, row["group"]) or {})}
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise
-        return True
-    return False
+        return None
 
 
 def total_lag(rows: Iterable[dict[str, Any]]) -> int:

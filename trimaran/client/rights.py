@@ -8,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.consumer_groups import found_group
-from trimaran.client.group_kinds import kind_named
-from trimaran.wire.client.destinations import CoordinatorNode
-from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from trimaran.wire.security.acls import NOT_ASKED
 
@@ -22,24 +17,15 @@ if TYPE_CHECKING:
     from trimaran.wire.security.acls import Operation
 
 
-def ensure_may_change_group(
-    client: BlockingClient, described: Mapping[str, Any], operation: Operation
-) -> None:
-    """Raises KafkaError as the coordinator would, if this client has no right to the operation on a group."""
-    group = str(described["group"])
-    if not _includes(_operations_on_group(client, group, described["type"]), operation):
+def ensure_may_change_group(described: Mapping[str, Any], operation: Operation) -> None:
+    """Raises KafkaError as the coordinator would, if this client has no right to the operation on a group, which was
+    described with the operations.
+    """
+    if not _includes(described["operations"], operation):
         raise KafkaError(
-            ErrorCode.GROUP_AUTHORIZATION_FAILED, f"no {operation.name} for group {group}"
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            f"no {operation.name} for group {described['group']}",
         )
-
-
-def _operations_on_group(client: BlockingClient, group: str, kind: str) -> int:
-    if (describing := kind_named(kind).describing) is not None:
-        found = found_group(client, group, describing, include_authorized_operations=True)
-    else:
-        request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
-        found = single_item(client.call(CoordinatorNode(group), request).groups, "group")
-    return NOT_ASKED if found is None else int(found.authorized_operations)
 
 
 def ensure_may_change_topics(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.changes import check_idle
+from trimaran.client import changes
 from trimaran.client.consumer_groups import described, partitions_of
 from trimaran.client.group_offsets import lag_in_records, of_coordinator
 from trimaran.errors.refused import check, check_group
@@ -36,9 +36,13 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 
-def share_described(client: BlockingClient, group: str) -> dict[str, Any] | None:
+def share_described(
+    client: BlockingClient, group: str, *, with_operations: bool = False
+) -> dict[str, Any] | None:
     """Returns a share group; None if there is no such group."""
-    return described(client, group, ShareGroupDescribeRequest, _member)
+    return described(
+        client, group, ShareGroupDescribeRequest, _member, with_operations=with_operations
+    )
 
 
 def _member(member: Any) -> dict[str, Any]:
@@ -59,11 +63,16 @@ def no_owners(_described: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str
     return {}
 
 
-def start_rows(client: BlockingClient, group: str) -> list[dict[str, Any]]:
+def ensure_idle(described_group: Mapping[str, Any], _topics: Collection[str]) -> None:
+    """Raises UserError, as the coordinator would, if the group has members."""
+    changes.ensure_idle(described_group)
+
+
+def start_rows(client: BlockingClient, described_group: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns a row for each partition of the group. `committed` is its start offset: None if nothing was delivered
     yet, or it cannot be read. The lag is None if it is unknown.
     """
-    told = _told_offsets(client, group)
+    told = _told_offsets(client, described_group["group"])
     rows = lag_in_records(
         client, {place: told_one.start_offset for place, told_one in told.items()}
     )
@@ -75,11 +84,13 @@ def start_rows(client: BlockingClient, group: str) -> list[dict[str, Any]]:
     return rows
 
 
-def start_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Offset]:
+def start_offsets(
+    client: BlockingClient, described_group: Mapping[str, Any]
+) -> dict[TopicPartition, Offset]:
     """Returns the start offsets, `NO_OFFSET` where nothing was delivered yet."""
     return {
         place: max(told.start_offset, NO_OFFSET)
-        for place, told in _told_offsets(client, group).items()
+        for place, told in _told_offsets(client, described_group["group"]).items()
     }
 
 
@@ -115,7 +126,7 @@ def set_start_offsets(
         ],
     )
     response = client.call(CoordinatorNode(group), request)
-    check_idle(group, response.error_code)
+    changes.check_idle(group, response.error_code)
     check_group(group, response.error_code, response.error_message)
     for told in response.responses:
         for partition in told.partitions:
@@ -136,7 +147,7 @@ def delete_positions(
         topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics],
     )
     response = client.call(CoordinatorNode(group), request)
-    check_idle(group, response.error_code)
+    changes.check_idle(group, response.error_code)
     check_group(group, response.error_code, response.error_message)
     for told in response.responses:
         if told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -5,10 +5,10 @@ A task is a subtopology and a partition; it reads that partition of each source 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.consumer_groups import found_group
+from trimaran.client.consumer_groups import found_group, operations_of, refuse_consumed
 from trimaran.client.group_offsets import committed_offsets, lag_in_records
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, end_offsets
 from trimaran.wire.identity import NO_OFFSET, Offset, TopicPartition
@@ -29,15 +29,20 @@ INTERNAL_ENDS = (
 )
 
 
-def streams_described(client: BlockingClient, group: str) -> dict[str, Any] | None:
+def streams_described(
+    client: BlockingClient, group: str, *, with_operations: bool = False
+) -> dict[str, Any] | None:
     """Returns a streams group; None if there is no such group. `assignment` of a member has its active tasks:
     partitions by subtopology.
     """
-    found = found_group(client, group, StreamsGroupDescribeRequest)
+    found = found_group(
+        client, group, StreamsGroupDescribeRequest, include_authorized_operations=with_operations
+    )
     if found is None:
         return None
     subtopologies = found.topology.subtopologies if found.topology is not None else None
     return {
+        **operations_of(found, asked=with_operations),
         "state": found.group_state,
         "epoch": found.group_epoch,
         "assignment_epoch": found.assignment_epoch,
@@ -96,29 +101,26 @@ def task_owners(described: Mapping[str, Any]) -> dict[TopicPartition, Mapping[st
     """Returns the member whose active task reads a partition, by topic and partition."""
     sources = {
         told["subtopology"]: [*told["source_topics"], *told["repartition_source_topics"]]
-        for told in described["subtopologies"]
+        for told in described.get("subtopologies", ())
     }
     return {
         TopicPartition(topic, partition): member
-        for member in described["members"]
+        for member in described.get("members", ())
         for subtopology, partitions in member["assignment"].items()
         for topic in sources.get(subtopology, ())
         for partition in partitions
     }
 
 
-def source_rows(client: BlockingClient, group: str) -> list[dict[str, Any]]:
+def source_rows(client: BlockingClient, described: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns a row for each partition of a source topic that was committed or is read by an active task.
 
     Without a committed offset the lag counts from the start of the partition, as in Kafka's tool.
     """
-    described = streams_described(client, group)
-    committed = committed_offsets(client, group)
-    active = {} if described is None else task_owners(described)
-    if described is not None and described["subtopologies"]:
-        sources = {topic for topic, _ in active} | _topics(
-            described, "source_topics", "repartition_source_topics"
-        )
+    committed = committed_offsets(client, described["group"])
+    active = task_owners(described)
+    if described.get("subtopologies"):
+        sources = {topic for topic, _ in active} | _sources(described)
         committed = {place: offset for place, offset in committed.items() if place.topic in sources}
     new = active.keys() - committed.keys()
     rows = lag_in_records(client, committed | dict.fromkeys(new, NO_OFFSET))
@@ -132,11 +134,12 @@ def source_rows(client: BlockingClient, group: str) -> list[dict[str, Any]]:
     return rows
 
 
-def input_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Offset]:
+def input_offsets(
+    client: BlockingClient, described: Mapping[str, Any]
+) -> dict[TopicPartition, Offset]:
     """Returns the committed offsets of the topics that the application reads, without its own topics."""
-    described = streams_described(client, group)
-    committed = committed_offsets(client, group)
-    if described is None or not described["subtopologies"]:
+    committed = committed_offsets(client, described["group"])
+    if not described.get("subtopologies"):
         return committed
     inputs = _topics(described, "source_topics")
     return {place: offset for place, offset in committed.items() if place.topic in inputs}
@@ -151,6 +154,16 @@ def internal_topics(described: Mapping[str, Any]) -> list[str]:
         for name in names
         if name.startswith(f"{described['group']}-") and name.endswith(INTERNAL_ENDS)
     )
+
+
+def ensure_not_consumed(described: Mapping[str, Any], topics: Collection[str]) -> None:
+    """Raises KafkaError, as OffsetDelete would, if the group has members and one of the topics is a source topic."""
+    if described["members"]:
+        refuse_consumed(topics, _sources(described))
+
+
+def _sources(described: Mapping[str, Any]) -> set[str]:
+    return _topics(described, "source_topics", "repartition_source_topics")
 
 
 def _topics(described: Mapping[str, Any], *kinds: str) -> set[str]:

@@ -207,8 +207,10 @@ def _reset_offsets(
     group, position = question.path["group"], parse_position(_needed(fields, "to"))
     topic = fields.get("topic", "").strip()
     with cluster.client() as client:
-        kind = kind_named(group_described(client, group)["type"])
-        wanted = [place for place in kind.positions(client, group) if topic in ("", place.topic)]
+        described = group_described(client, group)
+        kind = kind_named(described["type"])
+        positions = kind.positions(client, described)
+        wanted = [place for place in positions if topic in ("", place.topic)]
         if not wanted:
             raise UserError(
                 f"group {group} has committed no offsets{f' of {topic}' if topic else ''}",

@@ -65,8 +65,10 @@ def started(*starts, code=0, message=None):
 def _start_offsets():
     denied = started(code=E.GROUP_AUTHORIZATION_FAILED, message="not you")
     return exchanges(
-        exchange(lambda client: share_groups.start_offsets(client, "g"), started(7, -1, -2)),
-        exchange(lambda client: share_groups.start_offsets(client, "g"), denied),
+        exchange(
+            lambda client: share_groups.start_offsets(client, {"group": "g"}), started(7, -1, -2)
+        ),
+        exchange(lambda client: share_groups.start_offsets(client, {"group": "g"}), denied),
     )
 
 
@@ -270,7 +272,8 @@ def _source_rows():
     """Partition 1 has no committed offset; the topic of partition 3 is no source topic."""
 
     def rows(client):
-        return streams.source_rows(client, "g")
+        found = streams.streams_described(client, "g")
+        return streams.source_rows(client, {"group": "g", **(found or {})})
 
     return exchanges(
         exchange(
@@ -292,7 +295,8 @@ def _source_rows():
 @case
 def _input_offsets():
     def inputs(client):
-        return streams.input_offsets(client, "g")
+        found = streams.streams_described(client, "g")
+        return streams.input_offsets(client, {"group": "g", **(found or {})})
 
     elsewhere = streams_group_describe.Topology(epoch=1, subtopologies=[subtopology("0", ["u"])])
     return exchanges(

@@ -205,10 +205,13 @@ def committed(*ones, code=0):
     return offset_fetch.OffsetFetchResponse(groups=[group])
 
 
+SHARE = {"group": "g", "type": "Share"}
+
+
 def lag_rows(client, kind):
     """Returns the rows, and the topics that may not be read."""
     ages = record_ages.RecordAges(client)
-    return groups.lag_rows(client, "g", kind, ages), ages.denied
+    return groups.lag_rows(client, {"group": "g", "type": kind}, ages), ages.denied
 
 
 @case
@@ -262,10 +265,8 @@ def _share_lag_rows():
     refused = answer(code=ErrorCode.GROUP_AUTHORIZATION_FAILED, message="not you")
     ends = listed(9, 90, 8, 7, first=0)
     return exchanges(
-        exchange(
-            lambda client: groups.offset_rows(client, "g", "Share"), told_, ends, leaders=LEADERS
-        ),
-        exchange(lambda client: groups.offset_rows(client, "g", "share"), refused),
+        exchange(lambda client: groups.offset_rows(client, SHARE), told_, ends, leaders=LEADERS),
+        exchange(lambda client: groups.offset_rows(client, SHARE), refused),
         exchange(
             lambda client: lag_rows(client, "share"),
             answer((0, 0), (-1, 7)),

@@ -4,7 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from trimaran.client import group_offsets, groups
+from tests.trimaran.client.test_exchanges_about_groups import classic
+from trimaran.client import consumer_groups, group_offsets, groups
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    encode_subscription,
+)
 from trimaran.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
@@ -50,11 +56,38 @@ def client_of(monkeypatch):
 
 def test_lag_of_a_share_group_is_the_coordinators(client_of):
     """50 of the 60 records above the start offset are acknowledged out of order."""
-    [row] = groups.offset_rows(client_of(described((0, 40, 10))), "g", "Share")
+    [row] = groups.offset_rows(client_of(described((0, 40, 10))), {"group": "g", "type": "Share"})
     assert (row["committed"], row["end"], row["lag"]) == (40, END, 10)
 
 
 def test_lag_unknown_to_coordinator_is_unknown(client_of):
-    rows = groups.offset_rows(client_of(described((0, 40, -1), (1, -1, -1))), "g", "share")
+    rows = groups.offset_rows(
+        client_of(described((0, 40, -1), (1, -1, -1))), {"group": "g", "type": "share"}
+    )
     assert [(row["committed"], row["lag"]) for row in rows] == [(40, None), (None, None)]
     assert groups.total_lag(rows) == 0
+
+
+@pytest.mark.parametrize(
+    ("protocol", "topics", "code"),
+    [
+        ("consumer", ["t"], ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+        ("consumer", ["u"], None),
+        ("consumer", None, None),  # not reported during a rebalance
+        ("connect", ["t"], ErrorCode.NON_EMPTY_GROUP),
+    ],
+)
+def test_consumed_topics_of_classic_members_are_refused(protocol, topics, code):
+    response = classic(protocol=protocol)
+    if topics is not None:
+        subscription = ConsumerProtocolSubscription(topics=topics)
+        response.groups[0].members[0].member_metadata = encode_subscription(subscription, 3)
+    client = SimpleNamespace(call=lambda *_: response)
+    found = {"group": "g", **consumer_groups.classic_described(client, "g")}
+    if code is None:
+        consumer_groups.ensure_not_consumed(found, ["t"])
+        assert found["members"][0]["topics"] == (topics or [])
+        return
+    with pytest.raises(KafkaError) as refused:
+        consumer_groups.ensure_not_consumed(found, ["s", "t"])
+    assert refused.value.code is code

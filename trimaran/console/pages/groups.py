@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trimaran.client.group_members import group_described
 from trimaran.client.groups import (
     group_rows,
-    has_hidden_topics,
     lag_rows,
-    offset_rows,
-    seconds_behind,
     total_lag,
+    total_lags,
 )
 from trimaran.client.record_ages import RecordAges
 from trimaran.client.share_deliveries import Deliveries, deliveries
 from trimaran.console.page import NotHere, Page, PageRequest, Row, table
 from trimaran.wire.identity import TopicPartition
-
-if TYPE_CHECKING:
-    from trimaran.wire.blocking import BlockingClient
 
 # The time for the metrics of one node: a page is answered within 15 s.
 METRICS_SECONDS = 2.0
@@ -36,27 +31,9 @@ def view(question: PageRequest) -> dict[str, Any]:
         )
         ages = RecordAges(client)
         for row in shown["rows"]:
-            row.update(_lag(client, row, ages))
+            lags = total_lags(client, row, ages, all_ages=False)
+            row.update({name: lags[name] for name in ("topics", "lag", "lag_seconds")})
     return shown
-
-
-def _lag(client: BlockingClient, row: Row, ages: RecordAges) -> Row:
-    """Returns the lag in records, and the age of the first record not consumed in the partition that is furthest
-    behind; None if topics are hidden from the console's user.
-    """
-    group, kind = row["group"], row["type"] or ""
-    if has_hidden_topics(client, group, kind):
-        return {"topics": None, "lag": None, "lag_seconds": None}
-    rows = offset_rows(client, group, kind)
-    behind = max(rows, key=lambda one: one["lag"] or 0, default=None)
-    seconds = None
-    if behind is not None:
-        seconds = seconds_behind(behind, ages) if behind["lag"] else 0.0
-    return {
-        "topics": len({each_row["topic"] for each_row in rows}),
-        "lag": total_lag(rows) if rows else None,
-        "lag_seconds": seconds,
-    }
 
 
 def view_one(question: PageRequest) -> dict[str, Any]:
@@ -77,7 +54,7 @@ def view_one(question: PageRequest) -> dict[str, Any]:
             )
         described = group_described(client, name)
         ages = RecordAges(client)
-        offsets = lag_rows(client, name, row["type"] or "", ages)
+        offsets = lag_rows(client, described, ages)
     columns: tuple[str, ...] = ("topic", "partition", "lag", "lag_seconds")
     if described["type"] == "share":
         _add_deliveries(question, name, offsets)
