@@ -30,9 +30,14 @@ class Committed:
         return until(self._cluster.quorum, "the quorum is described").high_watermark
 
 
+def most_of(leaders):
+    return leaders.most_common(1)[0][0]
+
+
 class Kills:
-    """Kills in a cluster whose internal topics `internal` are led by one broker, `spare` being the last replica of
-    their partitions. `takeovers` counts by role and kinds, that of the victim and of its successor; `count` by role.
+    """Kills in a cluster whose internal topics `internal` are led by one broker, or by more if replicas have fallen
+    behind; `spare` is the last replica of their partitions. `takeovers` counts by role and kinds, that of the victim
+    and of its successor; `count` by role.
     """
 
     def __init__(self, cluster, internal, spare, traffic):
@@ -64,14 +69,14 @@ class Kills:
         self.takeovers["controller", kinds[leader], kinds[now]] += 1
 
     def _kill_broker(self, is_spare):
-        ((leader,), _) = self.partitions(self._brokers)
+        leader = most_of(self.partitions(self._brokers)[0])
         victim = self._spare if is_spare else leader
         self._cluster.kill(victim)
         self.count["broker" if is_spare else "coordinator"] += 1
         left = self._brokers - {victim}
         gone = {victim, -1}
-        until(lambda: not self.partitions(left)[0] & gone, "another leader")
-        ((now,), _) = self.partitions(left)
+        until(lambda: not self.partitions(left)[0].keys() & gone, "another leader")
+        now = most_of(self.partitions(left)[0])
         if now != leader:
             kinds = self._cluster.brokers
             self.takeovers["coordinator", kinds[leader], kinds[now]] += 1
@@ -82,13 +87,15 @@ class Kills:
         until(lambda: self.partitions(self._brokers)[1], "all replicas are in sync")
 
     def partitions(self, brokers):
-        """Returns the leaders of the internal topics, and whether all replicas of all partitions are in sync."""
+        """Returns the number of partitions of internal topics by leader, and whether all replicas of all partitions are
+        in sync.
+        """
         topics = topics_of(self._cluster.bootstrap(*brokers))
-        leaders = {
+        leaders = Counter(
             partition.leader
             for name in self._internal
             for partition in topics[name].partitions.values()
-        }
+        )
         are_whole = all(
             set(partition.isrs) == self._brokers
             for topic in topics.values()

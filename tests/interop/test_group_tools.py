@@ -22,9 +22,9 @@ VARYING = (
     (r"Cluster ID: .+", "Cluster ID: UUID"),
     (r"Local controller \d+", "Local controller N"),
 )
-# Of the records from offset 20 on, five are acknowledged. The start offset moves past them in the leader's memory, and
-# is stored, so that the coordinator describes it, with the leader's next write: the release of the other 15, if it
-# comes later. The lag is exact from the beginning.
+# Members have acknowledged five of the records from offset 20 on. The start offset moves past them in the leader's
+# memory, and is stored, so that the coordinator describes it, with the leader's next write: the release of the other
+# 15, if it comes later. The lag is exact from the beginning.
 TRAILING = re.compile(rf"^({GROUP} {TOPIC} 0(?: \S+)?) (?:20|25) (?=15$)")
 
 

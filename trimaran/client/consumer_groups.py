@@ -125,7 +125,7 @@ def found_group(
 
 
 def operations_of(found: Any, *, asked: bool) -> dict[str, int]:
-    """Returns the operations on a group that this client may perform (`rights`), if they were asked for."""
+    """Returns the operations on a group that this client may perform (`rights`), if the request was for them."""
     return {"operations": int(found.authorized_operations)} if asked else {}
 
 

@@ -1,8 +1,8 @@
 """ShareGroupHeartbeat: a member joins, stays or leaves, and gets its partitions.
 
 Source: `GroupMetadataManager.shareGroupHeartbeat`, `-Leave` of Kafka 4.4 (KIP-932). Intentional differences: while a
-member waits for partitions, it gets a shorter interval than the configured one (`next_heartbeat_ms`); a member that
-still has its previous epoch, or whose assignment has changed without a new epoch, gets its assignment again.
+member waits for partitions, it gets a shorter interval than the configured one (`next_heartbeat_ms`); an assignment is
+repeated for a member with its previous epoch, and if it has changed without a new epoch.
 """
 
 from __future__ import annotations
