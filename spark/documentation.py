@@ -1,6 +1,7 @@
-"""The columns of every view, and `docs/spark_tables.md`, which is generated from them.
+"""The pages that are generated: the columns of every view, and the options of Spark's connector and Kafka's clients.
 
 python -m trimaran.spark.documentation > docs/spark_tables.md
+python -m trimaran.spark.documentation options > docs/spark_options.md
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ from trimaran.spark.kafka_log.decoded import DECODED
 from trimaran.spark.kafka_log.records import RECORD_COLUMNS
 from trimaran.spark.kafka_log.segments import SEGMENT_COLUMNS
 from trimaran.spark.kafka_metadata.registry import TABLES
+from trimaran.spark.kafka_options import (
+    CONSUMER_PROPERTIES,
+    PRODUCER_PROPERTIES,
+    SINK_OPTIONS,
+    SOURCE_OPTIONS,
+    KafkaOption,
+)
 from trimaran.spark.sources import PREFIXED
 
 HEAD = """# Tables of the logs
@@ -25,6 +33,25 @@ This page is generated; edit the `…COLUMNS` in `spark/`, which it shows, then 
 `python -m trimaran.spark.documentation > docs/spark_tables.md`.
 Times are in UTC. A column is null if its text says so, or if the record has no such field.
 """
+
+OPTIONS_HEAD = """# Options of Spark's connector and Kafka's clients
+
+This page is generated; edit `spark/kafka_options.py`, then run
+`python -m trimaran.spark.documentation options > docs/spark_options.md`.
+The options that only `kafka_log` has are in [spark.md](spark.md#kafka_log).
+
+A job that moves from Spark's Kafka connector may carry each option of this page. Letter case does not count.
+An option that acts does what it does there. An option without effect causes one warning for each query.
+An option that is refused ends the query; the table says why, and what to use.
+Any other name is refused as unknown.
+An option of writing has no effect on reading, and the other way round.
+"""
+OPTION_SECTIONS = (
+    ("Options of the source", SOURCE_OPTIONS),
+    ("Properties of consumers", CONSUMER_PROPERTIES),
+    ("Options of the sink", SINK_OPTIONS),
+    ("Properties of producers", PRODUCER_PROPERTIES),
+)
 
 
 class View(NamedTuple):
@@ -101,5 +128,18 @@ def _type(kind: pa.DataType) -> str:
     return "timestamp" if pa.types.is_timestamp(kind) else _TYPES.get(kind, str(kind))
 
 
+def options_page() -> str:
+    """Returns the page of options as Markdown: those that act first, then the refused ones."""
+    return OPTIONS_HEAD + "".join(_options_section(*section) for section in OPTION_SECTIONS)
+
+
+def _options_section(title: str, options: Sequence[KafkaOption]) -> str:
+    order = ("acts", "refused", "no effect")
+    rows = sorted(options, key=lambda o: (order.index(o.effect), o.name.lower()))
+    lines = [f"\n## {title}\n", "| option | here | |\n|---|---|---|"]
+    lines += [f"| `{o.name}` | {o.effect} | {o.why} |" for o in rows]
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(options_page() if "options" in sys.argv[1:] else page())

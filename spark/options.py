@@ -10,15 +10,23 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from trimaran.spark.kafka_options import KafkaOption
 from trimaran.wire.identity import TopicPartition
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+UNKNOWN_SHOWN = 5  # a list of options for another source would hide the message
+OPTIONS_PAGE = "docs/spark_options.md has all options."
+# Spark passes the options of a table only when it is created, and only if it has no columns of its own.
+LOST_OPTIONS = (
+    "; if this is a table of a catalog, create it without columns, or name the path in each query: "
+    "SELECT … FROM t WITH (path '…')"
+)
 NO_NAMES: tuple[str, ...] = ()
 EARLIEST, LATEST = -2, -1  # the values of Spark's Kafka source and of ListOffsets
 
@@ -75,7 +83,7 @@ class OptionReader:
         if not found:
             raise OptionError(
                 f"{self._source}: no path: .load('DIRECTORY') names node directories; option kafka.bootstrap.servers "
-                "names brokers"
+                f"names brokers{'' if self._given else LOST_OPTIONS}"
             )
         return tuple(map(_absolute, found))
 
@@ -93,26 +101,53 @@ class OptionReader:
             if self.get(name) is not None:
                 raise self.wrong(name, f"has no effect here: {why}")
 
-    def without_effect(self, *names: str) -> None:
-        """Accepts options that existing programs set for other sources, with a warning."""
-        for name in names:
-            if self.get(name) is not None:
-                log.warning(
-                    "%s: option %s has no effect: no consumer group is used", self._source, name
-                )
+    def idle(self, why: str, *names: str) -> tuple[str, ...]:
+        """Returns a sentence if any of these options is given, which have no effect."""
+        found = ", ".join(name for name in names if self.get(name) is not None)
+        return (f"{self._source}: no effect of {found}: {why}.",) if found else ()
 
     def given_names(self) -> list[tuple[str, str]]:
-        """Returns the given options by their names in lower case, with the names as written; call `finish` first."""
-        return [(name, self._known[name]) for name in self._given]
+        """Returns the options that were read: names in lower case, and as written."""
+        return [(name, self._known[name]) for name in self._given if name in self._known]
 
-    def finish(self) -> None:
-        """Raises OptionError if an option was given that no method has read."""
-        for name in self._given:
-            if name not in self._known:
-                near = difflib.get_close_matches(name, self._known, n=1)
-                hint = f"; did you mean {self._known[near[0]]}?" if near else "."
-                known = ", ".join(sorted(self._known.values()))
-                raise OptionError(f"{self._source}: unknown option {name}{hint} Known are: {known}")
+    def finish(self, table: Mapping[str, KafkaOption]) -> tuple[str, ...]:
+        """Returns a sentence for each reason for which options of the connector have no effect here.
+
+        Raises:
+            OptionError: an option was given that no method has read, and that `table` does not excuse.
+        """
+        idle: dict[str, list[str]] = {}
+        unknown = []
+        for name, value in self._given.items():
+            if name in self._known:
+                continue
+            option = table.get(name)
+            if option is None or option.effect == "acts":
+                unknown.append(name)
+            elif option.effect == "no effect" or value.strip().endswith(option.harmless):
+                idle.setdefault(option.why, []).append(option.name)
+            else:
+                raise self.wrong(option.name, f"is not supported: {option.why}")
+        if unknown:
+            raise OptionError(self._unknown(unknown, table))
+        return tuple(sentence for why, names in idle.items() for sentence in self.idle(why, *names))
+
+    def _unknown(self, names: Sequence[str], table: Mapping[str, KafkaOption]) -> str:
+        known = {**{name: option.name for name, option in table.items()}, **self._known}
+        told = []
+        for name in names[:UNKNOWN_SHOWN]:
+            near = difflib.get_close_matches(name, known, n=1)
+            told.append(f"{name}; did you mean {known[near[0]]}?" if near else f"{name}.")
+        more = f" And {len(names) - UNKNOWN_SHOWN} more." if len(names) > UNKNOWN_SHOWN else ""
+        return (
+            f"{self._source}: unknown option {' Unknown option '.join(told)}{more} {OPTIONS_PAGE}"
+        )
+
+
+def tell(notes: Iterable[str]) -> None:
+    """Logs sentences about options without effect."""
+    for note in notes:
+        log.warning("%s", note)
 
 
 def _strings(text: str) -> tuple[str, ...]:
@@ -154,9 +189,17 @@ def duration_seconds(text: str) -> float:
     return int(found[1]) * _SECONDS[found[2] or "ms"]
 
 
+# Kafka's `Topic.INTERNAL_TOPICS`
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
 @dataclass(frozen=True, slots=True)
 class TopicsWanted:
-    """The partitions to read; by default all except those of Kafka's internal topics (`__…`)."""
+    """The partitions to read; by default all except those of topics named `__…`.
+
+    A pattern is searched in the name, and does not match internal topics, as in Spark's Kafka source
+    (`SubscribePatternStrategy`).
+    """
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -167,12 +210,12 @@ class TopicsWanted:
         if self.assigned is not None:
             return topic_partition in self.assigned
         if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
+            return topic not in INTERNAL_TOPICS and re.search(self.pattern, topic) is not None
         return topic in self.names if self.names else not topic.startswith("__")
 
 
 def topics_wanted(o: OptionReader) -> TopicsWanted:
-    names = o.parse("subscribe", names_of, NO_NAMES, "topics parted by commas")
+    names = o.parse("subscribe", _some_names, NO_NAMES, "topics parted by commas")
     pattern: str | None = o.parse("subscribePattern", _pattern, None, "a regular expression")
     assigned = o.parse("assign", _assignment_or_none, None, 'JSON such as {"orders":[0,1]}')
     if bool(names) + (pattern is not None) + (assigned is not None) > 1:
@@ -182,10 +225,20 @@ def topics_wanted(o: OptionReader) -> TopicsWanted:
     return TopicsWanted(names, pattern, assigned)
 
 
+def _some_names(text: str) -> tuple[str, ...]:
+    if not (names := names_of(text)):
+        raise ValueError(text)
+    return names
+
+
 def _pattern(text: str) -> str | None:
-    re.compile(text)
-    return text
+    if not (pattern := text.strip()):
+        raise ValueError(text)
+    re.compile(pattern)
+    return pattern
 
 
 def _assignment_or_none(text: str) -> Any:
-    return _assignment(text)
+    if not (assigned := _assignment(text)):
+        raise ValueError(text)
+    return assigned

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 from trimaran.spark.data_source.limits import StreamLimits, as_json, from_json
 from trimaran.spark.data_source.tracebacks import without_frames
+from trimaran.spark.options import tell
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Bounds, Span
 from trimaran.wire.identity import Offset, TopicPartition
@@ -66,8 +67,11 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Only the driver has state: the time of the last micro-batch, and the end for `Trigger.AvailableNow`.
     """
 
-    def __init__(self, limits: StreamLimits, *, fail_on_data_loss: bool) -> None:
+    def __init__(
+        self, limits: StreamLimits, *, fail_on_data_loss: bool, notes: Sequence[str] = ()
+    ) -> None:
         self._limits = limits
+        self._untold = notes
         self._fail_on_data_loss = fail_on_data_loss
         self._target: Offsets | None = None
         self._last_given = time.monotonic()
@@ -104,6 +108,8 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else as_json(self._latest)
 
     def latestOffset(self, start: Written, limit: ReadLimit) -> Written:
+        tell(self._untold)  # here, since PySpark makes a second reader, which only reads
+        self._untold = ()
         with without_frames():
             bounds = self.bounds()
             begun = self._begun(from_json(start), bounds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimaran.spark.data_source.limits import (
     BATCH_OPTIONS,
@@ -14,6 +14,7 @@ from trimaran.spark.data_source.limits import (
     starting_limit,
     stream_limits,
 )
+from trimaran.spark.kafka_options import READING
 from trimaran.spark.options import (
     NO_NAMES,
     OptionReader,
@@ -59,6 +60,7 @@ class LogOptions:
     split_bytes: int | None  # None if the origin decides
     min_partitions: int
     columns: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # sentences about options without effect
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool = False) -> LogOptions:
@@ -86,7 +88,7 @@ class LogOptions:
             include_headers=o.flag("includeHeaders", False),
             include_batch_info=o.flag("includeBatchInfo", False),
             include_control=o.flag("includeControl", False),
-            verify_crc=o.flag("verifyCrc", True),
+            verify_crc=_verify_crc(o),
             fail_on_data_loss=fail,
             batch_bytes_max=o.parse("maxBatchBytes", positive, BATCH_BYTES_MAX, "a number above 0"),
             split_bytes=o.parse("splitBytes", positive, None, "a number above 0"),
@@ -94,14 +96,16 @@ class LogOptions:
             columns=o.parse("columns", names_of, NO_NAMES, "column names parted by commas"),
         )
         _refuse_what_does_not_apply(o, parsed, streaming=streaming)
-        o.without_effect(
-            "groupIdPrefix",
-            "kafka.group.id",
-            "fetchOffset.numRetries",
-            "fetchOffset.retryIntervalMs",
-        )
-        o.finish()
-        return parsed
+        idle = () if streaming else o.idle("only streams have micro-batches", *STREAM_OPTIONS)
+        return replace(parsed, notes=(*idle, *o.finish(READING)))
+
+
+def _verify_crc(o: OptionReader) -> bool:
+    checks = o.flag("kafka.check.crcs", True)
+    verifies = o.flag("verifyCrc", checks)
+    if verifies and not checks:
+        raise o.wrong("verifyCrc", "kafka.check.crcs is false; give one of them")
+    return verifies
 
 
 def _topics(o: OptionReader, level: str) -> TopicsWanted:
@@ -140,6 +144,7 @@ def _refuse_what_does_not_apply(o: OptionReader, parsed: LogOptions, *, streamin
                 "kafka.isolation.level",
                 "splitBytes",
                 "verifyCrc",
+                "kafka.check.crcs",
                 "minPartitions",
             ),
         )
@@ -159,7 +164,5 @@ def _refuse_what_does_not_apply(o: OptionReader, parsed: LogOptions, *, streamin
             raise o.wrong(
                 "replicas", "a stream has one row for a record; spark.read takes all replicas"
             )
-    else:
-        o.refuse("it is of streams (spark.readStream)", *STREAM_OPTIONS)
     if parsed.cluster:
         o.refuse("it is of node directories, this reads from brokers", *DIRECTORY_OPTIONS)

@@ -46,6 +46,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from trimaran.spark.data_source.catalog_tables import read_options, table_options, with_options
 from trimaran.spark.data_source.columns import schema_of
 from trimaran.spark.data_source.limits import Resolving
 from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
@@ -71,7 +72,7 @@ from trimaran.spark.kafka_log.plan import (
 )
 from trimaran.spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA, read_records
 from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments
-from trimaran.spark.options import OptionError
+from trimaran.spark.options import OptionError, tell
 from trimaran.spark.origins.origin import Bounds, Origin, Reading
 from trimaran.wire.identity import TopicPartition
 
@@ -96,27 +97,30 @@ class KafkaLogSource(DataSource):
     def schema(self) -> StructType:
         with without_frames():
             # Called for streams, too: Spark does not pass the kind of query, and no column depends on it.
-            return spark_schema(_default_schema(self._any_options()))
+            kept = table_options(self.name(), self.options)
+            options = _any_options(self.options if kept is None else kept)
+            return with_options(spark_schema(_default_schema(options)), kept)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with without_frames():
-            options = LogOptions.parse(self.options)
+            options = LogOptions.parse(read_options(self.options, schema))
             return LogReader(options, columns_of(schema, _offered(options), self.name()))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            options = LogOptions.parse(self.options, streaming=True)
+            options = LogOptions.parse(read_options(self.options, schema), streaming=True)
             columns = columns_of(schema, _offered(options), self.name())
             return LogStreamReader(options, read_request_of(options, columns))
         except OptionError as error:
             return FailedStreamReader(error)  # PySpark loses an exception that is raised here
 
-    def _any_options(self) -> LogOptions:
-        try:
-            return LogOptions.parse(self.options)
-        except OptionError:
-            # Options that are wrong for a batch may be valid for a stream; if not, this is the error to show.
-            return LogOptions.parse(self.options, streaming=True)
+
+def _any_options(given: Mapping[str, str]) -> LogOptions:
+    try:
+        return LogOptions.parse(given)
+    except OptionError:
+        # Options that are wrong for a batch may be valid for a stream; if not, this is the error to show.
+        return LogOptions.parse(given, streaming=True)
 
 
 def _offered(options: LogOptions) -> pa.Schema:
@@ -175,6 +179,7 @@ class LogReader(DataSourceReader):
         self._filters = pushed(filters)
 
     def partitions(self) -> Sequence[InputPartition]:
+        tell(self._options.notes)
         with without_frames():
             if self._options.level == "segments":
                 return [InputPartition(task) for task in plan_segments(self._options) or [()]]
@@ -190,7 +195,9 @@ class LogStreamReader(OffsetStreamReader):
     """Opens its origin for each micro-batch; executors receive ranges as in a batch read."""
 
     def __init__(self, options: LogOptions, request: ReadRequest) -> None:
-        super().__init__(options.stream, fail_on_data_loss=options.fail_on_data_loss)
+        super().__init__(
+            options.stream, fail_on_data_loss=options.fail_on_data_loss, notes=options.notes
+        )
         self._options = options
         self._request = request
 

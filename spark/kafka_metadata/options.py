@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from trimaran.spark.data_source.limits import (
@@ -15,6 +15,7 @@ from trimaran.spark.data_source.limits import (
     starting_limit,
     stream_limits,
 )
+from trimaran.spark.kafka_options import METADATA_READING
 from trimaran.spark.options import NO_NAMES, OptionReader, names_of, positive
 from trimaran.spark.origins.directories.discovery import STORAGE, StorageOptions
 from trimaran.spark.origins.running_cluster.connection import (
@@ -57,6 +58,7 @@ class MetadataOptions:
     strict_times: bool
     stream: StreamLimits  # only for a stream, like the fields below
     fail_on_data_loss: bool
+    notes: tuple[str, ...] = ()  # sentences about options without effect
 
     @classmethod
     def parse(
@@ -103,9 +105,9 @@ class MetadataOptions:
             fail_on_data_loss=o.flag("failOnDataLoss", True),
         )
         _refuse_by_kind(o, table, streaming=streaming)
-        o.finish()
+        notes = o.finish(METADATA_READING)
         _refuse_what_does_not_apply(o, table, tables)
-        return parsed
+        return replace(parsed, notes=notes)
 
 
 STRATEGY = "startingOffsetsByTimestampStrategy"

@@ -40,6 +40,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from trimaran.spark.data_source.catalog_tables import read_options, table_options, with_options
 from trimaran.spark.data_source.limits import Limit
 from trimaran.spark.data_source.schemas import columns_of, spark_schema
 from trimaran.spark.data_source.streams import (
@@ -62,7 +63,7 @@ from trimaran.spark.kafka_metadata.plan import (
 )
 from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.table import Table
-from trimaran.spark.options import EARLIEST, OptionError
+from trimaran.spark.options import EARLIEST, OptionError, tell
 from trimaran.spark.origins.origin import Bounds
 from trimaran.wire.identity import Offset, TopicPartition
 
@@ -98,28 +99,33 @@ class KafkaMetadataSource(DataSource):
 
     def schema(self) -> StructType:
         with without_frames():
-            try:
-                options = parse_options(self.options)
-            except OptionError:
-                # Options that are wrong for a batch may be valid for a stream, if they have the form of stream options.
-                if not any(name in self.options for name in (*STREAM_OPTIONS, "startingOffsets")):
-                    raise
-                options = parse_options(self.options, streaming=True)
-            return spark_schema(TABLES[options.table].schema)
+            kept = table_options(self.name(), self.options)
+            options = _any_options(self.options if kept is None else kept)
+            return with_options(spark_schema(TABLES[options.table].schema), kept)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with without_frames():
-            options = parse_options(self.options)
+            options = parse_options(read_options(self.options, schema))
             offered = TABLES[options.table].schema
             return TableReader(options, columns_of(schema, offered, self.name()))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            options = parse_options(self.options, streaming=True)
+            options = parse_options(read_options(self.options, schema), streaming=True)
             columns = columns_of(schema, TABLES[options.table].schema, self.name())
             return MetadataStreamReader(options, columns)
         except OptionError as error:
             return FailedStreamReader(error)  # PySpark loses an exception that is raised here
+
+
+def _any_options(given: Mapping[str, str]) -> MetadataOptions:
+    try:
+        return parse_options(given)
+    except OptionError:
+        # Options that are wrong for a batch may be valid for a stream, if they have the form of stream options.
+        if not any(name in given for name in (*STREAM_OPTIONS, "startingOffsets")):
+            raise
+        return parse_options(given, streaming=True)
 
 
 class TableReader(DataSourceReader):
@@ -130,6 +136,7 @@ class TableReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
+        tell(self._options.notes)
         with without_frames():
             table = TABLES[self._options.table]
             return [
@@ -148,7 +155,9 @@ class MetadataStreamReader(OffsetStreamReader):
     """
 
     def __init__(self, options: MetadataOptions, columns: tuple[str, ...]) -> None:
-        super().__init__(options.stream, fail_on_data_loss=options.fail_on_data_loss)
+        super().__init__(
+            options.stream, fail_on_data_loss=options.fail_on_data_loss, notes=options.notes
+        )
         self._options = options
         self._columns = columns
         self._names: dict[bytes, str] = {}

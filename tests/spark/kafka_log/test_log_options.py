@@ -56,25 +56,15 @@ def test_options_are_parsed_as_written():
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_unknown_option_is_refused(streaming):
-    with pytest.raises(OptionError, match=r"unknown option nope\. Known are: assign, columns, "):
-        LogOptions.parse({"path": "/p", "nope": "1"}, streaming=streaming)
-
-
-def test_consumer_group_options_only_give_a_warning(caplog):
-    names = (
-        "groupIdPrefix",
-        "kafka.group.id",
-        "fetchOffset.numRetries",
-        "fetchOffset.retryIntervalMs",
+def test_unknown_options_are_refused(streaming):
+    given = {"path": "/p", "nope": "1", "colums": "offset"}
+    with pytest.raises(OptionError) as error:
+        LogOptions.parse(given, streaming=streaming)
+    assert str(error.value) == (
+        "kafka_log: unknown option nope. Unknown option colums; did you mean columns? "
+        "docs/spark_options.md has all options."
     )
-    given = {"path": "/p", **dict.fromkeys(names, "1")}
-    assert LogOptions.parse(given) == LogOptions.parse({"path": "/p"})
-    assert caplog.messages == [
-        f"kafka_log: option {name} has no effect: no consumer group is used" for name in names
-    ]
-    caplog.clear()
-    for wrong in ({"maxTriggerDelay": "5m"}, {"level": "batches", "includeHeaders": "true"}):
-        with pytest.raises(OptionError, match="has no effect here"):
-            LogOptions.parse({**given, **wrong})
-    assert caplog.messages == []
+    with pytest.raises(
+        OptionError, match=r"x4\. And 2 more\. docs/spark_options\.md has all options\.$"
+    ):
+        LogOptions.parse({"path": "/p", **{f"x{i}": "1" for i in range(7)}}, streaming=streaming)
