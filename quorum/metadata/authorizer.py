@@ -274,8 +274,11 @@ class Authorizer:
         self._kept.clear()
 
     def judge(self, principal: Principal, host: str, action: Action) -> Verdict:
-        """Returns the verdict for the action. Raises KafkaError UNKNOWN_SERVER_ERROR before the initial load is
-        complete; Kafka has no error code for this either.
+        """Returns the verdict for the action.
+
+        Raises KafkaError NOT_CONTROLLER before the initial load is complete: only controllers serve that early, and
+        clients and brokers try again. Intentional difference: Kafka's controllers answer with UNKNOWN_SERVER_ERROR,
+        which ends a client's request.
         """
         return self._verdict(principal, host, action, by_type=False)
 
@@ -302,7 +305,7 @@ class Authorizer:
             return SUPER_USER
         if not self._loaded:
             raise KafkaError(
-                ErrorCode.UNKNOWN_SERVER_ERROR,
+                ErrorCode.NOT_CONTROLLER,
                 "this node has not loaded all ACLs yet and authorizes super users only: retry when it has caught up "
                 "with the metadata",
             )

@@ -136,6 +136,8 @@ MISTAKES = (
     ("metadata verify empty", USAGE, "no metadata log in empty"),
     ("metadata tail {B} --start soon", USAGE, "'soon' is not a position in a partition"),
     ("quorum voters remove 99 {B}", NO, "node 99 is not a voter"),
+    ("quorum voters remove 1 {B}", REFUSED, "kraft.version feature is 0"),
+    ("quorum voters remove 1 {B} --dry-run", REFUSED, "kraft.version is 0"),
     ("quorum unregister 99 {B}", REFUSED, "Controller ID 99 is not currently registered"),
     ("quorum unregister 99 {B} --dry-run", REFUSED, "controller 99 is not registered"),
     # Files of nodes.

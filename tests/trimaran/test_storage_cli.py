@@ -52,13 +52,6 @@ def test_release_is_chosen_once(config):
     assert "metadata.version 4.2-IV1" in done.stderr
 
 
-def test_dry_run_shows_the_plan(config):
-    run("storage", "format", "-t", ID, "-c", config, "--standalone")
-    done = run("quorum", "voters", "add", "-c", config, "-B", "127.0.0.1:1", "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert "CONTROLLER://127.0.0.1:9093" in done.stdout + done.stderr
-
-
 def test_dry_run_formats_nothing_but_checks(config, tmp_path):
     format_ = ("storage", "format", "-t", ID, "-c", config, "--standalone")
     before = sorted(tmp_path.rglob("*"))

@@ -19,9 +19,8 @@ from trimaran.wire.buffers import primitives
 from trimaran.wire.identity import NodeId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 
 def add(
@@ -55,19 +54,14 @@ def add(
     where = ", ".join(
         f"{listener.name}://{listener.host}:{listener.port}" for listener in listeners
     )
-    named = _named(identity.node_id, identity.directory_id)
-    _ask(
-        controllers,
-        lambda client: quorum_voters.add_voter(
-            client,
-            identity.cluster_id,
-            NodeId(identity.node_id),
-            identity.directory_id,
-            listeners,
-        ),
-        dry_run,
-        f"add {named} at {where}",
-    )
+    what = f"add {_named(identity.node_id, identity.directory_id)} at {where}"
+    node = (identity.cluster_id, NodeId(identity.node_id), identity.directory_id)
+    with controllers.connected() as client:
+        if dry_run:
+            quorum_voters.ensure_addable(client, _quorum(client, controllers), *node)
+        else:
+            quorum_voters.add_voter(client, *node, listeners)
+    _tell(what, dry_run)
     return Exit.OK
 
 
@@ -84,13 +78,15 @@ def remove(
         node_id: The node id of the voter.
         directory_id: The directory id of the voter; by default that of the voter with this node id.
     """
-    directory = _directory_of(controllers, node_id) if directory_id is None else _uuid(directory_id)
-    _ask(
-        controllers,
-        lambda client: quorum_voters.remove_voter(client, node_id, directory),
-        dry_run,
-        f"remove {_named(node_id, directory)}",
-    )
+    given = None if directory_id is None else _uuid(directory_id)
+    with controllers.connected() as client:
+        quorum = _quorum(client, controllers)
+        directory = _directory_of(quorum, node_id) if given is None else given
+        if dry_run:
+            quorum_voters.ensure_removable(client, quorum, node_id, directory)
+        else:
+            quorum_voters.remove_voter(client, node_id, directory)
+    _tell(f"remove {_named(node_id, directory)}", dry_run)
     return Exit.OK
 
 
@@ -105,39 +101,31 @@ def unregister(
     Args:
         node_id: The node id of the controller. If it is a voter, remove the voter first.
     """
-    if dry_run:
-        with controllers.connected() as client:
+    why = ""
+    with controllers.connected() as client:
+        if dry_run:
             quorum_voters.ensure_registered(client, node_id)
-    _ask(
-        controllers,
-        lambda client: quorum_voters.unregister(client, node_id),
-        dry_run,
-        f"unregister controller {node_id}",
-    )
-    if not dry_run:
-        with controllers.connected() as client:
-            quorum = description.describe_quorum(client, timeout=controllers.leader_seconds)
-        if why := quorum_voters.why_it_may_return(node_id, quorum):
-            say(why)
+        else:
+            quorum_voters.unregister(client, node_id)
+            why = quorum_voters.why_it_may_return(node_id, _quorum(client, controllers))
+    _tell(f"unregister controller {node_id}", dry_run)
+    if why:
+        say(why)
     return Exit.OK
 
 
-def _ask(
-    controllers: Controllers, ask: Callable[[BlockingClient], None], dry_run: bool, what: str
-) -> None:
-    if dry_run:
-        say(f"would {what}")
-        return
-    with controllers.connected() as client:
-        ask(client)
-    say(f"done: {what}")
+def _tell(what: str, dry_run: bool) -> None:
+    say(f"would {what}; nothing was changed" if dry_run else f"done: {what}")
 
 
-def _directory_of(controllers: Controllers, node_id: NodeId) -> bytes:
-    with controllers.connected() as client:
-        voters = description.describe_quorum(
-            client, timeout=controllers.leader_seconds
-        ).current_voters
+def _quorum(
+    client: BlockingClient, controllers: Controllers
+) -> DescribeQuorumResponsePartitionData:
+    return description.describe_quorum(client, timeout=controllers.leader_seconds)
+
+
+def _directory_of(quorum: DescribeQuorumResponsePartitionData, node_id: NodeId) -> bytes:
+    voters = quorum.current_voters
     for voter in voters:
         if voter.replica_id == node_id:
             return bytes(voter.replica_directory_id)

@@ -12,15 +12,15 @@ from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeatu
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.client.destinations import Destination
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # Kafka's FeatureUpdate.UpgradeType
 
 
 def feature_rows(client: BlockingClient) -> list[dict[str, Any]]:
     """Returns a row for each feature: its level, 0 if it is off, and the levels that a broker supports."""
-    request = ApiVersionsRequest(client_software_name="trimaran", client_software_version="0")
-    response = client.call(None, request)
-    levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
+    response = _versions(client, None)
+    levels = _levels(response)
     ranges = {
         supported_feature.name: (supported_feature.min_version, supported_feature.max_version)
         for supported_feature in response.supported_features
@@ -37,6 +37,20 @@ def feature_rows(client: BlockingClient) -> list[dict[str, Any]]:
         }
         for name in sorted(levels.keys() | ranges.keys())
     ]
+
+
+def levels_at(client: BlockingClient, destination: Destination | None) -> dict[str, int]:
+    """Returns the levels of the features that are on, as a node knows them."""
+    return _levels(_versions(client, destination))
+
+
+def _versions(client: BlockingClient, destination: Destination | None) -> Any:
+    request = ApiVersionsRequest(client_software_name="trimaran", client_software_version="0")
+    return client.call(destination, request)
+
+
+def _levels(response: Any) -> dict[str, int]:
+    return {feature.name: feature.max_version_level for feature in response.finalized_features}
 
 
 def update_features(

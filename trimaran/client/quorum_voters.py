@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trimaran.client import features
 from trimaran.errors.refused import check
 from trimaran.wire.client.destinations import ControllerNode
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -57,6 +58,56 @@ def remove_voter(client: BlockingClient, node_id: NodeId, directory_id: bytes) -
     _ask(client, request)
 
 
+def ensure_addable(
+    client: BlockingClient,
+    quorum: DescribeQuorumResponsePartitionData,
+    cluster_id: str,
+    node_id: NodeId,
+    directory_id: bytes,
+) -> None:
+    """Raises KafkaError, as `add_voter` would for the same node, from what the leader describes. Only the leader itself
+    checks the node's listeners and versions.
+    """
+    if _described_cluster(client).cluster_id != cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID, f"the node is formatted for cluster {cluster_id}"
+        )
+    _check_dynamic(client)
+    if any(voter.replica_id == node_id for voter in quorum.current_voters):
+        raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"node {node_id} is a voter already")
+    if not any(
+        observer.replica_id == node_id
+        and observer.replica_directory_id == directory_id
+        and observer.last_caught_up_timestamp > 0
+        for observer in quorum.observers
+    ):
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"node {node_id} does not follow the leader, or lags behind",
+        )
+
+
+def ensure_removable(
+    client: BlockingClient,
+    quorum: DescribeQuorumResponsePartitionData,
+    node_id: NodeId,
+    directory_id: bytes,
+) -> None:
+    """Raises KafkaError, as `remove_voter` would."""
+    _described_cluster(client)  # is refused without ALTER on the cluster, as the removal
+    _check_dynamic(client)
+    voters = [(voter.replica_id, voter.replica_directory_id) for voter in quorum.current_voters]
+    if (node_id, directory_id) not in voters or len(voters) == 1:
+        why = "is the last voter" if len(voters) == 1 else "is not a voter with this directory"
+        raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"node {node_id} {why}")
+
+
+def _check_dynamic(client: BlockingClient) -> None:
+    """Raises KafkaError UNSUPPORTED_VERSION for a quorum with static voters."""
+    if not features.levels_at(client, ControllerNode()).get("kraft.version"):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the voters are static: kraft.version is 0")
+
+
 def unregister(client: BlockingClient, node_id: NodeId) -> None:
     """Removes the registration of a controller. Raises KafkaError."""
     _ask(client, UnregisterControllerRequest(controller_id=node_id))
@@ -64,15 +115,20 @@ def unregister(client: BlockingClient, node_id: NodeId) -> None:
 
 def ensure_registered(client: BlockingClient, node_id: NodeId) -> None:
     """Raises KafkaError, as `unregister` would, for a controller that is not registered."""
+    if node_id not in {controller.broker_id for controller in _described_cluster(client).brokers}:
+        raise KafkaError(
+            ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"controller {node_id} is not registered"
+        )
+
+
+def _described_cluster(client: BlockingClient) -> Any:
+    """Returns the active controller's description, which needs ALTER on the cluster. Raises KafkaError."""
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
     )
     response = client.call(ControllerNode(), request)
     check(response.error_code, response.error_message)
-    if node_id not in {controller.broker_id for controller in response.brokers}:
-        raise KafkaError(
-            ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"controller {node_id} is not registered"
-        )
+    return response
 
 
 def why_it_may_return(node_id: NodeId, quorum: DescribeQuorumResponsePartitionData) -> str:

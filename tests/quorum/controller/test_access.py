@@ -80,4 +80,4 @@ async def test_ordinary_user_waits_until_acls_are_loaded(tmp_path: Any) -> None:
         connected_to(nodes.controllers[1]) as connection,
     ):
         answer: Any = await connection.call(REQUESTS[0], timeout=SECONDS)
-        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert answer.error_code == ErrorCode.NOT_CONTROLLER

@@ -177,7 +177,7 @@ def test_only_super_users_pass_before_acls_load():
     for ask in (made.judge, made.judge_by_type):
         with pytest.raises(KafkaError) as refused:
             ask(ALICE, "h", WRITE)
-        assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
     made.complete_initial_load()
     assert not made.judge(ALICE, "h", WRITE).allowed
 

@@ -121,6 +121,17 @@ def _node_threads():
     return sum(thread.name == "kafka" for thread in threading.enumerate())
 
 
+def test_node_with_acls_registers_at_once(caplog):
+    """The controller refuses the first registration, before it has loaded the ACLs, with an error that is retried."""
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with EmbeddedKafka(settings) as kafka:
+        kafka.create_topic("t")
+    assert [line.message for line in caplog.records if "refused" in line.message] == []
+
+
 def test_wrong_setting_is_an_error_naming_it():
     with pytest.raises(ConfigError, match=r"num\.partitions"):
         EmbeddedKafka({"num.partitions": "many"}).start()
