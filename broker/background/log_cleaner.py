@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import trio
 
@@ -39,6 +39,10 @@ T = TypeVar("T")
 # Limits for `log.cleaner.io.buffer.load.factor`: Kafka accepts any value, but the map must have some free space and
 # hold some entries.
 _FULL_MIN, _FULL_MAX = 0.01, 0.99
+
+
+# The largest number of rounds of other logs before a failed one is tried again.
+TURNS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,20 @@ class Pace:
             raise CleaningStopped("the broker stops, or the replica is gone")
 
 
+@dataclass(slots=True)
+class _Postponed:
+    """A log whose last round was given up: `turns` rounds of other logs come first, twice as many after each failure,
+    so that it neither keeps them waiting nor waits for ever.
+    """
+
+    failures: int = 0
+    turns: int = 0
+
+    def fail(self) -> None:
+        self.turns = min(1 << self.failures, TURNS_MAX)
+        self.failures += 1
+
+
 class LogCleaner:
     """Compacts logs until cancelled, one round at a time."""
 
@@ -99,9 +117,7 @@ class LogCleaner:
         self._settings = settings  # read again for each round
         self._now_ms = now_ms
         self._uncleanable: WeakSet[PartitionLog] = WeakSet()
-        # Logs whose last round was given up. Other logs are cleaned first, so that such a log does not keep them
-        # waiting.
-        self._postponed: WeakSet[PartitionLog] = WeakSet()
+        self._postponed: WeakKeyDictionary[PartitionLog, _Postponed] = WeakKeyDictionary()
         self._pace = Pace(settings().bytes_per_second_max)
 
     async def run(self) -> None:
@@ -123,8 +139,9 @@ class LogCleaner:
     async def clean_dirtiest(self) -> bool:
         """Compacts one log if one needs it; returns whether it did."""
         found = await self._choose()
-        if found is None and self._postponed:
-            self._postponed.clear()
+        if found is None and any(waiting.turns for waiting in self._postponed.values()):
+            for waiting in self._postponed.values():
+                waiting.turns = 0
             found = await self._choose()
         if found is None:
             return False
@@ -133,11 +150,11 @@ class LogCleaner:
             await self._clean(partition, partition_log, dirt)
         except CleaningStopped as why:
             events.COMPACTION_POSTPONED.log(log, partition=partition.name, reason=why)
-            self._postponed.add(partition_log)
+            self._postponed.setdefault(partition_log, _Postponed()).fail()
             return False
         except MemoryError as error:
             events.COMPACTION_OUT_OF_MEMORY.log(log, partition=partition.name, error=error)
-            self._postponed.add(partition_log)
+            self._postponed.setdefault(partition_log, _Postponed()).fail()
             return False
         except Uncleanable as why:
             events.COMPACTION_STOPPED.log(log, partition=partition.name, error=why)
@@ -145,6 +162,9 @@ class LogCleaner:
         except KafkaError as error:
             events.COMPACTION_STOPPED.log(log, partition=partition.name, error=error)
             self._uncleanable.add(partition_log)
+        self._postponed.pop(partition_log, None)
+        for waiting in self._postponed.values():
+            waiting.turns = max(0, waiting.turns - 1)
         return True
 
     async def _choose(self) -> tuple[Partition, PartitionLog, Dirt] | None:
@@ -164,7 +184,8 @@ class LogCleaner:
         directory = self._directories.holding(partition.topic_partition)
         if directory is None or directory.offline is not None:
             return None
-        if partition_log in self._uncleanable or partition_log in self._postponed:
+        waiting = self._postponed.get(partition_log)
+        if partition_log in self._uncleanable or (waiting is not None and waiting.turns):
             return None
         key = partition.topic_partition
         try:

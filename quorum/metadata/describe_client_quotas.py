@@ -61,8 +61,13 @@ def describe_client_quotas(
             entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
             values=_in_order_of_kafka(found),
         )
-        for entity, found in sorted(values.items(), key=lambda item: (len(item[0]), repr(item[0])))
+        for entity, found in sorted(values.items(), key=lambda item: _order(item[0]))
     )
+
+
+def _order(entity: QuotaEntity) -> tuple[int, list[tuple[str, bool, str]]]:
+    """Orders by the number of components, then by their types and names, the default entity last."""
+    return len(entity), [(kind, name is None, name or "") for kind, name in entity]
 
 
 def _in_order_of_kafka(values: Iterable[ValueData]) -> list[ValueData]:

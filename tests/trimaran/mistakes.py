@@ -85,6 +85,7 @@ MISTAKES = (
     ("bench consume nope {b}", REFUSED, "there is no topic nope"),
     ("bench consume t {b}", NO, "trimaran bench produce t fills it"),
     # Configs, features, brokers.
+    ("configs list nope {b}", USAGE, "'nope' is not a type of resources"),
     ("configs get nope/x {b}", USAGE, "'nope/x' is not a resource with configs"),
     ("configs get topic/nope {b}", REFUSED, "there is no topic nope"),
     ("configs set topic/nope retention.ms=1 {b}", REFUSED, "there is no topic nope"),

@@ -96,6 +96,15 @@ async def test_acls_come_are_explained_and_go(tmp_path, capsys):
         allowed = "ALLOW READ to 'User:alice' from '10.0.0.1' on TOPIC:PREFIXED:'orders-'"
         assert await explained(*question, host="10.0.0.1") == (True, allowed)
         assert (await explained(*question, host="10.0.0.2"))[0] is False
+        java = ("User:alice", "read", "topic/at-home")
+        await run(acls.add, *java, host="0:0:0:0:0:0:0:1")
+        await one.seen(lambda image: len(image.acls) == 3)
+        told = await tried(acls.remove, *java, host="::1")
+        assert told == "would remove 1 ACL; nothing was changed\n"
+        with pytest.raises(UserError, match="there is no such ACL"):
+            await run(acls.remove, *java, host="::2")
+        await run(acls.remove, *java, host="::1")
+        await one.seen(lambda image: len(image.acls) == 2)
         super_user = partial(acls.explain, "User:ANONYMOUS", "alter", "cluster", brokers=brokers)
         assert await trio.to_thread.run_sync(super_user) == Exit.NO
         assert "does not show its super.users" in capsys.readouterr().err

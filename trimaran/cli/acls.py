@@ -100,7 +100,7 @@ def remove(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Removes ACLs: exactly those that `acls add` with the same arguments adds.
+    """Removes ACLs: those that `acls add` with the same arguments adds. Their host may be written in another notation.
 
     Args:
         deny: Remove ACLs that forbid.
@@ -108,10 +108,9 @@ def remove(
     pattern = client_acls.parse_pattern(resource)
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
     with brokers.connected() as client:
-        if dry_run:
-            removed = len(set(wanted).intersection(client_acls.acls_of(client, pattern, principal)))
-        else:
-            removed = client_acls.delete_acls(client, wanted)
+        present = client_acls.acls_of(client, pattern, principal)
+        found = client_acls.in_any_notation(wanted, present)
+        removed = len(found) if dry_run or not found else client_acls.delete_acls(client, found)
     if not removed:
         raise UserError(
             "there is no such ACL",

@@ -1,4 +1,4 @@
-"""`configs get|set|delete`: configs of a resource, which is written as TYPE/NAME: topic/orders, broker/11,
+"""`configs list|get|set|delete`: configs of a resource, which is written as TYPE/NAME: topic/orders, broker/11,
 group/readers.
 
 `broker` without a name means the configs of all brokers that do not have their own value.
@@ -49,9 +49,7 @@ def parse_resource(text: str) -> Resource:
     """Parses a resource such as `topic/orders`. Raises:
     UserError: there is no such type, or the name does not match the type.
     """
-    types = {
-        name.lower().replace("_", "-"): number for number, name in image.RESOURCE_TYPES.items()
-    }
+    types = _types()
     word, _, name = text.partition("/")
     number = types.get(word.lower())
     of_node = number in (image.BROKER_RESOURCE, image.BROKER_LOGGER_RESOURCE)
@@ -65,6 +63,47 @@ def parse_resource(text: str) -> Resource:
             exit_code=Exit.USAGE,
         )
     return Resource(number, name, NodeId(name) if of_node and name else None)
+
+
+def _types() -> dict[str, int]:
+    return {name.lower().replace("_", "-"): number for number, name in image.RESOURCE_TYPES.items()}
+
+
+def list_resources(
+    kind: str | None = None,
+    /,
+    *,
+    brokers: Brokers = BROKERS,
+    output: KafkaFormat = "table",
+) -> None:
+    """Lists the resources that have configs, for example all client-metrics subscriptions.
+
+    With -o kafka, only their names are listed, as kafka-client-metrics lists them.
+
+    Args:
+        kind: Only this type: topic, broker, group, client-metrics, broker-logger.
+    """
+    types = _types()
+    if kind is not None and kind not in types:
+        raise UserError(
+            f"{kind!r} is not a type of resources with configs",
+            f"the types are {', '.join(types)}",
+            "for example trimaran configs list client-metrics",
+            exit_code=Exit.USAGE,
+        )
+    with brokers.connected() as client:
+        found = configs.resource_rows(
+            client, list(types.values()) if kind is None else [types[kind]]
+        )
+    names = {number: name for name, number in types.items()}
+    rows = [{**row, "type": names[row["type"]]} for row in found]
+    show_rows(
+        rows,
+        output,
+        columns=("type", "name"),
+        noun="resource",
+        kafka=lambda: "\n".join(str(row["name"]) for row in rows),
+    )
 
 
 def get(

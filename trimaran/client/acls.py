@@ -26,6 +26,7 @@ from trimaran.wire.security.acls import (
     Permission,
     ResourceType,
 )
+from trimaran.wire.text.hosts import are_same_hosts
 
 if TYPE_CHECKING:
     from trimaran.quorum.metadata.authorizer import Verdict
@@ -164,6 +165,18 @@ def delete_acls(client: BlockingClient, acls: Iterable[Acl]) -> int:
         check(result.error_code, result.error_message)
         removed += len(result.matching_acls)
     return removed
+
+
+def in_any_notation(wanted: Iterable[Acl], present: Iterable[Acl]) -> list[Acl]:
+    """Returns the present ACLs that differ from a wanted one at most in the notation of the host: Kafka's tool, for
+    example, is often given Java's `0:0:0:0:0:0:0:1` for `::1`.
+    """
+    hosts = {acl._replace(host=""): acl.host for acl in wanted}
+    return [
+        acl
+        for acl in present
+        if (host := hosts.get(acl._replace(host=""))) is not None and are_same_hosts(host, acl.host)
+    ]
 
 
 def acl_row(acl: Acl) -> dict[str, Any]:

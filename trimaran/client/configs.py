@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.errors.refused import check_resource
+from trimaran.errors.refused import check, check_resource
 from trimaran.node.config.config_source import ConfigSource
+from trimaran.quorum.metadata.image import CLIENT_METRICS_RESOURCE
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from trimaran.wire.messages.list_config_resources import ListConfigResourcesRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -25,6 +27,24 @@ SOURCES = {
     7: "DYNAMIC_CLIENT_METRICS_CONFIG",
     8: "DYNAMIC_GROUP_CONFIG",
 }
+
+
+def resource_rows(client: BlockingClient, types: Sequence[int]) -> list[dict[str, Any]]:
+    """Returns the resources of these types, Kafka's numbers, that have configs: all topics and brokers, the groups and
+    client-metrics subscriptions with configs. Brokers before Kafka 4.1 list only client metrics.
+    """
+    # Those brokers refuse a request that names types.
+    named = [] if list(types) == [CLIENT_METRICS_RESOURCE] else list(types)
+    response = client.call(None, ListConfigResourcesRequest(resource_types=named))
+    check(response.error_code, None)
+    return [
+        {"type": kind, "name": name}
+        for kind, name in sorted(
+            (resource.resource_type, resource.resource_name)
+            for resource in response.config_resources
+        )
+        if kind in types
+    ]
 
 
 def config_rows(

@@ -38,6 +38,16 @@ def is_host(told: str, host: str) -> bool:
     return mine == theirs or mine == theirs.partition("%")[0]
 
 
+def are_same_hosts(one: str, other: str) -> bool:
+    """Whether two texts are the same name, or notations of the same address or network."""
+    if one == other:
+        return True
+    address, network = address_in(one), network_in(one)
+    return (address is not None and address == address_in(other)) or (
+        network is not None and network == network_in(other)
+    )
+
+
 @lru_cache(_KEPT_MAX)
 def network_in(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     """Returns the network of a CIDR notation such as `10.0.0.0/8`; its host bits may be set. None for other texts."""

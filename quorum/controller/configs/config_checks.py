@@ -116,26 +116,23 @@ def check(
         else:
             raise _invalid(f"Unknown resource type {RESOURCE_TYPES.get(kind, 'UNKNOWN')}")
     except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, error.answer) from error
+        raise _invalid_config(error.answer) from error
 
 
 def _check_changes(kind: int, name: str, changes: Changes, image: MetadataImage) -> None:
     if any(len((value or "").encode()) > VALUE_SIZE_MAX for value in changes.values()):
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
+        raise _invalid_config(
             "The configuration value cannot be added because it exceeds the maximum value size of "
-            f"{VALUE_SIZE_MAX} bytes.",
+            f"{VALUE_SIZE_MAX} bytes."
         )
     if kind != BROKER_RESOURCE or MIN_ISR not in changes:
         return
     if not image.features.levels.get(ELR_VERSION, 0):
         return
     if name:
-        message = f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        raise _invalid_config(f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
     if changes[MIN_ISR] is None:
-        message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        raise _invalid_config(f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.")
 
 
 def _check_cordoned(
@@ -145,16 +142,14 @@ def _check_cordoned(
     may only remove entries (KIP-1066).
     """
     if image.features.metadata_version < versions.CORDONED_LOG_DIRS:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
+        raise _invalid_config(
             f"The {CORDONED} configuration value cannot be set because it requires metadata.version >= "
-            f"{versions.release_name(versions.CORDONED_LOG_DIRS)}",
+            f"{versions.release_name(versions.CORDONED_LOG_DIRS)}"
         )
     if not forwarded and not _entries(changes[CORDONED]) <= _entries(present.get(CORDONED)):
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
+        raise _invalid_config(
             f"When updating {CORDONED} via controllers,  the new value must be a subset of the current configuration "
-            f"value.",
+            f"value."
         )
 
 
@@ -222,6 +217,10 @@ def _value_in(layers: _Layers, key: str) -> Any:
     if text is not None:
         return SERVER_CONFIGS[key].parse_stored(text)
     return server[key] if key in server else SERVER_CONFIGS[key].default
+
+
+def _invalid_config(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def _invalid(message: str) -> KafkaError:

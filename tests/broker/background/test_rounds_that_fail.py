@@ -103,6 +103,27 @@ async def test_log_exceeding_memory_is_retried_later(tmp_path, monkeypatch):
     assert is_compacted(leader)
 
 
+async def test_failed_round_is_repeated_among_those_of_others(tmp_path, monkeypatch):
+    """There is always another log to clean."""
+    harness = harness_with(tmp_path, "a", "b")
+    write(harness, "a", rounds=9)
+    build_map, tried = Round.build_map, []
+
+    def fails_on_a(cleaning):
+        name = cleaning.directory.name.partition("-")[0]
+        tried.append(name)
+        if name == "a":
+            raise MemoryError("no room for the map")
+        return build_map(cleaning)
+
+    monkeypatch.setattr(Round, "build_map", fails_on_a)
+    cleaner = cleaner_of(harness)
+    for _ in range(12):
+        write(harness, "b")
+        await cleaner.clean_dirtiest()
+    assert "".join(tried) == "ababbabbbbab"  # after one, two, four rounds
+
+
 async def test_disk_failure_in_round_is_reported_leaving_log(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     write(harness, "a")

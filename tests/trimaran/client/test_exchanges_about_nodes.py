@@ -8,6 +8,7 @@ from tests.trimaran.client.transcripts import Cases, exchange, exchanges
 from trimaran.client import (
     brokers,
     changes,
+    configs,
     features,
     partitions,
     quorum,
@@ -23,6 +24,7 @@ from trimaran.wire.messages import (
     create_partitions,
     delete_groups,
     describe_cluster,
+    list_config_resources,
     list_partition_reassignments,
     remove_raft_voter,
     unregister_controller,
@@ -77,6 +79,28 @@ def _update_features():
         exchange(update(features.SAFE_DOWNGRADE, validate_only=True), answer()),
         exchange(update(features.UNSAFE_DOWNGRADE), answer(0, invalid)),
         exchange(update(features.UPGRADE), answer(code=invalid, message="all or none")),
+    )
+
+
+@case
+def _resource_rows():
+    def listed(*resources, code=0):
+        return list_config_resources.ListConfigResourcesResponse(
+            error_code=code,
+            config_resources=[
+                list_config_resources.ConfigResource(resource_name=name, resource_type=kind)
+                for kind, name in resources
+            ],
+        )
+
+    found = listed((2, "t"), (16, "z"), (16, "m"))
+    return exchanges(
+        exchange(lambda client: configs.resource_rows(client, [16]), found),
+        exchange(lambda client: configs.resource_rows(client, [2, 16]), found),
+        exchange(
+            lambda client: configs.resource_rows(client, [16]),
+            listed(code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ),
     )
 
 

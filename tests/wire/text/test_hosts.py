@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.wire.text.hosts import address_in, covers_host, is_host, java_text
+from trimaran.wire.text.hosts import address_in, are_same_hosts, covers_host, is_host, java_text
 from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 
@@ -117,3 +117,20 @@ def test_every_text_of_an_address_is_that_address(ip):
 def test_connection_formats_peer_like_java():
     connection = ConnectionInfo(1, "CLIENTS", ("::1", 7), ("::1", 9092))
     assert str(connection) == "connection 1 from 0:0:0:0:0:0:0:1:7 on CLIENTS"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("*", "*", True),
+        ("*", "::1", False),
+        ("::1", "0:0:0:0:0:0:0:1", True),
+        ("::1", "::2", False),
+        ("10.0.0.0/8", "10.1.0.0/8", True),
+        ("10.0.0.0/8", "10.0.0.0/9", False),
+        ("a", "b", False),
+        ("10.0.0.0/8", "a/b", False),
+    ],
+)
+def test_notations_of_one_host_are_the_same(one, other, is_same):
+    assert are_same_hosts(one, other) is are_same_hosts(other, one) is is_same
