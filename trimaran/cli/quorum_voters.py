@@ -5,7 +5,7 @@ controllers. `quorum unregister`: removes the registration of a lost controller 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun
 from trimaran.cli.node_file import ConfigFile
@@ -20,7 +20,6 @@ from trimaran.wire.identity import NodeId
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
-    from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 
 def add(
@@ -118,13 +117,11 @@ def _tell(what: str, dry_run: bool) -> None:
     say(f"would {what}; nothing was changed" if dry_run else f"done: {what}")
 
 
-def _quorum(
-    client: BlockingClient, controllers: Controllers
-) -> DescribeQuorumResponsePartitionData:
+def _quorum(client: BlockingClient, controllers: Controllers) -> Any:
     return description.describe_quorum(client, timeout=controllers.leader_seconds)
 
 
-def _directory_of(quorum: DescribeQuorumResponsePartitionData, node_id: NodeId) -> bytes:
+def _directory_of(quorum: Any, node_id: NodeId) -> bytes:
     voters = quorum.current_voters
     for voter in voters:
         if voter.replica_id == node_id:
