@@ -12,6 +12,7 @@ from setuptools import Extension, setup
 ROOMS = ("broker", "log", "node", "quorum", "spark", "wire", "zkcompat")
 COMPILED = (
     "trimaran.log.batches.columns_walk",
+    "trimaran.log.batches.row_writing",
     "trimaran.log.batches.slice_copies",
     "trimaran.log.compaction.offset_map",
     "trimaran.wire.codec.native",

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 compiled = False
-int = longlong = ulonglong = Py_ssize_t = object()  # noqa: A001 - its name
+int = longlong = ulonglong = uchar = bint = Py_ssize_t = object()  # noqa: A001 - its name
 
 
 class _NoGil:
@@ -35,6 +35,10 @@ cclass = final = cfunc = inline = _same
 
 
 def exceptval(*_: Any, **__: Any) -> Callable[[T], T]:
+    return _same
+
+
+def boundscheck(_is_on: bool) -> Callable[[T], T]:
     return _same
 
 

@@ -202,7 +202,7 @@ CONSUMER_PROPERTIES = (
 )
 PRODUCER_PROPERTIES = (
     *_CLIENT_PROPERTIES,
-    _one("acks", "acts", "all; 1 and 0 lose records that a query counts as written"),
+    _one("acks", "acts", "all; 1 is not idempotent, and 0 is treated as 1"),
     _one("compression.type", "acts", "none, gzip, snappy, lz4, zstd"),
     *_properties(
         "acts",
@@ -215,10 +215,13 @@ PRODUCER_PROPERTIES = (
     _one("request.timeout.ms", "acts", "limit of each request"),
     _one("delivery.timeout.ms", "acts", "limit from a record to its acknowledgement"),
     _one("transaction.timeout.ms", "acts", "how long a transaction may be open"),
+    _one("buffer.memory", "acts", "bytes of a task's batches; more wait"),
+    _one("max.block.ms", "acts", "limit of the wait for a topic that does not exist"),
+    _one("partitioner.ignore.keys", "acts", "true: keys do not choose the partition"),
     *_properties(
         "no effect",
         "the writer waits for its own batches",
-        "buffer.memory buffer.memory.allocation.strategy max.block.ms max.in.flight.requests.per.connection retries "
+        "buffer.memory.allocation.strategy max.in.flight.requests.per.connection retries "
         "metadata.max.idle.ms",
     ),
     *_properties(
@@ -228,7 +231,6 @@ PRODUCER_PROPERTIES = (
         "client.rack",
     ),
     _one("partitioner.class", "refused", f"{NO_JAVA}; the column partition chooses"),
-    _one("partitioner.ignore.keys", "refused", "the column partition chooses"),
     _one("enable.idempotence", "refused", "writes are always idempotent; leave it out", "true"),
     *_properties(
         "refused",

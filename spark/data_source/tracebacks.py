@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.later import imported_later
@@ -25,7 +26,7 @@ else:
 
 # PySpark's worker reads this variable when it reports the exception that ended it.
 _HIDES_FRAMES = "SPARK_HIDE_TRACEBACK"
-_OURS = re.compile(r"(?:DataUnreadable|OptionError|OSError|FileNotFoundError): (.+)")
+_OURS = re.compile(r"(?:DataUnreadable|WriteFailed|OptionError|OSError|FileNotFoundError): (.+)")
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def without_frames() -> Iterator[None]:
     """
     try:
         yield
-    except (OptionError, DataUnreadable):
+    except (OptionError, DataUnreadable, WriteFailed):
         if "pyspark.worker_util" in sys.modules and "pyspark.shell" not in sys.modules:
             os.environ[_HIDES_FRAMES] = "1"
         raise

@@ -40,7 +40,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
 )
@@ -74,6 +76,7 @@ from trimaran.spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA, read_re
 from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments
 from trimaran.spark.options import OptionError, tell
 from trimaran.spark.origins.origin import Bounds, Origin, Reading
+from trimaran.spark.sink.writer import batch_writer, stream_writer
 from trimaran.wire.identity import TopicPartition
 
 # The function with which an executor reads a task, for each level.
@@ -113,6 +116,14 @@ class KafkaLogSource(DataSource):
             return LogStreamReader(options, read_request_of(options, columns))
         except OptionError as error:
             return FailedStreamReader(error)  # PySpark loses an exception that is raised here
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        with without_frames():
+            return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        with without_frames():
+            return stream_writer(self.options, schema)
 
 
 def _any_options(given: Mapping[str, str]) -> LogOptions:

@@ -1,0 +1,1 @@
+"""Writing to running brokers: the sink of the format `kafka_log`."""

@@ -1,0 +1,221 @@
+"""The options of the sink, parsed once into a frozen value. Names and defaults are those of Spark's own Kafka sink and
+of Kafka's producer, except where a comment says otherwise.
+
+`trimaran.spark.kafka_options` decides about those that are not read here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from trimaran.log.codecs.compression import Compression
+from trimaran.spark.kafka_options import WRITING
+from trimaran.spark.options import OptionError, OptionReader, positive
+from trimaran.spark.origins.running_cluster.connection import (
+    BROKERS,
+    PREFIX,
+    SECURITY_KEYS,
+    ClusterSettings,
+)
+from trimaran.wire.client.bootstrap import parse_bootstrap
+
+AT_LEAST_ONCE, EXACTLY_ONCE = "at_least_once", "exactly_once"
+CODECS = {kind.name.lower(): kind for kind in Compression}
+LEVELS = {
+    f"kafka.compression.{name}.level": kind
+    for name, kind in CODECS.items()
+    if name in ("gzip", "lz4", "zstd")
+}
+# Kafka's default is 16 KiB. One batch of a partition is in flight at a time, so it must be worth its round trip.
+BATCH_BYTES = 128 << 10
+BUFFER_BYTES = 32 << 20
+REQUEST_BYTES = 1 << 20
+REQUEST_MS = 30_000
+DELIVERY_MS = 120_000
+BLOCK_MS = 60_000
+# Kafka's default is one minute; a micro-batch may take longer. This is the default maximum of brokers
+# (`transaction.max.timeout.ms`).
+TRANSACTION_MS = 900_000
+CLIENT_ID = "spark"
+# Both are names of groups and transactional ids; the topic of decisions has this name as well, so it must be a legal
+# one, with room for what is appended.
+PREFIX_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+
+EXACTLY_ONCE_OPTIONS = ("transactionalIdPrefix", "adoptCheckpoint", "kafka.transaction.timeout.ms")
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopics:
+    """How topics that do not exist are created."""
+
+    partitions: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """The properties of the producer. Times are in seconds, sizes in bytes."""
+
+    acks: int
+    compression: Compression
+    compression_level: int | None
+    batch_bytes: int
+    linger_seconds: float
+    buffer_bytes: int
+    request_bytes: int
+    request_seconds: float
+    delivery_seconds: float
+    block_seconds: float
+    ignores_keys: bool
+
+    @property
+    def is_idempotent(self) -> bool:
+        return self.acks == -1
+
+
+@dataclass(frozen=True, slots=True)
+class ExactlyOnce:
+    """The options of exactly-once delivery; `adopts`: the query has written without it before."""
+
+    prefix: str
+    timeout_ms: int
+    adopts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """The options of the sink."""
+
+    cluster: ClusterSettings
+    topic: str | None
+    producer: ProducerSettings
+    creation: CreatedTopics | None
+    exactly_once: ExactlyOnce | None
+    notes: tuple[str, ...] = ()  # about options without effect
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+        """Returns the options. Raises OptionError."""
+        o = OptionReader("kafka_log", given)
+        _refuse_path(o)
+        delivery = _exactly_once(o, streaming=streaming)
+        topic = o.get("topic")
+        if topic is not None and not topic.strip():
+            raise o.wrong("topic", "is empty")
+        parsed = cls(
+            cluster=_cluster(o),
+            topic=topic,
+            producer=_producer(o, must_be_idempotent=delivery is not None),
+            creation=_creation(o),
+            exactly_once=delivery,
+        )
+        # Spark passes its own options for streams to the sink.
+        for name in ("checkpointLocation", "queryName"):
+            o.get(name)
+        return replace(parsed, notes=o.finish(WRITING))
+
+
+def _refuse_path(o: OptionReader) -> None:
+    if o.get("path") is not None or o.get("paths") is not None:
+        raise OptionError(
+            "kafka_log: a directory of a node cannot be written to; use .save() without a path, and option "
+            f"{BROKERS} for the brokers"
+        )
+
+
+def _cluster(o: OptionReader) -> ClusterSettings:
+    bootstrap = o.get(BROKERS)
+    if bootstrap is None:
+        raise o.wrong(BROKERS, "is required for a write: HOST:PORT,…")
+    try:
+        parse_bootstrap(bootstrap)
+    except ValueError as error:
+        raise o.wrong(BROKERS, f"{bootstrap!r} is not HOST:PORT,…: {error}") from None
+    security = tuple(
+        (name, value) for name in SECURITY_KEYS if (value := o.get(PREFIX + name)) is not None
+    )
+    client_id = o.get("kafka.client.id") or CLIENT_ID
+    seconds = _milliseconds(o, "kafka.max.block.ms", BLOCK_MS)
+    return ClusterSettings(bootstrap, False, security, client_id, seconds, REQUEST_BYTES)
+
+
+def _producer(o: OptionReader, *, must_be_idempotent: bool) -> ProducerSettings:
+    acks = o.choice("kafka.acks", ("all", "-1", "0", "1"), "all")
+    if acks in ("0", "1") and must_be_idempotent:
+        raise o.wrong(
+            "kafka.acks", f"{acks} is too few for an idempotent producer, which needs all"
+        )
+    codec = CODECS[o.choice("kafka.compression.type", CODECS, "none")]
+    levels = {kind: o.parse(name, int, None, "a number") for name, kind in LEVELS.items()}
+    request = o.parse("kafka.max.request.size", positive, REQUEST_BYTES, "a number above 0")
+    return ProducerSettings(
+        # With acks=0 a broker does not answer, and nothing would be known of failures: 1 is the least here.
+        acks=-1 if acks in ("all", "-1") else 1,
+        compression=codec,
+        compression_level=levels.get(codec),
+        batch_bytes=min(
+            o.parse("kafka.batch.size", _whole, BATCH_BYTES, "a number from 0"), request
+        ),
+        linger_seconds=_milliseconds(o, "kafka.linger.ms", 5),
+        buffer_bytes=o.parse("kafka.buffer.memory", positive, BUFFER_BYTES, "a number above 0"),
+        request_bytes=request,
+        request_seconds=_milliseconds(o, "kafka.request.timeout.ms", REQUEST_MS),
+        delivery_seconds=_milliseconds(o, "kafka.delivery.timeout.ms", DELIVERY_MS),
+        block_seconds=_milliseconds(o, "kafka.max.block.ms", BLOCK_MS),
+        ignores_keys=o.flag("kafka.partitioner.ignore.keys", False),
+    )
+
+
+def _creation(o: OptionReader) -> CreatedTopics | None:
+    partitions = o.parse(
+        "createTopics.partitions", _default_or_positive, None, "a number above 0, or -1"
+    )
+    factor = o.parse(
+        "createTopics.replication.factor", _default_or_positive, None, "a number above 0, or -1"
+    )
+    if partitions is None and factor is None:
+        return None
+    return CreatedTopics(-1 if partitions is None else partitions, -1 if factor is None else factor)
+
+
+def _exactly_once(o: OptionReader, *, streaming: bool) -> ExactlyOnce | None:
+    guarantee = o.choice("deliveryGuarantee", (AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE)
+    if guarantee == AT_LEAST_ONCE:
+        o.refuse(f"it is of deliveryGuarantee={EXACTLY_ONCE}", *EXACTLY_ONCE_OPTIONS)
+        return None
+    if not streaming:
+        raise o.wrong(
+            "deliveryGuarantee",
+            f"{EXACTLY_ONCE} is of streams (df.writeStream): a batch job has no checkpoint that says what is written",
+        )
+    prefix = o.get("transactionalIdPrefix")
+    if prefix is None:
+        raise o.wrong(
+            "transactionalIdPrefix",
+            f"is required by deliveryGuarantee={EXACTLY_ONCE}: a name that only this query uses",
+        )
+    if not PREFIX_NAME.fullmatch(prefix) or set(prefix) <= {"."}:
+        raise o.wrong(
+            "transactionalIdPrefix",
+            f"{prefix!r} is not 1 to 200 letters, digits, dots, underscores or hyphens",
+        )
+    timeout = o.parse("kafka.transaction.timeout.ms", positive, TRANSACTION_MS, "a number above 0")
+    return ExactlyOnce(prefix, timeout, o.flag("adoptCheckpoint", False))
+
+
+def _milliseconds(o: OptionReader, name: str, default: int) -> float:
+    return o.parse(name, _whole, default, "a number of milliseconds from 0") / 1000
+
+
+def _whole(text: str) -> int:
+    if (number := int(text)) < 0:
+        raise ValueError(text)
+    return number
+
+
+def _default_or_positive(text: str) -> int:
+    if (number := int(text)) != -1 and number < 1:
+        raise ValueError(text)
+    return number

@@ -1,0 +1,205 @@
+"""Tasks of the sink against our own running brokers: placement, codecs, creation, refusals and a dying leader."""
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from tests.cluster.processes import LocalCluster
+from tests.librdkafka import AdminClient
+from trimaran.client.partitioner import partition_of_key
+from trimaran.client.positions import Position
+from trimaran.client.reader import TopicReader
+from trimaran.log.codecs.compression import Compression
+from trimaran.spark.data_source.write_failed import WriteFailed
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.sink.options import SinkOptions
+from trimaran.spark.sink.plain import write_plain
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.identity import Offset
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+
+WAIT_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    off = ("--override", "auto.create.topics.enable=false")
+    data = tmp_path_factory.mktemp("sink")
+    with LocalCluster(data, "--controllers", "1", "--brokers", "2", *off) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def create(cluster):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+    def make(name, partitions, **config):
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(name, partitions, 2, config=settings)
+        admin.create_topics([topic])[name].result(WAIT_SECONDS)
+        cluster.wait_for_topic(name)
+        return name
+
+    return make
+
+
+def options_of(cluster, topic=None, **options):
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    named = {} if topic is None else {"topic": topic}
+    brokers = {"kafka.bootstrap.servers": cluster.bootstrap}
+    return SinkOptions.parse({**brokers, **named, **given}, streaming=False)
+
+
+def write(cluster, batches, topic=None, **options):
+    return write_plain(options_of(cluster, topic, **options), iter(batches))
+
+
+def read(cluster, topic, partitions):
+    with BlockingClient(cluster.bootstrap) as client:
+        reader = TopicReader(client, topic, list(range(partitions)), is_committed=True)
+        return [
+            (index, record)
+            for index, record in reader.records(Position(offset=Offset(0)), exit_at_end=True)
+        ]
+
+
+def rows(first, count, **columns):
+    values = [b"%d" % i for i in range(first, first + count)]
+    return pa.record_batch({"value": pa.array(values), **columns})
+
+
+def values_of(found):
+    return sorted(int(record.value) for _, record in found)
+
+
+def test_rows_are_placed_like_those_of_java(cluster, create):
+    topic = create("placed", 5)
+    keys = [b"k%d" % (i % 40) for i in range(1000)]
+    asked = pa.array([None] * 999 + [2], pa.int32())
+    assert write(cluster, [rows(0, 1000, key=keys, partition=asked)], topic) == 1000
+    found = read(cluster, topic, 5)
+    assert values_of(found) == list(range(1000))
+    for index, record in found:
+        assert index == (2 if record.value == b"999" else partition_of_key(record.key, 5))
+
+
+def test_rows_without_keys_fill_one_partition_after_another(cluster, create):
+    topic = create("sticky", 4)
+    batches = [rows(1000 * i, 1000) for i in range(8)]
+    write(cluster, batches, topic, kafka__batch__size="2000", kafka__linger__ms="1000000")
+    found = read(cluster, topic, 4)
+    assert values_of(found) == list(range(8000))
+    counts = [sum(index == p for index, _ in found) for p in range(4)]
+    assert max(counts) - min(counts) < 300
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_each_codec_is_read_back(cluster, create, codec):
+    topic = create(f"codec-{codec.name.lower()}", 2)
+    name = codec.name.lower()
+    batches = [rows(0, 500), rows(500, 500)]
+    assert write(cluster, batches, topic, kafka__compression__type=name) == 1000
+    assert values_of(read(cluster, topic, 2)) == list(range(1000))
+
+
+def test_task_without_rows_writes_nothing(cluster):
+    assert write(cluster, [], "none") == 0
+    assert write(cluster, [rows(0, 0)], "none") == 0
+
+
+def test_topics_of_a_column_are_created_if_asked(cluster):
+    topics = pa.array(["new-a", "new-b"] * 50)
+    with pytest.raises(
+        WriteFailed, match="topic new-a: UNKNOWN_TOPIC_OR_PARTITION: there was no such topic"
+    ):
+        write(cluster, [rows(0, 100, topic=topics)], kafka__max__block__ms="1")
+    made = {"createTopics__partitions": "3", "createTopics__replication__factor": "2"}
+    assert write(cluster, [rows(0, 100, topic=topics)], **made) == 100
+    found = [read(cluster, name, 3) for name in ("new-a", "new-b")]
+    assert [values_of(some) for some in found] == [list(range(first, 100, 2)) for first in (0, 1)]
+
+
+def test_topic_that_cannot_be_created_is_named(cluster):
+    asked = {"createTopics__replication__factor": "7"}
+    with pytest.raises(
+        WriteFailed, match="topic many could not be created: INVALID_REPLICATION_FACTOR"
+    ):
+        write(cluster, [rows(0, 1)], "many", **asked)
+
+
+def test_batch_that_is_too_large_is_split(cluster, create):
+    topic = create("narrow", 1, max_message_bytes="3000")
+    assert write(cluster, [rows(0, 5000)], topic) == 5000
+    assert values_of(read(cluster, topic, 1)) == list(range(5000))
+
+
+def test_record_that_is_too_large_is_named(cluster, create):
+    topic = create("small", 1, max_message_bytes="3000")
+    large = pa.record_batch({"value": pa.array([b"x" * 5000])})
+    with pytest.raises(
+        WriteFailed, match=r"topic small, partition 0: MESSAGE_TOO_LARGE.*raise max.message.bytes"
+    ):
+        write(cluster, [large], topic)
+    with pytest.raises(
+        WriteFailed,
+        match=r"a record of 50\d\d bytes is larger than 4000 \(kafka.max.request.size\)",
+    ):
+        write(cluster, [large], topic, kafka__max__request__size="4000")
+
+
+def test_record_that_the_topic_refuses_is_named(cluster, create):
+    topic = create("compacted", 1, cleanup_policy="compact")
+    keys = pa.array([b"k"] * 7 + [None] + [b"k"] * 2)
+    with pytest.raises(
+        WriteFailed, match=r"topic compacted, partition 0: INVALID_RECORD.*record 7: "
+    ):
+        write(cluster, [rows(0, 10, key=keys)], topic)
+
+
+def test_partition_that_does_not_exist_is_named(cluster, create):
+    topic = create("two", 2)
+    asked = pa.array([0, 2], pa.int32())
+    with pytest.raises(
+        WriteFailed, match="topic two: a row asks for partition 2, and there are 2 partitions, key"
+    ):
+        write(cluster, [rows(0, 2, partition=asked, key=[b"a", b"b"])], topic)
+
+
+def test_unreachable_brokers_are_named(cluster):
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t", "kafka.max.block.ms": "100"}
+    with pytest.raises(DataUnreadable, match=r"127\.0\.0\.1:1"):
+        write_plain(SinkOptions.parse(given, streaming=False), iter([rows(0, 1)]))
+
+
+def test_leader_that_dies_costs_and_doubles_nothing(cluster, create):
+    topic = create("moved", 4)
+    victim = min(cluster.brokers())
+
+    def batches():
+        yield rows(0, 2000)
+        cluster.kill(victim)
+        yield rows(2000, 2000)
+
+    memory = {"kafka__buffer__memory": "5000", "kafka__batch__size": "500"}
+    assert write_plain(options_of(cluster, topic, **memory), batches()) == 4000
+    cluster.restart(victim)
+    cluster.wait_for_topic(topic)
+    assert values_of(read(cluster, topic, 4)) == list(range(4000))
+
+
+def test_lost_leader_ends_a_write_in_time(cluster, create):
+    topic = create("lost", 1)
+    lone = {"kafka__delivery__timeout__ms": "0", "kafka__request__timeout__ms": "1000"}
+    victims = sorted(cluster.brokers())
+
+    def batches():
+        yield rows(0, 1)
+        for victim in victims:
+            cluster.kill(victim)
+        yield rows(1, 1)
+
+    with pytest.raises(WriteFailed, match="topic lost, partition 0: not written within 0 s"):
+        write_plain(options_of(cluster, topic, kafka__linger__ms="1000000", **lone), batches())
+    for victim in victims:
+        cluster.restart(victim)
