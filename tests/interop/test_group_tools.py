@@ -19,6 +19,10 @@ VARYING = (
     (r"(?<= )[A-Za-z0-9_-]{22}(?= )", "UUID"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"Epoch: \d+", "Epoch: N"),
+    (
+        r"(?<=fixed-)(StreamThread-)?\d+",
+        r"\1N",
+    ),  # which of the members has which tasks: they have random ids
     (r"Cluster ID: .+", "Cluster ID: UUID"),
     (r"Local controller \d+", "Local controller N"),
 )
