@@ -6,7 +6,7 @@ import difflib
 import re
 
 from trimaran.node.config.config_def import ConfigKey
-from trimaran.node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
+from trimaran.node.config.server_keys import SERVER_CONFIGS, listener_config
 
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
 # Kafka's keys that end in names chosen by the user.
@@ -32,7 +32,7 @@ def warning_of(name: str) -> str | None:
     if known is not None:
         return f"{name} has no effect here: {known.no_effect}" if known.no_effect else None
     found = _OF_LISTENER.fullmatch(name)
-    if found is not None and found["key"] in LISTENER_CONFIGS:
+    if found is not None and listener_config(found["key"]) is not None:
         return None
     if (base := base_key(name)) is not None:
         why = base.no_effect or "it cannot be set for one listener"

@@ -202,3 +202,8 @@ sasl.oauthbearer.scope.claim.name | string | scope | low
 """,
     no_effect="a token is checked by its signature, issuer, audience and times, and its scope means nothing here",
 )
+
+
+def why_without_effect(name: str) -> str | None:
+    """Returns the reason why a key of OAUTHBEARER has no effect, for nodes and for clients; None for other keys."""
+    return next((key.no_effect for key in OAUTHBEARER_NOT_SERVED if key.name == name), None)

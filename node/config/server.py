@@ -17,7 +17,13 @@ from trimaran.node.config.config_def import ConfigError, ConfigKey
 from trimaran.node.config.consumer_group_keys import check_groups
 from trimaran.node.config.group_keys import KINDS
 from trimaran.node.config.key_warnings import base_key, warning_of
-from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
+from trimaran.node.config.server_keys import (
+    DEV_MODE,
+    LISTENER_CONFIGS,
+    SERVER_CONFIGS,
+    listener_config,
+    names_for_listener,
+)
 from trimaran.node.config.share_delivery_keys import check_share_deliveries
 from trimaran.node.config.streams_group_keys import check_streams_groups
 from trimaran.wire.identity import Address, BrokerId, NodeId
@@ -192,10 +198,13 @@ class ServerConfig(Mapping[str, Any]):
         return self._protocols[listener]
 
     def of_listener(self, listener: str, key: str) -> Any:
-        """Returns the value of `key` for that listener: its own value, or that of the node."""
-        own = self._of_listeners.get(f"{LISTENER_PREFIX}{listener.lower()}.{key}")
-        if own is not None:
-            return own
+        """Returns the value of `key` for that listener: its own value, for OAUTHBEARER perhaps with the mechanism in
+        front of the key, or that of the node.
+        """
+        prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+        for own in names_for_listener(key):
+            if (value := self._of_listeners.get(prefix + own)) is not None:
+                return value
         return self[key] if key in SERVER_CONFIGS else LISTENER_CONFIGS[key].default
 
     def is_set_for_listener(self, listener: str, key: str) -> bool:
@@ -396,7 +405,7 @@ def value_of(key: str, setting: Setting) -> Any:
 def _listener_key(key: str) -> ConfigKey | None:
     """Returns the key after `listener.name.LISTENER.`, if it can be set for a listener."""
     listener, _, name = key.removeprefix(LISTENER_PREFIX).partition(".")
-    return LISTENER_CONFIGS.get(name) if listener and key.startswith(LISTENER_PREFIX) else None
+    return listener_config(name) if listener and key.startswith(LISTENER_PREFIX) else None
 
 
 def _check_refused(key: str, setting: Setting) -> None:

@@ -171,6 +171,21 @@ LISTENER_CONFIGS = ConfigDef(
         *OF_LISTENERS,
     )
 )
+# For one listener, keys of OAUTHBEARER may have the mechanism in front. Source: `ConfigurationUtils` of Kafka.
+_MECHANISM, _OF_MECHANISM = "oauthbearer.", "sasl.oauthbearer."
+
+
+def listener_config(name: str) -> ConfigKey | None:
+    """Returns the key that `listener.name.LISTENER.` before `name` sets for one listener."""
+    base = name.removeprefix(_MECHANISM)
+    return LISTENER_CONFIGS.get(base if base.startswith(_OF_MECHANISM) else name)
+
+
+def names_for_listener(key: str) -> tuple[str, ...]:
+    """Returns the names that set `key` after `listener.name.LISTENER.`; the first of them that is set has effect."""
+    return (f"{_MECHANISM}{key}", key) if key.startswith(_OF_MECHANISM) else (key,)
+
+
 # Keys that are altered while a broker runs, and never set in its file.
 DYNAMIC_ONLY = ConfigDef(
     ConfigKey(name, "long", LONG_MAX, doc, at_least(0), scope="cluster-wide")

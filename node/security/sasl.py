@@ -9,6 +9,7 @@ from functools import partial
 
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import ServerConfig
+from trimaran.node.config.server_keys import names_for_listener
 from trimaran.node.oauth.web import Web
 from trimaran.node.security.logins import Logins
 from trimaran.node.security.mechanism import Get, MechanismError
@@ -94,8 +95,8 @@ def client_mechanism(
 
 def of_listener(config: ServerConfig, listener: str, error: MechanismError) -> ConfigError:
     """Returns the error with the key that the node's file has or should have."""
-    own = f"listener.name.{listener.lower()}.{error.key}"
-    key = error.key if error.key in config.origins and own not in config.origins else own
+    own = [f"listener.name.{listener.lower()}.{name}" for name in names_for_listener(error.key)]
+    key = next((name for name in (*own, error.key) if name in config.origins), own[-1])
     origin = config.origins.get(key, "")
     return ConfigError(key, "[hidden]", error.why, origin=origin, fix=error.fix)
 

@@ -213,6 +213,15 @@ def test_exit_codes_are_the_documented_ones(tmp_path):
 
 
 @pytest.mark.slow
+def test_client_key_without_effect_is_reported(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text("sasl.login.retry.backoff.ms=5\nacks=all\n")
+    done = run("topics", "list", "-b", "127.0.0.1:1", "--command-config", str(file))
+    assert "sasl.login.retry.backoff.ms has no effect here: an answer of" in done.stderr
+    assert "acks" not in done.stderr
+
+
+@pytest.mark.slow
 def test_command_config_is_option_and_variable(tmp_path):
     wrong = tmp_path / "client.properties"
     wrong.write_text("security.protocol=TELEPATHY\n")

@@ -159,9 +159,7 @@ def _keys_named(key: str) -> Iterator[tuple[str, ConfigKey]]:
 
 def _listener_key(key: str) -> ConfigKey | None:
     name = key.removeprefix(server.LISTENER_PREFIX).partition(".")[2]
-    return (
-        server_keys.LISTENER_CONFIGS.get(name) if key.startswith(server.LISTENER_PREFIX) else None
-    )
+    return server_keys.listener_config(name) if key.startswith(server.LISTENER_PREFIX) else None
 
 
 def _explained(of: str, key: ConfigKey) -> dict[str, Any]:

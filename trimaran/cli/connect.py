@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, validators
 
+from trimaran.cli.output import say
 from trimaran.cli.progress import waiting
 from trimaran.client import TIMEOUT_SECONDS
 from trimaran.client import connect as client_connect
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
+from trimaran.node.config import oauthbearer_keys
 from trimaran.node.security import listener_security
 from trimaran.settings import profiles, properties
 
@@ -133,6 +135,9 @@ class _Target:
         found = dict(_profile(self.profile))
         if self.command_config is not None and self.command_config.name:
             found |= properties.read_file(self.command_config)
+        for key in found:
+            if (why := oauthbearer_keys.why_without_effect(key)) is not None:
+                say(f"{key} has no effect here: {why}")
         return {
             key: value for key, value in found.items() if key not in profiles.ADDRESSES
         } | _extras(self.extra)

@@ -119,7 +119,10 @@ def page():
     dev = "\n".join(f"- `{key}={value}`" for key, value in DEV_MODE.items())
     parts = [HEAD, section("Keys of nodes", "All keys that have an effect.", acting), DEV, dev, ""]
     of_listeners = "`listener.name.LISTENER.` before one of these sets it for one listener:"
-    parts += ["\n## Keys of listeners\n", of_listeners, "", wrapped, ""]
+    of_mechanism = (
+        "As in Kafka, `oauthbearer.` may be between the listener and a key `sasl.oauthbearer.…`."
+    )
+    parts += ["\n## Keys of listeners\n", of_listeners, "", wrapped, "", of_mechanism, ""]
     for title, (text, table) in SECTIONS.items():
         parts.append(section(title, text, table.values(), scope=False))
     only = [key for key in keys if key.only_default]

@@ -69,6 +69,20 @@ def test_sessions_are_bounded_by_mechanism():
     assert found.session_ms_max == {"PLAIN": 70, "SCRAM-SHA-512": 500}
 
 
+def test_key_with_mechanism_takes_precedence_on_its_listener():
+    keys = {KEYS: "a", OF_A + KEYS: "b", f"{OF_A}oauthbearer.{KEYS}": "c"}
+    found = [config(dict(list(keys.items())[: count + 1])) for count in range(3)]
+    assert [one.of_listener("A", KEYS) for one in found] == ["a", "b", "c"]
+    assert found[2].of_listener("CONTROLLER", KEYS) == "a"
+    assert not any(KEYS in warning for warning in found[2].warnings)
+
+
+def test_other_keys_of_mechanism_are_no_default():
+    own = "connections.max.reauth.ms"
+    found = config({f"{OF_A}oauthbearer.{own}": "70"})
+    assert found.of_listener("A", own) == 0
+
+
 def test_a_listener_may_have_mechanisms_of_its_own():
     found = sasl_of(
         {
@@ -103,6 +117,15 @@ HANDLER = "listener.name.a.oauthbearer.sasl.server.callback.handler.class"
         (
             {"sasl.enabled.mechanisms": "OAUTHBEARER", KEYS: "https://h/", UNSECURED: "true"},
             KEYS,
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                OF_A + KEYS: "https://h/",
+                f"{OF_A}oauthbearer.{KEYS}": "http://idp.example.org/",
+                **CHECKED,
+            },
+            f"{OF_A}oauthbearer.{KEYS}",
         ),
         ({HANDLER: "com.example.Mine"}, "oauthbearer.sasl.server.callback.handler.class"),
     ],
