@@ -19,7 +19,7 @@ from tests.interop.suites.clusters import cluster
 
 NAME = "aiokafka"
 VERSION = "0.14.0"
-NEEDS = ("java",)
+NEEDS = kafka_home.NEEDS
 STARTS_NODES = True
 SOURCES = "aiokafka"
 PACKAGES = (

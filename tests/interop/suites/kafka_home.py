@@ -4,6 +4,8 @@ from pathlib import Path
 
 from tests.interop.apache_kafka import TOOLS, class_path, libraries
 
+NEEDS = ("java", "mvn")
+
 SCRIPT = """#!/bin/sh
 exec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel={level} \\
   $KAFKA_OPTS -cp "{classes}${{CLASSPATH:+:$CLASSPATH}}" {main} "$@"

@@ -18,7 +18,7 @@ NAME = "kafka-javascript"
 # the test "does not hold up polling for non-message events" failed in 3 of 4 runs on ours and 2 of 4 on Kafka; with
 # 1.10.1 in one of 13, on Kafka.
 VERSION = "1.10.1"
-NEEDS = ("node", "npm", "npx", "make", "g++", "python3")
+NEEDS = ("node", "npm", "npx", "bash", "make", "g++", "python3")
 SOURCES = "confluent-kafka-javascript"
 PACKAGES = (f"@confluentinc/kafka-javascript@{VERSION}", "jest@29.7.0")
 # Otherwise the build fetches the sources of OpenSSL and other libraries.

@@ -20,7 +20,7 @@ from tests.interop.suites.building import command
 
 NAME = "kafka-python"
 VERSION = "3.0.12"
-NEEDS = ("openssl", "keytool")
+NEEDS = (*kafka_home.NEEDS, "tar", "openssl", "keytool")
 STARTS_NODES = True
 PINNED = (
     "crc32c==2.9.post0",

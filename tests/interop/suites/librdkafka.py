@@ -19,7 +19,7 @@ from tests.interop.suites.building import command
 NAME = "librdkafka"
 PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
 VERSION = "2.15.1"
-NEEDS = ("npm", "make", "g++", "javac")
+NEEDS = (*kafka_home.NEEDS, "npm", "tar", "make", "g++", "python3", "javac")
 # Test 0171 compresses with zstd. Its headers are in Debian's libzstd-dev, which `configure` names if it is missing.
 CONFIGURE = ("./configure", "--disable-gssapi", "--disable-curl", "--enable-zstd")
 # Limit for one test number, with its processes. The tests have their own limits: that of 0174 is the longest, 1,500 s

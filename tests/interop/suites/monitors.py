@@ -113,9 +113,12 @@ def _running(command: list[str], work: Path) -> Iterator[subprocess.Popen[bytes]
 
 
 def _answer(process: subprocess.Popen[bytes], url: str, ready: str) -> str:
-    """Returns the first response that matches the pattern, or the last one before the timeout."""
+    """Returns the first response that matches the pattern, or the last one before the timeout; raises AssertionError if
+    the program ends, because its silence is no answer.
+    """
     deadline, text = time.monotonic() + SECONDS_MAX, ""
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"{process.args} ended; program.log says why"
         try:
             with urllib.request.urlopen(url, timeout=SECONDS_MAX) as answer:
                 text = answer.read().decode()

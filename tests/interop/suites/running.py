@@ -2,17 +2,19 @@
 
 import shutil
 
-from tests.interop.suites import sources
+from tests.interop.suites import kafka_home, sources
 from tests.interop.suites.clusters import BROKERS, cluster
 
 
-def why_not(suite):
-    """Returns the missing requirement; None if the suite can run."""
-    missing = [tool for tool in suite.NEEDS if shutil.which(tool) is None]
+def why_not(suite, kind):
+    """Returns the missing requirement; None if the suite can run on this kind of cluster."""
+    needs = dict.fromkeys((*suite.NEEDS, *(kafka_home.NEEDS if kind == "kafka" else ())))
+    missing = [tool for tool in needs if shutil.which(tool) is None]
     if missing:
         return f"needs {' and '.join(missing)} on the PATH"
-    if hasattr(suite, "SOURCES") and sources.folder(suite.SOURCES) is None:
-        return f"no package carries its tests: --sources FOLDER, with a checkout in FOLDER/{suite.SOURCES}"
+    named = getattr(suite, "SOURCES", None)
+    if named and sources.folder(named) is None:
+        return f"no package carries its tests: --sources FOLDER, with a checkout in FOLDER/{named}"
     return None
 
 

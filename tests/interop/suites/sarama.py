@@ -84,7 +84,8 @@ def _toxiproxy(work: Path, nodes: Controllers) -> Iterator[str]:
     folder = CACHE / "toxiproxy"
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "server").exists():
-        command("env", f"GOBIN={folder}", "go", "install", TOXIPROXY, folder=folder)
+        environ = {**os.environ, "GOBIN": str(folder)}
+        command("go", "install", TOXIPROXY, environ=environ, folder=folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

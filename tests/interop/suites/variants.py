@@ -52,6 +52,10 @@ class Variant:
         version: str = self.suite.VERSION
         return version
 
+    @property
+    def SOURCES(self) -> str | None:  # noqa: N802
+        return getattr(self.suite, "SOURCES", None)
+
     def run(self, kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
         nodes = work / "nodes"
         nodes.mkdir()
