@@ -167,6 +167,7 @@ def _one(
         except subprocess.TimeoutExpired:
             runner.kill()
             runner.wait()
+        log.write(f"the runner ended with {runner.returncode}\n".encode())
     return _states(number, report)
 
 
