@@ -7,12 +7,15 @@ from tests.interop.controllers import controllers
 KINDS = ("ours", "kafka")
 CONTROLLER, BROKERS = 100, (11, 12, 13)
 COPIES = "3"
-# Configs that the suites' own scripts set on their clusters: librdkafka's with trivup, franz-go's in its workflow.
+# Configs that the suites' own scripts set on their clusters: librdkafka's with trivup, franz-go's in its workflow; and
+# Kafka's defaults of heartbeats, because a busy machine delays them.
 SETTINGS = {
     "allow.everyone.if.no.acl.found": "true",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "auto.create.topics.enable": "true",
+    "broker.heartbeat.interval.ms": "2000",
     "broker.rack": "RACK{id}",
+    "broker.session.timeout.ms": "9000",
     "default.replication.factor": COPIES,
     "group.share.min.record.lock.duration.ms": "1000",
     "log.retention.bytes": "1000000000",

@@ -119,6 +119,9 @@ def _toxiproxy(work: Path, nodes: Controllers) -> Iterator[str]:
 def _wait_for(server: subprocess.Popen[bytes], address: str) -> None:
     while True:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/proxies") as answer:
-            if len(json.load(answer)) == len(BROKERS):
-                return
+            # The proxies are created before the first answer, up to one whose port another program has.
+            assert len(json.load(answer)) == len(BROKERS), (
+                "a port is in use; toxiproxy.log says which"
+            )
+            return
         assert server.poll() is None, "toxiproxy ended; its log says why"
