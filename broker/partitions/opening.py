@@ -45,10 +45,9 @@ def opening(
 
 def _must_open(partition: Partition, for_writing: bool, follower_id: BrokerId) -> bool:
     leader = partition.leader_or_none
-    if leader is not None and not (for_writing and not leader.log.knows_producers):
-        return False
-    leads = partition.leads and not partition.deleted
-    return leads and not partition.is_untouched_for(follower_id)
+    if leader is not None:
+        return for_writing and not leader.log.knows_producers
+    return partition.leads and not partition.is_untouched_for(follower_id)
 
 
 def opened_leader(partition: Partition) -> Handling[PartitionLeader]:

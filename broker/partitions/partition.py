@@ -66,8 +66,7 @@ class Partition(Replica):
         """Whether this broker leads, nothing was ever written, and the follower `replica_id` is in the ISR: its fetches
         then need no log.
         """
-        unasked = self.leader_or_none is None and self.leads and not self.deleted
-        return unasked and replica_id in self.state.isr and self.is_new
+        return self.leads and not self.deleted and replica_id in self.state.isr and self.is_new
 
     @property
     def high_watermark(self) -> Offset:

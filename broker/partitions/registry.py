@@ -157,7 +157,7 @@ class Partitions:
     def apply_topic(self, name: str, new: TopicImage | None) -> None:
         """Applies the newest metadata of a topic to this broker's partitions; `new` is None if the topic is gone."""
         for index, partition in list(self._topics.get(name, {}).items()):
-            if new is None or partition.topic_id != new.id or index not in new.partitions:
+            if new is None or index not in new.partitions:
                 self._remove(partition)
         if new is not None:
             self.apply_changes(new, new.partitions)

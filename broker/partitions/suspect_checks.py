@@ -39,20 +39,19 @@ async def _check_suspect(suspect: Suspect, partitions: Partitions) -> None:
     partition = partitions.find(key)
     if partition is None:
         return
-    leader, opened = partition.leader_or_none, partition.open_log
-    if leader is None or opened is None:
+    leader = partition.leader_or_none
+    if leader is None:
         return
+    opened = leader.log
     if opened.lacks_index:
         with suppress(KafkaError):  # the next read raises the error
             await run_paced(opened.rebuild_lost())
         return
-    truncations = opened.truncations
     reason = await _damage_in(opened, offset, size, leader.epoch)
     if reason is None and opened.log_end_offset < partition.known_end:
         reason = why_incomplete(partition, opened.log_end_offset)
-    is_same = partition.open_log is opened and opened.truncations == truncations
-    is_online = opened.health.offline is None
-    if reason is not None and is_online and is_same and not leader.ended:
+    # A leader never truncates: while it leads, the log is still the one that was read.
+    if reason is not None and opened.health.offline is None and not leader.ended:
         if len(leader.isr.isr) > 1:
             partitions.take_out(partition, reason)
         else:

@@ -404,3 +404,21 @@ def test_truncated_log_is_durable_before_next_fetch(harness):
     harness.flush()
     assert follower.ready
     assert where(follower) == (3, 9, 0)
+
+
+@pytest.mark.parametrize("cut", ["truncate_to", "start_at"])
+def test_log_emptied_after_restart_is_flushed(tmp_path, cut):
+    """No flush of this process has made the name of its directory durable yet."""
+    before = open_harness(tmp_path, 12)
+    follow(before).open_follower().start_at(5)
+    before.flush()
+    before.partitions.close()
+    before.directories.close(broker_epoch=1, high_watermarks={})
+    harness = open_harness(tmp_path, 12)
+    follower = follow(harness, 1).open_follower()
+    assert follower.log.log_start_offset == 5
+    assert follower.ready
+    getattr(follower, cut)(3)
+    assert (follower.log.log_end_offset, follower.ready) == (3, False)
+    harness.flush()
+    assert follower.ready

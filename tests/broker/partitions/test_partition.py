@@ -305,6 +305,46 @@ def test_released_log_is_not_flushed(harness):
     assert log.flushed_offset == 0
 
 
+# -- records that are missing
+
+
+@pytest.mark.parametrize("known_end", [0, 1, 3])
+@pytest.mark.parametrize("watermark", [0, 1, 3])
+def test_released_log_keeps_largest_known_end(harness, known_end, watermark):
+    """The replica may have lost records already, or may lose some while its log is closed (P19)."""
+    held = assign(harness, leader=12)
+    held.known_end, held.saved_watermark = known_end, watermark
+    held.release_log()
+    assert held.known_end == known_end, "no log was open"
+    held.begin_empty()
+    held.open_follower().start_at(3)
+    held.known_end, held.saved_watermark = known_end, watermark
+    held.release_log()
+    assert (held.known_end, held.open_log) == (max(known_end, watermark), None)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("has_directory", [True, False])
+def test_accepted_loss_lowers_recovery_point_of_open_log(
+    harness, monkeypatch, is_open, has_directory
+):
+    held = assign(harness, leader=12)
+    held.begin_empty()
+    held.open_follower().start_at(2)
+    if not is_open:
+        held.release_log()
+    if not has_directory:
+        monkeypatch.setattr(harness.directories, "holding", lambda _key: None)
+    lowered = []
+    monkeypatch.setattr(
+        harness.directory.offsets, "lower_recovery_point", lambda *point: lowered.append(point)
+    )
+    held.known_end = 5
+    held.accept_loss()
+    assert held.known_end == 0
+    assert lowered == ([(("t", 0), 2)] if is_open and has_directory else [])
+
+
 def test_closed_partition_stays_closed(harness):
     held = assign(harness)
     leader = held.open_leader()

@@ -7,11 +7,14 @@ import logging
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.broker.batches import append
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.partitions import suspect_checks
 from trimaran.broker.partitions.suspect_checks import check_suspects
+from trimaran.broker.partitions.suspects import LOOK_BYTES_MAX, Suspects
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -227,3 +230,21 @@ async def test_removed_partition_is_not_examined(harness):
     flip(harness, 65)
     assert await is_found_damaged(harness)
     assert harness.partitions.suspects._waiting == {}
+
+
+KEYS = st.sampled_from([TopicPartition("t", 0), TopicPartition("t", 1)])
+REQUESTS = st.tuples(KEYS, st.integers(0, 3), st.sampled_from([1, 7, LOOK_BYTES_MAX + 1]))
+
+
+@given(st.lists(REQUESTS, max_size=8))
+def test_first_request_at_lowest_offset_is_kept(requests):
+    suspects = Suspects()
+    for request in requests:
+        suspects.add(*request)
+    least = {
+        key: min((one for one in requests if one[0] == key), key=lambda one: one[1])
+        for key, _, _ in requests
+    }
+    assert suspects._waiting == {
+        key: (key, offset, min(size, LOOK_BYTES_MAX)) for key, offset, size in least.values()
+    }
