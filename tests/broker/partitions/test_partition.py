@@ -323,6 +323,22 @@ def test_released_log_keeps_largest_known_end(harness, known_end, watermark):
     assert (held.known_end, held.open_log) == (max(known_end, watermark), None)
 
 
+async def test_open_log_is_not_checked_again(harness, monkeypatch):
+    held = assign(harness, (11,))
+    append(harness, b"a")
+    checked = []
+
+    async def check_log(*which):
+        checked.append(which[0])
+
+    monkeypatch.setattr(harness.directories, "check_log", check_log)
+    await held.check()
+    assert checked == []
+    held.release_log()
+    await held.check()
+    assert checked == [("t", 0)]
+
+
 @pytest.mark.parametrize("is_open", [True, False])
 @pytest.mark.parametrize("has_directory", [True, False])
 def test_accepted_loss_lowers_recovery_point_of_open_log(

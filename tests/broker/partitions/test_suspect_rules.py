@@ -208,6 +208,25 @@ async def test_unreadable_disk_is_reported(harness, monkeypatch):
     assert "input/output error" in log.health.offline
 
 
+@pytest.mark.parametrize("isr", [(11, 12), (11,)])
+async def test_failed_disk_makes_no_damaged_replica(harness, monkeypatch, caplog, isr):
+    """All replicas of its directory leave with it."""
+    log = harness.leader().log
+
+    def read(self, *_, **__):
+        self.health.fail("input/output error")
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "input/output error")
+
+    monkeypatch.setattr(PartitionLog, "read", read)
+    taken = []
+    monkeypatch.setattr(harness.partitions, "take_out", lambda *which: taken.append(which))
+    harness.set_image(state(isr=isr, epoch=1))
+    harness.leader()
+    await is_found_damaged(harness)
+    assert log.health.offline is not None
+    assert (taken, caplog.records) == ([], [])
+
+
 async def test_each_partition_is_examined_at_latest_suspicion(harness):
     flip(harness, BATCH_BYTES + 65)
     held = harness.partitions.find(TopicPartition("t", 0))

@@ -22,6 +22,13 @@ def test_removed_topic_stays_in_total():
     assert (traffic.total().bytes_in, traffic.total().failed_fetches) == (15, 1)
 
 
+def test_topics_are_sorted_by_name():
+    traffic = Traffic()
+    for name in ("b", "c", "a"):
+        traffic.of(name)
+    assert [name for name, _ in traffic] == ["a", "b", "c"]
+
+
 def test_topic_keeps_its_counters_until_forgotten():
     traffic = Traffic()
     first = traffic.of("orders")

@@ -147,6 +147,26 @@ def test_flush_mode_does_not_excuse_lost_records(tmp_path):
     assert leads(open_harness(tmp_path)) == 0
 
 
+def test_clean_shutdown_of_kafka_has_flushed_all_logs(tmp_path):
+    """Kafka does not note which logs are written."""
+    harness, _ = restarted(tmp_path)
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=5)
+    (tmp_path / WRITTEN_LOGS).unlink()
+    assert "records up to offset 3 were committed" in refused(open_harness(tmp_path))
+
+
+def test_incomplete_log_is_released_though_disk_fails(tmp_path, monkeypatch):
+    harness, _ = restarted(tmp_path)
+
+    def fails(*_):
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+
+    monkeypatch.setattr(harness.directories, "take_out", fails)
+    assert refused(harness) == "the disk is full"
+    assert harness.partitions.find(TopicPartition("t", 0)).open_log is None
+
+
 def test_a_crash_of_kafka_may_take_it_too(tmp_path):
     harness = open_harness(tmp_path)
     harness.directory.close(broker_epoch=None)
