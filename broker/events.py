@@ -142,8 +142,8 @@ GROUP_MEMBER_FENCED = Event(
 GROUP_MEMBER_JOINED = Event(
     "group.member_joined",
     _I,
-    "%(group)s: member %(member)s joins the consumer group",
-    "By the protocol of KIP-848.",
+    "%(group)s: member %(member)s joins the group",
+    "By the protocol of KIP-848, or KIP-1071 in a streams group.",
 )
 GROUP_MEMBER_LEFT = Event(
     "group.member_left",
@@ -173,7 +173,7 @@ GROUP_STATIC_MEMBER_JOINED = Event(
     "group.static_member_joined",
     _I,
     "%(group)s: static member %(instance)s joins as %(member)s",
-    "By the protocol of KIP-848.",
+    "By the protocol of KIP-848, or KIP-1071 in a streams group.",
 )
 GROUP_STATIC_MEMBER_LEFT = Event(
     "group.static_member_left",

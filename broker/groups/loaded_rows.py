@@ -34,9 +34,7 @@ class LoadedRows:
         # The offsets in the store of one group and topic, by the bytes of a key before the partition.
         self._known: dict[bytes, dict[int, OffsetCommitValue]] = {}
         # Consecutive rows of known groups and topics: the position, key and value of each row.
-        self._places: list[dict[int, OffsetCommitValue]] = []
-        self._keys: list[bytes] = []
-        self._values: list[bytes] = []
+        self._rows: list[tuple[dict[int, OffsetCommitValue], bytes, bytes]] = []
 
     def take(self, rows: Iterable[LoadedRow]) -> None:
         """Applies rows without a transaction.
@@ -51,16 +49,14 @@ class LoadedRows:
                 self._store()
                 self._replay(offset, key, value)
             else:
-                self._places.append(place)
-                self._keys.append(key)
-                self._values.append(value)
+                self._rows.append((place, key, value))
         self._store()
 
     def _store(self) -> None:
-        values = decode_offset_commit_values(self._values)
+        values = decode_offset_commit_values([value for _, _, value in self._rows])
         size, partition_of = _PARTITION.size, _PARTITION.unpack_from
         new = 0
-        for place, key, value in zip(self._places, self._keys, values, strict=True):
+        for (place, key, _), value in zip(self._rows, values, strict=True):
             partition = partition_of(key, len(key) - size)[0]
             before = place.get(partition)
             place[partition] = value
@@ -68,9 +64,7 @@ class LoadedRows:
             if value.metadata or before is not None:
                 self._shard.store.note_metadata(before, value)
         self._shard.store.note_offsets(new)
-        self._places.clear()
-        self._keys.clear()
-        self._values.clear()
+        self._rows.clear()
 
     def _replay(self, offset: Offset, key: bytes, value: bytes | None) -> None:
         record = self._serde.decode(key, value)

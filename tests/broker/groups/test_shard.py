@@ -107,6 +107,16 @@ def test_group_known_only_by_transaction_is_deleted(driver):
     assert driver.offset() is None
 
 
+def test_only_removals_may_be_written_in_parts(driver):
+    """A removal that ends in between is asked for again; a commit is not."""
+    shard, partition = driver.shard, TopicPartition("t", 0)
+    assert driver.commit_offset(1) is E.NONE
+    commit = shard.commit_offsets(OffsetCommitRequest(group_id="g", topics=[]), 9, driver.at)
+    removed = [shard.delete_offsets("g", [partition]), shard.delete_groups(["g"])]
+    assert [result.atomic for result in (commit, *removed)] == [True, False, False]
+    assert [len(result.records) for result in removed] == [1, 2]
+
+
 def test_pending_offsets_are_deleted_too(driver):
     pending(driver)
     driver.commit_offset(1, partition=1)

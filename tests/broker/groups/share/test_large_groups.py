@@ -43,6 +43,16 @@ def tick(driver):
     driver.settle()
 
 
+@pytest.mark.parametrize(("count", "pauses"), [(1, 0), (2, 1), (3, 1), (4, 2)])
+def test_members_are_read_in_pieces(monkeypatch, count, pauses):
+    monkeypatch.setattr(assigning, "PIECE", 2)
+    driver = ShareDriver()
+    for number in range(count):
+        driver.beat(f"m{number}")
+    work = assigning._members(driver.group(), driver.topics)
+    assert sum(1 for _ in work) == pauses
+
+
 def test_group_at_the_limit_is_assigned_at_once(driver):
     driver.advance(1)
     epoch, _ = epochs(driver)
