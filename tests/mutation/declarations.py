@@ -22,6 +22,8 @@ from trimaran.wire.transport.requests.access import Need, needs_of
 # Parts of the names of tests that check rights or iterate over all messages: they depend on a declaration without
 # executing any of its lines.
 OF_RIGHTS = ("access", "denied", "authoriz", "test_served_versions")
+# The test that compares the documented bounds with the code.
+OF_BOUNDS = ("tests/test_limits.py",)
 OF_MESSAGES = ("tests/wire/test_", "tests/wire/messages/", "tests/wire/records/")
 EASED = {"with_error_of_whole", "or_cluster"}
 

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutation.declarations import OF_MESSAGES, OF_RIGHTS, changed_message, changed_rights
+from tests.mutation.declarations import (
+    OF_BOUNDS,
+    OF_MESSAGES,
+    OF_RIGHTS,
+    changed_message,
+    changed_rights,
+)
 from tests.mutation.operators import is_no_behaviour, mutations, swaps
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -40,7 +46,7 @@ class Place:
 class Mutant:
     """`where` is `module:qualified name`. If `constant` is set, that module constant becomes `value`; otherwise a
     function changes, or what its decorator or a class has `declared`. `asked_by` are parts of the names of tests that
-    depend on the declaration without executing its lines.
+    depend on the declaration or constant without executing its lines.
     """
 
     path: Path
@@ -109,6 +115,7 @@ def _of_constants(path: Path, module: str, tree: ast.Module) -> Iterator[Mutant]
                         tree,
                         constant=name,
                         value=other,
+                        asked_by=OF_BOUNDS,
                     )
 
 

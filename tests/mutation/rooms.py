@@ -1,5 +1,5 @@
 """The CI tests of a room: the folder that mirrors it, the tests that import its modules directly or through a helper in
-the same folder, and a few that exercise it through a whole broker.
+the same folder, a few that exercise it through a whole broker, and the test of the documented bounds.
 """
 
 import ast
@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = Path("tests")
 ANSWERS = "tests/broker/handlers/test_transcripts.py"
 COORDINATORS = "tests/simulation/test_coordinators.py::test_rules_hold_for_every_seed"
+BOUNDS = "tests/test_limits.py"
 # Tests that exercise a room through other rooms: the quickest of those that serve requests.
 BY_WAY_OF = {
     "broker/background": [
@@ -98,7 +99,7 @@ def belonging_to(rooms: list[str]) -> list[str]:
                 f"no test belongs to {room}: no folder below tests/ mirrors it and none imports it; "
                 "name its tests with --tests, or in BY_WAY_OF of tests/mutation/rooms.py"
             )
-        found |= dict.fromkeys(tests)
+        found |= dict.fromkeys([*tests, BOUNDS])
     return [name for name in found if found.keys().isdisjoint(map(str, Path(name).parents))]
 
 

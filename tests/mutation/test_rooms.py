@@ -47,6 +47,10 @@ def test_room_is_tested_by_folder_and_importers():
     assert "tests/broker/background/test_directory_moves.py" in found
 
 
+def test_documented_bounds_are_compared_for_each_room():
+    assert all("tests/test_limits.py" in belonging_to([room]) for room in ("node", "log/steps.py"))
+
+
 def test_nested_test_is_not_named_again():
     found = belonging_to(["quorum/serving", "quorum/metadata/authorizer.py"])
     assert "tests/broker/handlers" in found
