@@ -71,7 +71,7 @@ def consumer_group_heartbeat(
         ConsumerHeartbeat(
             request=request,
             version=call.header.api_version,
-            client_id=call.header.client_id or "",
+            client_id=call.header.client_id,
             client_host=f"/{call.connection.peer_text}",
             new_id="" if request.member_id else str(uuid4()),
             may_see=may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False),

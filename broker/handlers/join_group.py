@@ -59,7 +59,7 @@ def _joined(
     pending = ctx.groups.join(
         request,
         call.header.api_version,
-        call.header.client_id or "",
+        call.header.client_id,
         f"/{connection.peer_text}",
         str(connection.principal),
         connection.id,

@@ -66,7 +66,7 @@ def share_group_heartbeat(
         request.group_id,
         ShareHeartbeat(
             request=request,
-            client_id=call.header.client_id or "",
+            client_id=call.header.client_id,
             client_host=f"/{call.connection.peer_text}",
             principal=str(call.connection.principal),
         ),

@@ -85,7 +85,7 @@ def streams_group_heartbeat(
         StreamsHeartbeat(
             request=request,
             version=call.header.api_version,
-            client_id=call.header.client_id or "",
+            client_id=call.header.client_id,
             client_host=f"/{call.connection.peer_text}",
             principal=str(call.connection.principal),
         ),

@@ -136,4 +136,4 @@ def _of_addresses(
 
 
 def _client(call: Call) -> tuple[str, str]:
-    return call.connection.principal.name, call.header.client_id or ""
+    return call.connection.principal.name, call.header.client_id

@@ -78,7 +78,7 @@ def test_clients_report_their_software(name, software):
 def test_controlled_shutdown_v0_header_has_no_client_id():
     (frame,) = (f for f in frames("java-0.8.2.2") if f.api_key == 7 and f.direction == "request")
     assert frame.frame == bytes.fromhex("0007 0000 00000000 00000001")
-    assert decode(frame).client_id is None
+    assert decode(frame).client_id == ""
     assert decode(frame).message.broker_id == 1
 
 

@@ -25,10 +25,12 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
+    """The header of a request. A missing client id is the empty one, as in Kafka."""
+
     api_key: int
     api_version: int
     correlation_id: int
-    client_id: str | None
+    client_id: str
 
 
 def decode_request_header(
@@ -50,9 +52,9 @@ def decode_request_header(
             raise RemoteProtocolError("a request is too short for its header") from error
         (key, version, correlation_id), size = _HEADER_V0.unpack_from(view, 0), -1
     if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
-        return RequestHeader(key, version, correlation_id, None), _HEADER_V0.size
+        return RequestHeader(key, version, correlation_id, ""), _HEADER_V0.size
     pos = _START.size
-    client_id = None
+    client_id = ""
     if size >= 0:
         if size > len(view) - pos:
             raise RemoteProtocolError(f"the client id has {size} bytes, more than there are")

@@ -59,7 +59,7 @@ class MutationQuotas:
         """
         if not self.mutations.is_set:
             return without_quota
-        user, client_id = call.connection.principal.name, call.header.client_id or ""
+        user, client_id = call.connection.principal.name, call.header.client_id
 
         def permissive(partitions: int) -> None:
             call.throttle(self.mutations.use(user, client_id, partitions, self.now()))

@@ -23,7 +23,7 @@ FETCH = FetchRequest(max_wait_ms=1, min_bytes=2, topics=[])
 def test_request_round_trip(version, client_id):
     frame = encode_request(FETCH, version, -5, client_id)
     header, pos = decode_request_header(memoryview(frame))
-    assert header == RequestHeader(ApiKey.FETCH, version, -5, client_id)
+    assert header == RequestHeader(ApiKey.FETCH, version, -5, client_id or "")
     assert FetchRequest.decode(frame[pos:], version) == FETCH
 
 
@@ -55,7 +55,7 @@ def test_unknown_keys_and_versions_are_returned():
     frame = b"\x7f\xff\0\1\0\0\0\2\0\1c"
     assert decode_request_header(frame) == (RequestHeader(32767, 1, 2, "c"), 11)
     newer = b"\0\x12\0\x63\0\0\0\2\xff\xff" + b"anything"
-    assert decode_request_header(newer) == (RequestHeader(18, 99, 2, None), 10)
+    assert decode_request_header(newer) == (RequestHeader(18, 99, 2, ""), 10)
 
 
 def test_controlled_shutdown_v0_has_no_client_id():
@@ -63,7 +63,7 @@ def test_controlled_shutdown_v0_has_no_client_id():
     frame = encode_request(request, 0, 3, "c")
     assert frame.hex() == "0007" + "0000" + "00000003" + "00000005"
     for view in (memoryview(frame), bytes(frame[:8])):
-        assert decode_request_header(view) == (RequestHeader(7, 0, 3, None), 8)
+        assert decode_request_header(view) == (RequestHeader(7, 0, 3, ""), 8)
     with pytest.raises(RemoteProtocolError):
         decode_request_header(bytes(frame[:7]))
     assert decode_request_header(encode_request(request, 1, 3, "c"))[0].client_id == "c"
