@@ -108,7 +108,7 @@ def test_group_known_only_by_transaction_is_deleted(driver):
 
 
 def test_only_removals_may_be_written_in_parts(driver):
-    """A removal that ends in between is asked for again; a commit is not."""
+    """The client repeats a removal that was written in part."""
     shard, partition = driver.shard, TopicPartition("t", 0)
     assert driver.commit_offset(1) is E.NONE
     commit = shard.commit_offsets(OffsetCommitRequest(group_id="g", topics=[]), 9, driver.at)
