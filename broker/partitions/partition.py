@@ -139,7 +139,7 @@ class Partition(Replica):
         if self.known_end and has_joined:
             with self.services.directories.noting_failure(f"{self.name} goes on as it is"):
                 self.accept_loss()  # the replica now has all committed records
-        if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
+        if state.leader_epoch == old.leader_epoch:
             if self.leads:
                 self._count_isr_change(old)
             if self.leader_or_none is not None:
@@ -154,8 +154,7 @@ class Partition(Replica):
 
     def _joined_empty(self) -> bool:
         """Returns whether the leader admitted this replica to the ISR at offset 0, before it had a log."""
-        is_clean = not self.state.leader_recovery_state
-        return is_clean and self._follower is not None and self._follower.is_new
+        return self._follower is not None and not self.state.leader_recovery_state
 
     def _count_isr_change(self, old: PartitionImage) -> None:
         before, after = set(old.isr), set(self.state.isr)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from tests.broker.partitions.test_follower_rules import follow, harness, record
@@ -18,6 +20,13 @@ def test_fetched_batches_come_in_runs(count, expected):
     one = bytes(record(0))
     runs = [bytes(run) for run in in_runs(memoryview(one * count), 2)]
     assert runs == [one * number for number in expected]
+
+
+def test_smallest_messages_of_old_formats_come_in_runs():
+    """A message of v0 without key and value has 26 bytes."""
+    one = struct.pack(">qiIbbii", 0, 14, 0, 0, 0, -1, -1)
+    runs = [len(run) for run in in_runs(memoryview(one * 5), 2)]
+    assert runs == [len(one) * number for number in (2, 2, 1)]
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 100, b"torn", b"\xff" * 61])

@@ -64,7 +64,10 @@ async def test_large_producer_state_is_read_before_writing(tmp_path, monkeypatch
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
     leader = harness.leader()
-    monkeypatch.setattr(replica, "READ_AT_ONCE_BYTES", 0)
+    size = leader.log.active_segment.size
+    for limit, must_check in ((size, False), (size - 1, True), (0, True)):
+        monkeypatch.setattr(replica, "READ_AT_ONCE_BYTES", limit)
+        assert leader.replica.must_check == must_check
     await finished(opening(harness.partitions, [("t", 0)]))
     assert not leader.log.knows_producers
     await finished(opening(harness.partitions, [("t", 0)], for_writing=True))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tests.broker.batches import append
 from tests.cluster.data_side import partition, topic
+from trimaran.broker.partitions.replica import OBJECTS_OF_LOG
 from trimaran.broker.partitions.watchers import Interest
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -94,6 +97,26 @@ def test_released_log_wakes_all_listeners(harness):
     assert reader.taken() == ["data"]
 
 
+@pytest.mark.parametrize("upto_end", [True, False])
+def test_listeners_are_woken_after_the_epoch_end(harness, upto_end):
+    """Otherwise a listener would attach itself to the old epoch again."""
+    held = assign(harness)
+    seen = []
+
+    class Looking(Reader):
+        def data_changed(self, interest):
+            seen.append((held.leader_or_none, held.open_log, held.deleted))
+
+    held.watchers.add(Interest(Looking()), upto_end=upto_end)
+    harness.leader()
+    assert len(seen) == 1
+    log = held.open_log
+    assign(harness, leader=12, leader_epoch=1)
+    held.release_log()
+    harness.set_image()
+    assert seen[1:] == [(None, log, False), (None, log, False), (None, None, True)]
+
+
 def test_departed_follower_of_unused_partition_wakes_leader(harness):
     """It was in sync without an open leader epoch; only a leader can let it join again."""
     held = assign(harness)
@@ -111,6 +134,25 @@ def test_deletion_of_records_wakes_all_listeners(harness):
     reader = watch(held, upto_end=False)
     harness.leader().delete_records_before(1)
     assert reader.taken() == ["data"]
+
+
+def test_open_log_counts_its_objects(harness):
+    """The collector of garbage then knows when there are many."""
+    count = 20
+    harness.set_image(topic("t", *[partition()] * (count + 1)))
+    harness.leader()
+    counted = harness.partitions.find(TopicPartition("t", 0)).services.long_lived
+    gc.collect()
+    gc.disable()
+    try:
+        tracked, noted = len(gc.get_objects()), counted._count
+        for index in range(1, count + 1):
+            harness.leader(index=index)
+        tracked, noted = len(gc.get_objects()) - tracked, counted._count - noted
+    finally:
+        gc.enable()
+    assert noted == count * OBJECTS_OF_LOG
+    assert 0.75 < tracked / noted < 1.33
 
 
 # -- the watermark
