@@ -6,7 +6,9 @@ import pytest
 
 from tests.broker.groups.driver import FakeTopics, topic_id
 from tests.broker.groups.share.driver import ShareDriver
+from trimaran.broker.groups.share import heartbeat
 from trimaran.broker.groups.share.settings import ShareGroupSettings
+from trimaran.broker.groups.topics import metadata_hash
 
 T, U = topic_id("t"), topic_id("u")
 
@@ -92,3 +94,25 @@ def test_deleted_topic_increments_the_epoch_once(driver):
     epochs = [driver.beat("a", epoch).member_epoch for epoch in (3, 4, 4)]
     assert U in driver.group().known_states.topic_ids  # `of_gone_topics` has not come to it
     assert epochs == [4, 4, 4]
+
+
+def test_topics_are_hashed_once_for_each_version(monkeypatch):
+    """A heartbeat is quick: the hash of a large group takes milliseconds."""
+    driver = ShareDriver(topics=FakeTopics(t=1, u=1))
+    driver.beat("a")
+    driver.initialize()
+    driver.beat("a", driver.group().members["a"].epoch)
+    hashed = []
+
+    def noted(names, topics):
+        hashed.append(topics.version)
+        return metadata_hash(names, topics)
+
+    monkeypatch.setattr(heartbeat, "metadata_hash", noted)
+    versions = []
+    for partitions in (1, 2, 3):
+        driver.topics.set("u", partitions)
+        versions.append(driver.topics.version)
+        for _ in range(4):
+            driver.beat("a", driver.group().members["a"].epoch)
+    assert hashed == versions

@@ -17,6 +17,7 @@ from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponsePartition,
 )
 
 E = ErrorCode
@@ -108,12 +109,26 @@ def test_wrong_partitions_and_offsets_are_refused_alone(driver):
     assert alter(driver, topic) == ({"t": [(-1, E.UNKNOWN_TOPIC_OR_PARTITION)]}, None)
 
 
-def test_refused_partitions_are_told_in_words():
-    assert share_offsets.altered(0, E.NONE).error_message is None
-    assert share_offsets.altered(0, E.UNKNOWN_TOPIC_OR_PARTITION).error_message == (
-        "This server does not host this topic-partition."
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (E.NONE, None),
+        (E.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."),
+        (E.INVALID_REQUEST, E.INVALID_REQUEST.sentence),
+    ],
+)
+def test_altered_partition_has_its_code_and_words(code, message):
+    assert share_offsets.altered(7, code) == AlterShareGroupOffsetsResponsePartition(
+        partition_index=7, error_code=code, error_message=message
     )
-    assert share_offsets.altered(0, E.INVALID_REQUEST).error_message == E.INVALID_REQUEST.sentence
+
+
+@pytest.mark.parametrize(("count", "pauses"), [(1, 1), (2, 2), (3, 2), (4, 3)])
+def test_request_is_checked_in_pieces(driver, monkeypatch, count, pauses):
+    """Each topic is followed by a pause, too."""
+    monkeypatch.setattr(share_offsets, "CHECKED_A_STEP", 2)
+    topic = asked("t", **{f"p{number}": 0 for number in range(count)})
+    assert sum(1 for _ in share_offsets.checked(driver.topics, [topic])) == pauses
 
 
 def test_refused_offsets_create_no_group(driver):

@@ -47,6 +47,14 @@ def tasks_of(members, count, standbys=0):
     }
 
 
+@pytest.mark.parametrize("with_offset", ["a", "b"])
+def test_standby_without_offset_counts_from_zero(with_offset):
+    members = [
+        member(name, standby=[0], offsets={0: 1} if name == with_offset else {}) for name in "ab"
+    ]
+    assert tasks_of(members, 1)[with_offset] == ([0], [])
+
+
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_assignment_is_that_of_kafka(case):
     members = [
