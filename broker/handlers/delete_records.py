@@ -79,7 +79,7 @@ def delete_records(
             )
             yield None
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    yield Wait(partial(wait_for_all, waits, max(0, request.timeout_ms) / 1000))
+    yield Wait(partial(wait_for_all, waits, request.timeout_ms / 1000))
     for wait in waits:
         assert isinstance(wait.result, DeleteRecordsPartitionResult)
         wait.result.low_watermark = wait.watermark.offset

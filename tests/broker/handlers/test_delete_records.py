@@ -7,7 +7,7 @@ from immutables import Map
 
 from tests.broker.batches import append
 from tests.broker.calls import call, finished, through_wire
-from tests.cluster.data_side import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.delete_records import delete_records
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.errors import ErrorCode
@@ -20,10 +20,10 @@ from trimaran.wire.messages.delete_records import (
 VERSION = 2
 
 
-async def ask(harness, name, offset):
+async def ask(harness, name, offset, timeout_ms=1000):
     one = DeleteRecordsPartition(partition_index=0, offset=offset)
     message = DeleteRecordsRequest(
-        topics=[DeleteRecordsTopic(name=name, partitions=[one])], timeout_ms=1000
+        topics=[DeleteRecordsTopic(name=name, partitions=[one])], timeout_ms=timeout_ms
     )
     request = through_wire(message, VERSION)
     response = await finished(delete_records(request, harness.context, call(request, VERSION)))
@@ -51,6 +51,18 @@ def with_records(tmp_path, name="t", **configs):
 )
 async def test_up_to_where(tmp_path, offset, answer):
     assert await ask(with_records(tmp_path), "t", offset) == answer
+
+
+@pytest.mark.parametrize("timeout_ms", [1000, 0, -1, -(1 << 31)])
+async def test_deletion_waits_for_live_followers(tmp_path, autojump_clock, timeout_ms):
+    """The records are deleted here; the client learns that a follower has not followed."""
+    harness = with_records(tmp_path)
+    state = partition((11, 12), isr=(11,), partition_epoch=1)
+    harness.set_image(topic("t", state), brokers=(registration(11), registration(12)))
+    began = trio.current_time()
+    assert await ask(harness, "t", 2, timeout_ms) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert trio.current_time() - began == max(0, timeout_ms) / 1000
+    assert harness.leader("t").log.log_start_offset == 2
 
 
 @pytest.mark.parametrize(

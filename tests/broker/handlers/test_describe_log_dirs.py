@@ -120,6 +120,20 @@ async def test_copy_is_listed_while_target_is_online(tmp_path):
     assert len(told[str(setup.a.path)].topics) == 1
 
 
+@pytest.mark.parametrize(("copied", "lag"), [(0, 3), (2, 1), (3, 0), (4, 0)])
+async def test_copy_lags_by_missing_records(tmp_path, copied, lag):
+    """A copy may be longer for a moment: its source was truncated."""
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    replica = setup.harness.partitions.find(TopicPartition("t", 0))
+    copy = setup.moves.of(replica).copy
+    if copied:
+        copy.skip_to(copied, 0)
+    told = {result.log_dir: result for result in (await described(setup.harness)).results}
+    [of_copy] = told[str(setup.b.path)].topics[0].partitions
+    assert (of_copy.offset_lag, of_copy.partition_size) == (lag, copy.size_bytes)
+
+
 async def test_memory_and_boundaries_depend_on_requested_partitions(harness):
     async def used(count):
         topics = [DescribableLogDirTopic(topic="none", partitions=list(range(count)))]
