@@ -101,7 +101,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         type=int,
         default=SECONDS_OF_MUTANT,
         metavar="SECONDS",
-        help="how long the tests of one mutant may take, as they were traced: more on a busy machine",
+        help="the CPU time that the tests of one mutant may take, as they were traced",
     )
     parser.add_argument("--verbose", action="store_true", help="tell of each mutant what kills it")
     return parser.parse_args(arguments)

@@ -29,7 +29,8 @@ SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS, CRASHED_STATUS = 0, 1, 2, 3
 # A test counts as hung after this multiple of its traced duration plus PATIENCE_SECONDS, which allows for a busy
 # machine.
 SLOWER_MAX, PATIENCE_SECONDS = 5, 5
-# A mutant's tests may take this many seconds in total; the slowest ones beyond that are omitted.
+# A mutant's tests may take this many CPU seconds in total, whatever else the machine does; the slowest ones beyond that
+# are omitted.
 SECONDS_OF_MUTANT = 30
 # Memory limit, for a mutant that grows a list without end.
 MEMORY_BYTES_MAX = 6 << 30
@@ -61,14 +62,14 @@ class Mutation:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
-        seconds, lines = self._traced(session.items)
+        seconds, cpu_seconds, lines = self._traced(session.items)
         users = _users_of_constants(self._files)
         killers: dict[str, list[str]] = defaultdict(list)
         functions = _functions_of(self._files)
         for mutant in self._mutants:
             told, began = killers[mutant.where], time.monotonic()
             tests = _tests_of(mutant, lines, users)
-            chosen = _in_order(tests, seconds, told, self._seconds_of_mutant, mutant.asked_by)
+            chosen = _in_order(tests, cpu_seconds, told, self._seconds_of_mutant, mutant.asked_by)
             outcome, killer = self._run(
                 mutant, [items[name] for name in chosen], seconds, functions
             )
@@ -77,30 +78,34 @@ class Mutation:
             self._tell(mutant, outcome, killer, time.monotonic() - began)
         return True
 
-    def _traced(self, items: list[pytest.Item]) -> tuple[dict[str, float], dict[str, Lines]]:
-        """Returns seconds and executed lines of each passing test; adds the other tests to `left_out`."""
+    def _traced(
+        self, items: list[pytest.Item]
+    ) -> tuple[dict[str, float], dict[str, float], dict[str, Lines]]:
+        """Returns seconds, CPU seconds and executed lines of each passing test; adds the other tests to `left_out`."""
         with tempfile.NamedTemporaryFile() as file:
             path = Path(file.name)
             status = _in_child(lambda: self._write_trace(items, path))
             if status != 0:
                 raise pytest.UsageError("the tests cannot be run without a mutant")
             found = json.loads(path.read_text())
-        self.left_out = [name for name, _, lines in found if lines is None]
-        passed = [result for result in found if result[2] is not None]
-        return {name: took for name, took, _ in passed}, {name: lines for name, _, lines in passed}
+        self.left_out = [name for name, *_, lines in found if lines is None]
+        passed = [result for result in found if result[3] is not None]
+        names, *columns = zip(*passed, strict=True) if passed else [()] * 4
+        seconds, cpu_seconds, lines = (dict(zip(names, column, strict=True)) for column in columns)
+        return seconds, cpu_seconds, lines
 
     def _write_trace(self, items: list[pytest.Item], path: Path) -> int:
         path.write_text(json.dumps(list(self._trace(items))))
         return 0
 
-    def _trace(self, items: list[pytest.Item]) -> Iterator[tuple[str, float, Lines | None]]:
+    def _trace(self, items: list[pytest.Item]) -> Iterator[tuple[str, float, float, Lines | None]]:
         tracer = _Tracer(self._files)
         for item, following in _with_next(items):
-            began = time.monotonic()
+            began, began_cpu = time.monotonic(), time.process_time()
             with tracer:
                 self._test(item, following)
-            lines = None if self._failed else tracer.taken()
-            yield item.nodeid, time.monotonic() - began, lines
+            took, took_cpu = time.monotonic() - began, time.process_time() - began_cpu
+            yield item.nodeid, took, took_cpu, None if self._failed else tracer.taken()
 
     def _test(self, item: pytest.Item, following: pytest.Item | None) -> None:
         self._failed = False
