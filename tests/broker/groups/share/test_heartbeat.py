@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.groups.driver import FakeTopics, topic_id
 from tests.broker.groups.share.driver import ShareDriver
-from trimaran.broker.groups.share import heartbeat
+from trimaran.broker.groups.share import assigning, heartbeat
 from trimaran.broker.groups.share.settings import ShareGroupSettings
 from trimaran.broker.groups.topics import metadata_hash
 
@@ -116,3 +116,23 @@ def test_topics_are_hashed_once_for_each_version(monkeypatch):
         for _ in range(4):
             driver.beat("a", driver.group().members["a"].epoch)
     assert hashed == versions
+
+
+def test_target_is_compared_once_until_it_changes(monkeypatch):
+    """The comparison visits each partition of each member."""
+    driver = ShareDriver(topics=FakeTopics(t=1))
+    driver.beat("a")
+    driver.initialize()
+    driver.beat("a", driver.group().members["a"].epoch)
+    compared, is_pending = [], assigning._is_pending
+
+    def noted(group, *topics):
+        compared.append(group.target)
+        return is_pending(group, *topics)
+
+    monkeypatch.setattr(assigning, "_is_pending", noted)
+    for member_id in "aaabbb":
+        member = driver.group().members.get(member_id)
+        driver.beat(member_id, 0 if member is None else member.epoch)
+    first, second = compared
+    assert first is not second
