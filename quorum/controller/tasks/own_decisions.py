@@ -47,9 +47,7 @@ async def process_partitions(active: ActiveController, which: Which, decide: Dec
     def change(batch: Sequence[TopicIdPartition]) -> Steps[int | None]:
         """Returns the number of changes; None if the log refused them."""
         records = yield from in_steps(batch, partial(decide, active.state))
-        written = not records or (
-            yield from try_to_write(active, Result(records, None, atomic=False))
-        )
+        written = yield from try_to_write(active, Result(records, None, atomic=False))
         return len(records) if written else None
 
     changed = 0
