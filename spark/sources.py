@@ -10,9 +10,11 @@ from trimaran.wire.later import imported_later
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from trimaran.spark.data_source import scan_rule
     from trimaran.spark.kafka_log import source as kafka_log
     from trimaran.spark.kafka_metadata import source as kafka_metadata
 else:
+    scan_rule = imported_later("trimaran.spark.data_source.scan_rule")
     kafka_log = imported_later("trimaran.spark.kafka_log.source")
     kafka_metadata = imported_later("trimaran.spark.kafka_metadata.source")
 
@@ -53,9 +55,10 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def register(spark: SparkSession) -> None:
-    """Registers the formats `kafka_log` and `kafka_metadata` with a session."""
+    """Registers the formats `kafka_log` and `kafka_metadata` with a session, and the rule for reading less."""
     spark.dataSource.register(kafka_log.KafkaLogSource)
     spark.dataSource.register(kafka_metadata.KafkaMetadataSource)
+    scan_rule.install(spark)
 
 
 def view(spark: SparkSession, name: str, path: str | PathLike[str]) -> DataFrame:

@@ -3,7 +3,7 @@ directories and do not trust their content.
 
 Source: Kafka's `FileRecords` and its log layout; works on our directories and on those of Apache Kafka, even while they
 are live: a scan ends at the last whole batch with a valid CRC. Ranges of positions inside a segment can be scanned
-independently if they begin at batches: `split_segment` returns such ranges. Messages of v0 and v1 are also batches
+independently if they begin at batches: `segment_boundaries` returns such. Messages of v0 and v1 are also batches
 (`trimaran.log.batches.batch.old_view`).
 """
 
@@ -24,6 +24,7 @@ from trimaran.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX
 from trimaran.wire.identity import Offset, Position
 
 READ_BYTES = 1 << 20  # the memory of a scan, unless a batch is larger
+FIRST_READ_BYTES = 1 << 16  # doubled by each read, since a scan for a few records ends soon
 BATCH_BYTES_MAX = 256 << 20  # no producer may send a larger batch; a larger declared size is damage
 
 
@@ -70,9 +71,11 @@ def scan_batches(
     file = files.open(Path(path), write=False)
     size = files.size(file)
     end = size if end_position is None else min(end_position, size)
-    position = start_position
+    position, read_bytes = start_position, FIRST_READ_BYTES
     while position < end:
-        block = memoryview(files.pread(file, min(READ_BYTES, size - position), position))
+        wanted = min(read_bytes, max(end - position, HEADER_BYTES), size - position)
+        block = memoryview(files.pread(file, wanted, position))
+        read_bytes = min(2 * read_bytes, READ_BYTES)
         at, size_wanted = 0, HEADER_BYTES
         while position + at < end:
             batch = header_at(block, at)
@@ -123,42 +126,34 @@ class BatchStart(NamedTuple):
     crc: int
 
 
-def split_segment(
-    segment: SegmentFile, target_bytes: int, files: Files = REAL_FILES
-) -> list[tuple[int, int]]:
-    """Returns ranges [start, end) of positions, of about `target_bytes`, each beginning at a batch."""
-    found = segment_boundaries(segment, target_bytes, files)
-    starts = [0, *(boundary.position for boundary in found[1:])]
-    ends = [*starts[1:], segment.size]
-    return [(a, b) for a, b in zip(starts, ends, strict=True) if a < b]
-
-
 def segment_boundaries(
-    segment: SegmentFile, target_bytes: int, files: Files = REAL_FILES
+    segment: SegmentFile, target_bytes: int, files: Files = REAL_FILES, start: int = 0
 ) -> list[BatchStart]:
-    """Returns batches about `target_bytes` apart, beginning with the first one of the segment; none if it has no batch.
+    """Returns batches about `target_bytes` apart, beginning with the one at `start`; none if there is no batch.
 
     They come from the `.index` if it is valid, and each is checked against the log; otherwise from the headers.
     """
     found: list[BatchStart] = []
-    for position, header in _headers(segment, target_bytes, files):
+    for position, header in _headers(segment, target_bytes, files, start):
         if not found or position - found[-1].position >= target_bytes:
             found.append(BatchStart(position, header.base_offset, header.crc))
     return found
 
 
 def _headers(
-    segment: SegmentFile, target_bytes: int, files: Files
+    segment: SegmentFile, target_bytes: int, files: Files, start: int
 ) -> Iterator[tuple[Position, BatchView]]:
-    """Yields the first header, then those in the index that are `target_bytes` apart; or all headers if the index is
-    unusable.
+    """Yields the header at `start`, then those in the index that are `target_bytes` apart; or all headers if the index
+    is unusable.
     """
     file = files.open(Path(segment.path), write=False)
-    first = next(scan_headers(files, file, 0, segment.size, first_block_bytes=HEADER_BYTES), None)
+    first = next(
+        scan_headers(files, file, start, segment.size, first_block_bytes=HEADER_BYTES), None
+    )
     if first is None:
         return
     yield first
-    last = 0
+    last = start
     entries = _index_entries(Path(segment.path), files)
     for relative_offset, position in entries:
         if position - last < target_bytes:

@@ -1,6 +1,6 @@
 """Converts schemas between Spark and Arrow: the columns of a source, and those that the user's schema requests.
 
-Spark has no column pruning for Python sources; a schema given by the user (`.schema("offset bigint, topic string")`)
+A schema, given by the user or by the rule of the session (`.schema("offset bigint, topic string")`)
 reaches the reader, which then builds only those columns.
 """
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
+from typing import Any, NamedTuple
 
+from trimaran.spark.data_source.conditions import NO_CONDITIONS, Conditions
 from trimaran.spark.data_source.limits import Resolving
-from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
 from trimaran.spark.kafka_log.options import LogOptions
-from trimaran.spark.kafka_log.segments import SegmentTask, segment_tasks
+from trimaran.spark.kafka_log.segments import segment_tasks
 from trimaran.spark.options import TopicsWanted
-from trimaran.spark.origins.directories.directory_origin import SHARE_BYTES_MIN, DirectoryOrigin
+from trimaran.spark.origins.directories.directory_origin import DirectoryOrigin
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Origin, Range, Span
+from trimaran.spark.origins.packing import SHARE_BYTES_MIN
 from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 from trimaran.wire.identity import TopicPartition
 
@@ -19,13 +21,13 @@ Task = tuple[Range, ...]
 FOUND_LETTERS_MAX = 300  # the number of topics that an error names
 
 
-def open_origin(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Origin:
+def open_origin(options: LogOptions, conditions: Conditions = NO_CONDITIONS) -> Origin:
     """Returns the origin that the options name. Raises DataUnreadable, OptionError."""
     if options.cluster is not None:
         return BrokerOrigin(options.cluster, committed=options.committed)
     assert options.directories is not None
     return DirectoryOrigin(
-        options.directories, lambda key: key in options.topics and filters.admits(key)
+        options.directories, lambda key: key in options.topics and conditions.admits(key)
     )
 
 
@@ -46,28 +48,38 @@ def wanted_partitions(origin: Origin, topics: TopicsWanted) -> list[TopicPartiti
     return [key for key in there if key in topics]
 
 
-def plan_log(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Sequence[Task]:
-    """Returns the tasks of a read, each with a few ranges.
+class Plan(NamedTuple):
+    """The tasks of a read, each with a few ranges or segments, and how much of the data they read."""
+
+    tasks: Sequence[tuple[Any, ...]]
+    summary: str
+
+
+def plan_log(options: LogOptions, conditions: Conditions = NO_CONDITIONS) -> Plan:
+    """Plans a read of the parts that may have matching records.
 
     Raises:
         DataUnreadable: there is no data, or some is known to be missing.
         OptionError: the partitions do not have a requested offset or time.
     """
-    origin = open_origin(options, filters)
+    origin = open_origin(options, conditions)
     keys = wanted_partitions(origin, options.topics)
-    bounds = origin.bounds([key for key in keys if filters.admits(key)])
+    bounds = origin.bounds([key for key in keys if conditions.admits(key)])
     spans = resolve(options, origin, bounds, keys)
-    spans = {key: span for key, span in filters.narrowed(spans).items() if span[0] < span[1]}
-    return origin.tasks(spans, options.split_bytes, options.min_partitions)
+    parts = {key: found for key, span in spans.items() if (found := conditions.parts(key, span))}
+    tasks = origin.tasks(parts, options.split_bytes, options.min_partitions)
+    return Plan(tasks, origin.summary(tasks))
 
 
-def plan_segments(options: LogOptions) -> Sequence[tuple[SegmentTask, ...]]:
-    """Returns the tasks of the level `segments`. Raises DataUnreadable."""
-    origin = open_origin(options)
+def plan_segments(options: LogOptions, conditions: Conditions = NO_CONDITIONS) -> Plan:
+    """Plans a read of the level `segments`. Raises DataUnreadable."""
+    origin = open_origin(options, conditions)
     assert isinstance(origin, DirectoryOrigin)  # this level cannot be read from brokers
-    keys = wanted_partitions(origin, options.topics)
+    keys = [key for key in wanted_partitions(origin, options.topics) if conditions.admits(key)]
     share = options.split_bytes or SHARE_BYTES_MIN
-    return segment_tasks((r for key in keys for r in origin.copies(key)), share)
+    tasks = segment_tasks((r for key in keys for r in origin.copies(key)), share)
+    segments = sum(len(task) for task in tasks)
+    return Plan(tasks, f"topics {len({topic for topic, _ in keys})}, segments {segments}")
 
 
 def resolve(

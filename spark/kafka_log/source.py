@@ -33,6 +33,7 @@ maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay     of streams
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -50,9 +51,8 @@ from pyspark.sql.types import StructType
 
 from trimaran.spark.data_source.catalog_tables import read_options, table_options, with_options
 from trimaran.spark.data_source.columns import schema_of
+from trimaran.spark.data_source.conditions import METADATA, NO_CONDITIONS, Conditions
 from trimaran.spark.data_source.limits import Resolving
-from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
-from trimaran.spark.data_source.pushdown import pushed, pushes
 from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.data_source.schemas import columns_of, spark_schema
 from trimaran.spark.data_source.streams import (
@@ -75,9 +75,11 @@ from trimaran.spark.kafka_log.plan import (
 from trimaran.spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA, read_records
 from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments
 from trimaran.spark.options import OptionError, tell
-from trimaran.spark.origins.origin import Bounds, Origin, Reading
+from trimaran.spark.origins.origin import Bounds, Origin, Part, Reading
 from trimaran.spark.sink.writer import batch_writer, stream_writer
 from trimaran.wire.identity import TopicPartition
+
+log = logging.getLogger(__name__)
 
 # The function with which an executor reads a task, for each level.
 Read = Callable[[Any, ReadRequest], Iterator[pa.RecordBatch]]
@@ -107,7 +109,8 @@ class KafkaLogSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         with without_frames():
             options = LogOptions.parse(read_options(self.options, schema))
-            return LogReader(options, columns_of(schema, _offered(options), self.name()))
+            columns = columns_of(schema, _offered(options), self.name())
+            return LogReader(options, columns, _conditions(schema, options.level))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
@@ -161,9 +164,14 @@ def _default_schema(options: LogOptions) -> pa.Schema:
     return pa.schema([field for field in offered if field.name not in left_out])
 
 
-def read_request_of(
-    options: LogOptions, columns: tuple[str, ...], filters: OffsetFilter = EVERYTHING
-) -> ReadRequest:
+def _conditions(schema: StructType, level: str) -> Conditions:
+    """Returns the conditions that the rule of the session has put into the schema."""
+    kept = [field.metadata or {} for field in schema.fields]
+    written = [metadata[METADATA] for metadata in kept if METADATA in metadata]
+    return Conditions.parse(written[0], level) if written else NO_CONDITIONS
+
+
+def read_request_of(options: LogOptions, columns: tuple[str, ...]) -> ReadRequest:
     """Returns the request that executors get."""
     reading = Reading(
         include_control=options.include_control,
@@ -171,34 +179,43 @@ def read_request_of(
         batch_bytes_max=options.batch_bytes_max,
         committed=options.committed,
         fail_on_data_loss=options.fail_on_data_loss,
-        timestamp_min_ms=filters.timestamp_ms if options.level == "records" else None,
     )
     return ReadRequest(columns, reading)
+
+
+class Planned(InputPartition):
+    """A task. The first one of a read has the summary, marked so that `ScanRule.java` finds it in serialized bytes."""
+
+    def __init__(self, task: tuple[Any, ...], summary: str = "") -> None:
+        super().__init__(task)
+        self.summary = f"<kafka_log reads {summary}>" if summary else ""
 
 
 class LogReader(DataSourceReader):
     """Plans on the driver and reads on executors; both functions are independent of Spark."""
 
-    def __init__(self, options: LogOptions, columns: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        options: LogOptions,
+        columns: tuple[str, ...],
+        conditions: Conditions = NO_CONDITIONS,
+    ) -> None:
         self._options = options
         self._columns = columns
-        self._filters = EVERYTHING
-        if options.level in ("records", "batches"):
-            self.pushFilters = pushes(self._push)  # type: ignore[method-assign]
-
-    def _push(self, filters: Sequence[Any]) -> None:
-        self._filters = pushed(filters)
+        self._conditions = conditions
 
     def partitions(self) -> Sequence[InputPartition]:
         tell(self._options.notes)
         with without_frames():
-            if self._options.level == "segments":
-                return [InputPartition(task) for task in plan_segments(self._options) or [()]]
-            return [InputPartition(task) for task in plan_log(self._options, self._filters) or [()]]
+            plan = plan_segments if self._options.level == "segments" else plan_log
+            tasks, summary = plan(self._options, self._conditions)
+            log.info("kafka_log: %s", summary)
+            first, *others = tasks or [()]
+            return [Planned(first, summary), *map(Planned, others)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with without_frames():
-            request = read_request_of(self._options, self._columns, self._filters)
+            request = read_request_of(self._options, self._columns)
             yield from READERS[self._options.level](partition.value, request)
 
 
@@ -235,7 +252,8 @@ class LogStreamReader(OffsetStreamReader):
     def tasks(self, spans: Spans) -> Sequence[Task]:
         origin = open_origin(self._options)
         found = self.there(spans, self._bounds(origin))
-        return origin.tasks(found, self._options.split_bytes, self._options.min_partitions)
+        parts = {key: [Part(start, end)] for key, (start, end) in found.items()}
+        return origin.tasks(parts, self._options.split_bytes, self._options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with without_frames():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.spark.data_source.limits import ByPartition, OffsetsAt, Resolving
 from trimaran.spark.kafka_metadata.options import MetadataOptions
-from trimaran.spark.origins.directories.directory_origin import batches_from, offset_among
+from trimaran.spark.origins.directories.directory_origin import offset_among, offset_at
 from trimaran.spark.origins.directories.discovery import METADATA_TOPIC
 from trimaran.spark.origins.directories.replicas import StoredReplica
 from trimaran.spark.origins.origin import Bounds, Span
@@ -43,5 +42,8 @@ def times_among(batches: Callable[[], Iterable[BatchView]], bounds: Bounds) -> O
 
 def span_of(options: MetadataOptions, replica: StoredReplica, bounds: Bounds) -> Span:
     """Returns `span` for a directory."""
-    batches = partial(batches_from, replica, bounds.start)
-    return span(options, bounds, times_among(batches, bounds))
+
+    def offsets_at(times: ByPartition) -> dict[TopicPartition, Offset | None]:
+        return {KEY: offset_at(replica, times[KEY], bounds)}
+
+    return span(options, bounds, offsets_at)

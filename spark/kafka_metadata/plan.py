@@ -19,7 +19,7 @@ from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name
 from trimaran.spark.data_source.limits import OffsetsAt
 from trimaran.spark.kafka_metadata.bounds import span, span_of, times_among
 from trimaran.spark.kafka_metadata.options import MetadataOptions, NodesWanted
-from trimaran.spark.origins.directories.directory_origin import pack, split
+from trimaran.spark.origins.directories.directory_origin import split
 from trimaran.spark.origins.directories.discovery import (
     METADATA_TOPIC,
     PartitionFound,
@@ -37,6 +37,7 @@ from trimaran.spark.origins.directories.replicas import (
 )
 from trimaran.spark.origins.directories.storage import LOCAL, FileStorage
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Range, Reading
+from trimaran.spark.origins.packing import pack
 from trimaran.spark.origins.running_cluster.controllers import (
     ControllerRange,
     LiveLog,
@@ -415,8 +416,8 @@ def _between(
     """Returns a task for the log from a snapshot, or from its beginning, to an offset."""
     start = base.end_offset if base else Offset(0)
     ranges = split(log.replica, start, end, MAX_OFFSET)
-    path, position = log.cuts.get(start, SegmentPlace("", 0))
-    found = (replace(r, start_position=position) if r.path == path else r for r in ranges)
+    path, at = log.cuts.get(start, SegmentPlace("", 0))
+    found = (replace(r, start_position=at, first=None) if r.path == path else r for r in ranges)
     return MetadataTask(tuple(found), committed, base, log.found.node_id)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.wire.identity import NodeId, Offset, TopicPartition
@@ -44,14 +44,12 @@ class Reading:
         committed: batches of aborted transactions are omitted.
         fail_on_data_loss: damaged or missing data raises; otherwise it causes a warning and is omitted.
         batch_bytes_max: a larger stored batch, or a record that expands to more, cannot be read.
-        timestamp_min_ms: batches with only earlier records may be omitted.
     """
 
     include_control: bool = False
     verify_crc: bool = True
     committed: bool = False
     fail_on_data_loss: bool = True
-    timestamp_min_ms: int | None = None
     batch_bytes_max: int = BATCH_BYTES_MAX
 
 
@@ -77,6 +75,17 @@ class Span(NamedTuple):
 
     start: Offset
     end: Offset
+
+
+class Part(NamedTuple):
+    """Offsets [start, end) of a partition, of which only records with times from `min_ms` to `max_ms` are wanted:
+    others may be omitted. None is no bound.
+    """
+
+    start: Offset
+    end: Offset
+    min_ms: int | None = None
+    max_ms: int | None = None
 
 
 class Range(Protocol):
@@ -120,13 +129,16 @@ class Origin(Protocol):
 
     def tasks(
         self,
-        spans: Mapping[TopicPartition, Span],
+        parts: Mapping[TopicPartition, Sequence[Part]],
         split_bytes: int | None,
         tasks_min: int,
     ) -> Sequence[tuple[Range, ...]]:
-        """Returns ranges that together contain the offsets [start, end) of each partition, grouped for executors.
+        """Returns ranges that together contain the wanted records of all parts, grouped for executors.
 
         Args:
-            split_bytes: the bytes of a task, if the origin knows sizes; None leaves it to the origin.
+            split_bytes: the bytes of a task; None leaves it to the origin.
             tasks_min: the fewest tasks, if there is enough to read.
         """
+
+    def summary(self, tasks: Sequence[tuple[Any, ...]]) -> str:
+        """Returns how much of the partitions the ranges of some tasks read, for people."""

@@ -54,7 +54,7 @@ def session(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Opens (or returns) a session: UTC, no UI, Arrow and push-down of conditions on, quiet, our sources registered.
+    """Opens (or returns) a session: UTC, no UI, Arrow on, quiet, our sources registered.
 
     Args:
         local_cores: the number of tasks that run concurrently in this process; ignored if `master` is given.
@@ -105,7 +105,6 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
 }
 LOCAL_SETTINGS = {

@@ -192,7 +192,7 @@ def test_spark_reads_the_records_of_its_topics(kafka, where):
     wanted = read_request_of(options, ("value",))
     found = [
         row["value"].decode()
-        for task in plan_log(options)
+        for task in plan_log(options).tasks
         for batch in read_records(task, wanted)
         for row in batch.to_pylist()
     ]

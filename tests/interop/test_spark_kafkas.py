@@ -77,7 +77,7 @@ def fetched(bootstrap, level):
     wanted = read_request_of(options, tuple(RECORD_SCHEMA.names))
     return sorted(
         line(record_of(row))
-        for task in plan_log(options)
+        for task in plan_log(options).tasks
         for batch in read_records(task, wanted)
         for row in batch.to_pylist()
     )

@@ -1,5 +1,6 @@
 """Shared helpers of the tests in this folder."""
 
+from itertools import pairwise
 from pathlib import Path
 
 from trimaran.log.batches.batch import BatchView, iter_batches
@@ -7,6 +8,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.config import LogConfig
 from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.inspection.reader import segment_boundaries
 from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 
@@ -77,3 +79,9 @@ __all__ = [
     "read_all",
     "view_of",
 ]
+
+
+def ranges_between(segment, target_bytes):
+    """Returns ranges [start, end) of positions that begin at batches about `target_bytes` apart."""
+    starts = [start.position for start in segment_boundaries(segment, target_bytes)]
+    return list(pairwise([*starts, segment.size]))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.columns import decode_columns
-from trimaran.log.inspection.reader import BatchStart, SegmentFile, scan_batches, segment_boundaries
+from trimaran.log.inspection.reader import SegmentFile, scan_batches, segment_boundaries
+from trimaran.log.inspection.segment_lookup import SegmentLookup
 from trimaran.log.old_formats.old_batches import as_v2
 from trimaran.log.producers.snapshots import parse_snapshot
 from trimaran.log.segments.recovery import base_offset_of
@@ -25,12 +26,10 @@ from trimaran.spark.origins.directories.discovery import (
 from trimaran.spark.origins.directories.file_range import FileRange
 from trimaran.spark.origins.directories.replicas import Checkpoints, StoredReplica, choose, examine
 from trimaran.spark.origins.directories.transaction_outcomes import UndecidedTransactions
-from trimaran.spark.origins.origin import Bounds, DataUnreadable, Span
-from trimaran.wire.identity import Offset, ProducerId, TopicPartition
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Part
+from trimaran.spark.origins.packing import pack, share_of
+from trimaran.wire.identity import Offset, Position, ProducerId, TopicPartition
 
-# The least size of a task: starting a task costs as much as reading a dozen MiB, and every core should have one.
-SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 20, 128 << 20
-TASK_RANGES_MAX = 256  # ranges of one task: bounds the work that a retry repeats
 OFFSET_BYTES_MAX = 256 << 20  # bytes of a batch that is decompressed to find an offset in it
 
 
@@ -156,50 +155,44 @@ class DirectoryOrigin:
 
     def tasks(
         self,
-        spans: Mapping[TopicPartition, Span],
+        parts: Mapping[TopicPartition, Sequence[Part]],
         split_bytes: int | None,
         tasks_min: int,
     ) -> list[tuple[FileRange, ...]]:
-        total = sum(s.size for key in spans for r in self.copies(key) for s in r.segments)
+        wanted = list(self._located(parts))
+        total = sum(place.size for place in wanted)
         share = share_of(total, os.cpu_count() or 1) if split_bytes is None else split_bytes
         target = max(1, min(share, total // tasks_min))
-        return pack(self._ranges(spans, target), target)
+        return pack((piece for place in wanted for piece in pieces(place, target)), target)
 
-    def _ranges(
-        self, spans: Mapping[TopicPartition, Span], target_bytes: int
-    ) -> Iterator[FileRange]:
-        for key, (start, end) in spans.items():
+    def _located(self, parts: Mapping[TopicPartition, Sequence[Part]]) -> Iterator[FileRange]:
+        for key, wanted in parts.items():
             for replica in self.copies(key):
-                own = Bounds(start, end)
-                if self._settings.replicas == "all":
-                    bounds = self._bounds_of(replica)
-                    own = Bounds(max(start, bounds.start), min(end, bounds.end))
-                yield from split(replica, own.start, own.end, target_bytes)
+                for part in wanted:
+                    own = part
+                    if self._settings.replicas == "all":
+                        bounds = self._bounds_of(replica)
+                        own = part._replace(
+                            start=max(part.start, bounds.start), end=min(part.end, bounds.end)
+                        )
+                    yield from located(replica, own)
+
+    def summary(self, tasks: Sequence[tuple[FileRange, ...]]) -> str:
+        there = [copy for key in self._replicas for copy in self.copies(key)]
+        segments = sum(len(replica.segments) for replica in there)
+        stored = sum(segment.size for replica in there for segment in replica.segments)
+        ranges = [piece for task in tasks for piece in task]
+        paths = {(piece.log.found.path, piece.base_offset) for piece in ranges}
+        topics = len({piece.key.topic for piece in ranges})
+        return (
+            f"topics {topics} of {len({key.topic for key in self._all})}, "
+            f"segments {len(paths)} of {segments}, "
+            f"{mebibytes(sum(piece.size for piece in ranges))} of {mebibytes(stored)} MiB"
+        )
 
 
-def share_of(total_bytes: int, cores: int) -> int:
-    """Returns the bytes of a task by Spark's rule for files (`spark.sql.files.maxPartitionBytes`): large tasks, but at
-    least one for each core.
-
-    The number of cores is that of the planning machine: Spark does not pass the number of a cluster to a source.
-    """
-    return max(SHARE_BYTES_MIN, min(SHARE_BYTES_MAX, total_bytes // cores))
-
-
-def pack(ranges: Iterable[FileRange], target_bytes: int) -> list[tuple[FileRange, ...]]:
-    """Groups ranges, in order, into tasks of about `target_bytes`."""
-    tasks: list[tuple[FileRange, ...]] = []
-    task: list[FileRange] = []
-    size = 0
-    for piece in ranges:
-        if task and (size + piece.size > target_bytes or len(task) >= TASK_RANGES_MAX):
-            tasks.append(tuple(task))
-            task, size = [], 0
-        task.append(piece)
-        size += piece.size
-    if task:
-        tasks.append(tuple(task))
-    return tasks
+def mebibytes(count: int) -> str:
+    return f"{count / (1 << 20):,.1f}"
 
 
 def split(
@@ -210,61 +203,84 @@ def split(
     Raises:
         DataUnreadable: a segment was deleted meanwhile.
     """
+    for whole in located(replica, Part(start_offset, end_offset)):
+        yield from pieces(whole, target_bytes)
+
+
+def located(replica: StoredReplica, part: Part) -> Iterator[FileRange]:
+    """Returns a range for each segment that may contain wanted records, as short as its indexes allow.
+
+    Raises:
+        DataUnreadable: a segment was deleted meanwhile.
+    """
     segments = replica.segments
     for index, segment in enumerate(segments):
         is_tail = index == len(segments) - 1
-        if segment.base_offset >= end_offset or start_offset >= end_offset:
+        if segment.base_offset >= part.end or part.start >= part.end:
             return
-        if not is_tail and segments[index + 1].base_offset <= start_offset:
+        following = replica.end_offset if is_tail else segments[index + 1].base_offset
+        if not is_tail and following <= part.start:
             continue
         size = replica.end_position if is_tail else segment.size
         whole = SegmentFile(segment.path, segment.base_offset, size)
-        if not size:
-            yield FileRange(replica.log, segment.base_offset, 0, 0, start_offset, end_offset)
-        for start, end, first in _pieces(replica, whole, start_offset, end_offset, target_bytes):
-            yield FileRange(
-                replica.log,
-                segment.base_offset,
-                start,
-                end,
-                start_offset,
-                end_offset,
-                first,
-                end == size,
-            )
+        try:
+            yield from _within(replica, whole, part, following)
+        except FileNotFoundError:
+            raise DataUnreadable(
+                f"{segment.path} was deleted during the query; run it again"
+            ) from None
 
 
-def _pieces(
-    replica: StoredReplica,
-    segment: SegmentFile,
-    start_offset: Offset,
-    end_offset: Offset,
-    target_bytes: int,
-) -> Iterator[tuple[int, int, BatchStart | None]]:
-    """Yields (start, end, first batch) of the pieces that may contain wanted offsets; a small segment is one piece, and
-    is not opened.
-
-    The pieces are of about equal size: a small remainder would become a separate task.
-    """
-    if segment.size <= target_bytes:
-        if segment.size:
-            yield 0, segment.size, None
-        return
-    try:
-        pieces = -(-segment.size // target_bytes)
-        each = -(-segment.size // pieces)
-        found = segment_boundaries(segment, each, replica.found.storage.files)
-    except FileNotFoundError:
-        raise DataUnreadable(f"{segment.path} was deleted during the query; run it again") from None
-    for index, first in enumerate(found):
-        following = found[index + 1] if index + 1 < len(found) else None
-        if following is not None and following.base_offset <= start_offset:
-            continue
-        if index and first.base_offset >= end_offset:
+def _within(
+    replica: StoredReplica, segment: SegmentFile, part: Part, following: Offset
+) -> Iterator[FileRange]:
+    """Yields the range of a segment, unless all its records are too early."""
+    lookup = SegmentLookup(segment, replica.found.storage.files)
+    start = lookup.at_offset(part.start)
+    if part.min_ms is not None and segment.size:
+        in_time = lookup.at_time(part.min_ms)
+        if in_time == segment.size:
             return
-        yield first.position, following.position if following else segment.size, first
+        start = max(start, in_time)
+    end = lookup.end_of(part.end) if part.end < following else Position(segment.size)
+    first = lookup.start_of(start) if start else None
+    if first is None or end <= start:
+        start, end, first = (
+            Position(0),
+            Position(segment.size),
+            None,
+        )  # damage, which readers report
+    yield FileRange(replica.log, segment.base_offset, start, end, part, first, end == segment.size)
+
+
+def pieces(whole: FileRange, target_bytes: int) -> Iterator[FileRange]:
+    """Returns ranges of about `target_bytes`, and of about equal size: a small remainder would become a separate task.
+
+    Raises:
+        DataUnreadable: the segment was deleted meanwhile.
+    """
+    if whole.size <= target_bytes:
+        yield whole
+        return
+    segment = SegmentFile(whole.path, whole.base_offset, whole.end_position)
+    each = -(-whole.size // -(-whole.size // target_bytes))
+    try:
+        found = segment_boundaries(segment, each, whole.files, whole.start_position)
+    except FileNotFoundError:
+        raise DataUnreadable(f"{whole.path} was deleted during the query; run it again") from None
+    for index, first in enumerate(found):
+        if index and first.base_offset >= whole.end_offset:
+            return
+        is_end = index == len(found) - 1
+        yield replace(
+            whole,
+            start_position=first.position,
+            end_position=whole.end_position if is_end else found[index + 1].position,
+            first=first,
+            is_last=whole.is_last and is_end,
+        )
     if not found:
-        yield 0, segment.size, None  # the segment is damaged from its start on: readers report it
+        yield whole  # the segment is damaged from its start on: readers report it
 
 
 # --- the last stable offset and times ---
@@ -284,7 +300,8 @@ def last_stable(replica: StoredReplica, high_watermark: Offset) -> Offset:
         if not is_tail and replica.segments[index + 1].base_offset <= start:
             continue
         end = replica.end_position if is_tail else segment.size
-        for _, batch in scan_batches(segment.path, 0, end, files=files, check_crc=False):
+        begin = SegmentLookup(segment, files).at_offset(start)
+        for _, batch in scan_batches(segment.path, begin, end, files=files, check_crc=False):
             if batch.base_offset >= high_watermark:
                 return open_ones.last_stable(high_watermark)
             if batch.base_offset >= start:
@@ -318,18 +335,20 @@ def offset_at(replica: StoredReplica, timestamp_ms: int, bounds: Bounds) -> Offs
     """Returns the first offset in the bounds whose record has that timestamp or a later one; control records count, as
     for brokers.
     """
-    return offset_among(batches_from(replica, bounds.start), timestamp_ms, bounds)
+    return offset_among(batches_from(replica, bounds.start, timestamp_ms), timestamp_ms, bounds)
 
 
-def batches_from(replica: StoredReplica, offset: Offset) -> Iterator[BatchView]:
-    """Yields the batches of the segments that may contain the offset or later ones."""
+def batches_from(replica: StoredReplica, offset: Offset, timestamp_ms: int) -> Iterator[BatchView]:
+    """Yields the batches that may have records of the time or later, from the one with the offset on."""
     files = replica.found.storage.files
     for index, segment in enumerate(replica.segments):
         is_tail = index == len(replica.segments) - 1
         if not is_tail and replica.segments[index + 1].base_offset <= offset:
             continue
         end = replica.end_position if is_tail else segment.size
-        for _, batch in scan_batches(segment.path, 0, end, files=files, check_crc=False):
+        lookup = SegmentLookup(SegmentFile(segment.path, segment.base_offset, end), files)
+        start = max(lookup.at_offset(offset), lookup.at_time(timestamp_ms))
+        for _, batch in scan_batches(segment.path, start, end, files=files, check_crc=False):
             yield batch
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from trimaran.log.batches.batch import HEADER_BYTES, BatchView, header_at
+from trimaran.log.batches.batch import HEADER_BYTES, LOG_APPEND_TIME, MAGIC, BatchView, header_at
 from trimaran.log.disk.files import Files
 from trimaran.log.inspection.reader import BatchStart, scan_batches
 from trimaran.log.segments.scan import is_plausible, scan_headers
@@ -19,7 +19,7 @@ from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
 from trimaran.spark.origins.damage import lose, next_sound
 from trimaran.spark.origins.directories.discovery import PartitionFound
 from trimaran.spark.origins.directories.transaction_outcomes import Outcomes
-from trimaran.spark.origins.origin import Located, Reading
+from trimaran.spark.origins.origin import Located, Part, Reading
 from trimaran.wire.identity import NodeId, Offset, TopicPartition
 
 
@@ -49,14 +49,25 @@ class LogFiles:
         return self.bases[index] if index < len(self.bases) else None
 
 
-def is_too_old(batch: BatchView, reading: Reading) -> bool:
-    """Whether all records of the segment are older than the requested ones."""
-    return reading.timestamp_min_ms is not None and batch.max_timestamp < reading.timestamp_min_ms
+def is_out_of_time(batch: BatchView, part: Part) -> bool:
+    """Whether no record of the batch has a wanted time.
+
+    The header has the largest time; it is that of all records if the log set it, or if there is only one.
+    """
+    if part.min_ms is not None and batch.max_timestamp < part.min_ms:
+        return True
+    is_time_of_all = batch.count == 1 or batch.timestamp_type == LOG_APPEND_TIME
+    return (
+        part.max_ms is not None
+        and batch.magic >= MAGIC
+        and is_time_of_all
+        and batch.max_timestamp > part.max_ms
+    )
 
 
 @dataclass(frozen=True)
 class FileRange:
-    """Positions [start, end) of a segment, beginning at a batch, and the wanted offsets [start, end).
+    """Positions [start, end) of a segment, beginning at a batch, and the part of the partition that is wanted.
 
     Args:
         first: the batch at the start, None if the driver did not read it.
@@ -67,8 +78,7 @@ class FileRange:
     base_offset: Offset
     start_position: int
     end_position: int
-    start_offset: Offset
-    end_offset: Offset
+    part: Part
     first: BatchStart | None = None
     is_last: bool = True
 
@@ -87,6 +97,14 @@ class FileRange:
     @property
     def log_start(self) -> Offset:
         return self.log.start_offset
+
+    @property
+    def start_offset(self) -> Offset:
+        return self.part.start
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.part.end
 
     @property
     def size(self) -> int:
@@ -110,7 +128,7 @@ class FileRange:
             batch = located.batch
             if batch.base_offset >= self.end_offset:
                 return
-            if batch.next_offset <= self.start_offset or is_too_old(batch, reading):
+            if batch.next_offset <= self.start_offset or is_out_of_time(batch, self.part):
                 continue
             if batch.is_control:
                 if reading.include_control:

@@ -24,7 +24,8 @@ from trimaran.log.disk.checkpoints import (
 )
 from trimaran.log.disk.files import Files, OpenFile
 from trimaran.log.disk.leader_epochs import LeaderEpochs
-from trimaran.log.inspection.reader import SegmentFile, split_segment
+from trimaran.log.inspection.reader import SegmentFile
+from trimaran.log.inspection.segment_lookup import SegmentLookup
 from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.log.segments.segment import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIX, SWAP_SUFFIX
@@ -220,7 +221,8 @@ def _standing(replica: StoredReplica, by_log_end: bool) -> tuple[int, ...]:
     return (replica.epoch, *(reversed(held) if by_log_end else held))
 
 
-TAIL_BYTES = 1 << 20  # the search for the end of the log begins about this many bytes before it
+# The search for the end of a log begins this many bytes before the end of its file, then four times as many, and so on.
+TAIL_BYTES = 1 << 17
 
 
 class LogEnd(NamedTuple):
@@ -235,7 +237,10 @@ def find_end(segment: SegmentFile, files: Files) -> LogEnd:
     """Finds the end of a log in its last segment. Raises OSError."""
     file = files.open(Path(segment.path), write=False)
     end = LogEnd(segment.base_offset, 0, NO_LEADER_EPOCH)
-    for start, _ in reversed(split_segment(segment, TAIL_BYTES, files)):
+    lookup = SegmentLookup(segment, files)
+    start, tail = segment.size, TAIL_BYTES
+    while start:
+        start, tail = lookup.before_position(segment.size - tail), tail * 4
         found = _last_sound(files, file, start, segment)
         if found is not None:
             end = found

@@ -6,6 +6,7 @@ id, and a truncated log by leader epochs (KIP-320). Not implemented: reading fro
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,11 +23,13 @@ from trimaran.spark.origins.origin import (
     Bounds,
     DataUnreadable,
     Located,
+    Part,
     Reading,
-    Span,
 )
+from trimaran.spark.origins.packing import TASK_RANGES_MAX, pack, share_of
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 from trimaran.wire.client.destinations import LeaderNode, NodeWithId
+from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import (
@@ -37,6 +40,7 @@ from trimaran.wire.identity import (
     Offset,
     TopicPartition,
 )
+from trimaran.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -60,6 +64,7 @@ NOT_THIS_TOPIC = frozenset(
 )
 NAMING_VERSION = 12  # versions of Fetch: the last that names topics, the first with epochs
 IN_A_ROW = 1000  # partitions in one request
+OFFSET_BYTES = 1000  # bytes of a record whose partition has an unknown size: small ones of many producers are like that
 
 
 class BrokerOrigin:
@@ -70,7 +75,7 @@ class BrokerOrigin:
         self._isolation = READ_COMMITTED if committed else 0
         self._topic_ids: dict[str, bytes] = {}
         self._leaders: dict[TopicPartition, NodeId] = {}
-        self._starts: dict[TopicPartition, Offset] = {}
+        self._bounds: dict[TopicPartition, Bounds] = {}
 
     def partitions(self) -> Sequence[TopicPartition]:
         with self._settings.client() as client:
@@ -94,8 +99,9 @@ class BrokerOrigin:
             self._refresh(client)
             starts = self._offsets(client, dict.fromkeys(wanted, EARLIEST))
             ends = self._offsets(client, dict.fromkeys(wanted, LATEST))
-        self._starts.update(starts)
-        return {key: Bounds(starts[key], max(starts[key], ends[key])) for key in wanted}
+        found = {key: Bounds(starts[key], max(starts[key], ends[key])) for key in wanted}
+        self._bounds.update(found)
+        return found
 
     def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
@@ -145,28 +151,110 @@ class BrokerOrigin:
 
     def tasks(
         self,
-        spans: Mapping[TopicPartition, Span],
-        split_bytes: int | None,  # noqa: ARG002 - brokers tell no sizes
+        parts: Mapping[TopicPartition, Sequence[Part]],
+        split_bytes: int | None,
         tasks_min: int,
     ) -> list[tuple[BrokerRange, ...]]:
-        """Makes one task for each partition; with `tasks_min`, large partitions are divided into tasks of about equal
-        numbers of offsets.
+        """Groups small partitions into tasks, by the bytes that brokers report for them. Only if there are fewer parts
+        than `tasks_min`, large ones are divided, into about equal numbers of offsets, as Spark's Kafka source does.
         """
-        wanted = {key: span for key, span in spans.items() if span[0] < span[1]}
-        total = sum(end - start for start, end in wanted.values())
-        tasks: list[tuple[BrokerRange, ...]] = []
-        for key, (start, end) in wanted.items():
-            pieces = (
-                max(1, round((end - start) / total * tasks_min)) if tasks_min > len(wanted) else 1
-            )
+        wanted = [(key, part) for key, some in self._in_time(parts).items() for part in some]
+        each = self._bytes_of_offsets({key for key, _ in wanted})
+        total = sum(part.end - part.start for _, part in wanted)
+        is_divided = tasks_min > len(wanted)
+        ranges = []
+        for key, (start, end, *_) in wanted:
+            pieces = max(1, round((end - start) / total * tasks_min)) if is_divided else 1
             edges = [start + (end - start) * i // pieces for i in range(pieces + 1)]
-            tasks += [(self._range(key, a, b),) for a, b in pairwise(edges) if a < b]
-        return tasks
+            ranges += [
+                self._range(key, a, b, round((b - a) * each[key]))
+                for a, b in pairwise(edges)
+                if a < b
+            ]
+        if is_divided:
+            return [(one,) for one in ranges]
+        size = sum(one.size for one in ranges)
+        share = share_of(size, os.cpu_count() or 1) if split_bytes is None else split_bytes
+        return pack(ranges, share, max(1, min(TASK_RANGES_MAX, len(ranges) // tasks_min)))
 
-    def _range(self, key: TopicPartition, start: Offset, end: Offset) -> BrokerRange:
+    def _in_time(
+        self, parts: Mapping[TopicPartition, Sequence[Part]]
+    ) -> Mapping[TopicPartition, Sequence[Part]]:
+        """Returns the parts from the first record on that has their least time; brokers search by their indexes.
+
+        Negative times have other meanings for brokers.
+        """
+        least = {
+            key: min(times)
+            for key, some in parts.items()
+            if (times := [-1 if part.min_ms is None else part.min_ms for part in some])
+            and min(times) >= 0
+        }
+        firsts = self.offsets_at(least) if least else {}
+        found: dict[TopicPartition, list[Part]] = {}
+        for key, some in parts.items():
+            first = firsts[key] if key in firsts else Offset(0)
+            if first is not None:
+                later = [part._replace(start=max(part.start, first)) for part in some]
+                found[key] = [part for part in later if part.start < part.end]
+        return found
+
+    def _bytes_of_offsets(self, keys: Iterable[TopicPartition]) -> Mapping[TopicPartition, float]:
+        """Returns the stored bytes for each offset of the partitions, estimated where brokers do not report them."""
+        wanted = set(keys)
+        by_leader: dict[NodeId, list[TopicPartition]] = defaultdict(list)
+        for key in sorted(wanted):
+            by_leader[self._leaders.get(key, NO_NODE)].append(key)
+        sizes: dict[TopicPartition, int] = {}
+        with self._settings.client() as client:
+            for leader, led in by_leader.items():
+                if leader >= 0:
+                    sizes.update(_sizes_at(client, leader, led))
+        found = {}
+        for key in wanted:
+            offsets = self._bounds[key].end - self._bounds[key].start
+            is_known = key in sizes and offsets > 0
+            found[key] = sizes[key] / offsets if is_known else OFFSET_BYTES
+        return found
+
+    def _range(self, key: TopicPartition, start: Offset, end: Offset, size: int) -> BrokerRange:
         topic_id, leader = self._topic_ids.get(key[0], b""), self._leaders.get(key, NO_NODE)
-        log_start = self._starts.get(key, Offset(0))
-        return BrokerRange(self._settings, key, leader, topic_id, start, end, log_start)
+        log_start = self._bounds[key].start
+        return BrokerRange(self._settings, key, leader, topic_id, start, end, log_start, size)
+
+    def summary(self, tasks: Sequence[tuple[BrokerRange, ...]]) -> str:
+        ranges = [one for task in tasks for one in task]
+        read = sum(one.end_offset - one.start_offset for one in ranges)
+        there = sum(bounds.end - bounds.start for bounds in self._bounds.values())
+        topics = len({topic for topic, _ in self._leaders})
+        return (
+            f"topics {len({one.key.topic for one in ranges})} of {topics}, "
+            f"partitions {len({one.key for one in ranges})} of {len(self._leaders)}, "
+            f"offsets {read:,} of {there:,}"
+        )
+
+
+def _sizes_at(
+    client: BlockingClient, leader: NodeId, keys: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """Returns the bytes of partitions at a broker; none if it does not tell: that needs a permission."""
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in keys:
+        by_topic[topic].append(partition)
+    request = DescribeLogDirsRequest(
+        topics=[DescribableLogDirTopic(topic=t, partitions=ps) for t, ps in by_topic.items()]
+    )
+    try:
+        response = client.call(NodeWithId(leader), request, retried=frozenset())
+    except (KafkaError, VersionMismatch):
+        return {}
+    return {
+        TopicPartition(topic.name, partition.partition_index): partition.partition_size
+        for result in response.results
+        for topic in result.topics
+        for partition in topic.partitions
+        if not partition.is_future_key
+    }
 
 
 def _answered(response: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
@@ -198,6 +286,7 @@ class BrokerRange:
     start_offset: Offset
     end_offset: Offset
     log_start: Offset
+    size: int = 0  # bytes, as estimated from what its leader stores
 
     @property
     def log_dir(self) -> str | None:

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from tests.log.helpers import append, batch_bytes, fill, open_log, read_all
+from tests.log.helpers import append, batch_bytes, fill, open_log, ranges_between, read_all
 from trimaran.log.batches.records import decode_records
-from trimaran.log.inspection.reader import list_segments, scan_batches, split_segment
+from trimaran.log.inspection.reader import list_segments, scan_batches
 
 
 def scan_all(directory):
@@ -58,7 +58,7 @@ def test_ranges_cover_the_segment_without_overlap(tmp_path, target, index):
         names[0].write_bytes(names[0].read_bytes()[:8] + b"\0\0\x7f\0\0\0\3\1")
     for segment in list_segments(log.directory):
         whole = [bytes(v.buffer) for _, v in scan_batches(segment.path)]
-        ranges = split_segment(segment, target)
+        ranges = ranges_between(segment, target)
         assert [a for a, _ in ranges] == [0, *[b for _, b in ranges[:-1]]]
         assert ranges[-1][1] == segment.size
         parts = [bytes(v.buffer) for a, b in ranges for _, v in scan_batches(segment.path, a, b)]

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.log.compaction.helpers import compact
-from tests.log.helpers import open_log, read_all
+from tests.log.helpers import open_log, ranges_between, read_all
 from tests.log.old_formats.test_message_sets import CODECS, records_of
 from trimaran.log.batches.batch import BatchView, check_batch, has_valid_crc, iter_batches
 from trimaran.log.batches.records import NewRecord, Record, build_batch, decode_records
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.config import LogConfig
-from trimaran.log.inspection.reader import list_segments, scan_batches, split_segment
+from trimaran.log.inspection.reader import list_segments, scan_batches
 from trimaran.log.old_formats.down_conversion import down_convert
 from trimaran.log.old_formats.message_sets import build_message_set, decode_message_set
 from trimaran.log.old_formats.old_batches import as_v2, opened, timestamp_type_id
@@ -203,7 +203,7 @@ def test_ranges_cover_a_segment(tmp_path):
     sets, records = stored_sets(40)
     write_old_log(tmp_path / "t-0", sets, LogConfig(index_interval_bytes=100)).close()
     [segment] = list_segments(tmp_path / "t-0")
-    ranges = split_segment(segment, 300)
+    ranges = ranges_between(segment, 300)
     assert len(ranges) > 3
     found = [v for a, b in ranges for _, v in scan_batches(segment.path, a, b)]
     assert [r for view in found for r in decode_records(as_v2(view))] == records

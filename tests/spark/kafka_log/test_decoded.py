@@ -53,7 +53,7 @@ def rows(tmp_path, topic, level, records, **options):
     columns = tuple(_offered(parsed).names)
     return [
         row
-        for task in plan_log(parsed)
+        for task in plan_log(parsed).tasks
         for batch in READERS[level](task, read_request_of(parsed, columns))
         for row in batch.to_pylist()
     ]

@@ -55,7 +55,7 @@ def node(tmp_path):
 
 def segment_rows(root, **options):
     parsed = LogOptions.parse({"path": str(root), "level": "segments", **options})
-    tasks = pickle.loads(pickle.dumps(plan_segments(parsed)))
+    tasks = pickle.loads(pickle.dumps(plan_segments(parsed).tasks))
     return [
         row
         for task in tasks
@@ -124,7 +124,7 @@ def test_segment_without_broker_has_no_broker_id(tmp_path):
 
 def test_segment_deleted_after_listing_has_no_row(node):
     parsed = LogOptions.parse({"path": str(node), "level": "segments"})
-    tasks = plan_segments(parsed)
+    tasks = plan_segments(parsed).tasks
     first = min((node / "whole-0").glob("*.log"))
     first.unlink()
     rows = [
@@ -155,7 +155,7 @@ def test_segments_are_grouped_by_bytes_without_loss(node, share, groups):
 def records_of(root, columns, reader=read_records, **options):
     parsed = LogOptions.parse({"path": str(root), **options})
     wanted = read_request_of(parsed, columns)
-    return [batch for task in plan_log(parsed) for batch in reader(task, wanted)]
+    return [batch for task in plan_log(parsed).tasks for batch in reader(task, wanted)]
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,21 @@
 """Plans of the driver: the requested partitions, the range of each, and their division into tasks."""
 
 import pytest
-from pyspark.sql.datasource import EqualTo
+from pyspark.sql.types import StringType, StructField, StructType
 
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
+from trimaran.spark.data_source.conditions import METADATA, NO_CONDITIONS, Conditions
 from trimaran.spark.data_source.limits import Limit
-from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
 from trimaran.spark.kafka_log import plan as module
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import open_origin, plan_log, plan_segments, wanted_partitions
-from trimaran.spark.kafka_log.source import LogReader, read_request_of
+from trimaran.spark.kafka_log.source import KafkaLogSource, LogReader, read_request_of
 from trimaran.spark.options import LATEST, TopicsWanted
-from trimaran.spark.origins.directories.directory_origin import SHARE_BYTES_MIN, DirectoryOrigin
-from trimaran.spark.origins.origin import Bounds, DataUnreadable, Reading
+from trimaran.spark.origins.directories.directory_origin import DirectoryOrigin
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Part, Reading
+from trimaran.spark.origins.packing import SHARE_BYTES_MIN
 from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
+from trimaran.wire.identity import TopicPartition
 
 
 class Origin:
@@ -21,7 +23,7 @@ class Origin:
 
     def __init__(self, **topics):
         self.found = {
-            (topic, number): Bounds(*span)
+            TopicPartition(topic, number): Bounds(*span)
             for topic, spans in topics.items()
             for number, span in enumerate(spans)
         }
@@ -37,8 +39,11 @@ class Origin:
     def offsets_at(self, timestamps):
         return dict.fromkeys(timestamps)
 
-    def tasks(self, spans, split_bytes, tasks_min):
-        return (spans, split_bytes, tasks_min)
+    def tasks(self, parts, split_bytes, tasks_min):
+        return (parts, split_bytes, tasks_min)
+
+    def summary(self, tasks):
+        return f"{len(tasks[0])} partitions"
 
 
 WANTED = [
@@ -98,29 +103,30 @@ def options_of(**given):
 
 def test_plan_has_only_nonempty_spans(monkeypatch):
     origin = Origin(a=[(3, 10), (5, 5), (0, 1)], b=[(0, 9)])
-    monkeypatch.setattr(module, "open_origin", lambda options, filters: origin)
-    assert plan_log(options_of()) == (
-        {("a", 0): (3, 10), ("a", 2): (0, 1), ("b", 0): (0, 9)},
-        None,
-        1,
-    )
+    monkeypatch.setattr(module, "open_origin", lambda options, conditions: origin)
+    spans = {("a", 0): [Part(3, 10)], ("a", 2): [Part(0, 1)], ("b", 0): [Part(0, 9)]}
+    assert plan_log(options_of()) == ((spans, None, 1), "3 partitions")
     given = options_of(subscribe="a", splitBytes="77", minPartitions="5")
-    filters = OffsetFilter(partitions=frozenset({0, 1}), start=4, end=9)
-    assert plan_log(given, filters) == ({("a", 0): (4, 9)}, 77, 5)
+    trees = '[["LessThan", "partition", 2], ["In", "offset", [4, 8]]]'
+    conditions = Conditions.parse(trees, "records")
+    assert plan_log(given, conditions).tasks == ({("a", 0): [Part(4, 9)]}, 77, 5)
     assert origin.asked == [list(origin.found), [("a", 0), ("a", 1)]]
 
 
 def test_each_end_is_resolved_by_own_option(monkeypatch):
     origin = Origin(a=[(3, 10)])
-    monkeypatch.setattr(module, "open_origin", lambda options, filters: origin)
+    monkeypatch.setattr(module, "open_origin", lambda options, conditions: origin)
     given = options_of(startingOffsets='{"a":{"0":4}}', endingOffsets='{"a":{"0":8}}')
-    assert plan_log(given)[0] == {("a", 0): (4, 8)}
+    assert plan_log(given).tasks[0] == {("a", 0): [Part(4, 8)]}
     assert given.ending == Limit("endingOffsets", offsets={("a", 0): 8})
     late = options_of(startingTimestamp="5", startingOffsetsByTimestampStrategy="latest")
-    assert plan_log(late)[0] == {}
+    assert plan_log(late).tasks[0] == {}
     assert late.ending == Limit("endingOffsets", LATEST)
     lost = options_of(startingOffsets='{"a":{"0":1}}', failOnDataLoss="false")
-    assert plan_log(lost)[0] == {("a", 0): (3, 10)}
+    assert plan_log(lost).tasks[0] == {("a", 0): [Part(3, 10)]}
+
+
+ONLY_T = '[["EqualTo", "topic", "t"]]'
 
 
 @pytest.fixture
@@ -133,15 +139,15 @@ def node(tmp_path):
 
 
 def test_only_wanted_directories_are_opened(node):
-    def copies(filters=EVERYTHING, **given):
-        origin = open_origin(LogOptions.parse({"path": str(node), **given}), filters)
+    def copies(conditions=NO_CONDITIONS, **given):
+        origin = open_origin(LogOptions.parse({"path": str(node), **given}), conditions)
         assert isinstance(origin, DirectoryOrigin)
         assert origin.partitions() == [("t", 0), ("u", 0)]
         return [key for key in origin.partitions() if origin._replicas.get(key)]
 
     assert copies() == [("t", 0), ("u", 0)]
     assert copies(subscribe="u") == [("u", 0)]
-    only_t = OffsetFilter(topics=frozenset({"t"}))
+    only_t = Conditions.parse(ONLY_T, "records")
     assert copies(only_t) == [("t", 0)]
     assert copies(only_t, subscribe="u") == []
 
@@ -156,9 +162,12 @@ def test_brokers_get_the_chosen_isolation_level(isolation):
 
 def test_segments_are_divided_by_smallest_task_share(node, monkeypatch):
     shares = []
-    monkeypatch.setattr(
-        module, "segment_tasks", lambda replicas, share: shares.append((len(list(replicas)), share))
-    )
+
+    def taken(replicas, share):
+        shares.append((len(list(replicas)), share))
+        return []
+
+    monkeypatch.setattr(module, "segment_tasks", taken)
     plan_segments(LogOptions.parse({"path": str(node), "level": "segments"}))
     plan_segments(LogOptions.parse({"path": str(node), "level": "segments", "subscribe": "t"}))
     assert shares == [(2, SHARE_BYTES_MIN), (1, SHARE_BYTES_MIN)]
@@ -180,35 +189,27 @@ def test_executors_receive_reading_options(given_, reading):
     assert (wanted.columns, wanted.reading) == (("offset",), reading)
 
 
-def test_only_records_are_left_out_by_their_time():
-    since = OffsetFilter(timestamp_ms=5)
-    assert read_request_of(options_of(), (), since).reading == Reading(timestamp_min_ms=5)
-    for level in ("batches", "group_offsets", "transactions"):
-        assert read_request_of(options_of(level=level), (), since).reading == Reading()
-
-
-@pytest.mark.parametrize(
-    ("level", "pushes"),
-    [("records", True), ("batches", True), ("segments", False), ("transactions", False)],
-)
-def test_conditions_are_pushed_where_they_spare_reading(level, pushes):
-    reader = LogReader(options_of(level=level), ("topic",))
-    assert ("pushFilters" in vars(reader)) is pushes
-    reader._push([])
-    assert reader._filters == EVERYTHING
-
-
 @pytest.mark.parametrize("level", ["records", "batches", "segments"])
 def test_level_is_planned_and_read_in_own_ranges(node, level):
     """Each Spark partition is a task of segments, or of offset ranges."""
     given = LogOptions.parse({"path": str(node), "level": level, "subscribe": "t"})
     reader = LogReader(given, ("topic",))
     (partition,) = reader.partitions()
-    planned = plan_segments(given) if level == "segments" else plan_log(given)
+    planned = plan_segments(given).tasks if level == "segments" else plan_log(given).tasks
     assert [partition.value] == list(planned)
     rows = sum(batch.num_rows for batch in reader.read(partition))
     segments = len(list((node / "t-0").glob("*.log")))
     assert rows == {"records": 60, "batches": 6, "segments": segments}[level]
-    reader._push([EqualTo(("topic",), "u")])
-    if level != "segments":
-        assert [partition.value for partition in reader.partitions()] == [()]
+    none = Conditions.parse('[["Not", ' + ONLY_T[1:-1] + ", null]]", level)
+    assert [p.value for p in LogReader(given, ("topic",), none).partitions()] == [()]
+
+
+def test_schema_carries_the_conditions_of_a_scan(node):
+    given = {"path": str(node), "splitBytes": "500"}
+    schema = StructType([StructField("topic", StringType(), metadata={METADATA: ONLY_T})])
+    partitions = KafkaLogSource(given).reader(schema).partitions()
+    assert {piece.key.topic for planned in partitions for piece in planned.value} == {"t"}
+    assert (
+        partitions[0].summary == "<kafka_log reads topics 1 of 2, segments 1 of 1, 0.0 of 0.0 MiB>"
+    )
+    assert {planned.summary for planned in partitions[1:]} == {""}

@@ -151,7 +151,7 @@ def test_any_log_at_any_split_from_any_start(tmp_path_factory, script, data):
     split_bytes = str(data.draw(st.sampled_from([1, 200, 1000])))
     options = LogOptions.parse({"path": str(node), "splitBytes": split_bytes, **COMMITTED})
     wanted = read_request_of(options, ("offset",))
-    tasks = plan_log(options)
+    tasks = plan_log(options).tasks
     found = [o for t in tasks for b in read_records(t, wanted) for o in b.column(0).to_pylist()]
     assert found == twin(history, start, high_watermark)
 
@@ -230,7 +230,7 @@ def test_transaction_without_end_is_reported(tmp_path):
     directory = write_partition(node, "t", 0, batches)
     checkpoint(node, {KEY: 9})
     options = LogOptions.parse({"path": str(node), **COMMITTED})
-    tasks = plan_log(options)
+    tasks = plan_log(options).tasks
     [segment] = directory.glob("*.log")
     segment.write_bytes(segment.read_bytes().replace(batches[2], bytes(len(batches[2]))))
     wanted = read_request_of(options, ("offset",))

@@ -24,8 +24,8 @@ from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import RECORD_SCHEMA, read_records
 from trimaran.spark.kafka_log.source import read_request_of
-from trimaran.spark.origins.directories.directory_origin import pack, share_of
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.origins.packing import pack, share_of
 
 BATCHES = data_batches(30, gaps=True)
 END = next_offset(BATCHES)
@@ -52,7 +52,7 @@ def expected(batches, start=0, end=END):
 def read(root, *, columns=tuple(RECORD_SCHEMA.names), reader=read_records, **options):
     parsed = LogOptions.parse({"path": str(root), **options})
     wanted = read_request_of(parsed, columns)
-    tasks = pickle.loads(pickle.dumps(plan_log(parsed)))
+    tasks = pickle.loads(pickle.dumps(plan_log(parsed).tasks))
     return [row for task in tasks for b in reader(task, wanted) for row in b.to_pylist()]
 
 
@@ -74,7 +74,7 @@ def test_every_record_is_read_across_segments(node):
 @pytest.mark.parametrize("split_bytes", [1, 500, 3000])
 def test_splitting_changes_nothing(node, split_bytes):
     options = LogOptions.parse({"path": str(node), "splitBytes": str(split_bytes)})
-    assert len(plan_log(options)) > 1
+    assert len(plan_log(options).tasks) > 1
     assert rows_of(read(node, splitBytes=str(split_bytes))) == expected(BATCHES)
 
 
@@ -85,10 +85,10 @@ def test_splitting_without_indexes_changes_nothing(node):
 
 
 def test_segment_is_split_evenly(node):
-    [task] = plan_log(LogOptions.parse({"path": str(node)}))
+    [task] = plan_log(LogOptions.parse({"path": str(node)})).tasks
     largest = max(piece.size for piece in task)
     split = LogOptions.parse({"path": str(node), "splitBytes": str(largest * 9 // 10)})
-    sizes = [piece.size for t in plan_log(split) for piece in t]
+    sizes = [piece.size for t in plan_log(split).tasks for piece in t]
     assert len(sizes) > len(task)
     assert min(sizes) > largest // 4  # not a tenth
 
@@ -102,7 +102,7 @@ def test_tasks_are_large_but_use_every_core(total, cores, share):
 
 
 def test_min_partitions(node):
-    assert len(plan_log(LogOptions.parse({"path": str(node), "minPartitions": "4"}))) >= 4
+    assert len(plan_log(LogOptions.parse({"path": str(node), "minPartitions": "4"})).tasks) >= 4
 
 
 def test_only_the_columns_asked_for(node):
@@ -244,7 +244,7 @@ def test_batch_rows_match_headers(node):
 
 
 def test_segment_deleted_after_planning_is_read_or_error(node):
-    tasks = plan_log(LogOptions.parse({"path": str(node)}))
+    tasks = plan_log(LogOptions.parse({"path": str(node)})).tasks
     first = list_segments(node / "my-topic-3")[0].path
     os.rename(first, first + ".deleted")
     wanted = ReadRequest(("offset",))
@@ -255,7 +255,7 @@ def test_segment_deleted_after_planning_is_read_or_error(node):
 
 
 def test_segment_replaced_by_compaction_is_an_error(node):
-    tasks = plan_log(LogOptions.parse({"path": str(node)}))
+    tasks = plan_log(LogOptions.parse({"path": str(node)})).tasks
     first = list_segments(node / "my-topic-3")[0].path
     data = Path(first).read_bytes()
     Path(first + ".swap").write_bytes(data[len(BATCHES[0]) :])
@@ -299,7 +299,7 @@ def test_missing_data_is_an_error(tmp_path):
 
 
 def test_tasks_hold_about_the_target(node):
-    [task] = plan_log(LogOptions.parse({"path": str(node)}))
+    [task] = plan_log(LogOptions.parse({"path": str(node)})).tasks
     tasks = pack(task, 2500)
     assert [piece for t in tasks for piece in t] == list(task)
     assert all(len(t) == 1 or sum(p.size for p in t) <= 2500 for t in tasks)

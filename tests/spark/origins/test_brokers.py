@@ -2,6 +2,7 @@
 meanwhile.
 """
 
+import json
 import logging
 import pickle
 
@@ -11,6 +12,7 @@ from confluent_kafka.admin import NewTopic
 
 from tests.cluster.processes import LocalCluster, until
 from tests.librdkafka import AdminClient, Producer
+from trimaran.spark.data_source.conditions import Conditions
 from trimaran.spark.kafka_log.batches import read_batches
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
@@ -70,7 +72,7 @@ def options_of(cluster, **options):
 
 def read(cluster, columns=("partition", "offset", "value"), **options):
     parsed = options_of(cluster, **options)
-    tasks = pickle.loads(pickle.dumps(plan_log(parsed)))
+    tasks = pickle.loads(pickle.dumps(plan_log(parsed).tasks))
     return rows_of(tasks, read_request_of(parsed, columns))
 
 
@@ -91,9 +93,39 @@ def test_every_record_once(cluster, orders, options):
 
 
 def test_more_tasks_than_partitions(cluster, orders):
-    tasks = plan_log(options_of(cluster, subscribe=orders, minPartitions="8"))
+    tasks = plan_log(options_of(cluster, subscribe=orders, minPartitions="8")).tasks
     assert 8 <= len(tasks) <= 9
     assert all(len(task) == 1 for task in tasks)
+
+
+def test_small_partitions_share_a_task(cluster, admin):
+    create(cluster, admin, "many", 30)
+    produce(cluster, "many", partitions=30)
+    [task] = plan_log(options_of(cluster, subscribe="many")).tasks
+    assert len(task) == 30
+    assert all(300 < piece.size < 1000 for piece in task)  # 30 records of a dozen bytes
+    for wanted in (4, 7, 30):
+        tasks = plan_log(options_of(cluster, subscribe="many", minPartitions=str(wanted))).tasks
+        assert wanted <= len(tasks) <= 30
+        assert sorted(piece.key.partition for t in tasks for piece in t) == list(range(30))
+    assert sorted(read(cluster, subscribe="many")) == all_rows(partitions=30)
+
+
+def test_conditions_reduce_what_brokers_send(cluster, orders):
+    options = options_of(cluster, subscribe=orders)
+
+    def planned(*trees):
+        return plan_log(options, Conditions.parse(json.dumps(trees), "records"))
+
+    one = ["EqualTo", "partition", 1]
+    plan = planned(one, ["GreaterThanOrEqual", "timestamp", {"us": STAMPS[700] * 1000}])
+    assert plan.summary.startswith("topics 1 of ")
+    assert plan.summary.endswith(", offsets 67 of 300")
+    [[piece]] = plan.tasks
+    assert (piece.start_offset, piece.end_offset) == (233, 300)
+    assert planned(one, ["GreaterThan", "timestamp", {"us": STAMPS[-1] * 1000}]).tasks == []
+    [[piece]] = planned(one, ["GreaterThan", "timestamp", {"us": -1_000_000}]).tasks
+    assert (piece.start_offset, piece.end_offset) == (0, 300)
 
 
 def test_offsets_and_times(cluster, orders):
@@ -135,7 +167,7 @@ def test_read_survives_death_of_leader(cluster, admin):
     options = options_of(
         cluster, **{"subscribe": "failing", "kafka.max.partition.fetch.bytes": "1000"}
     )
-    [[piece]] = plan_log(options)
+    [[piece]] = plan_log(options).tasks
     reading = piece.batches(read_request_of(options, ()).reading)
     batches = [next(reading).batch for _ in range(2)]
     leader = cluster.partitions("failing")[0]["leader"]
@@ -153,7 +185,7 @@ def test_deletion_between_plan_and_read_is_reported(cluster, admin, caplog):
     produce(cluster, "trimmed", partitions=1)
     for fail in ("true", "false"):
         options = options_of(cluster, subscribe="trimmed", failOnDataLoss=fail)
-        tasks = plan_log(options)
+        tasks = plan_log(options).tasks
         wanted = read_request_of(options, ("offset",))
         start = {"true": 100, "false": 250}[fail]
         place = TopicPartition("trimmed", 0, start)
@@ -165,7 +197,7 @@ def test_deletion_between_plan_and_read_is_reported(cluster, admin, caplog):
             with caplog.at_level(logging.WARNING):
                 assert rows_of(tasks, wanted) == [(o,) for o in range(250, COUNT)]
             assert "offsets 100 to 249 were deleted" in caplog.text
-            for planned in (tasks, plan_log(options)):
+            for planned in (tasks, plan_log(options).tasks):
                 counts = rows_of(planned, read_request_of(options, ("record_count",)), read_batches)
                 assert sum(count for (count,) in counts) == COUNT - 250
 
@@ -174,7 +206,7 @@ def test_recreated_topic_is_not_taken_for_old_one(cluster, admin):
     create(cluster, admin, "again", 1)
     produce(cluster, "again", partitions=1)
     options = options_of(cluster, subscribe="again")
-    tasks = plan_log(options)
+    tasks = plan_log(options).tasks
     admin.delete_topics(["again"])["again"].result(WAIT_SECONDS)
     until(
         lambda: "again" not in admin.list_topics(timeout=WAIT_SECONDS).topics, "the topic is gone"

@@ -215,7 +215,7 @@ def test_copy_at_another_location_is_read(node, tmp_path):
     from trimaran.spark.kafka_log.plan import plan_log
     from trimaran.spark.kafka_log.records import read_records
 
-    tasks = plan_log(LogOptions.parse({"path": str(node), "splitBytes": "500"}))
+    tasks = plan_log(LogOptions.parse({"path": str(node), "splitBytes": "500"})).tasks
     assert len(tasks) > 5
     shutil.copytree(node, tmp_path / "copy")
     shutil.rmtree(node)
@@ -304,7 +304,7 @@ def test_rows_are_bounded_by_what_they_decompress_to(tmp_path):
     assert sum(map(len, large)) < 100 << 10
     write_partition(made, "t", 0, large, segment_bytes=1 << 20)
     checkpoint(made, {KEY: 1400})
-    [task] = plan_log(LogOptions.parse({"path": str(tmp_path)}))
+    [task] = plan_log(LogOptions.parse({"path": str(tmp_path)})).tasks
     batches = list(read_records(task, ReadRequest(("key", "value", "offset"))))
     assert max(batch.nbytes for batch in batches) <= 32 << 20
     assert [o for b in batches for o in b.column("offset").to_pylist()] == list(range(1400))

@@ -37,7 +37,6 @@ def test_settings_of_a_cluster_and_the_users():
     from trimaran.spark.sessions.session import JAVA_OPTIONS, settings
 
     local = settings(True, {}, ["-XX:SharedArchiveFile=/a b/c"])
-    assert local["spark.sql.python.filterPushdown.enabled"] == "true"
     assert "TieredStopAtLevel=1" in local[JAVA_OPTIONS]
     assert local[JAVA_OPTIONS].endswith(" '-XX:SharedArchiveFile=/a b/c'")
     cluster = settings(False, {"spark.sql.session.timeZone": "CET", "spark.x": "1"})
