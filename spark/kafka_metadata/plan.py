@@ -277,7 +277,7 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
         return tasks or [MetadataTask((), committed)]
     log = choose_log(logs)
     base = base_snapshot(log)
-    end = _as_of(log, base, _end(log, committed, options), options)
+    end = _as_of(log, base, end_of(log, committed, options), options)
     begin = base.end_offset if base else log.start_offset
     start, end = span_of(options, log.replica, Bounds(begin, max(begin, end)))
     shown_from = _shown_from(options, start)
@@ -306,7 +306,7 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
         )
     bounds = Bounds(log.start_offset, mark if wanted is None else wanted + 1)
     whole = ControllerRange(options.cluster, log.leader_id, bounds.start, bounds.end)
-    start, end = span(options, bounds, _times_in(whole, bounds))
+    start, end = span(options, bounds, times_in(whole, bounds))
     shown_from = _shown_from(options, start)
     if plan == "node" and not _shows_snapshots(options):
         snapshot = None
@@ -332,67 +332,10 @@ def _shows_snapshots(options: MetadataOptions) -> bool:
     return wanted == "true" or (wanted == "needed" and options.starting.is_earliest)
 
 
-def stream_bounds(options: MetadataOptions) -> Bounds:
-    """Returns the bounds that a stream may read now: from the log's beginning up to its committed end.
-
-    Raises:
-        DataUnreadable: the committed end is unknown, and uncommitted records were not chosen.
-    """
-    if options.cluster is not None:
-        live = survey_quorum(options.cluster)
-        return Bounds(live.start_offset, max(live.start_offset, live.high_watermark))
-    logs = find_metadata_logs(options.paths, options.storage_options)
-    log, committed = choose_log(logs), committed_end(logs)
-    if committed is None and not options.include_uncommitted:
-        raise DataUnreadable(
-            f"{log.found.url}: it is not known what is committed; name the directories of a majority of the voters, or "
-            "kafka.controller.bootstrap.servers; includeUncommitted=true reads what may be cut off again"
-        )
-    end = max(log.start_offset, _end(log, committed, options))
-    return Bounds(log.start_offset, end, log.end_offset)
-
-
-def stream_start(options: MetadataOptions) -> Offset:
-    """Returns the offset at which a stream without a checkpoint begins. Raises DataUnreadable, OptionError."""
-    bounds = stream_bounds(options)
-    if options.cluster is None:
-        logs = find_metadata_logs(options.paths, options.storage_options)
-        return span_of(options, choose_log(logs).replica, bounds).start
-    piece = ControllerRange(options.cluster, NO_NODE, bounds.start, bounds.end)
-    return span(options, bounds, _times_in(piece, bounds)).start
-
-
-def _times_in(piece: ControllerRange, bounds: Bounds) -> OffsetsAt:
+def times_in(piece: ControllerRange, bounds: Bounds) -> OffsetsAt:
+    """Returns a function that finds offsets of a running quorum by time."""
     reading = Reading(include_control=True)
     return times_among(lambda: (found.batch for found in piece.batches(reading)), bounds)
-
-
-def stream_tasks(options: MetadataOptions, start: Offset, end: Offset) -> list[MetadataTask]:
-    """Returns tasks for the offsets [start, end) of the log. Raises DataUnreadable."""
-    if options.cluster is not None:
-        live = survey_quorum(options.cluster)
-        piece = ControllerRange(options.cluster, live.leader_id, start, end)
-        return [MetadataTask((piece,), live.high_watermark, None, live.leader_id)]
-    logs = find_metadata_logs(options.paths, options.storage_options)
-    log, committed = choose_log(logs), committed_end(logs)
-    ranges = split(log.replica, start, end, options.split_bytes)
-    return [
-        MetadataTask(piece, committed, None, log.found.node_id)
-        for piece in pack(ranges, options.split_bytes)
-    ]
-
-
-def tasks_before(options: MetadataOptions, end: Offset) -> list[MetadataTask]:
-    """Plans the reading of everything below `end`: the snapshot at the beginning of the log, and the log up to `end`.
-    Raises DataUnreadable.
-    """
-    if options.cluster is not None:
-        live = survey_quorum(options.cluster)
-        piece = ControllerRange(options.cluster, live.leader_id, live.start_offset, end)
-        return [MetadataTask((piece,), live.high_watermark, live.snapshot, live.leader_id)]
-    log = choose_log(find_metadata_logs(options.paths, options.storage_options))
-    ranges = tuple(split(log.replica, log.start_offset, end, MAX_OFFSET))
-    return [MetadataTask(ranges, None, base_snapshot(log), log.found.node_id)]
 
 
 def _as_of(
@@ -458,7 +401,8 @@ def _chosen(logs: Sequence[StoredMetadataLog], nodes: NodesWanted) -> Sequence[S
     return [log for log in logs if log.found.node_id in nodes]
 
 
-def _end(log: StoredMetadataLog, committed: Offset | None, options: MetadataOptions) -> Offset:
+def end_of(log: StoredMetadataLog, committed: Offset | None, options: MetadataOptions) -> Offset:
+    """Returns the end of the records that the options ask for: the committed ones, or all."""
     if committed is None or options.include_uncommitted:
         return log.end_offset
     return min(committed, log.end_offset)
@@ -487,7 +431,7 @@ def _tasks(
     else:
         base = base_snapshot(log)
         snapshots = log.snapshots[:0] if base is None else (base,)
-    bounds = Bounds(log.start_offset, max(log.start_offset, _end(log, committed, options)))
+    bounds = Bounds(log.start_offset, max(log.start_offset, end_of(log, committed, options)))
     start, end = span_of(options, log.replica, bounds)
     ranges = split(log.replica, _shown_from(options, start), end, options.split_bytes)
     return [

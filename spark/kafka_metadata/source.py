@@ -56,12 +56,14 @@ from trimaran.spark.kafka_metadata.options import STREAM_OPTIONS, MetadataOption
 from trimaran.spark.kafka_metadata.plan import (
     MetadataTask,
     plan_metadata,
+)
+from trimaran.spark.kafka_metadata.registry import TABLES
+from trimaran.spark.kafka_metadata.stream_plan import (
     stream_bounds,
     stream_start,
     stream_tasks,
     tasks_before,
 )
-from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.options import EARLIEST, OptionError, tell
 from trimaran.spark.origins.origin import Bounds
