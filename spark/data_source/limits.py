@@ -171,6 +171,12 @@ class Resolving:
             OptionError: as `start` does, or a partition would begin behind its end.
             DataUnreadable: as `start` does.
         """
+        for key in starting.timestamps.keys() & ending.timestamps.keys():
+            if starting.timestamps[key] > ending.timestamps[key]:
+                raise OptionError(
+                    f"{self.source}: {key[0]}-{key[1]}: {starting.option} {starting.timestamps[key]} is later than "
+                    f"{ending.option} {ending.timestamps[key]}"
+                )
         starts = self._resolve(starting, is_start=True)
         ends = self._resolve(ending, is_start=False)
         for key, start in starts.items():

@@ -1,15 +1,17 @@
 """The base of the streams of both formats: offsets as in Spark's Kafka source, admission control, data loss.
 
 An offset such as `{"topic":{"0":23}}` is the next one to read. New partitions are read from their beginning. Offsets
-that retention deleted before they were read, or that no longer exist, are data loss. Source: `KafkaMicroBatchStream` of
-spark-sql-kafka-0-10.
+that retention deleted before they were read, or that no longer exist, are data loss; so is a topic that was deleted and
+created again: the new one is read from its beginning. Source: `KafkaMicroBatchStream` of spark-sql-kafka-0-10, which
+does not notice the latter.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -21,15 +23,22 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from trimaran.spark.data_source.limits import StreamLimits, as_json, from_json
+from trimaran.spark.data_source.limits import StreamLimits, as_json
+from trimaran.spark.data_source.stream_offsets import (
+    Offsets,
+    StreamOffsets,
+    StreamSurvey,
+    TopicIds,
+    Written,
+)
 from trimaran.spark.data_source.tracebacks import without_frames
 from trimaran.spark.options import tell
 from trimaran.spark.origins.damage import lose
-from trimaran.spark.origins.origin import Bounds, Span
+from trimaran.spark.origins.origin import Span
 from trimaran.wire.identity import Offset, TopicPartition
 
-Written = dict[str, dict[str, int]]  # offsets in the form of their JSON
-Offsets = Mapping[TopicPartition, Offset]
+log = logging.getLogger(__name__)
+
 Spans = dict[TopicPartition, Span]
 
 
@@ -64,7 +73,8 @@ class FailedStreamReader(DataSourceStreamReader):
 class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream over partitions with offsets; subclasses define the bounds and the work of a task.
 
-    Only the driver has state: the time of the last micro-batch, and the end for `Trigger.AvailableNow`.
+    Only the driver has state: the time of the last micro-batch, the end for `Trigger.AvailableNow`, and what it has
+    reported.
     """
 
     def __init__(
@@ -76,22 +86,27 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         self._last_given = time.monotonic()
         self._latest: Offsets | None = None
+        self._unchecked: set[str] = set()  # topics that were reported as such
 
     @abstractmethod
-    def starting_offsets(self) -> Offsets:
+    def starting_offsets(self) -> StreamOffsets:
         """Returns the offsets at which a stream without a checkpoint begins."""
 
     @abstractmethod
-    def bounds(self) -> Mapping[TopicPartition, Bounds]:
-        """Returns the current bounds of all partitions of the stream."""
+    def survey(self) -> StreamSurvey:
+        """Returns the current bounds of all partitions of the stream, and the ids of their topics."""
 
     @abstractmethod
-    def tasks(self, spans: Spans) -> Sequence[Any]:
-        """Plans the reading of the offsets that still exist (`there`); returns a value for each task."""
+    def tasks(self, spans: Spans, topic_ids: TopicIds) -> Sequence[Any]:
+        """Plans the reading of the offsets that still exist (`there`); returns a value for each task.
+
+        Args:
+            topic_ids: the topics for which the spans were planned.
+        """
 
     def initialOffset(self) -> Written:
         with without_frames():
-            return as_json(self.starting_offsets())
+            return self.starting_offsets().written()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._limits.offsets_max is not None:
@@ -102,7 +117,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         with without_frames():
-            self._target = {key: bounds.end for key, bounds in self.bounds().items()}
+            self._target = {key: bounds.end for key, bounds in self.survey().bounds.items()}
 
     def reportLatestOffset(self) -> Written | None:
         return None if self._latest is None else as_json(self._latest)
@@ -111,10 +126,11 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         tell(self._untold)  # here, since PySpark makes a second reader, which only reads
         self._untold = ()
         with without_frames():
-            bounds = self.bounds()
-            begun = self._begun(from_json(start), bounds)
-            self._latest = {key: max(b.end, begun[key]) for key, b in bounds.items()}
-            return as_json(self._admitted(begun, self._ends(), limit))
+            survey, known = self.survey(), StreamOffsets.parse(start)
+            begun = self._begun(known, survey)
+            self._latest = {key: max(b.end, begun[key]) for key, b in survey.bounds.items()}
+            ends = self._admitted(begun, self._ends(), limit)
+            return StreamOffsets(ends, {**known.topic_ids, **survey.topic_ids}).written()
 
     def _ends(self) -> Offsets:
         assert self._latest is not None
@@ -124,19 +140,25 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             k: min(end, self._target[k]) for k, end in self._latest.items() if k in self._target
         }
 
-    def _begun(
-        self, start: Offsets, bounds: Mapping[TopicPartition, Bounds]
-    ) -> dict[TopicPartition, Offset]:
+    def _begun(self, start: StreamOffsets, survey: StreamSurvey) -> dict[TopicPartition, Offset]:
         """Returns the offset at which each partition continues. Raises DataUnreadable if records were lost
         meanwhile.
         """
-        for key in sorted(start.keys() - bounds.keys()):
+        recreated = start.recreated_in(survey.topic_ids)
+        for topic in recreated:
             self._lost(
-                f"{key[0]}-{key[1]} is gone, offsets from {start[key]} on may have been missed"
+                f"{_recreated(topic, start.topic_ids, survey.topic_ids)}: the rest of the old topic is lost, and the "
+                "new one is read from its beginning"
+            )
+        self._report_unchecked(start, survey.topic_ids)
+        before = {key: at for key, at in start.offsets.items() if key.topic not in recreated}
+        for key in sorted(before.keys() - survey.bounds.keys()):
+            self._lost(
+                f"{key[0]}-{key[1]} is gone, offsets from {before[key]} on may have been missed"
             )
         begun = {}
-        for key, bound in bounds.items():
-            known = start.get(key)
+        for key, bound in survey.bounds.items():
+            known = before.get(key)
             if known is None:
                 if bound.start > 0:
                     self._lost(
@@ -153,20 +175,37 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if known > end:
                     self._lost(
                         f"{key[0]}-{key[1]} ends at offset {end}, and was read up to {known}: it was cut, or "
-                        "deleted and created again"
+                        f"deleted and created again; it is read on from offset {end}"
                     )
-                begun[key] = known
+                begun[key] = min(known, end)
         return begun
 
-    def there(self, spans: Spans, bounds: Mapping[TopicPartition, Bounds]) -> Spans:
+    def _report_unchecked(self, start: StreamOffsets, now: TopicIds) -> None:
+        """Warns once of topics that may be others than those of the checkpoint, as nothing there identifies them."""
+        topics = {key.topic for key in start.offsets} - start.topic_ids.keys() - self._unchecked
+        if topics:
+            self._unchecked |= topics
+            where = "the checkpoint has" if topics & now.keys() else "checkpoint and logs have"
+            log.warning(
+                "%s no topic id of %s: a topic that was deleted and created again since then is not noticed",
+                where,
+                ", ".join(sorted(topics)),
+            )
+
+    def there(self, spans: Spans, topic_ids: TopicIds, survey: StreamSurvey) -> Spans:
         """Returns the offsets of a micro-batch that still exist. An earlier run may have planned the micro-batch long
-        ago.
+        ago, for the topics with these ids.
 
         Raises DataUnreadable if records were lost meanwhile.
         """
         found: Spans = {}
+        recreated = StreamOffsets({}, topic_ids).recreated_in(survey.topic_ids)
         for key, (start, end) in sorted(spans.items()):
-            name, bound = f"{key[0]}-{key[1]}", bounds.get(key)
+            name, bound = f"{key[0]}-{key[1]}", survey.bounds.get(key)
+            if key.topic in recreated:
+                what = _recreated(key.topic, topic_ids, survey.topic_ids)
+                self._lost(f"{what}: offsets {start} to {end - 1} of {name} were not read")
+                continue
             if bound is None:
                 self._lost(f"{name} is gone, offsets {start} to {end - 1} were not read")
                 continue
@@ -210,20 +249,30 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Written, end: Written) -> Sequence[InputPartition]:
         with without_frames():
-            begun, ends = from_json(start), from_json(end)
-            # A new partition is read from its beginning.
+            begun, ends = StreamOffsets.parse(start), StreamOffsets.parse(end)
+            # New partitions, and those of a new topic, are read from their beginning.
+            recreated = begun.recreated_in(ends.topic_ids)
+            before = {key: at for key, at in begun.offsets.items() if key.topic not in recreated}
             spans = {
-                key: Span(begun.get(key, Offset(0)), ends[key])
-                for key in ends
-                if begun.get(key, 0) < ends[key]
+                key: Span(before.get(key, Offset(0)), stop)
+                for key, stop in ends.offsets.items()
+                if before.get(key, 0) < stop
             }
-            return [InputPartition(task) for task in self.tasks(spans)] if spans else []
+            return (
+                [InputPartition(task) for task in self.tasks(spans, ends.topic_ids)]
+                if spans
+                else []
+            )
 
     def commit(self, end: Written) -> None:
         """Does nothing: there is no consumer group."""
 
     def stop(self) -> None:
         """Does nothing: no connection outlives a call."""
+
+
+def _recreated(topic: str, then: TopicIds, now: TopicIds) -> str:
+    return f"{topic} was deleted and created again (its id was {then[topic]}, it is {now[topic]})"
 
 
 def shared(begun: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, Offset]:

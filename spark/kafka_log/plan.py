@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from trimaran.spark.origins.packing import SHARE_BYTES_MIN
 from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 from trimaran.wire.identity import TopicPartition
 
+log = logging.getLogger(__name__)
 Task = tuple[Range, ...]
 FOUND_LETTERS_MAX = 300  # the number of topics that an error names
 
@@ -31,11 +33,13 @@ def open_origin(options: LogOptions, conditions: Conditions = NO_CONDITIONS) -> 
     )
 
 
-def wanted_partitions(origin: Origin, topics: TopicsWanted) -> list[TopicPartition]:
+def wanted_partitions(
+    origin: Origin, topics: TopicsWanted, *, fail: bool = True
+) -> list[TopicPartition]:
     """Returns the partitions of the origin that the user chose.
 
     Raises:
-        DataUnreadable: a topic or partition that the user named is missing.
+        DataUnreadable: a topic or partition that the user named is missing; without `fail` this is a warning.
     """
     there = origin.partitions()
     known_topics = {topic for topic, _ in there}
@@ -44,7 +48,10 @@ def wanted_partitions(origin: Origin, topics: TopicsWanted) -> list[TopicPartiti
     missing += [f"{topic}-{partition}" for topic, partition in absent]
     if missing:
         shown = shorten(" ".join(sorted(known_topics)), FOUND_LETTERS_MAX) or "none"
-        raise DataUnreadable(f"there is no {', '.join(missing[:5])}; topics found: {shown}")
+        why = f"there is no {', '.join(missing[:5])}; topics found: {shown}"
+        if fail:
+            raise DataUnreadable(why)
+        log.warning("left out: %s", why)
     return [key for key in there if key in topics]
 
 

@@ -55,9 +55,9 @@ from trimaran.spark.data_source.conditions import METADATA, NO_CONDITIONS, Condi
 from trimaran.spark.data_source.limits import Resolving
 from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.data_source.schemas import columns_of, spark_schema
+from trimaran.spark.data_source.stream_offsets import StreamOffsets, StreamSurvey, TopicIds
 from trimaran.spark.data_source.streams import (
     FailedStreamReader,
-    Offsets,
     OffsetStreamReader,
     Spans,
 )
@@ -75,9 +75,8 @@ from trimaran.spark.kafka_log.plan import (
 from trimaran.spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA, read_records
 from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments
 from trimaran.spark.options import OptionError, tell
-from trimaran.spark.origins.origin import Bounds, Origin, Part, Reading
+from trimaran.spark.origins.origin import Origin, Part, Reading
 from trimaran.spark.sink.writer import batch_writer, stream_writer
-from trimaran.wire.identity import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -229,10 +228,10 @@ class LogStreamReader(OffsetStreamReader):
         self._options = options
         self._request = request
 
-    def starting_offsets(self) -> Offsets:
+    def starting_offsets(self) -> StreamOffsets:
         origin = open_origin(self._options)
-        bounds = self._bounds(origin)
         options = self._options
+        bounds = origin.bounds(wanted_partitions(origin, options.topics))
         resolving = Resolving(
             "kafka_log",
             origin.offsets_at,
@@ -241,17 +240,19 @@ class LogStreamReader(OffsetStreamReader):
             options.strict_times,
             options.fail_on_data_loss,
         )
-        return resolving.start(options.starting)
+        return StreamOffsets(resolving.start(options.starting), origin.topic_ids())
 
-    def bounds(self) -> Mapping[TopicPartition, Bounds]:
-        return self._bounds(open_origin(self._options))
+    def survey(self) -> StreamSurvey:
+        return self._surveyed(open_origin(self._options))
 
-    def _bounds(self, origin: Origin) -> Mapping[TopicPartition, Bounds]:
-        return origin.bounds(wanted_partitions(origin, self._options.topics))
+    def _surveyed(self, origin: Origin) -> StreamSurvey:
+        fail = self._options.fail_on_data_loss
+        bounds = origin.bounds(wanted_partitions(origin, self._options.topics, fail=fail))
+        return StreamSurvey(bounds, origin.topic_ids())
 
-    def tasks(self, spans: Spans) -> Sequence[Task]:
+    def tasks(self, spans: Spans, topic_ids: TopicIds) -> Sequence[Task]:
         origin = open_origin(self._options)
-        found = self.there(spans, self._bounds(origin))
+        found = self.there(spans, topic_ids, self._surveyed(origin))
         parts = {key: [Part(start, end)] for key, (start, end) in found.items()}
         return origin.tasks(parts, self._options.split_bytes, self._options.min_partitions)
 

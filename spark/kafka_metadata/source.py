@@ -43,14 +43,13 @@ from pyspark.sql.types import StructType
 from trimaran.spark.data_source.catalog_tables import read_options, table_options, with_options
 from trimaran.spark.data_source.limits import Limit
 from trimaran.spark.data_source.schemas import columns_of, spark_schema
+from trimaran.spark.data_source.stream_offsets import StreamOffsets, StreamSurvey, TopicIds
 from trimaran.spark.data_source.streams import (
     FailedStreamReader,
-    Offsets,
     OffsetStreamReader,
     Spans,
 )
 from trimaran.spark.data_source.tracebacks import without_frames
-from trimaran.spark.kafka_metadata.bounds import KEY
 from trimaran.spark.kafka_metadata.log_tables.records import topic_names
 from trimaran.spark.kafka_metadata.options import STREAM_OPTIONS, MetadataOptions
 from trimaran.spark.kafka_metadata.plan import (
@@ -59,15 +58,14 @@ from trimaran.spark.kafka_metadata.plan import (
 )
 from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.stream_plan import (
-    stream_bounds,
     stream_start,
+    stream_survey,
     stream_tasks,
     tasks_before,
 )
 from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.options import EARLIEST, OptionError, tell
-from trimaran.spark.origins.origin import Bounds
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import Offset
 
 EARLIEST_LIMIT = Limit("startingOffsets", EARLIEST)
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
@@ -165,17 +163,14 @@ class MetadataStreamReader(OffsetStreamReader):
         self._names: dict[bytes, str] = {}
         self._named_to: Offset | None = None
 
-    def starting_offsets(self) -> Offsets:
-        return {KEY: stream_start(self._options)}
+    def starting_offsets(self) -> StreamOffsets:
+        return stream_start(self._options)
 
-    def bounds(self) -> Mapping[TopicPartition, Bounds]:
-        return {KEY: stream_bounds(self._options)}
+    def survey(self) -> StreamSurvey:
+        return stream_survey(self._options)
 
-    def tasks(self, spans: Spans) -> Sequence[MetadataTask]:
-        if (
-            self._options.cluster is None
-        ):  # otherwise `ControllerRange.batches` detects trimmed records
-            spans = self.there(spans, self.bounds())
+    def tasks(self, spans: Spans, topic_ids: TopicIds) -> Sequence[MetadataTask]:
+        spans = self.there(spans, topic_ids, self.survey())
         if not spans:
             return []
         [(start, end)] = spans.values()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trimaran.spark.kafka_metadata.bounds import span, span_of
+from trimaran.spark.data_source.stream_offsets import StreamOffsets, StreamSurvey
+from trimaran.spark.kafka_metadata.bounds import KEY, span, span_of
 from trimaran.spark.kafka_metadata.options import MetadataOptions
 from trimaran.spark.kafka_metadata.plan import (
     MetadataTask,
@@ -20,15 +21,17 @@ from trimaran.spark.origins.running_cluster.controllers import ControllerRange, 
 from trimaran.wire.identity import NO_NODE, Offset
 
 
-def stream_bounds(options: MetadataOptions) -> Bounds:
-    """Returns the bounds that a stream may read now: from the log's beginning up to its committed end.
+def stream_survey(options: MetadataOptions) -> StreamSurvey:
+    """Returns the bounds that a stream may read now: from the log's beginning up to its committed end; and the id of
+    the cluster in place of the topic's, which is the same in all clusters.
 
     Raises:
         DataUnreadable: the committed end is unknown, and uncommitted records were not chosen.
     """
     if options.cluster is not None:
         live = survey_quorum(options.cluster)
-        return Bounds(live.start_offset, max(live.start_offset, live.high_watermark))
+        bounds = Bounds(live.start_offset, max(live.start_offset, live.high_watermark))
+        return _survey(bounds, live.cluster_id)
     logs = find_metadata_logs(options.paths, options.storage_options)
     log, committed = choose_log(logs), committed_end(logs)
     if committed is None and not options.include_uncommitted:
@@ -37,17 +40,24 @@ def stream_bounds(options: MetadataOptions) -> Bounds:
             "kafka.controller.bootstrap.servers; includeUncommitted=true reads what may be cut off again"
         )
     end = max(log.start_offset, end_of(log, committed, options))
-    return Bounds(log.start_offset, end, log.end_offset)
+    return _survey(Bounds(log.start_offset, end, log.end_offset), log.found.cluster_id)
 
 
-def stream_start(options: MetadataOptions) -> Offset:
+def _survey(bounds: Bounds, cluster_id: str) -> StreamSurvey:
+    return StreamSurvey({KEY: bounds}, {KEY.topic: cluster_id} if cluster_id else {})
+
+
+def stream_start(options: MetadataOptions) -> StreamOffsets:
     """Returns the offset at which a stream without a checkpoint begins. Raises DataUnreadable, OptionError."""
-    bounds = stream_bounds(options)
+    survey = stream_survey(options)
+    bounds = survey.bounds[KEY]
     if options.cluster is None:
         logs = find_metadata_logs(options.paths, options.storage_options)
-        return span_of(options, choose_log(logs).replica, bounds).start
-    piece = ControllerRange(options.cluster, NO_NODE, bounds.start, bounds.end)
-    return span(options, bounds, times_in(piece, bounds)).start
+        start = span_of(options, choose_log(logs).replica, bounds).start
+    else:
+        piece = ControllerRange(options.cluster, NO_NODE, bounds.start, bounds.end)
+        start = span(options, bounds, times_in(piece, bounds)).start
+    return StreamOffsets({KEY: start}, survey.topic_ids)
 
 
 def stream_tasks(options: MetadataOptions, start: Offset, end: Offset) -> list[MetadataTask]:

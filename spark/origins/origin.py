@@ -122,6 +122,9 @@ class Origin(Protocol):
     def bounds(self, wanted: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
         """Returns the bounds of partitions. Raises DataUnreadable if one cannot be determined."""
 
+    def topic_ids(self) -> Mapping[str, str]:
+        """Returns the known ids of the topics whose bounds were looked up."""
+
     def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, Offset | None]:

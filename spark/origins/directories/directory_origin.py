@@ -145,6 +145,18 @@ class DirectoryOrigin:
         ]
         return max(marks, default=None)
 
+    def topic_ids(self) -> Mapping[str, str]:
+        ids: dict[str, str] = {}
+        for key, replica in sorted(self._chosen.items()):
+            topic_id = replica.log.topic_id
+            if topic_id and ids.setdefault(key.topic, topic_id) != topic_id:
+                lose(
+                    f"{replica.found.url}: its topic has the id {topic_id}, other partitions of {key.topic} have "
+                    f"{ids[key.topic]}: a topic was deleted and created again while a node was down",
+                    fail=self._settings.fail_on_data_loss,
+                )
+        return ids
+
     def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, Offset | None]:

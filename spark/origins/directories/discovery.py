@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trimaran.log.directories.meta_properties import FILE_NAME, MetaProperties, MetaPropertiesError
+from trimaran.log.disk.partition_metadata import (
+    PartitionMetadataDamaged,
+    read_partition_metadata,
+)
 from trimaran.log.inspection.reader import SegmentFile
 from trimaran.log.partitions.names import partition_of
 from trimaran.log.segments.recovery import base_offset_of
@@ -19,6 +23,7 @@ from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.directories.storage import LOCAL, FileStorage, expand, locate
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.identity import NO_NODE, NodeId, TopicPartition
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -53,6 +58,7 @@ class PartitionFound:
     log_dir: str = ""
     storage: FileStorage = LOCAL
     only: frozenset[int] = frozenset()
+    cluster_id: str = ""
 
     @property
     def url(self) -> str:
@@ -191,9 +197,21 @@ def find_partitions(directory: LogDirectoryFound) -> list[PartitionFound]:
                     directory.path,
                     directory.storage,
                     frozenset() if None in bases else frozenset(b for b in bases if b is not None),
+                    directory.cluster_id,
                 )
             )
     return found
+
+
+def topic_id_of(found: PartitionFound) -> str:
+    """Returns the id of the topic in a partition's directory as text; empty if it is not there, or is damaged. Raises
+    OSError.
+    """
+    try:
+        topic_id = read_partition_metadata(Path(found.path), found.storage.files)
+    except PartitionMetadataDamaged:
+        return ""
+    return "" if topic_id is None else uuid_to_text(topic_id)
 
 
 def list_partition(found: PartitionFound) -> Listing:

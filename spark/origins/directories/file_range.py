@@ -17,7 +17,7 @@ from trimaran.log.inspection.reader import BatchStart, scan_batches
 from trimaran.log.segments.scan import is_plausible, scan_headers
 from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
 from trimaran.spark.origins.damage import lose, next_sound
-from trimaran.spark.origins.directories.discovery import PartitionFound
+from trimaran.spark.origins.directories.discovery import PartitionFound, topic_id_of
 from trimaran.spark.origins.directories.transaction_outcomes import Outcomes
 from trimaran.spark.origins.origin import Located, Part, Reading
 from trimaran.wire.identity import NodeId, Offset, TopicPartition
@@ -32,6 +32,7 @@ class LogFiles:
         dense_from: from this offset on, no offset may be missing.
         cleaned_to: the log was compacted below this offset.
         start_offset: the first offset of the log; records below it in its first segment are deleted.
+        topic_id: the id of its topic as text, empty if the directory does not have it.
     """
 
     found: PartitionFound
@@ -39,6 +40,7 @@ class LogFiles:
     dense_from: Offset = Offset(0)
     cleaned_to: Offset = Offset(0)
     start_offset: Offset = Offset(0)
+    topic_id: str = ""
 
     def path(self, base_offset: Offset) -> str:
         return f"{self.found.path}/{base_offset:020d}{LOG_SUFFIX}"
@@ -233,6 +235,13 @@ class FileRange:
     def _existing(self, reading: Reading) -> Path | None:
         """Returns the planned file, even if retention has renamed it meanwhile; None if it is lost."""
         why = "was deleted or compacted"
+        if self.log.topic_id and topic_id_of(self.log.found) not in ("", self.log.topic_id):
+            lose(
+                f"{self.name}: {self.key.topic} was deleted and created again since the query was planned; run it "
+                "again",
+                fail=reading.fail_on_data_loss,
+            )
+            return None
         for path in (self.path, self.path + DELETED_SUFFIX):
             try:
                 size = self.files.size(self.files.open(Path(path), write=False))

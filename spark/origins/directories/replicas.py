@@ -35,6 +35,7 @@ from trimaran.spark.origins.directories.discovery import (
     LogDirectoryFound,
     PartitionFound,
     list_partition,
+    topic_id_of,
 )
 from trimaran.spark.origins.directories.file_range import LogFiles
 from trimaran.spark.origins.origin import DataUnreadable
@@ -131,8 +132,9 @@ def examine(found: PartitionFound, checkpoints: Checkpoints) -> StoredReplica:
     bases = tuple(segment.base_offset for segment in segments)
     cleaned_to = checkpoints.cleaned.get(key, Offset(0))
     dense_from = _dense_from(cleaned_to, listing)
+    topic_id = topic_id_of(found)
     if not segments:
-        log = LogFiles(found, (), dense_from, cleaned_to)
+        log = LogFiles(found, (), dense_from, cleaned_to, topic_id=topic_id)
         begin = epochs[0].offset if epochs else Offset(0)
         lost = begin if (high_watermark or 0) > max(start, begin) else None
         start = max(start, high_watermark or Offset(0))
@@ -148,7 +150,7 @@ def examine(found: PartitionFound, checkpoints: Checkpoints) -> StoredReplica:
         )
     end = _end_of(segments[-1], found)
     start_offset = max(segments[0].base_offset, start)
-    log = LogFiles(found, bases, dense_from, cleaned_to, start_offset)
+    log = LogFiles(found, bases, dense_from, cleaned_to, start_offset, topic_id)
     return StoredReplica(
         log,
         segments,

@@ -28,6 +28,7 @@ from trimaran.spark.origins.origin import (
 )
 from trimaran.spark.origins.packing import TASK_RANGES_MAX, pack, share_of
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.client.destinations import LeaderNode, NodeWithId
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.response_checks import single_item
@@ -102,6 +103,10 @@ class BrokerOrigin:
         found = {key: Bounds(starts[key], max(starts[key], ends[key])) for key in wanted}
         self._bounds.update(found)
         return found
+
+    def topic_ids(self) -> Mapping[str, str]:
+        known = self._topic_ids.items()
+        return {name: uuid_to_text(topic_id) for name, topic_id in known if any(topic_id)}
 
     def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
@@ -313,12 +318,15 @@ class _PartitionReader:
         self._log_start = Offset(0)  # the start of the log, if it has moved
 
     def batches(self) -> Iterator[Located]:
-        self._ensure_same_topic()
+        if not self._is_same_topic():
+            return
         patience = self._wanted.cluster.poll_timeout_seconds
         deadline = time.monotonic() + patience
         while self._offset < self._wanted.end_offset:
             before = self._offset
             partition = self._fetch()
+            if partition is None:
+                return
             if partition.diverging_epoch.epoch >= 0:
                 raise DataUnreadable(
                     f"{self._wanted.name}: the log was cut at offset {partition.diverging_epoch.end_offset} (an "
@@ -333,16 +341,23 @@ class _PartitionReader:
                     f"{self._wanted.end_offset} was promised; option kafkaConsumer.pollTimeoutMs waits longer"
                 )
 
-    def _ensure_same_topic(self) -> None:
+    def _is_same_topic(self) -> bool:
+        """Returns whether the topic is the one of the plan, as far as ids tell; another one means that data is lost."""
         wanted = self._wanted
         self._client.refresh([wanted.key.topic])
         now = self._client.routing.topic_id(wanted.key.topic)
         if wanted.topic_id and now and now != wanted.topic_id:
-            raise DataUnreadable(
-                f"{wanted.name}: the topic was deleted and created again since the query was planned; run it again"
+            self._lose(
+                "the topic was deleted and created again since the query was planned; run it again"
             )
+            return False
+        return True
+
+    def _lose(self, why: str) -> None:
+        lose(f"{self._wanted.name}: {why}", fail=self._reading.fail_on_data_loss)
 
     def _fetch(self) -> Any:
+        """Returns the partition's part of a response; None if the rest of the range is lost."""
         deadline = time.monotonic() + self._wanted.cluster.poll_timeout_seconds
         while True:
             partition = self._ask()
@@ -353,9 +368,13 @@ class _PartitionReader:
                 self._go_on_at_start()
                 if self._offset >= self._wanted.end_offset:
                     return partition
-            elif code in NOT_THIS_TOPIC and time.monotonic() < deadline:
-                self._ensure_same_topic()  # a broker with older metadata will know the topic soon
-                time.sleep(0.1)
+            elif code in NOT_THIS_TOPIC:
+                if not self._is_same_topic():
+                    return None
+                if time.monotonic() > deadline:
+                    self._lose(f"the topic is gone, offsets from {self._offset} on were not read")
+                    return None
+                time.sleep(0.1)  # a broker with older metadata will know the topic soon
             else:
                 raise KafkaError(ErrorCode.of(code), f"to a read of {self._wanted.name}")
 
@@ -407,10 +426,9 @@ class _PartitionReader:
                 f"{wanted.name}: offset {self._offset} is gone, the log ends at {bounds.end} now (an unclean "
                 "election); run the query again"
             )
-        lose(
-            f"{wanted.name}: offsets {self._offset} to {min(bounds.start, wanted.end_offset) - 1} were deleted "
-            "(retention or DeleteRecords) before they were read",
-            fail=self._reading.fail_on_data_loss,
+        self._lose(
+            f"offsets {self._offset} to {min(bounds.start, wanted.end_offset) - 1} were deleted (retention or "
+            "DeleteRecords) before they were read"
         )
         self._offset, self._epoch, self._log_start = bounds.start, NO_LEADER_EPOCH, bounds.start
 

@@ -101,11 +101,12 @@ def _own(batch: BatchView) -> BatchView:
 
 @dataclass(frozen=True, slots=True)
 class LiveLog:
-    """The bounds of a leader's log."""
+    """The bounds of a leader's log; `cluster_id` is empty if the leader does not tell it."""
 
     snapshot: LiveSnapshot | None
     high_watermark: Offset
     leader_id: NodeId
+    cluster_id: str
 
     @property
     def start_offset(self) -> Offset:
@@ -123,4 +124,4 @@ def survey_quorum(settings: ClusterSettings) -> LiveLog:
             end_offset, epoch = Offset(first.end_offset), LeaderEpoch(first.epoch)
             size = len(quorum.snapshot(end_offset, epoch))
             snapshot = LiveSnapshot(settings, end_offset, epoch, size)
-        return LiveLog(snapshot, mark, leader)
+        return LiveLog(snapshot, mark, leader, client.routing.cluster_id or "")

@@ -261,6 +261,14 @@ def test_start_behind_its_end_is_refused():
     check_each(BEHIND, is_refused)
 
 
+def test_start_later_than_its_end_is_refused():
+    """Also if no record lies between the two times, or behind them."""
+    start = Limit("s", timestamps={**dict.fromkeys(ALL, 1), A0: 100})
+    end = Limit("e", timestamps=dict.fromkeys(ALL, 99))
+    with pytest.raises(OptionError, match="a-0: s 100 is later than e 99"):
+        resolving(TIMES_OF_RECORDS, strict_times=False).spans(start, end)
+
+
 def test_start_at_its_end_reads_nothing():
     limit = Limit("s", offsets={**ALL, A0: 7})
     assert resolving().spans(limit, Limit("e", offsets={**ALL, A0: 7}))[A0] == (7, 7)

@@ -1,5 +1,7 @@
 """The metadata log as a stream: each committed record once, with topic names, and reported losses."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("pyspark")
@@ -8,6 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark.directories import metadata_batch
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, change, standard, store
+from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.spark.kafka_metadata.source import MetadataStreamReader, parse_options
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
@@ -32,7 +35,7 @@ def rows(reader, start, end):
 
 
 def at(offset):
-    return {KEY: {"0": offset}}
+    return {KEY: {"0": offset}, f"{KEY}@cluster": {}}
 
 
 def stored(root, log, nodes=(1, 2, 3)):
@@ -94,6 +97,25 @@ def test_earlier_runs_truncated_batch_is_reported(tmp_path):
     lenient = reader_of(tmp_path, failOnDataLoss="false")
     assert rows(lenient, at(0), end) == rows(lenient, at(0), at(log.offset))
     assert rows(lenient, at(log.offset), end) == []
+
+
+def test_log_of_another_cluster_is_not_read_on(tmp_path, caplog):
+    """The controllers were formatted again: the log has another length, and the same topic id."""
+    log = standard()
+    stored(tmp_path, log)
+    for properties in tmp_path.glob("node-*/meta.properties"):
+        node = properties.parent
+        replace(MetaProperties.load(node), cluster_id="another").save(node)
+    start = at(3)
+    with pytest.raises(
+        DataUnreadable, match=f"{KEY} was deleted and created again .*cluster.*anot"
+    ):
+        reader_of(tmp_path).latestOffset(start, ReadAllAvailable())
+    lenient = reader_of(tmp_path, failOnDataLoss="false")
+    end = lenient.latestOffset(start, ReadAllAvailable())
+    assert end == {KEY: {"0": log.offset}, f"{KEY}@another": {}}
+    assert rows(lenient, start, end)[0][0] == 1
+    assert "is read from its beginning" in caplog.text
 
 
 def test_topics_are_named_by_initial_snapshot(tmp_path):

@@ -9,6 +9,7 @@ import pickle
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.cluster.processes import LocalCluster, until
 from tests.librdkafka import AdminClient, Producer
@@ -17,7 +18,7 @@ from trimaran.spark.kafka_log.batches import read_batches
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import read_records
-from trimaran.spark.kafka_log.source import read_request_of
+from trimaran.spark.kafka_log.source import LogStreamReader, read_request_of
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
 
@@ -68,6 +69,12 @@ def orders(cluster, admin):
 def options_of(cluster, **options):
     given = {"kafka.bootstrap.servers": cluster.bootstrap, "kafkaConsumer.pollTimeoutMs": "30000"}
     return LogOptions.parse({**given, **options})
+
+
+def stream_of(cluster, **options):
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, **options}
+    parsed = LogOptions.parse(given, streaming=True)
+    return LogStreamReader(parsed, read_request_of(parsed, ("value",)))
 
 
 def read(cluster, columns=("partition", "offset", "value"), **options):
@@ -202,19 +209,49 @@ def test_deletion_between_plan_and_read_is_reported(cluster, admin, caplog):
                 assert sum(count for (count,) in counts) == COUNT - 250
 
 
-def test_recreated_topic_is_not_taken_for_old_one(cluster, admin):
+def create_again(cluster, admin, topic):
+    admin.delete_topics([topic])[topic].result(WAIT_SECONDS)
+    until(lambda: topic not in admin.list_topics(timeout=WAIT_SECONDS).topics, "the topic is gone")
+    create(cluster, admin, topic, 1)
+    produce(cluster, topic, partitions=1, tag=b"new")
+
+
+def test_recreated_topic_is_not_taken_for_old_one(cluster, admin, caplog):
     create(cluster, admin, "again", 1)
     produce(cluster, "again", partitions=1)
     options = options_of(cluster, subscribe="again")
     tasks = plan_log(options).tasks
-    admin.delete_topics(["again"])["again"].result(WAIT_SECONDS)
-    until(
-        lambda: "again" not in admin.list_topics(timeout=WAIT_SECONDS).topics, "the topic is gone"
-    )
-    create(cluster, admin, "again", 1)
-    produce(cluster, "again", partitions=1, tag=b"new")
+    create_again(cluster, admin, "again")
     with pytest.raises(DataUnreadable, match="created again"):
         rows_of(tasks, read_request_of(options, ("offset",)))
+    lenient = options_of(cluster, subscribe="again", failOnDataLoss="false")
+    assert rows_of(tasks, read_request_of(lenient, ("offset",))) == []
+    assert "created again since the query was planned" in caplog.text
+
+
+def test_stream_notices_that_its_topic_is_another(cluster, admin, caplog):
+    create(cluster, admin, "streamed", 1)
+    produce(cluster, "streamed", count=500, partitions=1)
+    strict, lenient = (
+        stream_of(cluster, subscribe="streamed", failOnDataLoss=f) for f in ("true", "false")
+    )
+    start = strict.initialOffset()
+    (old,) = start.keys() - {"streamed"}
+    assert old.startswith("streamed@")
+    assert start == {"streamed": {"0": 500}, old: {}}
+    planned = {"streamed": {"0": 100}, old: {}}, start
+    create_again(cluster, admin, "streamed")
+    with pytest.raises(DataUnreadable, match="streamed was deleted and created again"):
+        strict.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(DataUnreadable, match="offsets 100 to 499 of streamed-0 were not read"):
+        strict.partitions(*planned)
+    assert lenient.partitions(*planned) == []
+    end = lenient.latestOffset(start, ReadAllAvailable())
+    assert (end["streamed"], old in end) == ({"0": COUNT}, False)
+    tasks = [partition.value for partition in lenient.partitions(start, end)]
+    read = rows_of(tasks, read_request_of(options_of(cluster, subscribe="streamed"), ("value",)))
+    assert read == [(b"new%d" % i,) for i in range(COUNT)]
+    assert "the new one is read from its beginning" in caplog.text
 
 
 def test_missing_data_is_reported(cluster):
