@@ -70,7 +70,7 @@ SOURCE_OPTIONS = (
         maxTriggerDelay="of a stream: how long a micro-batch waits for the minimum; no effect on a batch",
     ),
     KafkaOption(
-        "kafkaConsumer.pollTimeoutMs", "acts", "limit of each request to a broker, 120,000"
+        "kafkaConsumer.pollTimeoutMs", "acts", "how long a task waits for a broker, 120,000"
     ),
     KafkaOption("maxRecordsPerPartition", "no effect", TASK_SIZE),
     KafkaOption("groupIdPrefix", "no effect", GROUP),
@@ -172,10 +172,11 @@ CONSUMER_PROPERTIES = (
         "a task fetches as fast as it can; kafka.max.partition.fetch.bytes bounds a response",
         "fetch.min.bytes fetch.max.bytes fetch.max.wait.ms max.poll.records",
     ),
-    *_properties(
+    _one("default.api.timeout.ms", "acts", "how long the driver waits for a broker, 60,000"),
+    _one(
+        "request.timeout.ms",
         "no effect",
-        "kafkaConsumer.pollTimeoutMs limits each request",
-        "request.timeout.ms default.api.timeout.ms",
+        "kafka.default.api.timeout.ms and kafkaConsumer.pollTimeoutMs limit each request",
     ),
     _one("allow.auto.create.topics", "no effect", "a read never creates a topic"),
     _one("client.rack", "no effect", "records are read from leaders"),

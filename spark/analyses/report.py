@@ -100,7 +100,7 @@ def is_much(data: Path) -> bool:
         for path in Path(directory.path).glob("*-*/*.log"):
             try:
                 size += path.stat().st_size
-            except FileNotFoundError:  # retention deleted the file meanwhile
+            except OSError:  # retention deleted the file meanwhile, or it may not be read
                 continue
             if size > MUCH_BYTES:
                 return True

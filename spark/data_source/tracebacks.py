@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.options import OptionError
+from trimaran.spark.origins.damage import unreadable
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.later import imported_later
 
@@ -31,16 +32,26 @@ _OURS = re.compile(r"(?:DataUnreadable|WriteFailed|OptionError|OSError|FileNotFo
 
 @contextmanager
 def without_frames() -> Iterator[None]:
-    """Hides the tracebacks of our own errors in a Spark worker; other errors are bugs and keep theirs.
+    """Hides the tracebacks of our own errors in a Spark worker; other errors are bugs and keep theirs. An error of the
+    operating system becomes DataUnreadable.
 
     The worker ends with the exception, so no other error is affected.
     """
     try:
-        yield
+        with _of_files():
+            yield
     except (OptionError, DataUnreadable, WriteFailed):
         if "pyspark.worker_util" in sys.modules and "pyspark.shell" not in sys.modules:
             os.environ[_HIDES_FRAMES] = "1"
         raise
+
+
+@contextmanager
+def _of_files() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataUnreadable(unreadable(error, "a file")) from None
 
 
 def silence_query_loggers() -> None:

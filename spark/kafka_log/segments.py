@@ -25,6 +25,7 @@ from trimaran.spark.data_source.columns import (
     schema_of,
 )
 from trimaran.spark.data_source.read_request import ReadRequest
+from trimaran.spark.origins.damage import lose, unreadable
 from trimaran.spark.origins.directories.discovery import PartitionFound
 from trimaran.spark.origins.directories.file_range import LogFiles
 from trimaran.spark.origins.directories.replicas import StoredReplica
@@ -58,8 +59,15 @@ def segment_tasks(
 
 
 def read_segments(tasks: Sequence[SegmentTask], request: ReadRequest) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of the level. Raises OSError."""
-    rows = [row for task in tasks if (row := _row(task)) is not None]
+    """Yields the rows of the level. Raises DataUnreadable."""
+    rows = []
+    for task in tasks:
+        try:
+            row = _row(task)
+        except OSError as error:
+            lose(unreadable(error, task.segment.path), fail=request.reading.fail_on_data_loss)
+        else:
+            rows += [row] if row is not None else []
     chosen = [SEGMENT_COLUMNS[name] for name in request.columns]
     arrays = [pa.array(list(map(column.value, rows)), column.kind) for column in chosen]
     yield pa.RecordBatch.from_arrays(arrays, schema=schema_of(chosen))

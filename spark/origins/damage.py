@@ -5,6 +5,8 @@ write.
 from __future__ import annotations
 
 import logging
+import os
+import pwd
 
 from trimaran.log.batches.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, has_valid_crc, header_at
 from trimaran.log.disk.files import Files, OpenFile
@@ -26,6 +28,19 @@ def lose(message: str, *, fail: bool) -> None:
     if fail:
         raise DataUnreadable(f"{message}; {HOW_TO_GO_ON}")
     log.warning("left out: %s", message)
+
+
+def unreadable(error: OSError, path: str) -> str:
+    """Returns a sentence for an error of the operating system, or of a file system in its place, at the path."""
+    where, why = error.filename or path, error.strerror or str(error)
+    if not isinstance(error, PermissionError):
+        return f"{where} cannot be read: {why}"
+    uid = os.geteuid()
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = "without a name"
+    return f"{where} cannot be read: {why} for the user {user} (uid {uid})"
 
 
 def next_sound(

@@ -18,6 +18,7 @@ from trimaran.spark.origins.running_cluster.connection import (
     PREFIX,
     SECURITY_KEYS,
     ClusterSettings,
+    TimeLimit,
 )
 from trimaran.wire.client.bootstrap import parse_bootstrap
 
@@ -34,6 +35,7 @@ BUFFER_BYTES = 32 << 20
 REQUEST_BYTES = 1 << 20
 REQUEST_MS = 30_000
 DELIVERY_MS = 120_000
+MAX_BLOCK = "kafka.max.block.ms"
 BLOCK_MS = 60_000
 # Kafka's default is one minute; a micro-batch may take longer. This is the default maximum of brokers
 # (`transaction.max.timeout.ms`).
@@ -137,8 +139,9 @@ def _cluster(o: OptionReader) -> ClusterSettings:
         (name, value) for name in SECURITY_KEYS if (value := o.get(PREFIX + name)) is not None
     )
     client_id = o.get("kafka.client.id") or CLIENT_ID
-    seconds = _milliseconds(o, "kafka.max.block.ms", BLOCK_MS)
-    return ClusterSettings(bootstrap, False, security, client_id, seconds, REQUEST_BYTES)
+    seconds = _milliseconds(o, MAX_BLOCK, BLOCK_MS)
+    limit = TimeLimit(MAX_BLOCK, seconds)
+    return ClusterSettings(bootstrap, False, security, client_id, limit, seconds, REQUEST_BYTES)
 
 
 def _producer(o: OptionReader, *, must_be_idempotent: bool) -> ProducerSettings:
@@ -163,7 +166,7 @@ def _producer(o: OptionReader, *, must_be_idempotent: bool) -> ProducerSettings:
         request_bytes=request,
         request_seconds=_milliseconds(o, "kafka.request.timeout.ms", REQUEST_MS),
         delivery_seconds=_milliseconds(o, "kafka.delivery.timeout.ms", DELIVERY_MS),
-        block_seconds=_milliseconds(o, "kafka.max.block.ms", BLOCK_MS),
+        block_seconds=_milliseconds(o, MAX_BLOCK, BLOCK_MS),
         ignores_keys=o.flag("kafka.partitioner.ignore.keys", False),
     )
 

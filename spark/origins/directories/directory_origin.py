@@ -16,15 +16,22 @@ from trimaran.log.old_formats.old_batches import as_v2
 from trimaran.log.producers.snapshots import parse_snapshot
 from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX
-from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.damage import lose, unreadable
 from trimaran.spark.origins.directories.discovery import (
     METADATA_TOPIC,
+    LogDirectoryFound,
     StorageOptions,
     find_log_directories,
     find_partitions,
 )
 from trimaran.spark.origins.directories.file_range import FileRange
-from trimaran.spark.origins.directories.replicas import Checkpoints, StoredReplica, choose, examine
+from trimaran.spark.origins.directories.replicas import (
+    NO_CHECKPOINTS,
+    Checkpoints,
+    StoredReplica,
+    choose,
+    examine,
+)
 from trimaran.spark.origins.directories.transaction_outcomes import UndecidedTransactions
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Part
 from trimaran.spark.origins.packing import pack, share_of
@@ -62,7 +69,8 @@ class DirectoryOrigin:
         unreadable.
         """
         self._settings = settings
-        directories = find_log_directories(settings.paths, settings.storage_options)
+        fail = settings.fail_on_data_loss
+        directories = find_log_directories(settings.paths, settings.storage_options, fail=fail)
         if not directories:
             raise DataUnreadable(
                 f"no log directory (meta.properties), partition TOPIC-N or segment in {', '.join(settings.paths)}"
@@ -70,18 +78,32 @@ class DirectoryOrigin:
         self._all: set[TopicPartition] = set()
         self._replicas: dict[TopicPartition, list[StoredReplica]] = defaultdict(list)
         for directory in directories:
-            checkpoints: Checkpoints | None = None
-            for found in find_partitions(directory):
-                if found.key.topic == METADATA_TOPIC:
-                    continue
-                self._all.add(found.key)
-                if is_wanted(found.key):
-                    checkpoints = checkpoints or Checkpoints.read(directory)
-                    self._replicas[found.key].append(examine(found, checkpoints))
+            self._open(directory, is_wanted)
         self._chosen = choose(
             (r for replicas in self._replicas.values() for r in replicas),
             by_log_end=settings.end == "log_end",
         )
+
+    def _open(
+        self, directory: LogDirectoryFound, is_wanted: Callable[[TopicPartition], bool]
+    ) -> None:
+        fail = self._settings.fail_on_data_loss
+        checkpoints: Checkpoints | None = None
+        try:
+            partitions = find_partitions(directory)
+        except OSError as error:
+            lose(unreadable(error, directory.storage.url(directory.path)), fail=fail)
+            return
+        for found in partitions:
+            if found.key.topic == METADATA_TOPIC:
+                continue
+            try:
+                if is_wanted(found.key):
+                    checkpoints = checkpoints or _checkpoints(directory, fail)
+                    self._replicas[found.key].append(examine(found, checkpoints))
+                self._all.add(found.key)
+            except OSError as error:
+                lose(unreadable(error, found.url), fail=fail)
 
     def partitions(self) -> Sequence[TopicPartition]:
         return sorted(self._all)
@@ -187,7 +209,11 @@ class DirectoryOrigin:
                         own = part._replace(
                             start=max(part.start, bounds.start), end=min(part.end, bounds.end)
                         )
-                    yield from located(replica, own)
+                    try:
+                        yield from located(replica, own)
+                    except OSError as error:
+                        why = unreadable(error, replica.found.url)
+                        lose(why, fail=self._settings.fail_on_data_loss)
 
     def summary(self, tasks: Sequence[tuple[FileRange, ...]]) -> str:
         there = [copy for key in self._replicas for copy in self.copies(key)]
@@ -201,6 +227,14 @@ class DirectoryOrigin:
             f"segments {len(paths)} of {segments}, "
             f"{mebibytes(sum(piece.size for piece in ranges))} of {mebibytes(stored)} MiB"
         )
+
+
+def _checkpoints(directory: LogDirectoryFound, fail: bool) -> Checkpoints:
+    try:
+        return Checkpoints.read(directory)
+    except DataUnreadable as error:
+        lose(str(error), fail=fail)
+        return NO_CHECKPOINTS
 
 
 def mebibytes(count: int) -> str:

@@ -21,7 +21,8 @@ from trimaran.log.partitions.names import partition_of
 from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
 from trimaran.spark.options import OptionError
-from trimaran.spark.origins.directories.storage import LOCAL, FileStorage, expand, locate
+from trimaran.spark.origins.damage import lose, unreadable
+from trimaran.spark.origins.directories.storage import LOCAL, Entry, FileStorage, expand, locate
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.identity import NO_NODE, NodeId, TopicPartition
@@ -79,18 +80,20 @@ class Listing:
 
 
 def find_log_directories(
-    paths: Iterable[str], options: StorageOptions = ()
+    paths: Iterable[str], options: StorageOptions = (), *, fail: bool = True
 ) -> list[LogDirectoryFound]:
     """Returns all log directories at or below the given paths (which may be globs), sorted by node id and path.
 
     Raises:
         OptionError: they belong to two clusters, or cannot be read from here.
+        DataUnreadable: a directory or its `meta.properties` cannot be read; without `fail` this is a warning, and the
+            directory is omitted.
     """
     found: dict[tuple[FileStorage, str], LogDirectoryFound] = {}
     for given in paths:
         storage, located = locate(given, options)
         for start in expand(storage, located):
-            for directory in _found_at(storage, start):
+            for directory in _found_at(storage, start, fail):
                 key = storage, directory.path
                 known = found.get(key)
                 if known is not None and known.only and directory.only:
@@ -121,15 +124,25 @@ def _ensure_one_cluster(directories: Iterable[LogDirectoryFound]) -> None:
         first = first or directory
 
 
-def _found_at(storage: FileStorage, path: str) -> Iterator[LogDirectoryFound]:
+def _found_at(storage: FileStorage, path: str, fail: bool) -> Iterator[LogDirectoryFound]:
     """Finds the log directories at one path: a segment, a partition's directory, a log directory, or a folder of
     such.
     """
+    try:
+        named = _named(storage, path)
+    except OSError as error:
+        lose(unreadable(error, storage.url(path)), fail=fail)
+    else:
+        yield from _search(storage, path, DEPTH_MAX, fail) if named is None else (named,)
+
+
+def _named(storage: FileStorage, path: str) -> LogDirectoryFound | None:
+    """Returns the log directory of the segment or partition that a path names; None for other paths."""
     name, parent = Path(path).name, str(Path(path).parent)
     base_offset = base_offset_of(name, LOG_SUFFIX)
     if base_offset is not None and storage.is_file(path):
-        yield _whose(storage, str(Path(parent).parent), (Path(parent).name, base_offset))
-    elif (
+        return _whose(storage, str(Path(parent).parent), (Path(parent).name, base_offset))
+    if (
         partition_of(name) is not None
         and not storage.is_file(str(Path(path) / FILE_NAME))
         and storage.is_directory(path)
@@ -137,9 +150,8 @@ def _found_at(storage: FileStorage, path: str) -> Iterator[LogDirectoryFound]:
             base_offset_of(entry.name, LOG_SUFFIX) is not None for entry in storage.entries(path)
         )
     ):
-        yield _whose(storage, parent, (name, None))
-    else:
-        yield from _search(storage, path, DEPTH_MAX)
+        return _whose(storage, parent, (name, None))
+    return None
 
 
 def _whose(storage: FileStorage, path: str, only: tuple[str, int | None]) -> LogDirectoryFound:
@@ -166,17 +178,25 @@ def _log_directory(storage: FileStorage, path: str) -> LogDirectoryFound:
     return LogDirectoryFound(path, NodeId(properties.node_id), properties.cluster_id, storage)
 
 
-def _search(storage: FileStorage, folder: str, depth: int) -> Iterator[LogDirectoryFound]:
+def _search(
+    storage: FileStorage, folder: str, depth: int, fail: bool
+) -> Iterator[LogDirectoryFound]:
+    entries: list[Entry] = []
     try:
         entries = storage.entries(folder)
+        if any(entry.name == FILE_NAME and not entry.is_directory for entry in entries):
+            yield _log_directory(storage, folder)
+            return
     except (FileNotFoundError, NotADirectoryError):
         return
-    if any(entry.name == FILE_NAME and not entry.is_directory for entry in entries):
-        yield _log_directory(storage, folder)
-    elif depth:
-        for entry in entries:
-            if entry.is_directory:
-                yield from _search(storage, str(Path(folder) / entry.name), depth - 1)
+    except OSError as error:
+        lose(unreadable(error, storage.url(folder)), fail=fail)
+    except DataUnreadable as error:
+        lose(str(error), fail=fail)
+        return
+    for entry in entries if depth else ():
+        if entry.is_directory:
+            yield from _search(storage, str(Path(folder) / entry.name), depth - 1, fail)
 
 
 def find_partitions(directory: LogDirectoryFound) -> list[PartitionFound]:

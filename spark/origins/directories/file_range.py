@@ -16,7 +16,7 @@ from trimaran.log.disk.files import Files
 from trimaran.log.inspection.reader import BatchStart, scan_batches
 from trimaran.log.segments.scan import is_plausible, scan_headers
 from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
-from trimaran.spark.origins.damage import lose, next_sound
+from trimaran.spark.origins.damage import lose, next_sound, unreadable
 from trimaran.spark.origins.directories.discovery import PartitionFound, topic_id_of
 from trimaran.spark.origins.directories.transaction_outcomes import Outcomes
 from trimaran.spark.origins.origin import Located, Part, Reading
@@ -125,6 +125,12 @@ class FileRange:
         return self.log.found.storage.files
 
     def batches(self, reading: Reading) -> Iterator[Located]:
+        try:
+            yield from self._batches(reading)
+        except OSError as error:
+            lose(unreadable(error, self.name), fail=reading.fail_on_data_loss)
+
+    def _batches(self, reading: Reading) -> Iterator[Located]:
         outcomes = Outcomes(self._scan_on) if reading.committed else None
         for located in self._walk(reading):
             batch = located.batch

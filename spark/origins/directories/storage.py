@@ -83,12 +83,14 @@ LOCAL = FileStorage()
 
 
 def _local_entry(child: os.DirEntry[str]) -> Entry | None:
-    """Returns the entry; None if it was deleted meanwhile, or is a circular link."""
+    """Returns the entry; None if it was deleted meanwhile, or is a circular link. Raises OSError."""
     try:
         if child.is_dir():
             return Entry(child.name, True, 0)
         found = child.stat()
-    except OSError:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
         return None
     return Entry(child.name, False, found.st_size) if stat.S_ISREG(found.st_mode) else None
 
@@ -152,6 +154,28 @@ def _remote(storage: FileStorage) -> RemoteFiles:
     return RemoteFiles(system)
 
 
+class _Raising:
+    """A file system of fsspec whose methods raise only OSError: drivers raise errors of their libraries, for example
+    if there are no credentials.
+    """
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._system, name)
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(*args, **kwargs)
+            except OSError:
+                raise
+            except Exception as error:
+                raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
+
+        return called
+
+
 class RemoteFile(OpenFile):
     """An open file, which is only a name: each read requests a range of bytes."""
 
@@ -173,7 +197,7 @@ class RemoteFiles(Files):
 
     def __init__(self, system: Any) -> None:
         super().__init__()
-        self._system = system
+        self._system = _Raising(system)
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> OpenFile:
         if create or write:

@@ -302,7 +302,7 @@ class BrokerRange:
         return f"{self.cluster.bootstrap}/{self.key}"
 
     def batches(self, reading: Reading) -> Iterator[Located]:
-        with self.cluster.client() as client:
+        with self.cluster.client(is_polling=True) as client:
             yield from _PartitionReader(self, client, reading).batches()
 
 

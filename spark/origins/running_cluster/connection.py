@@ -6,15 +6,19 @@ executors, so files that they name (trust stores) must exist there, too.
 
 from __future__ import annotations
 
+import logging
+import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.security_keys import CLIENT_SECURITY
 from trimaran.spark.options import OptionError, OptionReader, positive
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
@@ -33,15 +37,27 @@ else:
     listener_security = imported_later("trimaran.node.security.listener_security")
     blocking = imported_later("trimaran.wire.blocking")
 
+log = logging.getLogger(__name__)
+
 PREFIX = "kafka."
 BROKERS = "kafka.bootstrap.servers"
 CONTROLLERS = "kafka.controller.bootstrap.servers"
+API_TIMEOUT, POLL_TIMEOUT = "kafka.default.api.timeout.ms", "kafkaConsumer.pollTimeoutMs"
+SECONDS_MIN = 0.001  # a socket takes 0 for no wait at all
 SECURITY_KEYS = tuple(key.name for key in CLIENT_SECURITY)
+API_TIMEOUT_MS = 60_000  # the default of Kafka's `default.api.timeout.ms`
 POLL_TIMEOUT_MS = 120_000  # the default of Spark's network timeout
 FETCH_BYTES = (
     4 << 20
 )  # bytes of a response: enough to make its round trip negligible, small compared with a worker's memory
 CLIENT_ID = "spark"
+
+
+class TimeLimit(NamedTuple):
+    """How long a client waits, and the option that sets it."""
+
+    option: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +76,7 @@ class ClusterSettings:
     of_controllers: bool
     security: tuple[tuple[str, str], ...]
     client_id: str
+    call_limit: TimeLimit
     poll_timeout_seconds: float
     fetch_bytes: int
 
@@ -67,8 +84,9 @@ class ClusterSettings:
         return f"ClusterSettings({self.bootstrap})"
 
     @contextmanager
-    def client(self) -> Iterator[blocking.BlockingClient]:
-        """Yields a connected client.
+    def client(self, *, is_polling: bool = False) -> Iterator[blocking.BlockingClient]:
+        """Yields a connected client. A call waits up to `call_limit`; in an executor that is polling, as long as
+        `kafkaConsumer.pollTimeoutMs` says.
 
         Raises:
             DataUnreadable: any failure of the cluster inside the block.
@@ -80,15 +98,18 @@ class ClusterSettings:
         except ConfigError as error:
             raise OptionError(str(error)) from None
         addresses = parse_bootstrap(self.bootstrap)
+        wait = self.call_limit
+        if is_polling:
+            wait = TimeLimit(POLL_TIMEOUT, self.poll_timeout_seconds)
         try:
             with blocking.BlockingClient(
                 addresses,
                 client_id=self.client_id,
                 of_controllers=self.of_controllers,
-                timeout=self.poll_timeout_seconds,
+                timeout=wait.seconds,
                 security=security,
             ) as client:
-                _ensure_let_in(client, addresses)
+                _ensure_let_in(client, addresses, wait)
                 yield client
         except AuthenticationRefused as error:
             raise DataUnreadable(
@@ -103,20 +124,47 @@ class ClusterSettings:
             raise DataUnreadable(f"{self.bootstrap} answered {error}") from None
         except RemoteProtocolError as error:
             raise DataUnreadable(
-                f"{self.bootstrap} sent a malformed response: {error}; check that it is a Kafka cluster"
+                f"{self.bootstrap} sent a malformed response: {error}; check that it is a listener of Kafka, and the "
+                "option kafka.security.protocol"
             ) from None
 
 
-def _ensure_let_in(client: blocking.BlockingClient, addresses: Sequence[Address]) -> None:
-    """Checks first that a node accepts the connection and login, since a refused one would be retried repeatedly."""
-    for address in addresses:
-        try:
-            client.connection_to(address)
-        except AuthenticationRefused:
-            raise
-        except (ConnectionLost, RequestTimedOut):
-            continue
-        return
+def _ensure_let_in(
+    client: blocking.BlockingClient, addresses: Sequence[Address], wait: TimeLimit
+) -> None:
+    """Waits until a node accepts the connection and login, since a refused one would be retried repeatedly.
+
+    Raises:
+        AuthenticationRefused, RemoteProtocolError: waiting cannot help.
+        ConnectionLost: no address exists, or none has accepted within this time.
+    """
+    deadline = time.monotonic() + wait.seconds
+    backoff = ExponentialBackoff()
+    while True:
+        failures: list[Exception] = []
+        for address in addresses:
+            try:
+                left = max(deadline - time.monotonic(), SECONDS_MIN)
+                client.connection_to(address, timeout=min(blocking.CONNECT_SECONDS, left))
+            except AuthenticationRefused:
+                raise
+            except (ConnectionLost, RequestTimedOut) as error:
+                if isinstance(error.__cause__, RemoteProtocolError):
+                    raise error.__cause__ from None
+                failures.append(error)
+            else:
+                return
+        told = "; ".join(map(str, failures))
+        if all(isinstance(error.__cause__, socket.gaierror) for error in failures):
+            raise ConnectionLost(f"{told}; check the names in the option")
+        if time.monotonic() >= deadline:
+            raise ConnectionLost(
+                f"{told}; no connection within {wait.seconds:g} s: check that these are listeners of running nodes, "
+                f"and the option kafka.security.protocol; {wait.option} sets the wait"
+            )
+        if not backoff.failures:
+            log.warning("%s; waiting up to %g s (%s)", told, wait.seconds, wait.option)
+        time.sleep(min(backoff.failed(), max(deadline - time.monotonic(), 0)))
 
 
 def cluster_settings(o: OptionReader, option: str = BROKERS) -> ClusterSettings | None:
@@ -126,12 +174,13 @@ def cluster_settings(o: OptionReader, option: str = BROKERS) -> ClusterSettings 
         (name, value) for name in SECURITY_KEYS if (value := o.get(PREFIX + name)) is not None
     )
     client_id = o.get("kafka.client.id") or CLIENT_ID
-    poll_ms = o.parse("kafkaConsumer.pollTimeoutMs", positive, POLL_TIMEOUT_MS, "a number above 0")
+    api_ms = o.parse(API_TIMEOUT, positive, API_TIMEOUT_MS, "a number above 0")
+    poll_ms = o.parse(POLL_TIMEOUT, positive, POLL_TIMEOUT_MS, "a number above 0")
     fetch = o.parse("kafka.max.partition.fetch.bytes", positive, FETCH_BYTES, "a number above 0")
     if bootstrap is None:
         why = f"nodes are reached with {option} only"
         o.refuse(why, *(PREFIX + name for name in SECURITY_KEYS), "kafka.client.id")
-        o.refuse(why, "kafkaConsumer.pollTimeoutMs", "kafka.max.partition.fetch.bytes")
+        o.refuse(why, API_TIMEOUT, POLL_TIMEOUT, "kafka.max.partition.fetch.bytes")
         return None
     if o.get("path") or o.get("paths"):
         raise o.wrong(option, "there is a path, too: give one of them")
@@ -140,5 +189,11 @@ def cluster_settings(o: OptionReader, option: str = BROKERS) -> ClusterSettings 
     except ValueError as error:
         raise o.wrong(option, f"{bootstrap!r} is not HOST:PORT,…: {error}") from None
     return ClusterSettings(
-        bootstrap, option == CONTROLLERS, security, client_id, poll_ms / 1000, fetch
+        bootstrap,
+        option == CONTROLLERS,
+        security,
+        client_id,
+        TimeLimit(API_TIMEOUT, api_ms / 1000),
+        poll_ms / 1000,
+        fetch,
     )

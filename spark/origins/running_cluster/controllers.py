@@ -76,7 +76,7 @@ class ControllerRange:
         if self.start_offset >= self.end_offset:
             return
         expected = self.start_offset
-        with self.cluster.client() as client:
+        with self.cluster.client(is_polling=True) as client:
             for found in LiveQuorum(client).batches(self.start_offset):
                 if found.base_offset > expected:
                     lose(

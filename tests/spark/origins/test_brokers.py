@@ -257,7 +257,7 @@ def test_stream_notices_that_its_topic_is_another(cluster, admin, caplog):
 def test_missing_data_is_reported(cluster):
     with pytest.raises(DataUnreadable, match="there is no absent"):
         read(cluster, subscribe="absent")
-    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafkaConsumer.pollTimeoutMs": "500"}
+    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "500"}
     with pytest.raises(DataUnreadable, match=r"127\.0\.0\.1:1"):
         plan_log(LogOptions.parse({**nobody, "subscribe": "t"}))
 
