@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -17,6 +17,7 @@ from trimaran.spark.analyses.analysis import Analysis, ReportVerdict
 from trimaran.spark.analyses.catalogue import choose
 from trimaran.spark.analyses.plots import nothing
 from trimaran.spark.analyses.running import Outcome, run_all, since_text
+from trimaran.spark.analyses.stale_metadata import staleness
 from trimaran.spark.origins.directories.discovery import find_log_directories
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.spark.sessions.session import FULL_COMPILER, session
@@ -85,9 +86,12 @@ def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
     """Runs the analyses and calls `tell` with each outcome. Raises JavaNotFound if Spark cannot run."""
     much = is_much(job.data)
     spark = session(app_name="trimaran report", conf=FULL_COMPILER if much else None)
-    outcomes = []
+    outcomes: list[Outcome] = []
     load = _loader(spark, job)
+    stale = staleness(job.data, job.analyses)
     for outcome in run_all(spark, job.analyses, load, is_much=much, since_ms=job.since_ms):
+        if stale is not None and not outcomes:
+            outcome = replace(outcome, verdicts=(stale, *outcome.verdicts))
         outcomes.append(outcome)
         tell(outcome)
     return outcomes

@@ -30,6 +30,7 @@ from trimaran.spark.data_source.columns import (
     rows_to_arrow,
 )
 from trimaran.spark.kafka_metadata.histories.acl_history import token_name
+from trimaran.spark.kafka_metadata.log_walk.fold import UNKNOWN, report_unknown
 from trimaran.spark.kafka_metadata.log_walk.walk import (
     batches_in,
     refuse_later,
@@ -116,13 +117,16 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """Yields the rows. Raises DataUnreadable."""
     state = replayed(task, options.as_of_timestamp)
+    report_unknown("image", state.unknown)
+    unknown = state.image.unknown.count + state.unknown_control
+    columns = (*COLUMNS, UNKNOWN._replace(value=lambda _: unknown))
     rows: list[ImageRow] = []
     for row in _rows(state, options.topics):
         rows.append(row)
         if len(rows) >= CHUNK_ROWS:
-            yield rows_to_arrow(rows, COLUMNS, wanted)
+            yield rows_to_arrow(rows, columns, wanted)
             rows = []
-    yield rows_to_arrow(rows, COLUMNS, wanted)
+    yield rows_to_arrow(rows, columns, wanted)
 
 
 def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
@@ -246,7 +250,7 @@ def _json(payload: Any) -> str | None:
 TABLE = Table(
     "image",
     "The state of the metadata log at one offset or time: topics, partitions, brokers, configs, ACLs and the rest.",
-    COLUMNS,
+    (*COLUMNS, UNKNOWN),
     read,
     "image",
     frozenset(("asOfOffset", "asOfTimestamp", "topics", "includeUncommitted")),

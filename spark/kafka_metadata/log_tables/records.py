@@ -19,7 +19,7 @@ import pyarrow as pa
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.columns import decode_columns
 from trimaran.log.batches.records import RECORDS_BYTES_MAX
-from trimaran.quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE
+from trimaran.quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE, UnknownRecords
 from trimaran.spark.data_source.columns import (
     BOOL,
     INT,
@@ -33,6 +33,7 @@ from trimaran.spark.data_source.columns import (
     to_array,
 )
 from trimaran.spark.kafka_metadata.log_walk.decoding import FRAME_BYTES, decode_messages
+from trimaran.spark.kafka_metadata.log_walk.fold import report_unknown
 from trimaran.spark.kafka_metadata.log_walk.walk import batches_in, snapshot_batches
 from trimaran.spark.kafka_metadata.options import BOUND_OPTIONS, MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
@@ -43,6 +44,7 @@ from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.identity import NO_TIMESTAMP, BrokerId
 from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
 from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.records.topics import TopicRecord
 from trimaran.wire.text.json_text import json_text
 
@@ -211,14 +213,20 @@ def _control(key: bytes, value: bytes) -> Any:
 
 
 def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
-    """Returns the names by topic id, from the TopicRecords; the name of an id never changes."""
+    """Returns the names by topic id, from the TopicRecords; the name of an id never changes. Warns of records that were
+    not understood, which may name further topics.
+    """
     names = {}
+    unknown = UnknownRecords()
     for task in tasks:
         for chunk in each_chunk(task, decode=False):
             values = chunk.start.tolist(), chunk.size.tolist()
-            for message in decode_messages(chunk.data, *values, _TOPIC_KEYS):
-                if message is not None:
+            for message in decode_messages(chunk.data, *values, _TOPIC_KEYS, tells_unknown=True):
+                if isinstance(message, UnknownRecord):
+                    unknown = unknown.plus(1, [message])
+                elif message is not None:
                     names[message.topic_id] = message.name
+    report_unknown("the column topic", unknown.text)
     return names
 
 

@@ -17,6 +17,7 @@ from trimaran.wire.records.metadata import (
 # the length of the frame of all existing record types: each of its three numbers takes one byte
 FRAME_BYTES = 3
 Decode = Callable[[bytes], Any]
+NOT_UNDERSTOOD = UnknownRecord(-1, -1)  # a record without a type
 
 
 def decode_messages(
@@ -31,9 +32,9 @@ def decode_messages(
     """Decodes the records whose values are in `data`, in order, as `read_metadata_record` does for a single one.
 
     The result is None for a record whose type is not in `keys` (None: all types are requested), which costs reading
-    three bytes; and for a malformed record, which must not end an analysis. A record of a type in `raw` results in the
-    bytes of its value, malformed or not, unless its frame is longer than any known one. A record of a later Kafka is
-    None too, unless `tells_unknown` is set: then it is an `UnknownRecord`, whatever its type.
+    three bytes. A record of a type in `raw` results in the bytes of its value, malformed or not, unless its frame is
+    longer than any known one. A record of a later Kafka, and a malformed one, which must not end an analysis, are None
+    too, unless `tells_unknown` is set: then each is an `UnknownRecord`, those of a later Kafka whatever their types.
     """
     decoders: dict[bytes, Decode] = {}  # by frame; there are few
     messages: list[Any] = []
@@ -44,7 +45,8 @@ def decode_messages(
         if decode is None:
             decode = decoders[frame] = _decoder_behind(frame, keys, raw, tells_unknown)
         if decode is _unwanted or size < FRAME_BYTES:
-            messages.append(None)
+            is_short = size < FRAME_BYTES and tells_unknown
+            messages.append(NOT_UNDERSTOOD if is_short else None)
             continue
         if decode is _raw:
             messages.append(data[start : start + size])
@@ -52,8 +54,13 @@ def decode_messages(
         try:
             messages.append(decode(data[body : start + size]))
         except RemoteProtocolError:
-            messages.append(None)
+            messages.append(malformed(frame) if tells_unknown else None)
     return messages
+
+
+def malformed(frame: bytes) -> UnknownRecord:
+    """Returns a record that is not understood: of another frame version, or with a malformed body."""
+    return UnknownRecord(frame[1], frame[2]) if frame[0] == FRAME_VERSION else NOT_UNDERSTOOD
 
 
 def _decoder_behind(

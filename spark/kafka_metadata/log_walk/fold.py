@@ -38,7 +38,7 @@ UNKNOWN = Column(
     "unknown_records",
     LONG,
     lambda _: 0,
-    "omitted records of a later Kafka, from the snapshot up to this row: the row lacks their changes",
+    "omitted records of a later Kafka, and malformed ones, up to this row: the row lacks their changes",
 )
 
 
@@ -66,8 +66,9 @@ class Fold:
     """Makes rows from records. A fold is used for one pass.
 
     RECORDS: the types of records that it takes; RAW: the types among them that it takes as bytes; CONTROL: whether it
-    takes control records, too. `rows` are the finished rows, as the columns of the table take them. `shows_snapshot`: a
-    snapshot makes rows, too (false if the rows of another task lead up to it).
+    takes control records, too. `rows` are the finished rows, as the columns of the table take them. `unknown`: the
+    records so far that were not understood. `shows_snapshot`: a snapshot makes rows, too (false if the rows of another
+    task lead up to it).
     """
 
     RECORDS: ClassVar[Sequence[type[Message]]] = ()
@@ -76,6 +77,7 @@ class Fold:
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
+        self.unknown: list[UnknownRecord] = []
         self.shows_snapshot = True
 
     def replay(self, step: WalkStep) -> None:
@@ -142,29 +144,32 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
     def read(
         task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
     ) -> Iterator[pa.RecordBatch]:
-        unknown: list[UnknownRecord] = []  # the rows read so far
+        fold = make()
 
         def made(rows: list[Any]) -> pa.RecordBatch:
             if start := task.shown_from:
                 rows = [row for row in rows if overlaps(since_of(row), end_of(row), start)]
             if options.topics and topic_of is not None:
                 rows = [row for row in rows if topic_of(row) in options.topics]
-            offsets = [record.offset for record in unknown]
+            offsets = [record.offset for record in fold.unknown]
             counted = UNKNOWN._replace(value=lambda row: _up_to(offsets, end_of(row)))
-            return rows_to_arrow(rows, (*columns, counted if unknown else UNKNOWN), wanted)
+            return rows_to_arrow(rows, (*columns, counted if offsets else UNKNOWN), wanted)
 
-        fold = make()
         fold.shows_snapshot = task.shows_snapshot
         with without_collector():
-            for _ in _replayed(fold, task, options, unknown):
+            for _ in _replayed(fold, task, options):
                 rows, fold.rows = fold.rows, []
                 yield made(rows)
             yield made(fold.rows)
-        if unknown:  # a table without rows cannot contain them
-            left_out = UnknownRecords().plus(len(unknown), unknown).text
-            log.warning("%s may be stale: left out %s", table, left_out)
+        report_unknown(table, UnknownRecords().plus(len(fold.unknown), fold.unknown).text)
 
     return read
+
+
+def report_unknown(table: str, records: str) -> None:
+    """Logs a warning if records were not understood, since a table without rows cannot say so."""
+    if records:
+        log.warning("%s may be stale: left out %s", table, records)
 
 
 def _up_to(offsets: Sequence[Offset], end: Offset | None) -> int:
@@ -172,10 +177,8 @@ def _up_to(offsets: Sequence[Offset], end: Offset | None) -> int:
     return len(offsets) if end is None else bisect_right(offsets, end)
 
 
-def _replayed(
-    fold: Fold, task: MetadataTask, options: MetadataOptions, unknown: list[UnknownRecord]
-) -> Iterator[None]:
-    """Yields whenever there are enough rows for a batch; adds the records of a later Kafka to `unknown`."""
+def _replayed(fold: Fold, task: MetadataTask, options: MetadataOptions) -> Iterator[None]:
+    """Yields whenever there are enough rows for a batch."""
     keys = frozenset(record.KEY for record in fold.RECORDS)
     raw = frozenset(record.KEY for record in fold.RAW)
     until = options.as_of_timestamp
@@ -184,7 +187,7 @@ def _replayed(
     try:
         for step in walk:
             if type(step.message) is UnknownRecord:
-                unknown.append(step.message._replace(offset=step.moment.offset))
+                fold.unknown.append(step.message._replace(offset=step.moment.offset))
                 continue
             fold.replay(step)
             if len(fold.rows) >= CHUNK_ROWS:

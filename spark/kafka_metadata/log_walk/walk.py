@@ -22,6 +22,7 @@ from trimaran.spark.origins.origin import DataUnreadable, Range, Reading
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset
 from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
+from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -177,8 +178,12 @@ class Walk:
                 break
             self.last = Moment(record.offset, record.timestamp_ms, batch.leader_epoch)
             kind = decode_control_key(record.key or b"")
-            if self._control and kind is not ControlType.UNKNOWN:
-                message = decode_control_value(kind, record.value or b"")
+            if self._control:
+                message = (
+                    _unknown_control(record.key or b"")
+                    if kind is ControlType.UNKNOWN
+                    else decode_control_value(kind, record.value or b"")
+                )
                 steps.append(WalkStep(self.last, message, batch.base_offset, False))
         return steps
 
@@ -213,6 +218,11 @@ class Walk:
                 if self._is_later(columns.timestamp_ms[row]):
                     return first, row
         return first, end
+
+
+def _unknown_control(key: bytes) -> UnknownRecord:
+    """Returns a control record of a later Kafka: its key has a version and a type."""
+    return UnknownRecord(int.from_bytes(key[2:4], "big"), int.from_bytes(key[:2], "big"))
 
 
 def _grouped(batches: Iterable[BatchView]) -> Iterator[list[BatchView]]:

@@ -30,6 +30,7 @@ from trimaran.spark.data_source.columns import (
     Column,
     field,
 )
+from trimaran.spark.kafka_metadata.log_walk.decoding import FRAME_BYTES, malformed
 from trimaran.spark.kafka_metadata.log_walk.fold import Fold, folded
 from trimaran.spark.kafka_metadata.log_walk.walk import (
     ONGOING,
@@ -57,7 +58,7 @@ from trimaran.spark.kafka_metadata.topic_histories.partitions import (
 )
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, PartitionEpoch
+from trimaran.wire.identity import LeaderEpoch, Offset, PartitionEpoch
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.metadata import decode_metadata_record
 from trimaran.wire.records.topics import (
@@ -230,7 +231,7 @@ class PartitionHistoryFold(Fold):
             partition = self._partitions.get(place)
             now = None if partition is None else changed(partition.change.now, says)
             if partition is None or now is None:
-                self._not_followed(message)
+                self._not_followed(message, step.moment.offset)
             else:
                 self._followed(partition, now, step.moment)
         elif isinstance(message, PartitionChangeRecord):
@@ -240,13 +241,14 @@ class PartitionHistoryFold(Fold):
         else:
             self._replay_other(message, step.moment)
 
-    def _not_followed(self, message: bytes) -> None:
+    def _not_followed(self, message: bytes, offset: Offset) -> None:
         """Handles a record that could not be applied: it is malformed, which must not end an analysis, or its partition
         does not exist.
         """
         try:
             record = decode_metadata_record(message)
         except RemoteProtocolError:
+            self.unknown.append(malformed(message[:FRAME_BYTES])._replace(offset=offset))
             return
         assert isinstance(record, PartitionChangeRecord)
         self._partition_of(record)

@@ -1,5 +1,7 @@
 """Records of a later Kafka: each table with rows that they could have changed reports how many it skipped."""
 
+import struct
+
 import pytest
 
 from tests.spark.directories import encode_newest, leader_change
@@ -116,6 +118,60 @@ def test_column_is_read_alone_or_in_any_order(tmp_path):
         (batch,) = table.read(task, wanted, options)
         assert batch.schema.names == list(wanted)
         assert batch.num_rows == 2
+
+
+MALFORMED = (
+    b"\x01\x02",
+    b"\x02\x02\x00later",
+    b"\x01\x02\x00",
+)  # short, of a later frame version, without a body
+
+
+@pytest.mark.parametrize("table", sorted({"config_history", "topic_history", "broker_history"}))
+def test_malformed_records_count_as_unknown(tmp_path, caplog, table):
+    values = {"broker_history": b"\x01\x00\x00", "config_history": b"\x01\x04\x00"}
+    values = (*MALFORMED[:2], values.get(table, MALFORMED[2]))
+    stored(tmp_path, *values)
+    last = rows(tmp_path, table)[-1]
+    assert last["unknown_records"] == 3
+    assert f"{table} may be stale: left out 3 records of a later Kafka (type -1" in caplog.text
+
+
+@pytest.mark.parametrize("table", ["voter_history", "feature_history"])
+def test_control_record_of_later_kafka_is_counted(tmp_path, caplog, table):
+    key = struct.pack(">hh", 0, 9)  # a type that no Kafka has
+    record = NewRecord(key, b"\0\0", 2000)
+    log = Log().lead(1, 1000).write(1000, FeatureLevelRecord(name="f", feature_level=1))
+    log.batches.append(
+        build_batch([record], base_offset=log.offset, leader_epoch=log.epoch, is_control=True)
+    )
+    log.offset += 1
+    log.write(3000, FeatureLevelRecord(name="f", feature_level=2))
+    log.batches.append(leader_change(log.offset, log.epoch + 1, 1, (1, 2), 4000))
+    store(tmp_path, 1, log.batches)
+    assert rows(tmp_path, table)[-1]["unknown_records"] == 1
+    assert "1 record of a later Kafka (type 9 version 0 at offset 2)" in caplog.text
+    image = rows(tmp_path, "image")
+    assert {row["unknown_records"] for row in image} == {1}
+    assert "image may be stale: left out 1 control record" in caplog.text
+
+
+def test_each_row_of_image_counts_unknown_records(tmp_path, caplog):
+    stored(tmp_path, *LATER)
+    found = rows(tmp_path, "image", asOfOffset=str(FIRST + len(LATER) - 1))
+    assert {row["unknown_records"] for row in found} == {len(LATER)}
+    assert {"topic", "broker"} < {row["kind"] for row in found}
+    assert "image may be stale: left out 3 records of a later Kafka" in caplog.text
+    caplog.clear()
+    before = rows(tmp_path, "image", asOfOffset=str(FIRST - 1))
+    assert {row["unknown_records"] for row in before} == {0}
+    assert not caplog.messages
+
+
+def test_names_of_topics_may_be_missing(tmp_path, caplog):
+    stored(tmp_path, OF_A_LATER_VERSION)
+    assert rows(tmp_path, "records", topics="orders")
+    assert "the column topic may be stale: left out 1 record of a later Kafka" in caplog.text
 
 
 def test_history_without_rows_gives_a_warning(tmp_path, caplog):

@@ -326,7 +326,9 @@ def test_impossible_changes_are_reported_or_left_out(tmp_path):
         store(tmp_path / name, 1, [*log.batches, batch])
         return rows(tmp_path / name, "partition_history")
 
-    assert [row["isr"] for row in found("left out", [*malformed, there])] == [[11, 12, 13], [11]]
+    left_out = found("left out", [*malformed, there])
+    assert [row["isr"] for row in left_out] == [[11, 12, 13], [11]]
+    assert [row["unknown_records"] for row in left_out] == [4, 4]
     with pytest.raises(DataUnreadable, match="changes partition 1 of t, which does not exist"):
         found("absent", [absent])
     stranger = PartitionChangeRecord(partition_id=0, topic_id=bytes([9] * 16), isr=[11])
