@@ -47,6 +47,16 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
     "transactions": ("kafka_log", {"level": "transactions"}),
     # All replicas up to the last complete batch, and the copies of all controllers.
     "replica_batches": ("kafka_log", {"level": "batches", "replicas": "all", "end": "log_end"}),
+    # The records of all replicas below the offsets up to which one of them may have been compacted.
+    "compacted_records": (
+        "kafka_log",
+        {
+            "level": "records",
+            "replicas": "all",
+            "end": "cleaner_offset",
+            **dict.fromkeys(("includeHeaders", "includeControl", "includeBatchInfo"), "true"),
+        },
+    ),
     "metadata_batches_all": (
         "kafka_metadata",
         {"table": "batches", "nodes": "all", "includeUncommitted": "true"},

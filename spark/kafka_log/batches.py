@@ -28,8 +28,10 @@ from trimaran.spark.data_source.columns import (
 from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.kafka_log.bulk import PIECE_BYTES
 from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.directories.file_range import FileRange
 from trimaran.spark.origins.origin import Located, Range
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages.control import decode_control_key
 
 CHUNK_BATCHES = 5_000  # rows of one Arrow batch: about a MiB
@@ -94,6 +96,11 @@ def _control_type(row: BatchRow) -> str | None:
     return decode_control_key(columns.key(0) or b"").name
 
 
+def _cleaner_offset(row: BatchRow) -> Offset | None:
+    """Returns the offset below which the log may have been compacted; None if a broker sent the batch."""
+    return row.piece.log.dense_from if isinstance(row.piece, FileRange) else None
+
+
 def _record_count(row: BatchRow) -> int:
     """Counts the records except those below the start of the log; the batch with the start is kept as a whole."""
     batch = row.batch
@@ -141,6 +148,8 @@ BATCH_COLUMNS = {
         Column("file", STRING, field("piece.name")),
         Column("position", LONG, lambda row: row.located.position if row.located.position >= 0 else None),
         Column("log_dir", STRING, field("piece.log_dir")),
+        Column("log_start_offset", LONG, field("piece.log_start")),
+        Column("cleaner_offset", LONG, _cleaner_offset),
         # Not in the default schema, since it requires decompression; the user's schema may name it.
         Column("uncompressed_bytes", LONG, _uncompressed_bytes),
     )

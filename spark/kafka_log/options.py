@@ -35,6 +35,7 @@ DECODED_TOPICS = {
     "transactions": "__transaction_state",
 }
 LEVELS = ("records", "batches", "segments", *DECODED_TOPICS)
+ENDS = ("high_watermark", "log_end", "cleaner_offset")
 DIRECTORY_OPTIONS = ("end", "replicas", "splitBytes")
 
 
@@ -117,7 +118,7 @@ def _directories(o: OptionReader, committed: bool, fail: bool) -> DirectorySetti
     return DirectorySettings(
         paths=o.paths(),
         storage_options=o.prefixed(STORAGE),
-        end=o.choice("end", ("high_watermark", "log_end"), "high_watermark"),
+        end=o.choice("end", ENDS, "high_watermark"),
         replicas=o.choice("replicas", ("leader", "all"), "leader"),
         committed=committed,
         fail_on_data_loss=fail,

@@ -45,7 +45,8 @@ class DirectorySettings:
     """The settings for reading directories.
 
     Args:
-        end: high_watermark, or log_end, which includes uncommitted records.
+        end: high_watermark; log_end, which includes uncommitted records; or cleaner_offset, up to which any of the
+            replicas to read may have been compacted.
         replicas: leader, or all, with one row for each copy.
         committed: data ends at the last stable offset.
         fail_on_data_loss: data that is known to be missing raises; otherwise it causes a warning.
@@ -135,6 +136,10 @@ class DirectoryOrigin:
         return Bounds(replica.start_offset, max(end, replica.start_offset))
 
     def _end(self, replica: StoredReplica, fail: bool) -> Offset:
+        if self._settings.end == "cleaner_offset":
+            return min(
+                max(copy.log.dense_from for copy in self.copies(replica.key)), replica.end_offset
+            )
         if self._settings.end == "log_end" or (replica.is_empty and not replica.high_watermark):
             return replica.end_offset
         mark = self._high_watermark(replica)

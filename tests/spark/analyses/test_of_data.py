@@ -230,16 +230,6 @@ def test_rebalances(spark):
     assert told.levels == ["warn"]
 
 
-def test_replicas(spark):
-    rows = [("orders", 0, b, 10 * i, 10 * i + 9, 3, 77) for b in (1, 2, 3) for i in range(4)]
-    told = analysed(spark, "replica_divergence", replica_batches=rows)
-    assert "no difference in 12 batches compared, of 3 pairs of replicas" in told.text
-    rows[-1] = ("orders", 0, 3, 30, 39, 2, 78)
-    told = analysed(spark, "replica_divergence", replica_batches=rows)
-    assert "differences in 2 of 3 pairs; orders-0 on brokers 1 and 3 from offset 30 on" in told.text
-    assert told.levels == ["bad"]
-
-
 def test_retention(spark):
     def segment(topic, base, end, size, records, *, active=False, cleaned=False):
         missing = end - base - records
