@@ -4,7 +4,7 @@ program, because the connector's jars must be on the class path when the JVM sta
     python -m tests.interop.spark_connector BOOTSTRAP TOPIC [DIRECTORY] < cases.json
 
 It reads a JSON list of cases, each with the options of both sources and further options of ours, and prints a JSON
-object per line.
+object per line: the numbers of rows, or the errors of the sources that refuse the options.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader
 
 from tests.interop import maven
 
@@ -27,6 +30,17 @@ def jars() -> list[str]:
     return sorted(map(str, folder.glob("*.jar")))
 
 
+def cached(reader: DataFrameReader) -> tuple[DataFrame, str | None]:
+    """Returns the rows, and the error if the source refuses to read them."""
+    frame = None
+    try:
+        frame = reader.load().cache()
+        frame.count()
+    except PySparkException as error:
+        return frame, str(error)
+    return frame, None
+
+
 def main(bootstrap: str, topic: str, directory: Path | None) -> None:
     from trimaran.spark.sessions.session import session
 
@@ -38,15 +52,18 @@ def main(bootstrap: str, topic: str, directory: Path | None) -> None:
         theirs = spark.read.format("kafka").options(
             **{"kafka.bootstrap.servers": bootstrap, **options}
         )
-        theirs_frame = theirs.load().cache()
+        theirs_frame, theirs_error = cached(theirs)
         origins = {"live": {"kafka.bootstrap.servers": bootstrap}}
         if directory is not None:
             origins["directory"] = {"path": str(directory), "end": "log_end"}
         for origin, place in origins.items():
-            ours = spark.read.format("kafka_log").options(**{**options, **place}).load().cache()
-            told = {
-                "case": case["name"],
-                "origin": origin,
+            source = spark.read.format("kafka_log").options(**{**options, **place})
+            ours, error = cached(source)
+            told = {"case": case["name"], "origin": origin, "theirs": theirs_error, "ours": error}
+            if error is not None or theirs_error is not None:
+                print(json.dumps(told), flush=True)
+                continue
+            told |= {
                 "rows": theirs_frame.count(),
                 "columns": ours.schema.simpleString() == theirs_frame.schema.simpleString(),
                 "only_theirs": theirs_frame.exceptAll(ours).count(),
@@ -54,7 +71,8 @@ def main(bootstrap: str, topic: str, directory: Path | None) -> None:
             }
             print(json.dumps(told), flush=True)
             ours.unpersist()
-        theirs_frame.unpersist()
+        if theirs_error is None:
+            theirs_frame.unpersist()
     spark.stop()
 
 

@@ -26,6 +26,15 @@ def offsets(*numbers):
 
 CASES = {
     "all": {},
+    "an end beyond the log, without fail": {
+        "endingOffsets": offsets(9000, -1, 90_000),
+        "failOnDataLoss": "false",
+    },
+    "a start at its end": {
+        "startingOffsets": offsets(100, -2, -2),
+        "endingOffsets": offsets(100, 50, -1),
+    },
+    "edges in capitals": {"startingOffsets": "EARLIEST", "endingOffsets": "Latest"},
     "headers": {"includeHeaders": "true"},
     "pattern": {"subscribePattern": "beside.*"},
     "assign": {"assign": json.dumps({TOPIC: [0, 2]})},
@@ -49,6 +58,89 @@ COMMITTED_CASES = {
         "startingOffsets": offsets(1503 // 3, -2, 510),
     },
 }
+
+
+LENIENT = {"failOnDataLoss": "false"}
+FROM_400, TO_33 = {"startingOffsets": offsets(400, -2, -2)}, {"endingOffsets": offsets(33, -1, -1)}
+BEYOND = {"startingOffsets": offsets(9000, -2, -2)}
+LATE = START + 9_999_999
+# What both sources refuse, and a part of our text.
+REFUSED = {
+    "a start above its end": ({**FROM_400, **TO_33}, "behind offset 33, where endingOffsets ends"),
+    "the same, without fail": ({**FROM_400, **TO_33, **LENIENT}, "behind offset 33"),
+    "a start beyond the log": (BEYOND, "begins at offset 9000, behind offset"),
+    "the same, without fail ": ({**BEYOND, **LENIENT}, "begins at offset 9000, behind offset"),
+    "both beyond the log": (
+        {**BEYOND, "endingOffsets": offsets(9001, -1, -1)},
+        "9000 is outside of them",
+    ),
+    "an end beyond the log": ({"endingOffsets": offsets(9000, -1, -1)}, "9000 is outside of them"),
+    "a time above its end": (
+        {"startingTimestamp": str(START + 900), "endingTimestamp": str(START + 400)},
+        "where endingTimestamp ends",
+    ),
+    "times above their ends": (
+        {
+            "startingOffsetsByTimestamp": offsets(START, START + 2, START),
+            "endingOffsetsByTimestamp": offsets(LATE, START + 1, LATE),
+        },
+        f"startingOffsetsByTimestamp {START + 2} is later than",
+    ),
+    "times behind all records": (
+        {
+            "startingOffsetsByTimestamp": offsets(LATE + 1, START, START),
+            "endingOffsetsByTimestamp": offsets(LATE, LATE, LATE),
+            "startingOffsetsByTimestampStrategy": "latest",
+        },
+        f"{LATE + 1} is later than endingOffsetsByTimestamp {LATE}",
+    ),
+    "a time behind an offset": ({"startingTimestamp": str(START + 900), **TO_33}, "behind offset 33"),
+    "an offset behind a time": ({**FROM_400, "endingTimestamp": str(START + 300)}, "endingTimestamp ends"),
+    "a time that no record has": ({"startingTimestamp": str(LATE)}, f"no record of {LATE} ms or later"),
+    "an offset below -2": ({"startingOffsets": offsets(-3, -2, -2)}, "option startingOffsets"),
+    "an end below -2": ({"endingOffsets": offsets(-3, -1, -1)}, "option endingOffsets"),
+    "a start at the latest": ({"startingOffsets": "latest"}, "'latest' is not earliest"),
+    "one start at the latest": ({"startingOffsets": offsets(-1, -2, -2)}, "option startingOffsets"),
+    "an end at the earliest": ({"endingOffsets": "earliest"}, "'earliest' is not latest"),
+    "one end at the earliest": ({"endingOffsets": offsets(-2, -1, -1)}, "option endingOffsets"),
+    "a time before 1970": ({"startingTimestamp": "-5"}, "milliseconds since 1970"),
+    "a partition left out": ({"startingOffsets": offsets(1, 2)}, f"{TOPIC}-2 is missing"),
+    "an end left out": ({"endingOffsets": offsets(1, 2)}, f"{TOPIC}-2 is missing"),
+    "a time left out": ({"startingOffsetsByTimestamp": offsets(START)}, f"{TOPIC}-1, {TOPIC}-2 are missing"),
+    "an unknown partition": ({"startingOffsets": offsets(1, 2, 3, 4)}, f"{TOPIC}-3 is not among"),
+    "an unknown partition's end": ({"endingOffsets": offsets(1, 2, 3, 4)}, f"{TOPIC}-3 is not among"),
+    "an unknown partition's time": (
+        {"endingOffsetsByTimestamp": offsets(LATE, LATE, LATE, LATE)},
+        f"{TOPIC}-3 is not among",
+    ),
+    "a topic that is not subscribed": (
+        {"startingOffsets": json.dumps({**json.loads(offsets(1, 2, 3)), "u": {"0": 1}})},
+        "u-0 is not among",
+    ),
+    "another partition than assigned": (
+        {"assign": json.dumps({TOPIC: [0]}), "startingOffsets": offsets(1, 2)},
+        f"{TOPIC}-1 is not among",
+    ),
+    "no offsets": ({"startingOffsets": "{}"}, "option startingOffsets"),
+    "no JSON": ({"startingOffsets": "soon"}, "option startingOffsets"),
+    "an offset as text": ({"startingOffsets": f'{{"{TOPIC}":{{"0":"5"}}}}'}, "option startingOffsets"),
+    "an unknown topic": ({"subscribe": "absent"}, "there is no absent"),
+    "an unknown topic among others": ({"subscribe": f"{TOPIC},absent"}, "there is no absent"),
+    "no topic": ({"subscribe": " , "}, "topics parted by commas"),
+    "no pattern": ({"subscribePattern": " "}, "regular expression"),
+    "two choices of topics": (
+        {"subscribePattern": ".*", "assign": json.dumps({TOPIC: [0]})},
+        "only one of assign, subscribe and subscribePattern",
+    ),
+    "no JSON of partitions": ({"assign": TOPIC}, "option assign"),
+    "no task": ({"minPartitions": "0"}, "option minPartitions"),
+}  # fmt: skip
+# What only ours refuses: the connector reads the other partitions, or takes the wrong time for the end.
+ONLY_OURS = {
+    "an unknown partition assigned": ({"assign": json.dumps({TOPIC: [0, 7]})}, f"there is no {TOPIC}-7"),
+    "a start beyond the log, in many tasks": ({**BEYOND, "minPartitions": "9"}, "behind offset"),
+    "an end before 1970": ({"endingTimestamp": "-5"}, "milliseconds since 1970"),
+}  # fmt: skip
 
 
 def fill(bootstrap):
@@ -150,6 +242,21 @@ def test_on_apache_kafka(kafka):
 def test_on_ours(ours, cases):
     fill(ours.bootstrap)
     assert_equal(compared(ours.bootstrap, None, cases), len(cases))
+
+
+def assert_refused(bootstrap, directory):
+    cases = {**REFUSED, **ONLY_OURS}
+    found = compared(bootstrap, directory, {name: options for name, (options, _) in cases.items()})
+    assert len(found) == len(cases) * (1 if directory is None else 2)
+    for item in found:
+        assert cases[item["case"]][1] in item["ours"], item
+        assert (item["theirs"] is None) == (item["case"] in ONLY_OURS), item
+
+
+def test_both_refuse_the_same_bounds(kafka, ours):
+    """The topic is that of the tests above."""
+    assert_refused(kafka.bootstrap, kafka.directory)
+    assert_refused(ours.bootstrap, None)
 
 
 def test_offsets_are_known_to_be_those_of_kafka(kafka):
