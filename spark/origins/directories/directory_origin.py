@@ -202,7 +202,13 @@ class DirectoryOrigin:
         total = sum(place.size for place in wanted)
         share = share_of(total, os.cpu_count() or 1) if split_bytes is None else split_bytes
         target = max(1, min(share, total // tasks_min))
-        return pack((piece for place in wanted for piece in pieces(place, target)), target)
+        return pack((piece for place in wanted for piece in self._pieces(place, target)), target)
+
+    def _pieces(self, whole: FileRange, target_bytes: int) -> Iterator[FileRange]:
+        try:
+            yield from pieces(whole, target_bytes)
+        except OSError as error:
+            lose(unreadable(error, whole.path), fail=self._settings.fail_on_data_loss)
 
     def _located(self, parts: Mapping[TopicPartition, Sequence[Part]]) -> Iterator[FileRange]:
         for key, wanted in parts.items():
