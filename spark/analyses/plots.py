@@ -25,6 +25,7 @@ TEXT_MAX = 3 * TEXT_WIDTH
 LABEL_MIN = 6  # characters in the narrowest column of a table
 TABLE_LETTERS = 130  # characters in a line of a table, blanks included
 CELL_MIN = 23  # characters of a time
+NOTE_PIXELS = 30  # a line below a table
 PADDING = 3  # the padding of a cell, in characters
 NO_CLOCK = "no clock shows a time that can be"
 UTC = "UTC"  # the title of a time axis
@@ -42,6 +43,8 @@ BLUE, GREEN, AMBER, ORANGE, RED, GREY = (
 )
 CLEAR = "rgba(0,0,0,0)"
 PALETTE = (BLUE, ORANGE, GREEN, "#7a5bb0", AMBER, "#3c9fa8", "#b35a86", "#6b7a2f", RED, "#5c6670")
+DASHES = ("solid", "dash")  # lines after the first of each colour
+LINES_MAX = len(PALETTE) * len(DASHES)
 STATE_COLOURS = {
     "ok": GREEN,
     "active": GREEN,
@@ -82,6 +85,19 @@ def nothing(text: str) -> go.Figure:
     text = "<br>".join(textwrap.wrap(textwrap.shorten(text, TEXT_MAX), TEXT_WIDTH))
     made.add_annotation(text=text, showarrow=False, font={"size": 15, "color": "#586473"})
     return made
+
+
+def of_all(shown: int, total: int, what: str = "") -> str:
+    """Returns the end of an axis title that says how much is not drawn; empty if all is."""
+    return f"; {shown:,} of {total:,} {what}{' ' if what else ''}shown" if shown < total else ""
+
+
+def line_style(number: int) -> dict[str, str]:
+    """Returns colour and dash of a line, from 0; `LINES_MAX` lines differ."""
+    return {
+        "color": PALETTE[number % len(PALETTE)],
+        "dash": DASHES[number // len(PALETTE) % len(DASHES)],
+    }
 
 
 def short(name: object, letters: int = LABEL_MAX) -> str:
@@ -128,17 +144,21 @@ def bars(
     colours: Mapping[str, str] | None = None,
     hover: Sequence[str] | None = None,
 ) -> go.Figure:
-    """Draws stacked horizontal bars, the first name on top; numbers distinguish bars with equal names."""
+    """Draws stacked horizontal bars for the first `ROWS_SHOWN` names, the first on top; numbers distinguish bars with
+    equal names.
+    """
+    x_title += of_all(min(len(names), ROWS_SHOWN), len(names))
+    names = names[:ROWS_SHOWN]
     made = figure(height=max(200, 130 + 20 * len(names)), barmode="stack")
     labels = numbered(distinct_labels(names))
     for key, values in series.items():
         made.add_bar(
             orientation="h",
             y=labels,
-            x=list(values),
+            x=list(values)[:ROWS_SHOWN],
             name=key.replace("_", " "),
             marker_color=(colours or {}).get(key),
-            customdata=[str(name) for name in names] if hover is None else list(hover),
+            customdata=[str(name) for name in names] if hover is None else list(hover)[:ROWS_SHOWN],
             hovertemplate="%{customdata}: %{x:,.4~g}<extra>" + key.replace("_", " ") + "</extra>",
         )
     made.update_yaxes(autorange="reversed", type="category")
@@ -190,22 +210,31 @@ def over_time(
 
 
 def lines(
-    frame: pd.DataFrame, value: str, by: str, *, y_title: str, steps: bool = True
+    frame: pd.DataFrame,
+    value: str,
+    by: str,
+    *,
+    y_title: str,
+    steps: bool = True,
+    total: int = 0,
 ) -> go.Figure:
-    """Draws a line for each value of `by` over `ts`."""
+    """Draws a line over `ts` for each value of `by`: the `LINES_MAX` with the highest points, of at least `total`."""
     frame = frame[frame["ts"].notna()]
     if frame.empty:
         return nothing(NO_CLOCK)
     made = figure(yaxis_title=y_title)
-    for key, rows in frame.groupby(by, sort=False):
+    highest = frame.groupby(by, sort=False)[value].max().nlargest(LINES_MAX, keep="first").index
+    drawn = [(key, rows) for key, rows in frame.groupby(by, sort=False) if key in highest]
+    for number, (key, rows) in enumerate(drawn):
         made.add_scatter(
             x=rows["ts"],
             y=rows[value],
             name=short(key),
             mode="lines+markers" if len(rows) < 60 else "lines",
-            line_shape="hv" if steps else "linear",
+            line={"shape": "hv" if steps else "linear", **line_style(number)},
         )
-    made.update_xaxes(type="date", title=UTC)
+    title = UTC + of_all(len(drawn), max(total, frame[by].nunique()))
+    made.update_xaxes(type="date", title=title)
     made.update_yaxes(rangemode="tozero")
     made.update_layout(showlegend=True)
     return made
@@ -219,9 +248,10 @@ def heat(
     title: str,
     width_ms: float,
     rows_max: int = ROWS_SHOWN,
+    total: int = 0,
 ) -> go.Figure:
-    """Draws a heat map of `row` × time (`ts`, the start of a bucket) with the busiest rows only; empty cells
-    are white.
+    """Draws a heat map of `row` × time (`ts`, the start of a bucket) with the busiest rows only, of at least `total`;
+    empty cells are white.
     """
     frame = frame[frame["ts"].notna()]
     if frame.empty:
@@ -234,6 +264,7 @@ def heat(
     step = pd.Timedelta(milliseconds=width_ms)
     times = pd.date_range(frame["ts"].min() - step, frame["ts"].max() + step, freq=step)
     wide = wide.reindex(index=busiest, columns=times)
+    most = wide.max(axis=None)
     edges = [*times, times[-1] + step]  # one more edge than cells: a cell begins at its time
     made = figure(height=max(220, 130 + 20 * len(wide)))
     made.add_heatmap(
@@ -242,11 +273,12 @@ def heat(
         z=wide.to_numpy(),
         colorscale="YlOrRd",
         zmin=0,
-        zmax=wide.max(axis=None),  # without this the smallest value would be white
-        colorbar={"title": title},
+        zmax=most,  # without this the smallest value would be white
+        colorbar={"title": title, **({"dtick": 1} if most <= FEW else {})},
         hoverongaps=False,
     )
-    made.update_xaxes(type="date", title=UTC)
+    title = UTC + of_all(len(wide), max(total, frame[row].nunique()))
+    made.update_xaxes(type="date", title=title)
     made.update_yaxes(autorange="reversed", type="category")
     return made
 
@@ -274,14 +306,17 @@ def spans(
     state: str,
     *,
     colours: Mapping[str, str] | None = None,
+    total: int = 0,
 ) -> go.Figure:
-    """Draws intervals on a line for each value of `row`, coloured by state; an interval of zero length stays
-    visible.
+    """Draws intervals on a line for each of the first values of `row`, of at least `total`, coloured by state; an
+    interval of zero length stays visible.
     """
     frame, title = of_one_age(frame[frame[start].notna() & frame[end].notna()], start)
     if frame.empty:
         return nothing(NO_CLOCK)
-    names = list(dict.fromkeys(frame[row]))[:ROWS_SHOWN]
+    every = list(dict.fromkeys(frame[row]))
+    names = every[:ROWS_SHOWN]
+    title += of_all(len(names), max(total, len(every)))
     labels = dict(zip(names, distinct_labels(names), strict=True))
     shown = frame[frame[row].isin(names)].head(POINTS_MAX // 2)
     made = figure(height=150 + 26 * len(names), barmode="overlay")
@@ -312,7 +347,8 @@ def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60
     table fits.
     """
     shown = frame.head(rows_max)
-    made = figure(height=min(900, 40 + 27 * (len(shown) + 1)))
+    note = of_all(len(shown), len(frame)).removeprefix("; ")
+    made = figure(height=min(900, 40 + 27 * (len(shown) + 1)) + (NOTE_PIXELS if note else 0))
     letters = LABEL_MAX
     cells, widths = _cells(shown, columns, letters)
     while sum(widths) > TABLE_LETTERS and letters > CELL_MIN:
@@ -323,7 +359,11 @@ def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60
         header={"values": [f"<b>{t}</b>" for t in columns.values()], "align": "left"},
         cells={"values": cells, "align": "left", "height": 26},
     )
-    made.update_layout(margin={"l": 10, "r": 10, "t": 10, "b": 10})
+    made.update_layout(margin={"l": 10, "r": 10, "t": 10, "b": 10 + (NOTE_PIXELS if note else 0)})
+    if note:
+        made.add_annotation(
+            text=note, x=0, y=0, xref="paper", yref="paper", yanchor="top", showarrow=False
+        )
     return made
 
 
@@ -377,4 +417,5 @@ def pair_matrix(kind: str, pairs: Iterable[tuple[int, int, int]]) -> go.Figure:
         texttemplate="%{text}",
         hoverongaps=False,
     )
+    made.update_yaxes(autorange="reversed")  # the diagonal falls
     return made

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.spark.analyses.analysis import Analysis, ReportVerdict
 from trimaran.spark.analyses.catalogue import choose
 from trimaran.spark.analyses.plots import nothing
-from trimaran.spark.analyses.running import Outcome, run_all, since_text
+from trimaran.spark.analyses.running import NOT_APPLICABLE, Outcome, run_all, since_text
 from trimaran.spark.analyses.stale_metadata import staleness
 from trimaran.spark.origins.directories.discovery import find_log_directories
 from trimaran.spark.origins.origin import DataUnreadable
@@ -300,9 +300,7 @@ def _page(job: Job, sections: Sequence[ReportSection]) -> str:
     links = " ".join(  # a space, at which a line can break
         f'<a href="#{s.analysis.name}">{escape(s.analysis.title)}</a>' for s in sections
     )
-    told = "".join(
-        f'<li class="{v.level}">{escape(v.text)}</li>' for s in sections for v in s.verdicts
-    )
+    told = verdict_list([v for s in sections for v in s.verdicts])
     body = "".join(map(_section, sections))
     how = escape(HOW_TO.format(path=str(data)))
     return f"""<!doctype html>
@@ -310,11 +308,33 @@ def _page(job: Job, sections: Sequence[ReportSection]) -> str:
 <title>Kafka logs: {escape(data.name)}</title><style>{STYLE}</style><script src="plotly.min.js"></script></head>
 <body><main><h1>Cluster report</h1>
 <p class="lead">{escape(str(data))} · nodes {nodes} · {now}{_covers(job.since_ms)}</p><nav>{links}</nav>
-<section><h2>Verdicts</h2><ul class="verdicts">{told}</ul></section>
+<section><h2>Verdicts</h2>{told}</section>
 {body}
 <section><h2>Ask more</h2><p class="question">The same tables in Python:</p><pre>{how}</pre></section>
 </main></body></html>
 """
+
+
+GRAVITY = ("bad", "warn", "info", "ok")
+
+
+def verdict_list(verdicts: Sequence[ReportVerdict]) -> str:
+    """Returns the verdicts as HTML, the gravest first; good ones, and those that do not apply, are folded."""
+    ordered = sorted(verdicts, key=lambda verdict: GRAVITY.index(verdict.level))
+    idle = [v for v in ordered if NOT_APPLICABLE in v.text]
+    good = [v for v in ordered if v.level == "ok"]
+    rest = [v for v in ordered if v not in idle and v not in good]
+    folded = f"{len(good)} good" if good else ""
+    if idle:
+        folded += f"{', ' if good else ''}{len(idle)} not applicable"
+    return _list(rest) + (
+        f"<details><summary>{folded}</summary>{_list([*good, *idle])}</details>" if folded else ""
+    )
+
+
+def _list(verdicts: Sequence[ReportVerdict]) -> str:
+    items = "".join(f'<li class="{v.level}">{escape(v.text)}</li>' for v in verdicts)
+    return f'<ul class="verdicts">{items}</ul>' if items else ""
 
 
 def _covers(since_ms: int | None) -> str:

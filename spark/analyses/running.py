@@ -32,6 +32,7 @@ INTERPRETED = {
 # Texts of errors that mean missing data, not unreadable data.
 ABSENT = ("no metadata log", "there is no", "no log directory")
 
+NOT_APPLICABLE = ": not applicable: "
 TOPICS_FOUND = "; topics found"  # part of the message if the logs of a topic are missing
 
 RECORDS = "records"  # the view of the data records
@@ -152,7 +153,7 @@ def since_text(since_ms: int | None) -> str:
 
 def not_applicable(analysis: Analysis, why: str = "") -> ReportVerdict:
     return ReportVerdict(
-        "info", f"{analysis.title}: not applicable: {why or f'there are no {analysis.needs}'}."
+        "info", f"{analysis.title}{NOT_APPLICABLE}{why or f'there are no {analysis.needs}'}."
     )
 
 

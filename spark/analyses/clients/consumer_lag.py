@@ -107,7 +107,9 @@ def plot(frame: Rows) -> Figure:
     shown = frame[frame["kind"] == "history"].sort_values("ts")
     if shown.empty:
         return nothing("no group has committed offsets of these topics")
-    return lines(shown, "lag", "group", y_title="records behind")
+    groups = frame["all_groups"].max()
+    total = 0 if groups != groups else int(groups)
+    return lines(shown, "lag", "group", y_title="records behind", total=total)
 
 
 def evaluate(frame: Rows) -> list[ReportVerdict]:

@@ -11,7 +11,7 @@ from trimaran.spark.analyses.analysis import (
     count_text,
     run,
 )
-from trimaran.spark.analyses.plots import BLUE, RED, ROWS_SHOWN, bars, nothing, short
+from trimaran.spark.analyses.plots import BLUE, RED, bars, nothing, short
 
 SQL = """
 WITH batches AS (
@@ -34,7 +34,7 @@ ORDER BY repeated_batches DESC, same_content DESC, topic
 
 def plot(frame: Rows) -> Figure:
     """Draws the number of duplicated records by topic."""
-    shown = frame[(frame["same_content"] > 0) | (frame["repeated_records"] > 0)].head(ROWS_SHOWN)
+    shown = frame[(frame["same_content"] > 0) | (frame["repeated_records"] > 0)]
     if shown.empty:
         return nothing("no two records are equal")
     series = {

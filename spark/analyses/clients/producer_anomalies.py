@@ -21,6 +21,7 @@ from trimaran.spark.analyses.plots import (
     distinct_labels,
     figure,
     nothing,
+    of_all,
     of_one_age,
 )
 
@@ -69,7 +70,9 @@ def plot(frame: Rows) -> Figure:
     if shown.empty:
         return nothing(NO_CLOCK)
     names = shown["topic"] + "-" + shown["partition"].astype("Int64").astype(str)
-    keep = names.isin(list(dict.fromkeys(names))[:ROWS_SHOWN])
+    every = list(dict.fromkeys(names))
+    title += of_all(min(len(every), ROWS_SHOWN), len(every))
+    keep = names.isin(every[:ROWS_SHOWN])
     shown, names = shown[keep], names[keep]
     labels = dict(
         zip(dict.fromkeys(names), distinct_labels(list(dict.fromkeys(names))), strict=True)

@@ -18,7 +18,8 @@ ROWS = 300
 SQL = f"""
 SELECT ts, 'feature' AS kind, name AS what, event,
        concat_ws(' → ', CAST(old_level AS STRING), concat(CAST(new_level AS STRING),
-                 CASE WHEN release IS NULL THEN '' ELSE concat(' (', release, ')') END)) AS told,
+                 CASE WHEN coalesce(release, CAST(new_level AS STRING)) = CAST(new_level AS STRING) THEN ''
+                      ELSE concat(' (', release, ')') END)) AS told,
        new_level, offset FROM {{feature_history}}
 UNION ALL
 SELECT ts, 'voter', concat('voter ', voter_id), event, concat('voters ', array_join(voters, ', ')), NULL, offset

@@ -16,7 +16,7 @@ from trimaran.spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import AMBER, BLUE, RED, ROWS_SHOWN, bars, nothing
+from trimaran.spark.analyses.plots import AMBER, BLUE, RED, bars, nothing
 
 ROWS = 500
 LEADERLESS_SECONDS_MAX = 5.0
@@ -88,14 +88,13 @@ def plot(frame: Rows) -> Figure:
     """Draws a waterfall for each loss: the steps of the recovery in order."""
     if frame.empty:
         return nothing("no broker that served was lost")
-    shown = frame.head(ROWS_SHOWN)
     names = [
         f"broker {b} {CAUSES.get(c, c)}{', no time' if t != t else format(t, ' %m-%d %H:%M:%S')}"
-        for b, t, c in zip(shown["broker_id"], shown["lost_ts"], shown["cause"], strict=True)
+        for b, t, c in zip(frame["broker_id"], frame["lost_ts"], frame["cause"], strict=True)
     ]
-    series, reached = {}, shown["lost_ts"].map(lambda _: 0.0)
+    series, reached = {}, frame["lost_ts"].map(lambda _: 0.0)
     for label, column in STEPS.items():
-        lasted = shown[column].where(shown[column] <= SECONDS_MAX)
+        lasted = frame[column].where(frame[column] <= SECONDS_MAX)
         step = (lasted - reached).clip(lower=0).fillna(0)
         series[label] = step
         reached = reached + step

@@ -16,7 +16,7 @@ from trimaran.spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import POINTS_MAX, figure, nothing, table
+from trimaran.spark.analyses.plots import POINTS_MAX, figure, line_style, nothing, table
 
 LATE_SECONDS = 5.0  # a working mirror takes a few hundredths of a second
 
@@ -82,12 +82,13 @@ def plot(frame: Rows) -> Figure:
     if timed.empty:
         return nothing("all znodes are as the log says; none was written since the mirror began")
     made = figure(yaxis_title="seconds behind the record")
-    for kind, rows in timed.groupby("kind", sort=False):
+    for number, (kind, rows) in enumerate(timed.groupby("kind", sort=False)):
         made.add_scatter(
             x=rows["modified_ts"],
             y=rows["delay_seconds"],
             name=f"{kind}s",
             mode="lines+markers",
+            line=line_style(number),
             customdata=rows["path"],
             hovertemplate="%{customdata}: %{y:.3f} s<extra></extra>",
         )

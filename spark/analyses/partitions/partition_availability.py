@@ -13,7 +13,7 @@ from trimaran.spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import NO_CLOCK, ROWS_SHOWN, STATE_COLOURS, bars, nothing, short
+from trimaran.spark.analyses.plots import NO_CLOCK, STATE_COLOURS, bars, nothing, short
 
 OUTAGE_SECONDS_BAD = 1.0  # an election takes less time
 SLO_PERCENT = 99.9
@@ -55,13 +55,12 @@ ORDER BY offline DESC, under_min_isr DESC, under_replicated DESC, was_offline DE
 def plot(frame: Rows) -> Figure:
     """Draws the seconds in the three bad states, stacked, for the worst partitions."""
     bad = frame[(frame["offline"] + frame["under_min_isr"] + frame["under_replicated"]) > 0]
-    shown = bad.head(ROWS_SHOWN)
-    if shown.empty:
+    if bad.empty:
         untold = len(frame) and frame["any_was_not_whole"].iloc[0]
         return nothing(NO_CLOCK if untold else "every partition was whole all the time")
-    names = [f"{t}-{p}" for t, p in zip(shown["topic"], shown["partition"], strict=True)]
+    names = [f"{t}-{p}" for t, p in zip(bad["topic"], bad["partition"], strict=True)]
     states = ("offline", "under_min_isr", "under_replicated")
-    series = {state: shown[state] for state in states}
+    series = {state: bad[state] for state in states}
     return bars(names, series, x_title="seconds", colours=STATE_COLOURS)
 
 

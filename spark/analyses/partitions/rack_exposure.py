@@ -13,7 +13,7 @@ from trimaran.spark.analyses.analysis import (
     count_text,
     run,
 )
-from trimaran.spark.analyses.plots import GREY, RED, ROWS_SHOWN, bars, nothing, short
+from trimaran.spark.analyses.plots import GREY, RED, bars, nothing, short
 
 ROWS = 200
 
@@ -49,7 +49,7 @@ FROM judged HAVING count(*) > 0
 
 def plot(frame: Rows) -> Figure:
     """Draws the partitions that would be offline after the loss of each rack."""
-    racks = frame[frame["kind"] == "rack"].sort_values("exposed", ascending=False).head(ROWS_SHOWN)
+    racks = frame[frame["kind"] == "rack"].sort_values("exposed", ascending=False)
     if racks.empty:
         return nothing("brokers tell no racks (broker.rack)")
     rest = racks["partitions"] - racks["exposed"]

@@ -47,7 +47,9 @@ def plot(frame: Rows) -> Figure:
     state = frame["under_way"].map({True: "under way", False: "done"})
     shown = frame.assign(name=names, state=state).head(ROWS_SHOWN).sort_values("from_ts")
     colours = {"under way": AMBER, "done": BLUE}
-    return spans(shown, "name", "from_ts", "shown_to_ts", "state", colours=colours)
+    return spans(
+        shown, "name", "from_ts", "shown_to_ts", "state", colours=colours, total=len(frame)
+    )
 
 
 def evaluate(frame: Rows) -> list[ReportVerdict]:

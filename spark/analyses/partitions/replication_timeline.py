@@ -48,6 +48,8 @@ SELECT {bucketed("ts")} AS ts, :bucket_ms AS bucket_ms, max(offline) AS offline,
        least(max(offline + under_min_isr + under_replicated), max(all_partitions)) AS not_whole,
        max(partitions) AS partitions, sum(changes) AS changes,
        max(all_partitions) AS all_partitions,
+       max_by(struct(offline, under_min_isr, under_replicated),
+              offline + under_min_isr + under_replicated) AS worst,
        max_by(struct(offline, under_min_isr, under_replicated), running.ts) AS last
 FROM running CROSS JOIN every
 GROUP BY 1 ORDER BY 1
@@ -55,7 +57,7 @@ GROUP BY 1 ORDER BY 1
 
 
 def plot(frame: Rows) -> Figure:
-    """Draws for each bucket the largest number in each state, then the number at its end."""
+    """Draws for each bucket the states when most partitions were affected, then those at its end, stacked."""
     if frame.empty:
         return nothing("no partition in the log")
     frame = frame[frame["ts"].notna()]
@@ -64,14 +66,14 @@ def plot(frame: Rows) -> Figure:
     made = figure(height=320, yaxis_title="partitions", xaxis={"type": "date", "title": "UTC"})
     width = pd.Timedelta(milliseconds=float(frame["bucket_ms"].iloc[0]))
     for state in STATES:
-        ends = [row[state] for row in frame["last"]]
+        pairs = zip(frame["worst"], frame["last"], strict=True)
         times = [t for ts in frame["ts"] for t in (ts, ts + width)]
-        values = [v for pair in zip(frame[state], ends, strict=True) for v in pair]
+        values = [row[state] for pair in pairs for row in pair]
         made.add_scatter(
             x=times,
             y=values,
             name=state.replace("_", " "),
-            fill="tozeroy",
+            stackgroup="states",
             line={"shape": "hv", "width": 1.5, "color": STATE_COLOURS[state]},
         )
     made.update_yaxes(rangemode="tozero")
@@ -116,8 +118,8 @@ def replication_timeline(partition_history: DataFrame) -> DataFrame:
         ts timestamp (start of its bucket; null: no time, or a time far from all others), bucket_ms int, offline long,
         under_min_isr long, under_replicated long (the largest number at one time in the bucket), not_whole long (the
         largest number in any of the three at one time; if a clock goes back, one may count twice, but never more than
-        exist), partitions long, changes long (intervals that began or ended), all_partitions long, last struct of the
-        three (at the end of the bucket)
+        exist), partitions long, changes long (intervals that began or ended), all_partitions long, worst and last
+        structs of the three (when most partitions were in any of them, and at the end of the bucket)
     """
     window = window_of(partition_history, "from_ts")
     return run(in_window(SQL, window), partition_history=partition_history)

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from trimaran.spark.analyses.analysis import DataFrame, Figure, ReportVerdict, Rows, analysis, run
-from trimaran.spark.analyses.plots import ROWS_SHOWN, bars, nothing, short
+from typing import TYPE_CHECKING
+
+from trimaran.spark.analyses.analysis import (
+    DataFrame,
+    Figure,
+    ReportVerdict,
+    Rows,
+    analysis,
+    count_text,
+    run,
+)
+from trimaran.spark.analyses.plots import bars, nothing, short
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = imported_later("pandas")
 
 TOP = 20
 NAME_BYTES = 40  # the first characters of a key, which name it
@@ -11,6 +27,13 @@ HEX_BYTES = 16  # the first bytes of a key that is not text
 TOPIC_LETTERS, KEY_LETTERS = 18, 16  # characters of a label with topic and key
 # the share of a topic's records with one key: one partition and one consumer take them all
 HEAVY_SHARE = 0.2
+
+EMPTY, NO_KEY = "(empty key)", "(no key)"
+# A name that was cut may end within a character, which has at most four bytes.
+CUTS = ", ".join(
+    f"try_validate_utf8(CAST(substring(name, 1, {NAME_BYTES - cut}) AS STRING))" for cut in range(4)
+)
+TEXT = f"CASE WHEN is_longer THEN coalesce({CUTS}) ELSE try_validate_utf8(CAST(name AS STRING)) END"
 
 # One pass: the hash of a key identifies it and its first bytes name it; both are grouping keys. An aggregate of names
 # would make Spark sort all records instead of hashing them, and whole keys may be large.
@@ -26,13 +49,14 @@ WITH keyed AS (
   FROM keyed GROUP BY topic
 ), heaviest AS (
   SELECT * FROM (
-    SELECT *, row_number() OVER (PARTITION BY topic ORDER BY records DESC, hash) AS rank
+    SELECT *, {TEXT} AS text, row_number() OVER (PARTITION BY topic ORDER BY records DESC, hash) AS rank
     FROM keyed WHERE name IS NOT NULL
   ) WHERE rank <= {TOP}
 )
 SELECT topic, r.rank,
-       CASE WHEN CAST(r.name AS STRING) RLIKE '^[ -~]*$'
-              THEN concat(CAST(r.name AS STRING), CASE WHEN is_longer THEN '…' ELSE '' END)
+       CASE WHEN length(r.name) = 0 THEN '{EMPTY}'
+            WHEN r.text IS NOT NULL AND NOT r.text RLIKE r'[\\x00-\\x1f\\x7f-\\x9f]'
+              THEN concat(r.text, CASE WHEN is_longer THEN '…' ELSE '' END)
             ELSE concat('0x', hex(substring(r.name, 1, {HEX_BYTES})),
                         CASE WHEN length(r.name) > {HEX_BYTES} THEN '…' ELSE '' END) END AS key,
        r.records, r.records / t.topic_records AS share, r.low != r.high AS on_two, t.topic_records, t.null_keys,
@@ -43,10 +67,14 @@ ORDER BY share DESC NULLS LAST, topic, rank
 
 
 def plot(frame: Rows) -> Figure:
-    """Draws the most frequent keys of all topics."""
-    shown = frame[frame["rank"].notna()].head(ROWS_SHOWN)
-    if shown.empty:
+    """Draws the most frequent keys of all topics, and the records without a key."""
+    keyed = frame[frame["rank"].notna()]
+    if keyed.empty:
         return nothing("no record has a key")
+    topics = frame.drop_duplicates("topic")
+    without = topics[topics["null_keys"] > 0]
+    without = without.assign(key=NO_KEY, share=without["null_keys"] / without["topic_records"])
+    shown = pd.concat([keyed, without]).sort_values("share", ascending=False, kind="stable")
     pairs = list(zip(shown["topic"], shown["key"], strict=True))
     return bars(
         [f"{short(topic, TOPIC_LETTERS)}: {short(key, KEY_LETTERS)}" for topic, key in pairs],
@@ -74,8 +102,8 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     if len(moved):
         worst = moved.loc[moved["on_two_partitions"].idxmax()]
         text = (
-            f"{worst['on_two_partitions']:,.0f} keys of {short(worst['topic'])} lie in more than one partition: "
-            f"their order is lost (partitions were added, or producers partition differently)"
+            f"{count_text(worst['on_two_partitions'], 'key')} of {short(worst['topic'])} in more than one partition: "
+            "the order of the records is lost (partitions were added, or producers partition differently)"
         )
         verdicts.append(ReportVerdict("warn", f"Keys: {text}."))
     return verdicts

@@ -11,7 +11,7 @@ from trimaran.spark.analyses.analysis import (
     bytes_text,
     run,
 )
-from trimaran.spark.analyses.plots import figure, nothing, short
+from trimaran.spark.analyses.plots import figure, line_style, nothing, short
 
 ROWS = 2000
 TOPICS_SPREAD = 12  # the number of topics whose sizes are drawn
@@ -59,14 +59,14 @@ def plot(frame: Rows) -> Figure:
     made = figure(
         height=380, xaxis_title="bytes of key and value", yaxis_title="% of the records are smaller"
     )
-    for topic, rows in shown.groupby("topic", sort=False):
+    for number, (topic, rows) in enumerate(shown.groupby("topic", sort=False)):
         rows = rows.sort_values("bytes_from")
         share = 100 * rows["records"].cumsum() / rows["records"].sum()
         made.add_scatter(
             x=2 * rows["bytes_from"],
             y=share,
             name=short(topic),
-            line_shape="hv",
+            line={"shape": "hv", **line_style(number)},
             mode="lines+markers",
         )
     made.update_xaxes(type="log")

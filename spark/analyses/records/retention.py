@@ -13,7 +13,7 @@ from trimaran.spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import ROWS_SHOWN, bars, nothing, short
+from trimaran.spark.analyses.plots import bars, nothing, short
 
 ROWS = 1000
 DIRTY_MIN = 0.5  # log.cleaner.min.cleanable.ratio
@@ -43,17 +43,16 @@ FROM topics ORDER BY bytes DESC, topic LIMIT {ROWS}
 
 def plot(frame: Rows) -> Figure:
     """Draws bytes by topic."""
-    shown = frame.head(ROWS_SHOWN)
-    if shown.empty:
+    if frame.empty:
         return nothing("no segment")
     hover = [
         f"{t}: {bytes_text(float(b))} in {s:,} segments, {seconds_text(float(k)) if k == k else 'no times'}"
         for t, b, s, k in zip(
-            shown["topic"], shown["bytes"], shown["segments"], shown["kept_seconds"], strict=True
+            frame["topic"], frame["bytes"], frame["segments"], frame["kept_seconds"], strict=True
         )
     ]
-    series = {"MiB": shown["bytes"] / (1 << 20)}
-    return bars(list(shown["topic"]), series, x_title="MiB on all replicas", hover=hover)
+    series = {"MiB": frame["bytes"] / (1 << 20)}
+    return bars(list(frame["topic"]), series, x_title="MiB on all replicas", hover=hover)
 
 
 def evaluate(frame: Rows) -> list[ReportVerdict]:

@@ -17,7 +17,16 @@ from trimaran.spark.analyses.analysis import (
     seconds_text,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
-from trimaran.spark.analyses.plots import NO_CLOCK, PALETTE, distinct_labels, figure, nothing, short
+from trimaran.spark.analyses.plots import (
+    NO_CLOCK,
+    PALETTE,
+    UTC,
+    distinct_labels,
+    figure,
+    nothing,
+    of_all,
+    short,
+)
 from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
@@ -32,10 +41,14 @@ PARTITIONS_SHOWN_MAX = 40
 
 SQL = f"""
 WITH inside AS (
-  SELECT topic, partition, {bucketed("max_timestamp")} AS ts, record_count, batch_bytes FROM {{batches}}
+  SELECT topic, partition, {bucketed("max_timestamp")} AS ts, floor(unix_millis(max_timestamp) / 1000) AS second,
+         record_count, batch_bytes FROM {{batches}}
+), seconds AS (
+  SELECT sum(record_count) AS records FROM inside WHERE ts IS NOT NULL GROUP BY second
 ), totals AS (
   SELECT sum(record_count) AS all_records, sum(batch_bytes) AS all_bytes, count(DISTINCT topic) AS topics,
-         count(DISTINCT topic, partition) AS partitions FROM inside
+         count(DISTINCT topic, partition) AS partitions, (SELECT max(records) FROM seconds) AS peak_records
+  FROM inside
 ), topics AS (
   SELECT topic FROM inside GROUP BY topic ORDER BY sum(record_count) DESC, topic LIMIT {TOPICS_SHOWN_MAX}
 ), busiest AS (
@@ -97,9 +110,12 @@ def plot(frame: Rows) -> Figure:
         row=2,
         col=1,
     )
-    made.update_yaxes(title_text="records/s", rangemode="tozero", row=1, col=1)
+    made.update_yaxes(
+        title_text=f"records/s, mean of {seconds_text(width)}", rangemode="tozero", row=1, col=1
+    )
     made.update_yaxes(type="category", autorange="reversed", automargin=True, row=2, col=1)
-    made.update_xaxes(title_text="UTC", row=2, col=1)
+    title = UTC + of_all(len(wide), int(frame["partitions"].iloc[0]), "partitions")
+    made.update_xaxes(title_text=title, row=2, col=1)
     made.update_layout(showlegend=True)
     return made
 
@@ -110,14 +126,6 @@ def _filled(rows: Rows, width: float) -> Row:
     step = pd.Timedelta(seconds=width)
     every = pd.date_range(series.index.min() - step, series.index.max() + step, freq=step)
     return series.reindex(every, fill_value=0)
-
-
-def _rate_text(rate: float) -> str:
-    """Returns a rate as text: per second, or per day if it is below one per second."""
-    daily = rate * 86_400
-    if rate >= 1:
-        return f"{rate:,.0f} records/s"
-    return f"{daily:,.0f} records a day" if daily >= 100 else f"{daily:.3g} records a day"
 
 
 def evaluate(frame: Rows) -> list[ReportVerdict]:
@@ -141,9 +149,9 @@ def _over_time(topics: Rows, width: float) -> str:
         return ""
     if topics["ts"].nunique() == 1:
         return f"; their times lie within {seconds_text(width)}"
-    peak = float((topics.groupby("ts")["records"].sum() / width).max())
     span = (topics["ts"].max() - topics["ts"].min()).total_seconds() + width
-    return f" over {seconds_text(span)}; peak {_rate_text(peak)}"
+    peak = count_text(topics["peak_records"].iloc[0], "record")
+    return f" over {seconds_text(span)}; {peak} in the busiest second"
 
 
 @analysis(
@@ -164,6 +172,7 @@ def throughput(batches: DataFrame) -> DataFrame:
     Returns:
         kind string (topic, partition), topic string, partition int, ts timestamp (start of its bucket; topic: null for
         no time or a time far from all others), records long, bytes long (as stored: compressed, with headers),
-        bucket_ms int, and over all topics: all_records long, all_bytes long, topics long, partitions long
+        bucket_ms int, and over all topics: all_records long, all_bytes long, topics long, partitions long, peak_records
+        long (of the busiest second by the clock of batches; null: no time)
     """
     return run(in_window(SQL, window_of(batches, "max_timestamp")), batches=batches)

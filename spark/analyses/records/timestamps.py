@@ -12,7 +12,7 @@ from trimaran.spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import AMBER, GREY, ORANGE, RED, ROWS_SHOWN, bars, nothing, short
+from trimaran.spark.analyses.plots import AMBER, GREY, ORANGE, RED, bars, nothing, short
 
 PAST_MS = 946_684_800_000  # 2000-01-01: before Kafka existed
 FUTURE_MS = 3_600_000  # a time further ahead of this machine's clock is in the future
@@ -48,7 +48,7 @@ ORDER BY future + far_past + without DESC, late DESC, topic
 
 def plot(frame: Rows) -> Figure:
     """Draws records with wrong times, by topic."""
-    bad = frame[frame[["without", "far_past", "future", "late"]].sum(axis=1) > 0].head(ROWS_SHOWN)
+    bad = frame[frame[["without", "far_past", "future", "late"]].sum(axis=1) > 0]
     if bad.empty:
         return nothing("no timestamp is out of order, in the future or far in the past")
     series = {

@@ -20,6 +20,7 @@ def test_throughput(spark):
     told = analysed(spark, "throughput", batches=batches)
     assert "1,200 records" in told.text
     assert "in 202 partitions of 201 topics" in told.text
+    assert "12 records in the busiest second" in told.text
     topics = {row["topic"] for row in told.rows("topic")}
     assert len(topics) == 10  # nine topics and the rest, with a colour for each
     assert sum(row["records"] for row in told.rows("topic")) == 1200
@@ -67,9 +68,14 @@ def test_keys(spark):
     records += [(b"k0", "orders", 2), (None, "orders", 0), (b"\xff\x00", "orders", 0)]
     told = analysed(spark, "key_skew", records=records)
     assert "the heaviest key, hot of orders, has 53.8 %" in told.text
-    assert "1 keys of orders lie in more than one partition" in told.text
+    assert "1 key of orders in more than one partition" in told.text
     first = told.rows()[0]
     assert (first["distinct_keys"], first["null_keys"]) == (42, 1)
+    names = [b"", "müßig".encode(), b"a\n", b"x" + "é".encode() * 25]
+    told = analysed(spark, "key_skew", records=[(name, "t", 0) for name in (*names, None)])
+    keys = {row["key"] for row in told.rows()}
+    assert keys == {"(empty key)", "müßig", "0x610A", "x" + "é" * 19 + "…"}
+    assert "t: (no key)" in key_skew.plot(told.frame).data[0].y
     long = [(b"k" * 40 + bytes([65 + i]), "orders", 0) for i in range(5)]
     told = analysed(spark, "key_skew", records=long)
     assert {row["key"] for row in told.rows()} == {"k" * 40 + "…"}

@@ -400,3 +400,6 @@ def test_features_and_voters(spark):
     assert "Features at the end: metadata.version 29 (4.2-IV1)" in told.text
     assert "Downgraded: metadata.version: 30 → 29" in told.text
     assert "Quorum: voters 1, 2 at the end; 1 change of the set" in told.text
+    later = [(1, at(0), "metadata.version", None, 99, "99", "set")]  # a level without a name
+    told = analysed(spark, "features_and_voters", feature_history=later, voter_history=voters)
+    assert "Features at the end: metadata.version 99." in told.text

@@ -1,5 +1,6 @@
 """Figures of small frames: their contents and layout; no element is cut off or covered."""
 
+import re
 from datetime import UTC, datetime
 
 import numpy as np
@@ -8,13 +9,16 @@ import pytest
 
 pytest.importorskip("plotly")
 
-from trimaran.spark.analyses.analysis import count_text
+from trimaran.spark.analyses.analysis import ReportVerdict, count_text
+from trimaran.spark.analyses.catalogue import ANALYSES
 from trimaran.spark.analyses.cluster import controller_silence, recovery_waterfall
+from trimaran.spark.analyses.partitions import replication_timeline
 from trimaran.spark.analyses.plots import (
     NODES_MAX,
     bars,
     figure,
     heat,
+    lines,
     nothing,
     over_time,
     pair_matrix,
@@ -22,7 +26,8 @@ from trimaran.spark.analyses.plots import (
     table,
 )
 from trimaran.spark.analyses.records import throughput
-from trimaran.spark.analyses.report import figure_html
+from trimaran.spark.analyses.report import figure_html, verdict_list
+from trimaran.spark.analyses.running import not_applicable
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -36,6 +41,67 @@ def test_bars_of_equal_names_stay_apart():
     assert list(drawn.customdata) == names  # in full, under the pointer
 
 
+def test_bars_say_how_many_are_left_out():
+    drawn = bars(range(142), {"n": range(142)}, x_title="seconds")
+    assert list(drawn.data[0].y) == list(map(str, range(40)))
+    assert len(drawn.data[0].x) == len(drawn.data[0].customdata) == 40
+    assert drawn.layout.xaxis.title.text == "seconds; 40 of 142 shown"
+    assert bars(range(40), {"n": range(40)}, x_title="seconds").layout.xaxis.title.text == "seconds"
+
+
+def test_lines_differ_and_say_how_many_are_left_out():
+    frame = pd.DataFrame({"ts": [NOON] * 25, "group": range(25), "lag": range(25)})
+    drawn = lines(frame, "lag", "group", y_title="n")
+    assert [int(trace.name) for trace in drawn.data] == list(range(5, 25))
+    assert len({(trace.line.color, trace.line.dash) for trace in drawn.data}) == 20
+    assert drawn.layout.xaxis.title.text == "UTC; 20 of 25 shown"
+    few = lines(frame[:3], "lag", "group", y_title="n", total=12)
+    assert few.layout.xaxis.title.text == "UTC; 3 of 12 shown"
+
+
+def test_rows_of_cells_say_how_many_are_left_out():
+    frame = pd.DataFrame({"ts": [NOON] * 50, "group": range(50), "n": range(1, 51)})
+    drawn = heat(frame, "group", "n", title="n", width_ms=1000)
+    assert (len(drawn.data[0].z), drawn.layout.xaxis.title.text) == (40, "UTC; 40 of 50 shown")
+    assert drawn.data[0].colorbar.dtick is None
+    small = heat(frame[:2], "group", "n", title="n", width_ms=1000)
+    assert small.data[0].colorbar.dtick == 1  # no half of an event
+    assert small.layout.xaxis.title.text == "UTC"
+
+
+def test_table_says_how_many_rows_are_left_out():
+    frame = pd.DataFrame({"a": range(75)})
+    [note] = table(frame, {"a": "a"}).layout.annotations
+    assert note.text == "60 of 75 shown"
+    assert not table(frame[:60], {"a": "a"}).layout.annotations
+
+
+def test_spans_say_how_many_rows_are_left_out():
+    row = {"from": NOON, "to": NOON, "is": "ok"}
+    frame = pd.DataFrame([{"who": str(number), **row} for number in range(45)])
+    drawn = spans(frame, "who", "from", "to", "is")
+    assert (len(drawn.data[0].y), drawn.layout.xaxis.title.text) == (40, "UTC; 40 of 45 shown")
+
+
+def test_states_of_partitions_are_stacked():
+    worst = {"offline": 0, "under_min_isr": 54, "under_replicated": 88}
+    row = {"ts": NOON, "bucket_ms": 1000, "worst": worst, "last": {**worst, "under_min_isr": 0}}
+    drawn = replication_timeline.plot(pd.DataFrame([row])).data
+    assert {trace.stackgroup for trace in drawn} == {"states"}
+    assert [sum(values) for values in zip(*(t.y for t in drawn), strict=True)] == [142, 88]
+
+
+def test_verdicts_are_sorted_and_good_ones_folded():
+    given = [("ok", "fine"), ("info", "so"), ("warn", "hm"), ("bad", "no"), ("ok", "well")]
+    idle = not_applicable(ANALYSES["throughput"])
+    html = verdict_list([*(ReportVerdict(*pair) for pair in given), idle])
+    shown, folded = html.split("<details>")
+    assert re.findall(r'class="(bad|warn|info|ok)"', shown) == ["bad", "warn", "info"]
+    assert "<summary>2 good, 1 not applicable</summary>" in folded
+    assert re.findall(r'class="(bad|warn|info|ok)"', folded) == ["ok", "ok", "info"]
+    assert "details" not in verdict_list([ReportVerdict("bad", "no")])
+
+
 def test_cell_begins_at_its_time():
     frame = pd.DataFrame({"ts": [NOON], "group": ["g"], "rebalances": [3]})
     [drawn] = heat(frame, "group", "rebalances", title="n", width_ms=1000).data
@@ -45,11 +111,14 @@ def test_cell_begins_at_its_time():
 
 
 def test_throughput_has_both_halves_in_step():
-    row = {"topic": "t", "ts": NOON, "records": 50, "bytes": 9, "bucket_ms": 1000}
+    row = {"topic": "t", "ts": NOON, "records": 50, "bytes": 9, "bucket_ms": 1000, "partitions": 9}
     frame = pd.DataFrame(
         [{"kind": "topic", "partition": None, **row}, {"kind": "partition", "partition": 0, **row}]
     )
-    line, cells = throughput.plot(frame).data
+    figure = throughput.plot(frame)
+    line, cells = figure.data
+    assert figure.layout.yaxis.title.text == "records/s, mean of 1.0 s"
+    assert figure.layout.xaxis2.title.text == "UTC; 1 of 9 partitions shown"
     counts = list(cells.z[0])
     assert len(cells.x) == len(counts) + 1
     assert cells.x[counts.index(50)] == NOON
