@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from os import PathLike
 from typing import TYPE_CHECKING
 
+import trimaran
 from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
@@ -65,7 +67,15 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def register(spark: SparkSession) -> None:
-    """Registers the formats `kafka_log` and `kafka_metadata` with a session, and the rule for reading less."""
+    """Registers the formats `kafka_log` and `kafka_metadata` with a session, and the rule for reading less.
+
+    Spark sends a file of `--py-files` to executors, but the process on the driver that plans a stream does not get it.
+    So if this package is in such a file, the path of that process gets it, too.
+    """
+    if (archive := getattr(trimaran.__loader__, "archive", None)) is not None:
+        environment = spark.sparkContext.environment
+        paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys((archive, *filter(None, paths))))
     spark.dataSource.register(kafka_log.KafkaLogSource)
     spark.dataSource.register(kafka_metadata.KafkaMetadataSource)
     scan_rule.install(spark)

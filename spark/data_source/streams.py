@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from trimaran.spark.data_source.limits import StreamLimits, as_json
+from trimaran.spark.data_source.shipped import Shipped
 from trimaran.spark.data_source.stream_offsets import (
     Offsets,
     StreamOffsets,
@@ -70,7 +71,7 @@ class FailedStreamReader(DataSourceStreamReader):
             raise self._error
 
 
-class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class OffsetStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream over partitions with offsets; subclasses define the bounds and the work of a task.
 
     Only the driver has state: the time of the last micro-batch, the end for `Trigger.AvailableNow`, and what it has

@@ -55,6 +55,7 @@ from trimaran.spark.data_source.conditions import METADATA, NO_CONDITIONS, Condi
 from trimaran.spark.data_source.limits import Resolving
 from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.data_source.schemas import columns_of, spark_schema
+from trimaran.spark.data_source.shipped import Shipped
 from trimaran.spark.data_source.stream_offsets import StreamOffsets, StreamSurvey, TopicIds
 from trimaran.spark.data_source.streams import (
     FailedStreamReader,
@@ -190,7 +191,7 @@ class Planned(InputPartition):
         self.summary = f"<kafka_log reads {summary}>" if summary else ""
 
 
-class LogReader(DataSourceReader):
+class LogReader(Shipped, DataSourceReader):
     """Plans on the driver and reads on executors; both functions are independent of Spark."""
 
     def __init__(

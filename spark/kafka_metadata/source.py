@@ -43,6 +43,7 @@ from pyspark.sql.types import StructType
 from trimaran.spark.data_source.catalog_tables import read_options, table_options, with_options
 from trimaran.spark.data_source.limits import Limit
 from trimaran.spark.data_source.schemas import columns_of, spark_schema
+from trimaran.spark.data_source.shipped import Shipped
 from trimaran.spark.data_source.stream_offsets import StreamOffsets, StreamSurvey, TopicIds
 from trimaran.spark.data_source.streams import (
     FailedStreamReader,
@@ -128,7 +129,7 @@ def _any_options(given: Mapping[str, str]) -> MetadataOptions:
         return parse_options(given, streaming=True)
 
 
-class TableReader(DataSourceReader):
+class TableReader(Shipped, DataSourceReader):
     """Plans on the driver and reads on executors; both functions are independent of Spark."""
 
     def __init__(self, options: MetadataOptions, columns: tuple[str, ...]) -> None:

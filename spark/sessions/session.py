@@ -60,22 +60,31 @@ def session(
         local_cores: the number of tasks that run concurrently in this process; ignored if `master` is given.
         app_name: the name that Spark shows.
         master: a cluster, as in `spark://HOST:7077`. Its workers need the wheel and the same Python version; they run
-            `PYSPARK_PYTHON`, or `python3` if that is not set.
+            the Python that `spark.pyspark.python` of `conf` or `PYSPARK_PYTHON` names, else the path of this one.
         conf: Spark settings; they override ours.
 
     Raises:
         JavaNotFound: there is no usable Java; the message says how to install one.
     """
     os.environ["JAVA_HOME"] = str(java_home())
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if master is None:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ["PYSPARK_PYTHON"] = str(worker_python())
+    choose_python(master, conf or {})
     builder = sql.SparkSession.builder.master(master or f"local[{local_cores}]").appName(app_name)
     spark = _started(builder, is_local=master is None, conf=conf or {})
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
+
+
+def choose_python(master: str | None, conf: Mapping[str, str]) -> None:
+    """Sets the variables that name the Python of the driver and of workers."""
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if master is None:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = str(worker_python())
+        return
+    # Spark's own default is the first python3 of the path, which may be another one.
+    given = conf.get(PYTHON_SETTING) or os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = given or sys.executable
 
 
 def _started(
@@ -112,6 +121,7 @@ LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+PYTHON_SETTING = "spark.pyspark.python"  # only spark-submit reads it
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # Quiet: our log4j configuration instead of Spark's.
 LOGGING = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"

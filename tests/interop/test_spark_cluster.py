@@ -78,14 +78,13 @@ def home_of(environment):
 
 
 def environ_of(environment):
-    """Returns the environment variables of a machine with only this Python environment; executors start `python3`."""
+    """Returns the environment variables of a machine with only this Python environment."""
     path = f"{environment}/bin{os.pathsep}{os.environ['PATH']}"
     kept = {key: os.environ[key] for key in ("HOME", "JAVA_HOME", "LANG") if key in os.environ}
     return {
         **kept,
         "PATH": path,
         "SPARK_HOME": str(home_of(environment)),
-        "PYSPARK_PYTHON": "python3",
     }
 
 
@@ -126,33 +125,77 @@ def cluster(environments, root):
         yield address
 
 
-def check(told, environments, from_zip):
-    assert (told["rows"], told["distinct"]) == (800, 800)
+def check(told, prefixes, *, from_zip=False):
+    """Checks the counts of a job, and where executors found Python and our package."""
+    assert (told["rows"], told["distinct"], told["streamed"]) == (800, 800, 800)
     assert told["tasks"] > 4
     assert told["states"] > 0
-    prefixes = {prefix for prefix, _ in told["executors"]}
-    assert prefixes == {str(environment) for environment in environments}
+    assert {prefix for prefix, _ in told["executors"]} == set(map(str, prefixes))
     for _, file in told["executors"]:
         assert ("trimaran.zip/" in file) is from_zip
         assert not Path(file).is_relative_to(ROOT)
 
 
 def test_session_on_cluster_finds_our_code(environments, data, tmp_path):
+    """Without any setting executors run the Python of the driver, by its path."""
     with cluster(environments, tmp_path) as address:
         python = environments[0] / "bin" / "python"
-        out = run(python, JOB, address, data, cwd=tmp_path, env=environ_of(environments[0]))
-    check(json.loads(out.splitlines()[-1]), environments, from_zip=False)
+        told = ran([python, JOB, address, data], tmp_path, environ_of(environments[0]))
+    check(told, [environments[0]])
 
 
-def test_spark_submit_with_our_code_as_a_file(environments, wheel, data, tmp_path):
+def test_named_python_is_that_of_each_machine(environments, data, tmp_path):
+    with cluster(environments, tmp_path) as address:
+        python = environments[0] / "bin" / "python"
+        environ = {**environ_of(environments[0]), "PYSPARK_PYTHON": "python3"}
+        told = ran([python, JOB, address, data], tmp_path, environ)
+    check(told, environments)
+
+
+def test_session_sends_a_packed_environment(environments, data, tmp_path):
+    """The recipe of docs/spark.md for YARN and Kubernetes, on workers without our code."""
+    packed = tmp_path / "environment.tar.gz"
+    run("tar", "-czf", packed, "-C", environments[0], ".")
+    (tmp_path / "environment").mkdir()
+    run("tar", "-xzf", packed, "-C", tmp_path / "environment")
+    python = "./environment/bin/python"
+    with cluster(environments, tmp_path) as address:
+        environ = {**environ_of(environments[0]), "PATH": os.environ["PATH"]}
+        sent = f"spark.archives={packed}#environment"
+        told = ran(
+            [python, JOB, address, data, sent, f"spark.pyspark.python={python}"], tmp_path, environ
+        )
+    prefixes = {Path(prefix) for prefix, _ in told["executors"]}
+    assert all(prefix.name == "environment" and "work" in prefix.parts for prefix in prefixes)
+    check(told, prefixes)
+
+
+@pytest.mark.parametrize("how", ["register", "found"])
+def test_spark_submit_with_our_code_as_a_file(how, bare_environments, wheel, data, tmp_path):
     """The executors have our dependencies, but not our package."""
-    for environment in environments:
-        run(environment / "bin" / "python", "-m", "pip", "uninstall", "-q", "-y", "trimaran")
     sent = tmp_path / "trimaran.zip"
     shutil.copy(wheel, sent)
-    with cluster(environments, tmp_path) as address:
-        submit = home_of(environments[0]) / "bin" / "spark-submit"
+    with cluster(bare_environments, tmp_path) as address:
+        submit = home_of(bare_environments[0]) / "bin" / "spark-submit"
         words = ("--master", address, "--conf", "spark.executor.memory=512m", "--py-files", sent)
-        environ = {**environ_of(environments[0]), "SPARK_LOCAL_IP": "127.0.0.1"}
-        out = run(submit, *words, JOB, "", data, cwd=tmp_path, env=environ)
-    check(json.loads(out.splitlines()[-1]), environments, from_zip=True)
+        environ = {
+            **environ_of(bare_environments[0]),
+            "PYSPARK_PYTHON": "python3",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        if how == "found":
+            environ["PYTHONPATH"] = str(sent)
+        told = ran([submit, *words, JOB, how, data], tmp_path, environ)
+    check(told, bare_environments, from_zip=True)
+
+
+def ran(command, folder, environ):
+    return json.loads(run(*command, cwd=folder, env=environ).splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def bare_environments(environments):
+    """Takes our package out of the environments; tests that need it come first."""
+    for environment in environments:
+        run(environment / "bin" / "python", "-m", "pip", "uninstall", "-q", "-y", "trimaran")
+    return environments

@@ -1,14 +1,17 @@
 """Imports cost nothing; settings; and the process that forks workers."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import trimaran
 import trimaran.spark.sessions.worker_daemon
 from trimaran.spark.sessions.session import worker_python
 from trimaran.spark.sessions.worker_daemon import search_path
+from trimaran.spark.sources import register
 
 
 def test_loading_the_package_loads_nothing_else():
@@ -81,6 +84,56 @@ def test_workers_import_pyspark_where_it_is_installed(monkeypatch, tmp_path):
     path = ["/lib/spark", "/opt/pyspark/python/lib/pyspark.zip", "/users/own.zip", "/lib"]
     assert search_path(path, "/opt/pyspark") == [str(tmp_path), "/users/own.zip", "/lib"]
     assert search_path(path, None) == [str(tmp_path), *path[1:]]
+
+
+@pytest.mark.parametrize(
+    ("conf", "environ", "python"),
+    [
+        ({}, None, sys.executable),
+        ({}, "/opt/python", "/opt/python"),
+        (
+            {"spark.pyspark.python": "./environment/bin/python"},
+            "/opt/python",
+            "./environment/bin/python",
+        ),
+    ],
+)
+def test_workers_of_a_cluster_have_a_python(conf, environ, python, monkeypatch):
+    pytest.importorskip("pyspark")
+    from trimaran.spark.sessions import session as sessions
+
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if environ is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", environ)
+    sessions.choose_python("spark://h:7077", conf)
+    assert os.environ["PYSPARK_PYTHON"] == python
+
+
+class Context:
+    """The part of a session that `register` needs."""
+
+    def __init__(self):
+        self.environment = {"PYTHONPATH": "/own"}
+        self.sparkContext = self
+        self.dataSource = self
+        self.names = []
+
+    def register(self, source):
+        self.names.append(source.name())
+
+
+@pytest.mark.parametrize(
+    ("archive", "path"), [(None, "/own"), ("/sent/trimaran.zip", "/sent/trimaran.zip:/own")]
+)
+def test_streams_find_our_code_in_an_archive(archive, path, monkeypatch):
+    pytest.importorskip("pyspark")
+    loader = type("Loader", (), {} if archive is None else {"archive": archive})
+    monkeypatch.setattr(trimaran, "__loader__", loader)
+    context = Context()
+    register(context)
+    register(context)
+    assert context.environment == {"PYTHONPATH": path}
+    assert set(context.names) == {"kafka_log", "kafka_metadata"}
 
 
 class FailingBuilder:

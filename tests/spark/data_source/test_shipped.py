@@ -1,0 +1,46 @@
+"""Readers reach executors of the same version only."""
+
+import pickle
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark import cloudpickle
+
+from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
+from trimaran.spark.data_source import shipped
+from trimaran.spark.kafka_log.source import KafkaLogSource
+from trimaran.spark.kafka_metadata.source import KafkaMetadataSource
+from trimaran.spark.options import OptionError
+
+
+@pytest.fixture
+def path(tmp_path):
+    broker = make_node(tmp_path, 11)
+    write_partition(broker, "orders", 0, data_batches(4))
+    checkpoint(broker, {("orders", 0): 40})
+    return str(tmp_path)
+
+
+def test_reader_that_arrives_reads(path):
+    source = KafkaLogSource({"path": path})
+    reader = source.reader(source.schema())
+    [task] = reader.partitions()
+    arrived = pickle.loads(cloudpickle.dumps(reader))
+    assert type(arrived) is type(reader)
+    assert sum(batch.num_rows for batch in arrived.read(task)) == 40
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("kind", [KafkaLogSource, KafkaMetadataSource])
+def test_other_version_is_refused(kind, streaming, path, monkeypatch):
+    source = kind({"path": path})
+    make = source.streamReader if streaming else source.reader
+    sent = cloudpickle.dumps(make(source.schema()))
+    assert pickle.loads(sent)
+    monkeypatch.setattr(shipped, "own_version", lambda: "0.0.1")
+    with pytest.raises(
+        OptionError, match=r"the driver has trimaran .*, this executor has 0\.0\.1: install"
+    ):
+        pickle.loads(sent)
