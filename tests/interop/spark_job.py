@@ -1,6 +1,7 @@
-"""A user's job without access to this checkout: `spark_job.py HOW DIRECTORY`. HOW is the master of a session of ours,
-`register` or `found`: `spark-submit` sets the master, and Spark is told of our formats, or finds them by itself. Prints
-a JSON object with its counts, and the places in which executors found our code.
+"""A user's job without access to this checkout: `spark_job.py HOW DIRECTORY [NAME=VALUE …]`.
+
+HOW is the master of a session of ours. With `register` or `found` the master comes from `spark-submit`, and the formats
+are registered or found by name. Prints a JSON object with counts, and the places in which executors found our code.
 """
 
 import json

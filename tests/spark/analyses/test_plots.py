@@ -49,7 +49,7 @@ def test_bars_say_how_many_are_left_out():
     assert bars(range(40), {"n": range(40)}, x_title="seconds").layout.xaxis.title.text == "seconds"
 
 
-def test_lines_differ_and_say_how_many_are_left_out():
+def test_twenty_lines_differ_and_others_are_counted():
     frame = pd.DataFrame({"ts": [NOON] * 25, "group": range(25), "lag": range(25)})
     drawn = lines(frame, "lag", "group", y_title="n")
     assert [int(trace.name) for trace in drawn.data] == list(range(5, 25))
@@ -59,7 +59,7 @@ def test_lines_differ_and_say_how_many_are_left_out():
     assert few.layout.xaxis.title.text == "UTC; 3 of 12 shown"
 
 
-def test_rows_of_cells_say_how_many_are_left_out():
+def test_heat_map_says_how_many_rows_lack():
     frame = pd.DataFrame({"ts": [NOON] * 50, "group": range(50), "n": range(1, 51)})
     drawn = heat(frame, "group", "n", title="n", width_ms=1000)
     assert (len(drawn.data[0].z), drawn.layout.xaxis.title.text) == (40, "UTC; 40 of 50 shown")
