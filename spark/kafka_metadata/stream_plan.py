@@ -14,9 +14,10 @@ from trimaran.spark.kafka_metadata.plan import (
     find_metadata_logs,
     times_in,
 )
-from trimaran.spark.origins.directories.directory_origin import pack, split
+from trimaran.spark.origins.directories.directory_origin import split
 from trimaran.spark.origins.directories.replicas import MAX_OFFSET
 from trimaran.spark.origins.origin import Bounds, DataUnreadable
+from trimaran.spark.origins.packing import pack
 from trimaran.spark.origins.running_cluster.controllers import ControllerRange, survey_quorum
 from trimaran.wire.identity import NO_NODE, Offset
 
