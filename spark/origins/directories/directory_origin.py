@@ -101,7 +101,8 @@ class DirectoryOrigin:
             try:
                 if is_wanted(found.key):
                     checkpoints = checkpoints or _checkpoints(directory, fail)
-                    self._replicas[found.key].append(examine(found, checkpoints))
+                    replica = examine(found, checkpoints)
+                    self._replicas[found.key].append(replica)
                 self._all.add(found.key)
             except OSError as error:
                 lose(unreadable(error, found.url), fail=fail)
