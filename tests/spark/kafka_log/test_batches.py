@@ -72,6 +72,8 @@ def test_batch_row_has_values_of_its_header():
         "position": len(plain),
         "log_dir": "/d",
         "uncompressed_bytes": len(built(9, 2000)),
+        "log_start_offset": 0,
+        "cleaner_offset": None,
     }
     assert (first["position"], first["record_count"], first["last_offset"]) == (0, 2, 6)
     assert (first["base_timestamp"], first["max_timestamp"]) == (moment(1000), moment(3000))
