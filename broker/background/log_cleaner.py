@@ -41,8 +41,9 @@ T = TypeVar("T")
 _FULL_MIN, _FULL_MAX = 0.01, 0.99
 
 
-# The largest number of rounds of other logs before a failed one is tried again.
-TURNS_MAX = 64
+# The largest number of rounds of other logs before a failed one is tried again: if it fails always, one round in 65 is
+# in vain.
+ROUNDS_BEFORE_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +91,16 @@ class Pace:
 
 @dataclass(slots=True)
 class _Postponed:
-    """A log whose last round was given up: `turns` rounds of other logs come first, twice as many after each failure,
-    so that it neither keeps them waiting nor waits for ever.
+    """A log whose last round was given up: `rounds_before` rounds of other logs come first, after the next failure
+    `rounds_next`, which is doubled each time, so that it neither keeps them waiting nor waits for ever.
     """
 
-    failures: int = 0
-    turns: int = 0
+    rounds_before: int = 0
+    rounds_next: int = 1
 
     def fail(self) -> None:
-        self.turns = min(1 << self.failures, TURNS_MAX)
-        self.failures += 1
+        self.rounds_before = self.rounds_next
+        self.rounds_next = min(2 * self.rounds_next, ROUNDS_BEFORE_MAX)
 
 
 class LogCleaner:
@@ -139,9 +140,9 @@ class LogCleaner:
     async def clean_dirtiest(self) -> bool:
         """Compacts one log if one needs it; returns whether it did."""
         found = await self._choose()
-        if found is None and any(waiting.turns for waiting in self._postponed.values()):
+        if found is None and any(waiting.rounds_before for waiting in self._postponed.values()):
             for waiting in self._postponed.values():
-                waiting.turns = 0
+                waiting.rounds_before = 0
             found = await self._choose()
         if found is None:
             return False
@@ -164,7 +165,7 @@ class LogCleaner:
             self._uncleanable.add(partition_log)
         self._postponed.pop(partition_log, None)
         for waiting in self._postponed.values():
-            waiting.turns = max(0, waiting.turns - 1)
+            waiting.rounds_before = max(0, waiting.rounds_before - 1)
         return True
 
     async def _choose(self) -> tuple[Partition, PartitionLog, Dirt] | None:
@@ -185,7 +186,7 @@ class LogCleaner:
         if directory is None or directory.offline is not None:
             return None
         waiting = self._postponed.get(partition_log)
-        if partition_log in self._uncleanable or (waiting is not None and waiting.turns):
+        if partition_log in self._uncleanable or (waiting is not None and waiting.rounds_before):
             return None
         key = partition.topic_partition
         try:

@@ -33,7 +33,7 @@ class LoadedRows:
         self._shard = shard
         # The offsets in the store of one group and topic, by the bytes of a key before the partition.
         self._known: dict[bytes, dict[int, OffsetCommitValue]] = {}
-        # Consecutive rows of known groups and topics: the position, key and value of each row.
+        # Consecutive rows of known groups and topics, each with the offsets of its group and topic, its key and value.
         self._rows: list[tuple[dict[int, OffsetCommitValue], bytes, bytes]] = []
 
     def take(self, rows: Iterable[LoadedRow]) -> None:

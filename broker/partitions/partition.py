@@ -153,7 +153,9 @@ class Partition(Replica):
         return True
 
     def _joined_empty(self) -> bool:
-        """Returns whether the leader admitted this replica to the ISR at offset 0, before it had a log."""
+        """Returns whether the leader may have admitted this replica to the ISR at offset 0, before it had a log:
+        `begin_empty` knows whether it has one.
+        """
         return self._follower is not None and not self.state.leader_recovery_state
 
     def _count_isr_change(self, old: PartitionImage) -> None:

@@ -3,7 +3,7 @@ directories and do not trust their content.
 
 Source: Kafka's `FileRecords` and its log layout; works on our directories and on those of Apache Kafka, even while they
 are live: a scan ends at the last whole batch with a valid CRC. Ranges of positions inside a segment can be scanned
-independently if they begin at batches: `segment_boundaries` returns such. Messages of v0 and v1 are also batches
+independently if they begin at batches: `segment_boundaries` returns these. Messages of v0 and v1 are also batches
 (`trimaran.log.batches.batch.old_view`).
 """
 

@@ -35,8 +35,8 @@ class GroupWork(HeartbeatWork):
     """The long-running work for one consumer group: a target, or patterns. Exists once the group has had a request
     since the shard was loaded.
 
-    A target is computed in pieces, on a timer of the
-    group, and patterns are matched in a thread, so that the event loop is never blocked for long.
+    A target is computed in pieces, on a timer of the group, and patterns are matched in a thread, so that the event
+    loop is never blocked for long.
     """
 
     target: TargetWork[Partitions] | None = None

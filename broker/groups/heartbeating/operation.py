@@ -124,7 +124,8 @@ class HeartbeatOperation(Generic[G, M, S, W]):
 
     def may_lack_assignment(self, member: M, *, is_confirmed: bool, is_changed: bool) -> bool:
         """Returns whether the last response had a new assignment without a new epoch, so that the member may lack it,
-        unless it confirms that it has the assignment. `is_changed`: the response to this heartbeat has such a one.
+        unless it confirms that it has the assignment. Then notes with `is_changed` whether the response to this
+        heartbeat has one, too: it is called once for each.
 
         In Kafka, the assignment is lost if a delayed request, which the member has given up, is served after the one
         that it has sent instead. With a new epoch, the member's epoch shows that.

@@ -17,7 +17,7 @@ from tests.checks import check_each
 from tests.cluster.data_side import config, open_harness, partition, topic
 from tests.counted_work import Work
 from trimaran.broker.background import log_cleaner
-from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
+from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner, _Postponed
 from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
 from trimaran.broker.partitions.partition import Partition
 from trimaran.log.compaction.cleaning import CleaningStopped, Round
@@ -122,6 +122,15 @@ async def test_failed_round_is_repeated_among_those_of_others(tmp_path, monkeypa
         write(harness, "b")
         await cleaner.clean_dirtiest()
     assert "".join(tried) == "ababbabbbbab"  # after one, two, four rounds
+
+
+def test_repeated_failures_wait_for_bounded_rounds():
+    waiting, rounds = _Postponed(), []
+    for _ in range(100):
+        waiting.fail()
+        rounds.append(waiting.rounds_before)
+    assert rounds == [1, 2, 4, 8, 16, 32] + [64] * 94
+    assert waiting == _Postponed(rounds_before=64, rounds_next=64), "nothing grows"
 
 
 async def test_disk_failure_in_round_is_reported_leaving_log(tmp_path, monkeypatch):

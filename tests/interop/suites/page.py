@@ -23,7 +23,7 @@ This section is written from the results of the runs (`tests/interop/suites/resu
 the second column has its version. Both have the same properties files: one controller, three brokers, each in a rack,
 and an authorizer. The tests of kafka-python start a node for each file, with TLS and SASL if needed.
 Those of librdkafka skip cases that need TLS, SASL or topics that are not created automatically, so it ran in other
-ways, too. One of them, 0174, waits eight times as long, because it was written for a machine of its own.
+ways, too. Its case 0174 waits eight times as long, because it was written for a machine of its own.
 Those of franz-go move 50,000 records instead of 500,000, which have a run of their own.
 kcl, kafkactl, kcat, Burrow, kafka_exporter and kminion are programs on the PATH. A test is a command of a program, or
 its answer by HTTP. It passes here when the answer is Kafka's, except for names of brokers, ids and times.
