@@ -216,8 +216,11 @@ def test_exit_codes_are_the_documented_ones(tmp_path):
 def test_client_key_without_effect_is_reported(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("sasl.login.retry.backoff.ms=5\nacks=all\n")
-    done = run("topics", "list", "-b", "127.0.0.1:1", "--command-config", str(file))
-    assert "sasl.login.retry.backoff.ms has no effect here: an answer of" in done.stderr
+    words = ("--command-config", str(file), "-X", "sasl.login.read.timeout.ms=5")
+    done = run("topics", "list", "-b", "127.0.0.1:1", *words)
+    assert done.returncode == Exit.CANNOT_CONNECT
+    for key in ("sasl.login.retry.backoff.ms", "sasl.login.read.timeout.ms"):
+        assert f"{key} has no effect here: an answer of" in done.stderr
     assert "acks" not in done.stderr
 
 

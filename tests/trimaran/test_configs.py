@@ -1,16 +1,19 @@
 """How `configs` and `features` parse their arguments."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
 import trio
 
 from tests.broker.handlers.broker_client import broker_client
+from tests.trimaran.client.scripted import Client
 from trimaran.cli.configs import (
     APPEND,
     SET,
     SUBTRACT,
     Resource,
+    list_resources,
     parse_pair,
     parse_resource,
     set_configs,
@@ -18,6 +21,10 @@ from trimaran.cli.configs import (
 from trimaran.cli.connect import Brokers
 from trimaran.cli.features import parse_level
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesResponse,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +51,21 @@ def test_invalid_resource_is_explained_in_three_lines(text):
         parse_resource(text)
     assert caught.value.exit_code == Exit.USAGE
     assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("kind", ["group", "GROUP"])
+def test_listed_resources_are_named_by_type(kind, monkeypatch, capsys):
+    found = ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=type_)
+            for name, type_ in (("readers", 32), ("app", 32), ("orders", 2))
+        ]
+    )
+    client = Client(found)
+    monkeypatch.setattr(Brokers, "connected", lambda _: nullcontext(client))
+    list_resources(kind, output="kafka")
+    assert capsys.readouterr().out.split() == ["app", "readers"]
+    assert client.request.resource_types == [32]
 
 
 @pytest.mark.parametrize(

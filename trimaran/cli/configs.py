@@ -84,7 +84,7 @@ def list_resources(
         kind: Only this type: topic, broker, group, client-metrics, broker-logger.
     """
     types = _types()
-    if kind is not None and kind not in types:
+    if kind is not None and kind.lower() not in types:
         raise UserError(
             f"{kind!r} is not a type of resources with configs",
             f"the types are {', '.join(types)}",
@@ -93,7 +93,7 @@ def list_resources(
         )
     with brokers.connected() as client:
         found = configs.resource_rows(
-            client, list(types.values()) if kind is None else [types[kind]]
+            client, list(types.values()) if kind is None else [types[kind.lower()]]
         )
     names = {number: name for name, number in types.items()}
     rows = [{**row, "type": names[row["type"]]} for row in found]

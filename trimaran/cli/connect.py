@@ -135,12 +135,11 @@ class _Target:
         found = dict(_profile(self.profile))
         if self.command_config is not None and self.command_config.name:
             found |= properties.read_file(self.command_config)
+        found |= _extras(self.extra)
         for key in found:
             if (why := oauthbearer_keys.why_without_effect(key)) is not None:
                 say(f"{key} has no effect here: {why}")
-        return {
-            key: value for key, value in found.items() if key not in profiles.ADDRESSES
-        } | _extras(self.extra)
+        return {key: value for key, value in found.items() if key not in profiles.ADDRESSES}
 
 
 def _profile(name: str | None) -> Mapping[str, properties.PropertySetting]:
@@ -163,7 +162,11 @@ def _extras(words: tuple[str, ...]) -> dict[str, properties.PropertySetting]:
 
 
 def _is_client_key(key: str) -> bool:
-    return key == client_connect.CLIENT_ID_KEY or listener_security.is_client_key(key)
+    return (
+        key == client_connect.CLIENT_ID_KEY
+        or listener_security.is_client_key(key)
+        or oauthbearer_keys.why_without_effect(key) is not None
+    )
 
 
 @Parameter(name="*", group=_CONNECTION)

@@ -100,16 +100,16 @@ def unregister(
     Args:
         node_id: The node id of the controller. If it is a voter, remove the voter first.
     """
-    why = ""
+    what = f"unregister controller {node_id}"
     with controllers.connected() as client:
         if dry_run:
             quorum_voters.ensure_registered(client, node_id)
-        else:
-            quorum_voters.unregister(client, node_id)
-            why = quorum_voters.why_it_may_return(node_id, _quorum(client, controllers))
-    _tell(f"unregister controller {node_id}", dry_run)
-    if why:
-        say(why)
+            _tell(what, dry_run)
+            return Exit.OK
+        quorum_voters.unregister(client, node_id)
+        _tell(what, dry_run)
+        if why := quorum_voters.why_it_may_return(node_id, _quorum(client, controllers)):
+            say(why)
     return Exit.OK
 
 

@@ -1,8 +1,12 @@
-"""Dry runs of changes of voters are refused as the changes would be."""
+"""Dry runs of changes of voters are refused as the changes would be, and what was done is reported."""
+
+from contextlib import nullcontext
 
 import pytest
 
 from tests.trimaran.client.scripted import Client
+from trimaran.cli import quorum_voters as cli
+from trimaran.cli.connect import Controllers
 from trimaran.client import quorum_voters
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.api_versions import ApiVersionsResponse, FinalizedFeatureKey
@@ -11,6 +15,7 @@ from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumResponsePartitionData,
     ReplicaState,
 )
+from trimaran.wire.messages.unregister_controller import UnregisterControllerResponse
 
 E = ErrorCode
 CLUSTER, ONE, TWO, THREE = "cluster", b"1" * 16, b"2" * 16, b"3" * 16
@@ -96,3 +101,13 @@ def test_voters_stay_without_right_or_feature(options, code):
     asked = client(**options), found, CLUSTER, 3, THREE
     assert refusal(quorum_voters.ensure_addable, *asked) is code
     assert refusal(quorum_voters.ensure_removable, client(**options), found, 2, TWO) is code
+
+
+def test_completed_change_is_reported_before_later_failures(monkeypatch, capsys):
+    """Only a hint follows, for which the quorum is described."""
+    later = KafkaError(E.REQUEST_TIMED_OUT, "no leader")
+    answers = Client(UnregisterControllerResponse(error_message=None), later)
+    monkeypatch.setattr(Controllers, "connected", lambda _: nullcontext(answers))
+    with pytest.raises(KafkaError, match="no leader"):
+        cli.unregister(4)
+    assert capsys.readouterr().err == "done: unregister controller 4\n"
