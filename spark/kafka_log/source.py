@@ -126,7 +126,12 @@ class KafkaLogSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         with without_frames():
-            return stream_writer(self.options, schema)
+            begins = not getattr(self, "_is_restored", False)
+            return stream_writer(self.options, schema, begins=begins)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Marks a source that Spark has sent to another process: it does so for the end of a micro-batch only."""
+        self.__dict__.update(state, _is_restored=True)
 
 
 def _any_options(given: Mapping[str, str]) -> LogOptions:

@@ -45,7 +45,7 @@ CLIENT_ID = "spark"
 # one, with room for what is appended.
 PREFIX_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
-EXACTLY_ONCE_OPTIONS = ("transactionalIdPrefix", "adoptCheckpoint", "kafka.transaction.timeout.ms")
+EXACTLY_ONCE_OPTIONS = ("transactionalIdPrefix", "adoptCheckpoint", "acceptLostBatch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,17 @@ class ProducerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ExactlyOnce:
-    """The options of exactly-once delivery; `adopts`: the query has written without it before."""
+    """The options of exactly-once delivery.
+
+    Args:
+        adopts: the query has written without it before.
+        lost_batch_accepted: a micro-batch of which a part is lost, which does not stop the query.
+    """
 
     prefix: str
     timeout_ms: int
     adopts: bool
+    lost_batch_accepted: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +191,8 @@ def _creation(o: OptionReader) -> CreatedTopics | None:
 
 def _exactly_once(o: OptionReader, *, streaming: bool) -> ExactlyOnce | None:
     guarantee = o.choice("deliveryGuarantee", (AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE)
+    # A job that moved may have it, as one of all properties of its producers.
+    timeout = o.parse("kafka.transaction.timeout.ms", positive, TRANSACTION_MS, "a number above 0")
     if guarantee == AT_LEAST_ONCE:
         o.refuse(f"it is of deliveryGuarantee={EXACTLY_ONCE}", *EXACTLY_ONCE_OPTIONS)
         return None
@@ -204,8 +212,12 @@ def _exactly_once(o: OptionReader, *, streaming: bool) -> ExactlyOnce | None:
             "transactionalIdPrefix",
             f"{prefix!r} is not 1 to 200 letters, digits, dots, underscores or hyphens",
         )
-    timeout = o.parse("kafka.transaction.timeout.ms", positive, TRANSACTION_MS, "a number above 0")
-    return ExactlyOnce(prefix, timeout, o.flag("adoptCheckpoint", False))
+    return ExactlyOnce(
+        prefix,
+        timeout,
+        o.flag("adoptCheckpoint", False),
+        o.parse("acceptLostBatch", _whole, None, "a number from 0"),
+    )
 
 
 def _milliseconds(o: OptionReader, name: str, default: int) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -14,7 +15,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from trimaran.spark.data_source.tracebacks import without_frames
+from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.options import OptionError, tell
+from trimaran.spark.sink.exactly_once.driver import open_driver
+from trimaran.spark.sink.exactly_once.protocol import Begun, Prepared
+from trimaran.spark.sink.exactly_once.task import TaskOutcome, write_prepared
 from trimaran.spark.sink.options import SinkOptions
 from trimaran.spark.sink.plain import write_plain
 from trimaran.spark.sink.rows import check_schema
@@ -49,6 +54,68 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
             return Written(write_plain(self._options, iterator))
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedTask(WriterCommitMessage):
+    """The outcome of a task whose transaction is open."""
+
+    outcome: TaskOutcome
+
+
+class ExactlyOnceWriter(DataSourceStreamArrowWriter):
+    """Writes the rows of each micro-batch exactly once.
+
+    For each micro-batch Spark makes a writer on the driver and sends it to the tasks, with what `begun` says. When they
+    are done it makes another one, without `begun`, whose `commit` or `abort` it calls.
+    """
+
+    def __init__(self, options: SinkOptions, begun: Begun | None) -> None:
+        self._options = options
+        self._begun = begun
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        with without_frames():
+            assert self._begun is not None
+            query, batch = _running()
+            return PreparedTask(write_prepared(self._options, self._begun, query, batch, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        outcomes = _outcomes(messages)
+        if any(outcome.is_skipped for outcome in outcomes):
+            return  # it was finished before the tasks began
+        with without_frames(), open_driver(self._options) as driver:
+            last = outcomes[-1]
+            driver.commit(last.lease, last.query, batchId, _transactions(outcomes))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        outcomes = _outcomes(messages)
+        if not outcomes or any(outcome.is_skipped for outcome in outcomes):
+            return  # the next start, or the time-out, aborts what is open
+        with without_frames(), open_driver(self._options) as driver:
+            last = outcomes[-1]
+            driver.abort(last.lease, last.query, batchId, _transactions(outcomes))
+
+
+def _running() -> tuple[str, int]:
+    """Returns the id of the query, which its checkpoint keeps, and the number of the micro-batch of this task."""
+    context = TaskContext.get()
+    query = context and context.getLocalProperty("sql.streaming.queryId")
+    batch = context and context.getLocalProperty("streaming.sql.batchId")
+    if not query or not batch:
+        raise WriteFailed(
+            "deliveryGuarantee=exactly_once needs the ids of the query and of its micro-batch, which this Spark does "
+            "not give to tasks"
+        )
+    return query, int(batch)
+
+
+def _outcomes(messages: Sequence[WriterCommitMessage | None]) -> list[TaskOutcome]:
+    return [message.outcome for message in messages if isinstance(message, PreparedTask)]
+
+
+def _transactions(outcomes: Sequence[TaskOutcome]) -> list[Prepared]:
+    return [outcome.transaction for outcome in outcomes if outcome.transaction is not None]
+
+
 def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> LogWriter:
     """Returns the writer of a batch query. Raises OptionError."""
     if overwrite:
@@ -61,11 +128,20 @@ def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) 
     return LogWriter(options)
 
 
-def stream_writer(given: Mapping[str, str], schema: StructType) -> LogStreamWriter:
-    """Returns the writer of a stream; it appends in each output mode. Raises OptionError."""
+def stream_writer(
+    given: Mapping[str, str], schema: StructType, *, begins: bool
+) -> DataSourceStreamArrowWriter:
+    """Returns the writer of a stream; it appends in each output mode. With `begins` a micro-batch begins, and otherwise
+    one ends. Raises OptionError, WriteFailed, DataUnreadable.
+    """
     options = SinkOptions.parse(given, streaming=True)
     check_schema(_types(schema), options.topic)
-    return LogStreamWriter(options)
+    if options.exactly_once is None:
+        return LogStreamWriter(options)
+    if not begins:
+        return ExactlyOnceWriter(options, None)
+    with open_driver(options) as driver:
+        return ExactlyOnceWriter(options, driver.begin())
 
 
 def _types(schema: StructType) -> list[tuple[str, str]]:

@@ -92,8 +92,6 @@ def check_property(option):
         with pytest.raises(OptionError, match=f"option {option.name}: is not supported"):
             SinkOptions.parse(given, streaming=True)
         return
-    if option.name == "kafka.transaction.timeout.ms":
-        given |= ONCE
     notes = SinkOptions.parse(given, streaming=True).notes
     assert bool(notes) == (option.effect == "no effect")
 
@@ -142,7 +140,7 @@ def test_brokers_are_required():
 
 def test_exactly_once_needs_a_prefix_and_all_acks():
     parsed = parse(streaming=True, **ONCE)
-    assert parsed.exactly_once == ExactlyOnce("copy", TRANSACTION_MS, False)
+    assert parsed.exactly_once == ExactlyOnce("copy", TRANSACTION_MS, False, None)
     for options, message in (
         ({"deliveryGuarantee": "exactly_once"}, "transactionalIdPrefix: is required"),
         ({**ONCE, "transactionalIdPrefix": "a b"}, "is not 1 to 200 letters"),

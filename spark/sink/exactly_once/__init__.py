@@ -1,0 +1,1 @@
+"""Exactly-once delivery of streams: `protocol.py` decides, the other modules talk to the brokers."""

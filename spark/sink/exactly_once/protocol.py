@@ -1,0 +1,252 @@
+"""The protocol of exactly-once delivery, without I/O: what the driver and the tasks of a query do, and in which order.
+
+`docs/spark_exactly_once.md` explains it with its cases. Each function is a generator: it yields an operation, and its
+shell sends the result, or throws `Fenced`. `tests/model/sink` visits all their interleavings and crashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from trimaran.wire.identity import ProducerEpoch, ProducerId
+
+
+class Fenced(Exception):
+    """A newer driver of this query has taken over."""
+
+
+class Lost(Exception):
+    """Transactions were aborted after they had been decided; `transactions` are theirs."""
+
+    def __init__(self, batch: int, transactions: Sequence[str], committed: int) -> None:
+        super().__init__(batch, tuple(transactions), committed)
+        self.batch = batch
+        self.transactions = tuple(transactions)
+        self.committed = committed
+
+
+class Undecided(Exception):
+    """A micro-batch is not decided, because transactions of its tasks are not open any more."""
+
+    def __init__(self, batch: int, transactions: Sequence[str]) -> None:
+        super().__init__(batch, tuple(transactions))
+        self.batch = batch
+        self.transactions = tuple(transactions)
+
+
+class Mismatch(Exception):
+    """The checkpoint and the decisions of a query do not belong together; the message says why."""
+
+
+class Lease(NamedTuple):
+    """A producer id and its epoch: the right to write under a transactional id until somebody asks for the next one."""
+
+    producer_id: ProducerId
+    epoch: ProducerEpoch
+
+
+class Prepared(NamedTuple):
+    """The transaction of a task: all its records are acknowledged, and it is open."""
+
+    transactional_id: str
+    lease: Lease
+
+
+class Decision(NamedTuple):
+    """The last word on a query: micro-batch `batch` of `query` consists of these transactions. When it is finished, all
+    of them are committed.
+    """
+
+    query: str
+    batch: int
+    transactions: tuple[Prepared, ...]
+    is_finished: bool
+
+
+class Begun(NamedTuple):
+    """What the driver sends to the tasks of a micro-batch: its lease, and the last decision, which is finished."""
+
+    lease: Lease
+    decision: Decision | None
+
+
+# --- operations of the driver
+
+
+@dataclass(frozen=True, slots=True)
+class FindOpen:
+    """Returns the transactions of this query's tasks that are open, as `Prepared`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeLead:
+    """Returns a new lease of the driver's own transactional id, and fences all earlier ones. It waits until a decision
+    that was being written is either committed or aborted. With `renewed` it is thrown `Fenced` if that is not the
+    newest lease.
+    """
+
+    renewed: Lease | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDecision:
+    """Returns the last decision, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDecision:
+    """Writes a decision durably, in a transaction of the driver; throws `Fenced` if `lease` is not the newest one."""
+
+    lease: Lease
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Commits or aborts a transaction by its lease. Returns an `Ending`."""
+
+    transaction: Prepared
+    is_commit: bool
+
+
+class Ending(Enum):
+    """What is known of a transaction after an attempt to end it."""
+
+    ENDED = "ended"  # in this way, now or earlier
+    OTHERWISE = "otherwise"  # it can never be ended in this way by its lease any more; it may have been, earlier
+    UNKNOWN = "unknown"  # the coordinator has forgotten the transactional id
+
+
+@dataclass(frozen=True, slots=True)
+class IsMarked:
+    """Returns whether the mark of a transaction is committed: the offset that was written within it."""
+
+    transaction: Prepared
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AreOpen:
+    """Returns the transactions among these that are not open any more."""
+
+    transactions: tuple[Prepared, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Aborts a transaction if it is still that of this lease, by taking the next lease of its transactional id."""
+
+    transaction: Prepared
+
+
+Operation = FindOpen | TakeLead | ReadDecision | WriteDecision | End | IsMarked | AreOpen | Fence
+Steps = Generator[Operation, Any, Any]
+
+
+def begin(lost_batch_accepted: int | None = None) -> Steps:
+    """Begins a micro-batch on the driver, before its tasks: takes the lead, finishes the last decision, and aborts what
+    was left open. Returns `Begun`.
+
+    Raises:
+        Lost: some transactions of the last decision are committed, and others were aborted; unless
+            `lost_batch_accepted` is that micro-batch.
+    """
+    while True:
+        # What is open now belongs to earlier drivers: a later one has its tasks open theirs after it took the lead.
+        left = yield FindOpen()
+        lease = yield TakeLead()
+        decision = yield ReadDecision()
+        if decision is None or decision.is_finished:
+            break
+        finished = yield from _finish(decision, lost_batch_accepted)
+        yield WriteDecision(lease, finished)
+    for transaction in left:
+        yield Fence(transaction)
+    return Begun(lease, decision)
+
+
+class Verdict(Enum):
+    """What a task does with its rows."""
+
+    WRITE = "write"
+    SKIP = "skip"
+
+
+def verdict(begun: Begun, query: str, batch: int, *, adopts: bool) -> Verdict:
+    """Returns what a task does with its rows of a micro-batch. Raises Mismatch."""
+    last = begun.decision
+    if last is None or last.query != query:
+        if batch and not adopts:
+            known = "nothing" if last is None else f"query {last.query}"
+            raise Mismatch(
+                f"micro-batch {batch} is the first of query {query} here, and {known} is known of earlier ones"
+            )
+        return Verdict.WRITE
+    if batch == last.batch:
+        return Verdict.SKIP
+    if batch < last.batch:
+        raise Mismatch(
+            f"micro-batch {batch} is repeated, but {last.batch} is written already: the checkpoint is an old copy, or "
+            "another driver of this query is running"
+        )
+    if batch > last.batch + 1 and not adopts:
+        raise Mismatch(
+            f"micro-batch {batch} follows {last.batch}: those between were written without exactly_once, or elsewhere"
+        )
+    return Verdict.WRITE
+
+
+def commit(lease: Lease, query: str, batch: int, transactions: Sequence[Prepared]) -> Steps:
+    """Ends a micro-batch on the driver: decides it, and commits its transactions.
+
+    Raises:
+        Fenced: another driver has the lead; nothing was decided.
+        Undecided: a transaction timed out before the decision; nothing was decided.
+        Lost: transactions timed out between the decision and their commit.
+    """
+    prepared = tuple(sorted(transactions))
+    if gone := (yield AreOpen(prepared)):
+        raise Undecided(batch, [t.transactional_id for t in gone])
+    decision = Decision(query, batch, prepared, is_finished=not prepared)
+    yield WriteDecision(lease, decision)
+    if prepared:
+        finished = yield from _finish(decision, None)
+        yield WriteDecision(lease, finished)
+        if finished.batch != batch:
+            raise Undecided(batch, [t.transactional_id for t in prepared])
+
+
+def abort(lease: Lease, query: str, batch: int, transactions: Sequence[Prepared]) -> Steps:
+    """Aborts the transactions of a micro-batch that failed, unless it is decided: Spark calls this also if the commit
+    failed halfway. A driver that was fenced leaves them to the newer one.
+    """
+    try:
+        yield TakeLead(renewed=lease)
+    except Fenced:
+        return
+    last = yield ReadDecision()
+    if last is not None and (last.query, last.batch) == (query, batch):
+        return  # the next start finishes it
+    for transaction in transactions:
+        yield End(transaction, is_commit=False)
+
+
+def _finish(decision: Decision, lost_batch_accepted: int | None) -> Steps:
+    """Commits what is decided. Returns the decision to be written next: the same one, finished; or, if no transaction
+    of it is committed and none can be any more, the one before, so that the micro-batch is repeated.
+    """
+    lost, is_certain = [], True
+    for transaction in decision.transactions:
+        ending = yield End(transaction, is_commit=True)
+        if ending is not Ending.ENDED and not (yield IsMarked(transaction, decision.batch)):
+            lost.append(transaction.transactional_id)
+            is_certain = is_certain and ending is Ending.OTHERWISE
+    committed = len(decision.transactions) - len(lost)
+    if lost and not committed and is_certain:
+        return Decision(decision.query, decision.batch - 1, (), is_finished=True)
+    if lost and decision.batch != lost_batch_accepted:
+        raise Lost(decision.batch, lost, committed)
+    return decision._replace(is_finished=True)

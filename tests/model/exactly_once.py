@@ -1,0 +1,447 @@
+"""A model of exactly-once delivery: every interleaving of drivers, tasks and time-outs around the protocol's core.
+
+Drivers may die after each operation, or go on as zombies while newer ones run; tasks may die, begin late or end late.
+The coordinator, the topic of decisions and Spark's checkpoint are values of a `World`. `search` visits all worlds
+within the bounds, breadth first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from trimaran.spark.sink.exactly_once import protocol as core
+
+QUERY = "query"
+
+
+class Bounds(NamedTuple):
+    """The number of micro-batches, drivers, time-outs, and attempts of a task of a driver."""
+
+    batches: int = 2
+    drivers: int = 2
+    timeouts: int = 1
+    attempts: int = 1
+    slots: tuple[int, ...] = (
+        2,
+        1,
+    )  # tasks of a micro-batch, by driver: each cuts it in its own way
+
+
+class Violated(AssertionError):
+    """A rule is broken; `trail` has the actions that led to it."""
+
+    def __init__(self, rule: str, trail: list[str]) -> None:
+        super().__init__("\n".join([rule, *trail]))
+        self.rule = rule
+        self.trail = trail
+
+
+class Tx(NamedTuple):
+    """The state of a transactional id: `status` is that of the transaction of `epoch`."""
+
+    epoch: int
+    status: str  # none, open, committed, aborted
+    records: tuple[str, ...] = ()
+    mark: tuple[int, int] | None = None  # batch and epoch, pending while it is open
+
+
+class Task(NamedTuple):
+    """An attempt of a task; `stage` is new, open, done, skipped or dead."""
+
+    driver: int
+    slot: int
+    attempt: int
+    batch: int
+    begun: core.Begun
+    stage: str = "new"
+    epoch: int = 0
+
+    @property
+    def transactional_id(self) -> str:
+        """Returns the id of its process, which a later micro-batch of the driver uses again."""
+        return f"{self.driver}.{self.slot}.{self.attempt}"
+
+
+class Driver(NamedTuple):
+    """A driver. `phase` is begin, tasks, commit, abort, idle or ended; `told` has the results of its operations."""
+
+    number: int
+    batch: int
+    phase: str = "begin"
+    told: tuple[Any, ...] = ()
+    begun: core.Begun | None = None
+    prepared: tuple[core.Prepared, ...] = ()  # that its tasks have reported
+
+
+class World(NamedTuple):
+    """Everything that lasts, and everybody who acts."""
+
+    drivers: tuple[Driver, ...]
+    tasks: tuple[Task, ...] = ()
+    lead: int = 0
+    decision: core.Decision | None = None
+    transactions: tuple[tuple[str, Tx], ...] = ()
+    marks: tuple[tuple[str, tuple[int, int]], ...] = ()
+    data: tuple[str, ...] = ()
+    checkpoint: int = -1  # the last micro-batch that Spark has recorded as committed
+    timed_out: tuple[tuple[str, int], ...] = ()  # ids and epochs
+
+    def tx(self, name: str) -> Tx:
+        return dict(self.transactions).get(name, Tx(0, "none"))
+
+    def with_tx(self, name: str, tx: Tx) -> World:
+        found = dict(self.transactions)
+        found[name] = tx
+        return self._replace(transactions=tuple(sorted(found.items())))
+
+    def with_driver(self, driver: Driver) -> World:
+        drivers = tuple(driver if d.number == driver.number else d for d in self.drivers)
+        return self._replace(drivers=drivers)
+
+
+@dataclass
+class Count:
+    """The result of a search."""
+
+    worlds: int = 0
+    lost: int = 0
+    repeated: int = 0
+    fenced: int = 0
+
+
+def search(bounds: Bounds, worlds_max: int = 10**9) -> Count:
+    """Visits every world within the bounds. Raises Violated, with a shortest trail."""
+    count = Count()
+    first = World((Driver(0, 0),))
+    parents: dict[World, tuple[World, str] | None] = {first: None}
+    level = [first]
+    while level:
+        following: list[World] = []
+        for world in level:
+            count.worlds += 1
+            assert count.worlds < worlds_max, "the bounds allow more worlds than expected"
+            label = ""
+            try:
+                for label, after in _actions(world, bounds, count):
+                    if after not in parents:
+                        parents[after] = (world, label)
+                        _check(after, bounds)
+                        following.append(after)
+            except _Broken as broken:
+                raise Violated(str(broken), [*_trail(parents, world), label]) from None
+        level = following
+    return count
+
+
+class _Broken(Exception):
+    """A rule is broken in the world that an action leads to."""
+
+
+def _trail(parents: dict[World, tuple[World, str] | None], world: World) -> list[str]:
+    steps = []
+    while (found := parents[world]) is not None:
+        world, label = found
+        steps.append(label)
+    return steps[::-1]
+
+
+def _check(world: World, bounds: Bounds) -> None:
+    if len(set(world.data)) != len(world.data):
+        raise _Broken("a record is written twice")
+    lost = world.checkpoint >= 0 and [
+        record
+        for batch in range(world.checkpoint + 1)
+        for record in _records(batch)
+        if record not in world.data
+    ]
+    if lost:
+        raise _Broken("Spark has recorded a micro-batch whose records are not all written")
+    decision = world.decision
+    if decision is not None and decision.is_finished:
+        for name, lease in decision.transactions:
+            tx = world.tx(name)
+            if tx.epoch == lease.epoch and tx.status == "open":
+                raise _Broken("a finished decision has an open transaction")
+    del bounds
+
+
+def _records(batch: int, slot: int = 0, slots: int = 1) -> tuple[str, ...]:
+    """Returns the records of a task: both of a micro-batch, or one."""
+    return tuple(f"{batch}.{number}" for number in range(2) if number % slots == slot)
+
+
+# --- actions
+
+
+def _actions(world: World, bounds: Bounds, count: Count) -> Iterator[tuple[str, World]]:
+    for driver in world.drivers:
+        if driver.phase != "ended":
+            yield from _driver_actions(world, driver, bounds, count)
+    for task in world.tasks:
+        yield from _task_actions(world, task)
+    if len(world.timed_out) < bounds.timeouts:
+        for name, tx in world.transactions:
+            if tx.status == "open":
+                yield f"time-out of {name}", _timed_out(world, name, tx)
+    if len(world.drivers) < bounds.drivers and world.checkpoint < bounds.batches - 1:
+        number = len(world.drivers)
+        fresh = Driver(number, world.checkpoint + 1)
+        # The older one is dead, or goes on without knowing of the new one.
+        dead = tuple(
+            driver._replace(phase="ended", told=(), begun=None, prepared=())
+            for driver in world.drivers
+        )
+        yield f"driver {number} starts, the older is dead", world._replace(drivers=(*dead, fresh))
+        yield (
+            f"driver {number} starts beside the older",
+            world._replace(drivers=(*world.drivers, fresh)),
+        )
+
+
+def _timed_out(world: World, name: str, tx: Tx) -> World:
+    after = world.with_tx(name, Tx(tx.epoch + 1, "aborted"))
+    return after._replace(timed_out=tuple(sorted((*world.timed_out, (name, tx.epoch)))))
+
+
+def _driver_actions(
+    world: World, driver: Driver, bounds: Bounds, count: Count
+) -> Iterator[tuple[str, World]]:
+    name = f"driver {driver.number}"
+    if driver.phase == "tasks":
+        yield from _with_tasks(world, driver, bounds)
+        return
+    if driver.phase == "idle":
+        if driver.batch < bounds.batches - 1:
+            following = driver._replace(
+                batch=driver.batch + 1, phase="begin", told=(), begun=None, prepared=()
+            )
+            yield f"{name} begins {following.batch}", world.with_driver(following)
+        return
+    steps = _steps_of(driver)
+    try:
+        operation = _resumed(steps, driver.told)
+        told, after = _apply(world, operation)
+        moved = after.with_driver(driver._replace(told=(*driver.told, told)))
+        yield f"{name} {driver.phase} {driver.batch}: {operation} -> {told}", moved
+    except StopIteration as stop:
+        yield from _returned(world, driver, bounds, stop.value)
+    except core.Lost as lost:
+        count.lost += 1
+        _check_lost(world, lost)
+        yield f"{name}: {lost!r}", world.with_driver(_ended(driver))
+    except core.Undecided:
+        count.repeated += 1
+        yield f"{name}: not decided", world.with_driver(driver._replace(phase="abort", told=()))
+    except core.Fenced:
+        count.fenced += 1
+        phase = "abort" if driver.phase == "commit" else "ended"
+        yield f"{name} is fenced", world.with_driver(driver._replace(phase=phase, told=()))
+
+
+def _check_lost(world: World, lost: core.Lost) -> None:
+    """A time-out is the only cause of a loss, and the error names what is lost."""
+    assert world.decision is not None
+    decided = {t.transactional_id: t.lease.epoch for t in world.decision.transactions}
+    if not {(name, decided.get(name)) for name in lost.transactions} <= set(world.timed_out):
+        raise _Broken("a transaction is lost that no time-out aborted")
+
+
+def _ended(driver: Driver) -> Driver:
+    return driver._replace(phase="ended", told=(), begun=None, prepared=())
+
+
+def _returned(
+    world: World, driver: Driver, bounds: Bounds, value: Any
+) -> Iterator[tuple[str, World]]:
+    """The core's function has returned: the driver goes on."""
+    name = f"driver {driver.number}"
+    if driver.phase == "begin":
+        if not any(d.number != driver.number for d in world.drivers):
+            _check_nothing_left(world, driver)
+        slots = bounds.slots[driver.number % len(bounds.slots)]
+        tasks = tuple(Task(driver.number, slot, 0, driver.batch, value) for slot in range(slots))
+        running = driver._replace(phase="tasks", told=(), begun=value)
+        yield (
+            f"{name} starts tasks",
+            world.with_driver(running)._replace(tasks=(*world.tasks, *tasks)),
+        )
+    elif driver.phase == "commit":
+        after = world.with_driver(driver._replace(phase="idle", told=(), begun=None, prepared=()))
+        checkpoint = max(world.checkpoint, driver.batch)
+        tasks = tuple(
+            task
+            for task in world.tasks
+            if task.driver != driver.number or task.stage in {"new", "open"}
+        )
+        yield (
+            f"{name}: Spark records {driver.batch}",
+            after._replace(checkpoint=checkpoint, tasks=tasks),
+        )
+    else:
+        yield f"{name} gives up", world.with_driver(_ended(driver))
+
+
+def _check_nothing_left(world: World, driver: Driver) -> None:
+    for transaction in driver.told[0] if driver.told else ():
+        tx = world.tx(transaction.transactional_id)
+        if tx.status == "open" and tx.epoch == transaction.lease.epoch:
+            raise _Broken("a transaction of an earlier attempt is left open")
+
+
+def _with_tasks(world: World, driver: Driver, bounds: Bounds) -> Iterator[tuple[str, World]]:
+    name = f"driver {driver.number}"
+    own = [t for t in world.tasks if (t.driver, t.batch) == (driver.number, driver.batch)]
+    slots = range(bounds.slots[driver.number % len(bounds.slots)])
+    done = [
+        next((t for t in own if t.slot == slot and t.stage in {"done", "skipped"}), None)
+        for slot in slots
+    ]
+    if all(done):
+        if done[0].stage == "skipped":
+            idle = world.with_driver(driver._replace(phase="idle", begun=None, prepared=()))
+            yield (
+                f"{name} skips {driver.batch}",
+                idle._replace(checkpoint=max(world.checkpoint, driver.batch)),
+            )
+        else:
+            yield f"{name} commits", _ending(world, driver, "commit")
+    for slot in slots:
+        attempts = [t for t in own if t.slot == slot]
+        if done[slot] is None and len(attempts) < bounds.attempts:
+            again = Task(driver.number, slot, len(attempts), driver.batch, driver.begun)
+            yield f"{name} repeats task {slot}", world._replace(tasks=(*world.tasks, again))
+        if done[slot] is None and len(attempts) == bounds.attempts:
+            yield f"{name} fails", _ending(world, driver, "abort")
+
+
+def _task_actions(world: World, task: Task) -> Iterator[tuple[str, World]]:
+    name, tx = task.transactional_id, world.tx(task.transactional_id)
+    slots = sum((t.driver, t.batch, t.attempt) == (task.driver, task.batch, 0) for t in world.tasks)
+    if task.stage == "new":
+        try:
+            decided = core.verdict(task.begun, QUERY, task.batch, adopts=False)
+        except core.Mismatch:
+            is_alone = all(d.phase == "ended" or d.number == task.driver for d in world.drivers)
+            if is_alone and task.batch > world.checkpoint:
+                raise _Broken("the only driver does not agree with the decisions") from None
+            yield f"task {name} refuses", _with_task(world, task, task._replace(stage="dead"))
+            return
+        if decided is core.Verdict.SKIP:
+            yield f"task {name} skips", _with_task(world, task, task._replace(stage="skipped"))
+            return
+        lease = Tx(tx.epoch + 1, "open", _records(task.batch, task.slot, max(slots, 1)))
+        began = task._replace(stage="open", epoch=lease.epoch)
+        yield (
+            f"task {name} writes {lease.records}",
+            _with_task(world, task, began).with_tx(name, lease),
+        )
+    elif task.stage == "open":
+        if tx.epoch != task.epoch:
+            yield f"task {name} is fenced", _with_task(world, task, task._replace(stage="dead"))
+            return
+        marked = tx._replace(mark=(task.batch, task.epoch))
+        done = task._replace(stage="done")
+        yield f"task {name} is done", _with_task(world, task, done).with_tx(name, marked)
+
+
+def _with_task(world: World, task: Task, after: Task) -> World:
+    tasks = list(world.tasks)
+    tasks[tasks.index(task)] = after
+    return world._replace(tasks=tuple(tasks))
+
+
+# --- the core's operations
+
+
+def _steps_of(driver: Driver) -> core.Steps:
+    if driver.phase == "begin":
+        return core.begin()
+    assert driver.begun is not None
+    function: Callable[..., core.Steps] = core.commit if driver.phase == "commit" else core.abort
+    return function(driver.begun.lease, QUERY, driver.batch, driver.prepared)
+
+
+def _ending(world: World, driver: Driver, phase: str) -> World:
+    return world.with_driver(driver._replace(phase=phase, prepared=_prepared(world, driver)))
+
+
+def _prepared(world: World, driver: Driver) -> tuple[core.Prepared, ...]:
+    """Returns what the tasks have reported: of each slot the first attempt that is done."""
+    found = {}
+    for task in world.tasks:
+        if (task.driver, task.batch, task.stage) == (driver.number, driver.batch, "done"):
+            lease = core.Lease(0, task.epoch)
+            found.setdefault(task.slot, core.Prepared(task.transactional_id, lease))
+    return tuple(found.values())
+
+
+_FENCED = "fenced"
+
+
+def _resumed(steps: core.Steps, told: tuple[Any, ...]) -> core.Operation:
+    """Returns the next operation of a generator that gets these results."""
+    operation = next(steps)
+    for result in told:
+        operation = steps.throw(core.Fenced()) if result == _FENCED else steps.send(result)
+    return operation
+
+
+def _apply(world: World, operation: core.Operation) -> tuple[Any, World]:
+    """Returns the result of an operation, and the world after it."""
+    match operation:
+        case core.FindOpen():
+            found = tuple(
+                core.Prepared(name, core.Lease(0, tx.epoch))
+                for name, tx in world.transactions
+                if tx.status == "open"
+            )
+            return found, world
+        case core.TakeLead(renewed):
+            if renewed is not None and renewed.epoch != world.lead:
+                return _FENCED, world
+            return core.Lease(0, world.lead + 1), world._replace(lead=world.lead + 1)
+        case core.ReadDecision():
+            return world.decision, world
+        case core.WriteDecision(lease, decision):
+            if lease.epoch != world.lead:
+                return _FENCED, world
+            return None, world._replace(decision=decision)
+        case core.End(transaction, is_commit):
+            return _end(world, transaction, is_commit)
+        case core.IsMarked(transaction, batch):
+            mark = dict(world.marks).get(transaction.transactional_id)
+            return mark == (batch, transaction.lease.epoch), world
+        case core.AreOpen(transactions):
+            return tuple(t for t in transactions if not _is_open(world, t)), world
+        case core.Fence(transaction):
+            tx = world.tx(transaction.transactional_id)
+            if tx.epoch != transaction.lease.epoch:
+                return None, world
+            status = "aborted" if tx.status == "open" else tx.status
+            return None, world.with_tx(transaction.transactional_id, Tx(tx.epoch + 1, status))
+    raise AssertionError(operation)
+
+
+def _is_open(world: World, transaction: core.Prepared) -> bool:
+    tx = world.tx(transaction.transactional_id)
+    return tx.status == "open" and tx.epoch == transaction.lease.epoch
+
+
+def _end(world: World, transaction: core.Prepared, is_commit: bool) -> tuple[Any, World]:
+    name, tx = transaction.transactional_id, world.tx(transaction.transactional_id)
+    if tx.epoch != transaction.lease.epoch:
+        return core.Ending.OTHERWISE, world
+    wanted = "committed" if is_commit else "aborted"
+    if tx.status != "open":
+        return core.Ending.ENDED if tx.status == wanted else core.Ending.OTHERWISE, world
+    after = world.with_tx(name, Tx(tx.epoch, wanted))
+    if is_commit:
+        marks = dict(world.marks)
+        if tx.mark is not None:
+            marks[name] = tx.mark
+        after = after._replace(
+            data=tuple(sorted((*world.data, *tx.records))), marks=tuple(sorted(marks.items()))
+        )
+    return core.Ending.ENDED, after

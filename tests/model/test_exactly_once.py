@@ -1,0 +1,104 @@
+"""The model of exactly-once delivery as a test: complete searches within small bounds, and planted bugs."""
+
+from unittest import mock
+
+import pytest
+
+from tests.model.exactly_once import Bounds, Violated, search
+from trimaran.spark.sink.exactly_once import protocol as core
+
+ONE_BATCH = Bounds(batches=1, drivers=2, timeouts=1, slots=(1,))
+TWO_BATCHES = Bounds(batches=2, drivers=2, timeouts=0, slots=(1,))
+
+
+@pytest.mark.slow(seconds=30)
+@pytest.mark.parametrize("bounds", [ONE_BATCH, TWO_BATCHES])
+def test_each_record_is_written_once_in_every_run(bounds):
+    count = search(bounds)
+    assert count.worlds > 10_000
+    assert count.fenced
+    assert count.repeated
+
+
+def finds_open_late(lost_batch_accepted=None):
+    lease = yield core.TakeLead()
+    decision = yield core.ReadDecision()
+    while decision is not None and not decision.is_finished:
+        finished = yield from core._finish(decision, lost_batch_accepted)
+        yield core.WriteDecision(lease, finished)
+        decision = yield core.ReadDecision()
+    for transaction in (yield core.FindOpen()):
+        yield core.Fence(transaction)
+    return core.Begun(lease, decision)
+
+
+def finishes_nothing(lost_batch_accepted=None):
+    lease = yield core.TakeLead()
+    decision = yield core.ReadDecision()
+    return core.Begun(lease, decision)
+
+
+def aborts_all_that_is_open(lost_batch_accepted=None):
+    for transaction in (yield core.FindOpen()):
+        yield core.Fence(transaction)
+    return (yield from begin(lost_batch_accepted))
+
+
+def leaves_open(lost_batch_accepted=None):
+    begun = yield from begin(lost_batch_accepted)
+    return begun
+
+
+def aborts_what_is_decided(lease, query, batch, transactions):
+    for transaction in transactions:
+        yield core.End(transaction, is_commit=False)
+
+
+def decides_without_a_lease(lease, query, batch, transactions):
+    newest = yield core.TakeLead()
+    yield from commit(newest, query, batch, transactions)
+
+
+def ends_before_it_decides(lease, query, batch, transactions):
+    for transaction in transactions:
+        yield core.End(transaction, is_commit=True)
+    yield core.WriteDecision(lease, core.Decision(query, batch, (), is_finished=True))
+
+
+def takes_a_loss_for_done(decision, lost_batch_accepted):
+    for transaction in decision.transactions:
+        yield core.End(transaction, is_commit=True)
+    return decision._replace(is_finished=True)
+
+
+def repeats_after_a_commit(decision, lost_batch_accepted):
+    endings = []
+    for transaction in decision.transactions:
+        endings.append((yield core.End(transaction, is_commit=True)))
+    return core.Decision(decision.query, decision.batch - 1, (), is_finished=True)
+
+
+def always_writes(begun, query, batch, *, adopts):
+    return core.Verdict.WRITE
+
+
+begin, commit = core.begin, core.commit
+BUGS = {
+    "begin": [finds_open_late, finishes_nothing, aborts_all_that_is_open],
+    "abort": [aborts_what_is_decided],
+    "commit": [decides_without_a_lease, ends_before_it_decides],
+    "_finish": [takes_a_loss_for_done, repeats_after_a_commit],
+    "verdict": [always_writes],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [(name, bug) for name, bugs in BUGS.items() for bug in bugs],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_planted_bug_is_found(name, bug):
+    with mock.patch.object(core, name, bug), pytest.raises(Violated) as found:
+        for bounds in (ONE_BATCH, TWO_BATCHES):
+            search(bounds)
+    assert found.value.trail
