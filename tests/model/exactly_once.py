@@ -76,7 +76,7 @@ class Driver(NamedTuple):
 
 
 class World(NamedTuple):
-    """Everything that lasts, and everybody who acts."""
+    """The state of brokers, checkpoint, drivers and tasks."""
 
     drivers: tuple[Driver, ...]
     tasks: tuple[Task, ...] = ()
@@ -258,8 +258,7 @@ def _returned(
     """The core's function has returned: the driver goes on."""
     name = f"driver {driver.number}"
     if driver.phase == "begin":
-        if not any(d.number != driver.number for d in world.drivers):
-            _check_nothing_left(world, driver)
+        _check_nothing_left(world, driver)
         slots = bounds.slots[driver.number % len(bounds.slots)]
         tasks = tuple(Task(driver.number, slot, 0, driver.batch, value) for slot in range(slots))
         running = driver._replace(phase="tasks", told=(), begun=value)
@@ -284,9 +283,10 @@ def _returned(
 
 
 def _check_nothing_left(world: World, driver: Driver) -> None:
-    for transaction in driver.told[0] if driver.told else ():
-        tx = world.tx(transaction.transactional_id)
-        if tx.status == "open" and tx.epoch == transaction.lease.epoch:
+    """What was open before the driver took the lead is not open after it has begun."""
+    listed = [told for told in driver.told if type(told) is tuple]
+    for transaction in listed[-1] if listed else ():
+        if _is_open(world, transaction):
             raise _Broken("a transaction of an earlier attempt is left open")
 
 

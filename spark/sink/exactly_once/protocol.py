@@ -42,7 +42,7 @@ class Mismatch(Exception):
 
 
 class Lease(NamedTuple):
-    """A producer id and its epoch: the right to write under a transactional id until somebody asks for the next one."""
+    """A producer id and its epoch: the right to write under a transactional id until the next lease is taken."""
 
     producer_id: ProducerId
     epoch: ProducerEpoch
@@ -67,7 +67,7 @@ class Decision(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """What the driver sends to the tasks of a micro-batch: its lease, and the last decision, which is finished."""
+    """The driver's message to the tasks of a micro-batch: its lease, and the last decision, which is finished."""
 
     lease: Lease
     decision: Decision | None
@@ -113,7 +113,7 @@ class End:
 
 
 class Ending(Enum):
-    """What is known of a transaction after an attempt to end it."""
+    """The knowledge about a transaction after an attempt to end it."""
 
     ENDED = "ended"  # in this way, now or earlier
     OTHERWISE = "otherwise"  # it can never be ended in this way by its lease any more; it may have been, earlier
@@ -155,7 +155,7 @@ def begin(lost_batch_accepted: int | None = None) -> Steps:
             `lost_batch_accepted` is that micro-batch.
     """
     while True:
-        # What is open now belongs to earlier drivers: a later one has its tasks open theirs after it took the lead.
+        # Transactions that are open now belong to earlier drivers: tasks of a later one begin after it has the lead.
         left = yield FindOpen()
         lease = yield TakeLead()
         decision = yield ReadDecision()
@@ -169,7 +169,7 @@ def begin(lost_batch_accepted: int | None = None) -> Steps:
 
 
 class Verdict(Enum):
-    """What a task does with its rows."""
+    """The treatment of a task's rows."""
 
     WRITE = "write"
     SKIP = "skip"

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class TaskOutcome(NamedTuple):
-    """What a task reports to the driver. `transaction` is None if it had no rows, or if they are written already."""
+    """The report of a task to the driver. `transaction` is None if it had no rows, or if they are written already."""
 
     lease: Lease
     query: str

@@ -138,7 +138,7 @@ def expected(batches):
 
 
 def run_until_death(query, operations, *, is_after):
-    """Runs micro-batch 1 until the driver has done so many operations; returns whether it died."""
+    """Runs micro-batch 1 until the driver has carried out this number of operations; returns whether it died."""
     with query.options.cluster.client() as client:
         driver = Mortal(client, query.options, query.options.exactly_once)
         driver.left, driver.is_after = operations, is_after
@@ -199,7 +199,9 @@ def test_driver_that_was_replaced_decides_nothing(cluster):
     query = Query(cluster)
     late = query.prepared(0)
     query.run(0, cuts=3)
-    with pytest.raises(WriteFailed, match="micro-batch 0 was not written: .* or by a newer driver"):
+    with pytest.raises(
+        WriteFailed, match=r"micro-batch 0 was not written: .* or by a newer driver"
+    ):
         query.commit(late, 0)
     with pytest.raises(WriteFailed, match="another driver has taken over"):
         query.commit([late[0]._replace(transaction=None)], 0)
@@ -209,7 +211,7 @@ def test_driver_that_was_replaced_decides_nothing(cluster):
     assert query.written() == expected(2)
 
 
-def test_task_that_goes_on_after_its_batch_writes_nothing(cluster):
+def test_late_task_of_a_finished_batch_writes_nothing(cluster):
     query = Query(cluster)
     begun = query.begin()
     outcomes = list(query.tasks(begun, 0, 2))
@@ -227,14 +229,14 @@ def test_time_out_before_the_decision_repeats_the_batch(cluster):
     outcomes = query.prepared(0)
     query.take(outcomes[1])
     with pytest.raises(
-        WriteFailed, match="micro-batch 0 was not written: .*were aborted before they could be"
+        WriteFailed, match=r"micro-batch 0 was not written: .*were aborted before they could be"
     ):
         query.commit(outcomes, 0)
     query.run(0)
     assert query.written() == expected(1)
 
 
-def test_time_out_of_all_that_is_decided_repeats_the_batch(cluster):
+def test_batch_lost_after_its_decision_is_repeated(cluster):
     query = Query(cluster)
     outcomes = query.prepared(0)
     query.decide(outcomes, 0)
@@ -244,14 +246,14 @@ def test_time_out_of_all_that_is_decided_repeats_the_batch(cluster):
     assert query.written() == expected(1)
 
 
-def test_time_out_of_a_part_is_an_error_until_accepted(cluster):
+def test_partly_lost_batch_fails_until_accepted(cluster):
     query = Query(cluster)
     outcomes = query.prepared(0)
     query.decide(outcomes, 0)
     query.take(outcomes[1])
     for _ in range(2):
         with pytest.raises(
-            WriteFailed, match="micro-batch 0 is written in part.*acceptLostBatch=0"
+            WriteFailed, match=r"micro-batch 0 is written in part.*acceptLostBatch=0"
         ):
             query.begin()
     again = Query(cluster, name=query.name, acceptLostBatch="0")
@@ -271,7 +273,7 @@ def test_task_whose_transaction_is_taken_fails(cluster):
                 TransactionCoordinators(client, topic_of(query.name)).take(name, 60_000)
         yield pa.record_batch({"value": pa.array([b"2"])})
 
-    with pytest.raises(WriteFailed, match="fenced|INVALID_PRODUCER_EPOCH|PRODUCER_FENCED"):
+    with pytest.raises(WriteFailed, match=r"fenced|INVALID_PRODUCER_EPOCH|PRODUCER_FENCED"):
         write_prepared(query.options, begun, "query", 0, rows())
     assert query.open_transactions() == []
 
@@ -327,7 +329,7 @@ def test_new_checkpoint_begins_anew(cluster):
 def test_query_that_wrote_without_it_is_adopted(cluster):
     query = Query(cluster)
     with pytest.raises(
-        WriteFailed, match="and nothing is known of earlier ones.*adoptCheckpoint=true"
+        WriteFailed, match=r"and nothing is known of earlier ones.*adoptCheckpoint=true"
     ):
         query.run(5)
     adopted = Query(cluster, name=query.name, adoptCheckpoint="true")
