@@ -219,6 +219,10 @@ def _driver_actions(
             )
             yield f"{name} begins {following.batch}", world.with_driver(following)
         return
+    if driver.phase == "commit":
+        # Spark calls abort, although the core may have decided already.
+        failed = driver._replace(phase="abort", told=())
+        yield f"{name}: its commit fails", world.with_driver(failed)
     steps = _steps_of(driver)
     try:
         operation = _resumed(steps, driver.told)
