@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.log.batches.records import iter_records
 from trimaran.spark.data_source.write_failed import WriteFailed
-from trimaran.spark.origins.origin import Reading, Span
+from trimaran.spark.origins.origin import Part, Reading
 from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 from trimaran.spark.sink.exactly_once.protocol import Decision, Lease, Prepared
@@ -107,7 +107,7 @@ def last_decision(cluster: ClusterSettings, partition: TopicPartition) -> Decisi
     while True:
         start = Offset(max(bounds.start, bounds.end - count))
         last = None
-        for task in origin.tasks({partition: Span(start, bounds.end)}, None, 1):
+        for task in origin.tasks({partition: [Part(start, bounds.end)]}, None, 1):
             for span in task:
                 for located in span.batches(Reading(committed=True)):
                     for record, _ in iter_records(located.batch):
