@@ -287,7 +287,7 @@ def _returned(
 
 
 def _check_nothing_left(world: World, driver: Driver) -> None:
-    """What was open before the driver took the lead is not open after it has begun."""
+    """Transactions that were open before the driver took the lead are closed when it has begun."""
     listed = [told for told in driver.told if type(told) is tuple]
     for transaction in listed[-1] if listed else ():
         if _is_open(world, transaction):
@@ -332,7 +332,7 @@ def _task_actions(world: World, task: Task) -> Iterator[tuple[str, World]]:
                 raise _Broken("the only driver does not agree with the decisions") from None
             yield f"task {name} refuses", _with_task(world, task, task._replace(stage="dead"))
             return
-        if decided is core.Verdict.SKIP:
+        if decided is core.Treatment.SKIP:
             yield f"task {name} skips", _with_task(world, task, task._replace(stage="skipped"))
             return
         lease = Tx(tx.epoch + 1, "open", _records(task.batch, task.slot, max(slots, 1)))
@@ -376,7 +376,7 @@ def _prepared(world: World, driver: Driver) -> tuple[core.Prepared, ...]:
     found = {}
     for task in world.tasks:
         if (task.driver, task.batch, task.stage) == (driver.number, driver.batch, "done"):
-            lease = core.Lease(0, task.epoch)
+            lease = core.ProducerLease(0, task.epoch)
             found.setdefault(task.slot, core.Prepared(task.transactional_id, lease))
     return tuple(found.values())
 
@@ -397,7 +397,7 @@ def _apply(world: World, operation: core.Operation) -> tuple[Any, World]:
     match operation:
         case core.FindOpen():
             found = tuple(
-                core.Prepared(name, core.Lease(0, tx.epoch))
+                core.Prepared(name, core.ProducerLease(0, tx.epoch))
                 for name, tx in world.transactions
                 if tx.status == "open"
             )
@@ -405,7 +405,7 @@ def _apply(world: World, operation: core.Operation) -> tuple[Any, World]:
         case core.TakeLead(renewed):
             if renewed is not None and renewed.epoch != world.lead:
                 return _FENCED, world
-            return core.Lease(0, world.lead + 1), world._replace(lead=world.lead + 1)
+            return core.ProducerLease(0, world.lead + 1), world._replace(lead=world.lead + 1)
         case core.ReadDecision():
             return world.decision, world
         case core.WriteDecision(lease, decision):

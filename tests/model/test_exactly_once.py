@@ -75,7 +75,7 @@ def repeats_after_a_commit(decision, lost_batch_accepted):
 
 
 def always_writes(begun, query, batch, *, adopts):
-    return core.Verdict.WRITE
+    return core.Treatment.WRITE
 
 
 begin, commit = core.begin, core.commit

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.spark.data_source.write_failed import WriteFailed
-from trimaran.spark.sink.exactly_once.protocol import Ending, Fenced, Lease, Prepared
+from trimaran.spark.sink.exactly_once.protocol import Ending, Fenced, Prepared, ProducerLease
 from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
@@ -55,11 +55,13 @@ class TransactionCoordinators:
         self._client = client
         self._marks = marks
 
-    def take(self, transactional_id: str, timeout_ms: int, renewed: Lease | None = None) -> Lease:
+    def take(
+        self, transactional_id: str, timeout_ms: int, renewed: ProducerLease | None = None
+    ) -> ProducerLease:
         """Returns the next lease of an id; a transaction that is open is aborted. Raises Fenced, if `renewed` is not
         the newest one, and WriteFailed.
         """
-        old = renewed or Lease(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        old = renewed or ProducerLease(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -73,7 +75,7 @@ class TransactionCoordinators:
                 "(transaction.max.timeout.ms): lower it, or raise theirs"
             )
         self._check(transactional_id, response.error_code)
-        return Lease(response.producer_id, response.producer_epoch)
+        return ProducerLease(response.producer_id, response.producer_epoch)
 
     def add_partitions(self, transaction: Prepared, partitions: Sequence[TopicPartition]) -> None:
         """Adds partitions to a transaction, which begins with the first. Raises Fenced, WriteFailed."""
@@ -168,7 +170,7 @@ class TransactionCoordinators:
         self._check(transactional_id, found.error_code)
         if found.transaction_state != OPEN:
             return None
-        return Prepared(transactional_id, Lease(found.producer_id, found.producer_epoch))
+        return Prepared(transactional_id, ProducerLease(found.producer_id, found.producer_epoch))
 
     def _ask(self, transactional_id: str, request: Message, version: int | None = None) -> Any:
         to = CoordinatorNode(transactional_id, key_type=1)
@@ -181,5 +183,5 @@ class TransactionCoordinators:
             raise WriteFailed(f"transactional id {what}: {ErrorCode.of(code).name}")
 
 
-def _mark_of(lease: Lease) -> str:
+def _mark_of(lease: ProducerLease) -> str:
     return f"{lease.producer_id}/{lease.epoch}"

@@ -14,7 +14,7 @@ from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.origins.origin import Part, Reading
 from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
-from trimaran.spark.sink.exactly_once.protocol import Decision, Lease, Prepared
+from trimaran.spark.sink.exactly_once.protocol import Decision, Prepared, ProducerLease
 from trimaran.spark.sink.options import CreatedTopics
 from trimaran.spark.sink.topics import WrittenTopics, create_topic
 from trimaran.wire.client.destinations import AnyNode
@@ -72,7 +72,7 @@ def decoded(value: bytes | None, topic: str) -> Decision:
             str(fields["query"]),
             int(fields["batch"]),
             tuple(
-                Prepared(str(name), Lease(ProducerId(int(pid)), ProducerEpoch(int(epoch))))
+                Prepared(str(name), ProducerLease(ProducerId(int(pid)), ProducerEpoch(int(epoch))))
                 for name, pid, epoch in fields["transactions"]
             ),
             {"finished": True, "decided": False}[fields["state"]],

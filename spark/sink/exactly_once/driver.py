@@ -34,10 +34,10 @@ from trimaran.spark.sink.exactly_once.protocol import (
     Fenced,
     FindOpen,
     IsMarked,
-    Lease,
     Lost,
     Operation,
     Prepared,
+    ProducerLease,
     ReadDecision,
     TakeLead,
     Undecided,
@@ -70,7 +70,7 @@ class SinkDriver:
         self._once = once
         self._topic = topic_of(once.prefix)
         self._coordinators = TransactionCoordinators(client, self._topic)
-        self._sequences: dict[Lease, int] = {}
+        self._sequences: dict[ProducerLease, int] = {}
 
     @property
     def _driver_id(self) -> str:
@@ -88,12 +88,14 @@ class SinkDriver:
         return begun
 
     def commit(
-        self, lease: Lease, query: str, batch: int, transactions: Sequence[Prepared]
+        self, lease: ProducerLease, query: str, batch: int, transactions: Sequence[Prepared]
     ) -> None:
         """Decides and commits a micro-batch. Raises WriteFailed."""
         self._run(protocol.commit(lease, query, batch, transactions))
 
-    def abort(self, lease: Lease, query: str, batch: int, transactions: Sequence[Prepared]) -> None:
+    def abort(
+        self, lease: ProducerLease, query: str, batch: int, transactions: Sequence[Prepared]
+    ) -> None:
         """Aborts a micro-batch that is not decided. Raises WriteFailed."""
         self._run(protocol.abort(lease, query, batch, transactions))
 
@@ -181,7 +183,7 @@ class SinkDriver:
         except VersionMismatch:
             return ()  # before 3.0: the commit shows it
 
-    def _write(self, lease: Lease, decision: Decision) -> None:
+    def _write(self, lease: ProducerLease, decision: Decision) -> None:
         own = Prepared(self._driver_id, lease)
         self._coordinators.add_partitions(own, [self._topic])
         sequence = self._sequences.get(lease, 0)

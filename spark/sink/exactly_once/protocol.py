@@ -41,7 +41,7 @@ class Mismatch(Exception):
     """The checkpoint and the decisions of a query do not belong together; the message says why."""
 
 
-class Lease(NamedTuple):
+class ProducerLease(NamedTuple):
     """A producer id and its epoch: the right to write under a transactional id until the next lease is taken."""
 
     producer_id: ProducerId
@@ -52,7 +52,7 @@ class Prepared(NamedTuple):
     """The transaction of a task: all its records are acknowledged, and it is open."""
 
     transactional_id: str
-    lease: Lease
+    lease: ProducerLease
 
 
 class Decision(NamedTuple):
@@ -69,7 +69,7 @@ class Decision(NamedTuple):
 class Begun(NamedTuple):
     """The driver's message to the tasks of a micro-batch: its lease, and the last decision, which is finished."""
 
-    lease: Lease
+    lease: ProducerLease
     decision: Decision | None
 
 
@@ -88,7 +88,7 @@ class TakeLead:
     newest lease.
     """
 
-    renewed: Lease | None = None
+    renewed: ProducerLease | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class ReadDecision:
 class WriteDecision:
     """Writes a decision durably, in a transaction of the driver; throws `Fenced` if `lease` is not the newest one."""
 
-    lease: Lease
+    lease: ProducerLease
     decision: Decision
 
 
@@ -168,14 +168,14 @@ def begin(lost_batch_accepted: int | None = None) -> Steps:
     return Begun(lease, decision)
 
 
-class Verdict(Enum):
+class Treatment(Enum):
     """The treatment of a task's rows."""
 
     WRITE = "write"
     SKIP = "skip"
 
 
-def verdict(begun: Begun, query: str, batch: int, *, adopts: bool) -> Verdict:
+def verdict(begun: Begun, query: str, batch: int, *, adopts: bool) -> Treatment:
     """Returns what a task does with its rows of a micro-batch. Raises Mismatch."""
     last = begun.decision
     if last is None or last.query != query:
@@ -184,9 +184,9 @@ def verdict(begun: Begun, query: str, batch: int, *, adopts: bool) -> Verdict:
             raise Mismatch(
                 f"micro-batch {batch} is the first of query {query} here, and {known} is known of earlier ones"
             )
-        return Verdict.WRITE
+        return Treatment.WRITE
     if batch == last.batch:
-        return Verdict.SKIP
+        return Treatment.SKIP
     if batch < last.batch:
         raise Mismatch(
             f"micro-batch {batch} is repeated, but {last.batch} is written already: the checkpoint is an old copy, or "
@@ -196,10 +196,10 @@ def verdict(begun: Begun, query: str, batch: int, *, adopts: bool) -> Verdict:
         raise Mismatch(
             f"micro-batch {batch} follows {last.batch}: those between were written without exactly_once, or elsewhere"
         )
-    return Verdict.WRITE
+    return Treatment.WRITE
 
 
-def commit(lease: Lease, query: str, batch: int, transactions: Sequence[Prepared]) -> Steps:
+def commit(lease: ProducerLease, query: str, batch: int, transactions: Sequence[Prepared]) -> Steps:
     """Ends a micro-batch on the driver: decides it, and commits its transactions.
 
     Raises:
@@ -219,7 +219,7 @@ def commit(lease: Lease, query: str, batch: int, transactions: Sequence[Prepared
             raise Undecided(batch, [t.transactional_id for t in prepared])
 
 
-def abort(lease: Lease, query: str, batch: int, transactions: Sequence[Prepared]) -> Steps:
+def abort(lease: ProducerLease, query: str, batch: int, transactions: Sequence[Prepared]) -> Steps:
     """Aborts the transactions of a micro-batch that failed, unless it is decided: Spark calls this also if the commit
     failed halfway. A driver that was fenced leaves them to the newer one.
     """

@@ -16,10 +16,10 @@ from trimaran.spark.sink.exactly_once.decisions import topic_of
 from trimaran.spark.sink.exactly_once.protocol import (
     Begun,
     Fenced,
-    Lease,
     Mismatch,
     Prepared,
-    Verdict,
+    ProducerLease,
+    Treatment,
     verdict,
 )
 from trimaran.spark.sink.exactly_once.task_ids import TASK_IDS
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 class TaskOutcome(NamedTuple):
     """The report of a task to the driver. `transaction` is None if it had no rows, or if they are written already."""
 
-    lease: Lease
+    lease: ProducerLease
     query: str
     is_skipped: bool
     transaction: Prepared | None
@@ -70,7 +70,7 @@ def write_prepared(
             f"{error} (topic {topic_of(once.prefix).topic}); adoptCheckpoint=true goes on after writes without "
             "exactly_once, and another transactionalIdPrefix begins anew"
         ) from None
-    if decided is Verdict.SKIP:
+    if decided is Treatment.SKIP:
         for _ in rows:  # Spark expects that its rows are read
             pass
         return TaskOutcome(begun.lease, query, True, None, 0)

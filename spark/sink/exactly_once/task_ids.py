@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 
-from trimaran.spark.sink.exactly_once.protocol import Lease
+from trimaran.spark.sink.exactly_once.protocol import ProducerLease
 
 # The end of an id, after the prefix of the query.
 TASK_ID = r"-task-[0-9a-f]{16}-\d+"
@@ -25,9 +25,9 @@ class TaskIds:
         self._process = 0
         self._token = ""
         self._used = 0
-        self._leases: list[Lease] = []
+        self._leases: list[ProducerLease] = []
 
-    def next(self, prefix: str, lease: Lease) -> str:
+    def next(self, prefix: str, lease: ProducerLease) -> str:
         """Returns the id of the next transaction."""
         if self._process != os.getpid():  # workers are forked
             self.__init__()  # type: ignore[misc]
