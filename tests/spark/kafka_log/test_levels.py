@@ -262,3 +262,24 @@ def test_unreadable_stream_raises_when_it_is_read():
     """PySpark loses errors that are raised earlier."""
     reader = KafkaLogSource({"path": "/data", "level": "segments"}).streamReader(None)
     assert isinstance(reader, FailedStreamReader)
+
+
+def test_read_ends_where_any_cleaner_ended(tmp_path):
+    """Two replicas, compacted up to different offsets, and a third that no cleaner has seen."""
+    batches = data_batches(6)
+    for node_id, cleaned in ((1, 20), (2, 30), (3, None)):
+        made = make_node(tmp_path, node_id)
+        write_partition(made, "t", 0, batches)
+        checkpoint(made, {("t", 0): 60}, cleaned={("t", 0): cleaned} if cleaned else None)
+
+    def rows(*columns, **options):
+        parsed = LogOptions.parse({"path": str(tmp_path), "replicas": "all", **options})
+        reader = LogReader(parsed, columns)
+        found = [batch for task in reader.partitions() for batch in reader.read(task)]
+        return [tuple(row.values()) for batch in found for row in batch.to_pylist()]
+
+    last = dict(rows("broker_id", "offset", end="cleaner_offset"))
+    assert last == {1: 29, 2: 29, 3: 29}
+    columns = ("broker_id", "cleaner_offset", "log_start_offset")
+    heads = rows(*columns, level="batches", end="log_end")
+    assert set(heads) == {(1, 20, 0), (2, 30, 0), (3, 0, 0)}
