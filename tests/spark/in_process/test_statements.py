@@ -1,0 +1,78 @@
+"""Statements of users in the engine of this process, and those that only Spark runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.checks import check_each
+from trimaran.spark import sources
+from trimaran.spark.in_process.statements import NotCommon, run_statement
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
+SECTION = PAGE.read_text().partition("## Ten questions in SQL")[2]
+QUESTIONS = re.findall(r"```sql\n(.*?)```", SECTION, re.DOTALL)
+
+COMMON = (
+    "SELECT topic, count(*) FROM records GROUP BY topic",
+    "SELECT count(DISTINCT key), sum(offset), min(timestamp), max(partition) FROM records",
+    "SELECT * FROM batches ORDER BY base_offset",
+    "SELECT key, value, headers FROM records WHERE value IS NOT NULL ORDER BY offset",
+    "SELECT DISTINCT topic, partition FROM records WHERE offset BETWEEN 3 AND 5 OR offset IN (7, 9)",
+    "SELECT b.compression, sum(r.offset) AS n FROM records r JOIN batches b "
+    "ON r.offset >= b.base_offset AND r.offset <= b.last_offset GROUP BY b.compression ORDER BY n DESC",
+    "WITH late AS (SELECT * FROM records WHERE timestamp > '1970-01-01 00:00:05') SELECT count(*) FROM late",
+    "SELECT leader, CASE WHEN leader IS NULL THEN 'none' ELSE cause END AS why FROM leader_changes ORDER BY offset",
+    "SELECT `group` FROM group_offsets UNION ALL SELECT topic FROM records ORDER BY 1 LIMIT 3",
+    "SELECT offset, row_number() OVER (PARTITION BY partition ORDER BY offset DESC) AS n FROM records "
+    "QUALIFY n <= 2 ORDER BY offset",
+    "SELECT offset FROM records WHERE topic LIKE 'ord%' AND NOT offset > 5 ORDER BY offset DESC",
+    "SELECT topic, replica FROM partition_history LATERAL VIEW explode(replicas) AS replica ORDER BY 1, 2",
+)
+SPARKS_ALONE = (
+    "SELECT offset / partition FROM records",  # a division by zero is an error of Spark
+    "SELECT upper(topic) FROM records",
+    "SELECT CAST(offset AS INT) FROM records",
+    "SELECT offset + 1 FROM records",  # Spark names it
+    "SELECT offset * 1.5 AS n FROM records",  # a decimal
+    "SELECT * FROM records JOIN batches USING (topic)",
+    "SELECT topic FROM records WHERE topic LIKE 'a\\\\_b'",
+    "SELECT nothing FROM records",
+    "SELECT topic, topic FROM records",
+    "SELECT * FROM elsewhere",
+    "SELEKT 1",
+    "SHOW TABLES",
+    "SELECT 1; SELECT 2",
+    "",
+)
+
+
+def canonical(rows):
+    return sorted((list(row.items()) for row in rows), key=repr)
+
+
+def test_statement_of_another_meaning_is_left_to_spark(small_cluster):
+    def check(statement):
+        with pytest.raises(NotCommon):
+            run_statement(statement, small_cluster, 10)
+
+    check_each(SPARKS_ALONE, check)
+
+
+def test_rows_end_at_their_maximum(small_cluster):
+    rows = run_statement("SELECT offset FROM records ORDER BY offset", small_cluster, 3)
+    assert [row["offset"] for row in rows] == [0, 1, 2]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_rows_of_statements_equal_those_of_spark(spark, small_cluster):
+    sources.views(spark, small_cluster)
+    assert len(QUESTIONS) == 10
+
+    def check(statement):
+        theirs = [row.asDict(recursive=True) for row in spark.sql(statement).limit(1000).collect()]
+        assert canonical(run_statement(statement, small_cluster, 1000)) == canonical(theirs)
+
+    check_each((*COMMON, *QUESTIONS), check)
