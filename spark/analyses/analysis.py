@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from trimaran.node.text.wording import plural_of
+from trimaran.spark.in_process.database import LocalTable
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
+    import pyarrow as pa
     import pyspark.sql
+else:
+    pa = imported_later("pyarrow")
 
 # These types are for annotations: an analysis imports their packages only when it runs.
-DataFrame: TypeAlias = "pyspark.sql.DataFrame"  # a Spark DataFrame: a view or a result
+DataFrame: TypeAlias = "pyspark.sql.DataFrame | LocalTable"  # a view or a result, in either engine
 Rows: TypeAlias = "pd.DataFrame"  # a collected result, as a pandas DataFrame
 Row: TypeAlias = "pd.Series[float]"
 Figure: TypeAlias = "go.Figure"
@@ -88,11 +93,28 @@ def analysis(
 ROWS_MAX = 20_000  # bounds the memory of a collected result; the most serious rows come first
 
 
-def run(sql: str, /, **frames: DataFrame) -> DataFrame:
-    """Runs the SQL; the DataFrames have the names of its `{placeholders}`."""
-    first = next(iter(frames.values()))
-    given: dict[str, Any] = dict(frames)
+def run(sql: str, /, **tables: DataFrame) -> DataFrame:
+    """Runs Spark SQL in the engine of the tables, which have the names of its `{placeholders}`."""
+    first = next(iter(tables.values()))
+    given: dict[str, Any] = dict(tables)
+    if isinstance(first, LocalTable):
+        return first.database.query(sql, given)
     return first.sparkSession.sql(sql, **given)
+
+
+def map_groups(
+    rows: DataFrame, column: str, change: Callable[[pa.Table], pa.Table], schema: str
+) -> DataFrame:
+    """Returns the rows that `change` makes of those with equal values of a column.
+
+    Args:
+        schema: the columns of the result, as Spark writes them; strings and longs only.
+    """
+    if isinstance(rows, LocalTable):
+        kinds = {"string": pa.string(), "long": pa.int64()}
+        columns = [(name, kinds[kind]) for name, kind in map(str.split, schema.split(", "))]
+        return rows.database.map_groups(rows, column, change, columns)
+    return rows.groupBy(column).applyInArrow(change, schema)
 
 
 # Twenty years, longer than Kafka has existed: a longer time means that one of the two clocks was wrong.

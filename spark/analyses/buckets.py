@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from trimaran.spark.analyses.analysis import YEARS_MS, ReportVerdict, count_text
+from trimaran.spark.analyses.analysis import YEARS_MS, DataFrame, ReportVerdict, count_text, run
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame
 
 BUCKETS_MAX = 200
 WIDTHS_MS = (
@@ -50,11 +49,13 @@ def window_of(frame: DataFrame, column: str, near: DataFrame | None = None) -> W
         return window
     millis = f"unix_millis({column})"
     middle = f"percentile_approx({millis}, 0.5) FILTER (WHERE {millis} BETWEEN {{}} AND {{}})"
-    row = (frame if near is None else near).selectExpr(middle.format(*window[1:])).first()
-    if row is None or row[0] is None:
+    sql = f"SELECT {middle.format(*window[1:])} AS middle FROM {{rows}}"
+    row = run(sql, rows=frame if near is None else near).first()
+    if row is None or row["middle"] is None:
         return window_of(frame, column)
-    low, high = row[0] - YEARS_MS // 2, row[0] + YEARS_MS // 2
-    return _window_of_all(frame.where(f"{millis} BETWEEN {low} AND {high}"), column)
+    low, high = row["middle"] - YEARS_MS // 2, row["middle"] + YEARS_MS // 2
+    near_sql = f"SELECT {column} FROM {{rows}} WHERE {millis} BETWEEN {low} AND {high}"
+    return _window_of_all(run(near_sql, rows=frame), column)
 
 
 def _window_of_all(frame: DataFrame, column: str) -> Window:
@@ -67,7 +68,7 @@ def _window_of_all(frame: DataFrame, column: str) -> Window:
             f"max({millis}) {where} AS {name}_last",
             f"percentile_approx({millis}, array(0.01, 0.99)) {where} AS {name}_middle",
         ]
-    row = frame.selectExpr(*columns).first()
+    row = run(f"SELECT {', '.join(columns)} FROM {{rows}}", rows=frame).first()
     for name in ("known", "any"):
         if row is not None and row[f"{name}_first"] is not None:
             return window_for(row[f"{name}_first"], row[f"{name}_last"], *row[f"{name}_middle"])

@@ -1,6 +1,6 @@
 """The HTML report: verdicts first, then a figure for each analysis with its SQL. It needs no network when it is opened.
 
-One Spark session reads each view once. Only `index.html` and `plotly.min.js` are written.
+Only `index.html` and `plotly.min.js` are written.
 """
 
 from __future__ import annotations
@@ -15,26 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.spark.analyses.analysis import Analysis, ReportVerdict
 from trimaran.spark.analyses.catalogue import choose
+from trimaran.spark.analyses.engines import EngineName, engines
 from trimaran.spark.analyses.plots import nothing
 from trimaran.spark.analyses.running import NOT_APPLICABLE, Outcome, run_all, since_text
 from trimaran.spark.analyses.stale_metadata import staleness
 from trimaran.spark.origins.directories.discovery import find_log_directories
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.spark.sessions.session import FULL_COMPILER, session
-from trimaran.spark.sources import VIEWS
 from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     from plotly import offline
-    from pyspark import errors as spark_errors
-    from pyspark.sql import DataFrame, SparkSession
 else:
     go = imported_later("plotly.graph_objects")
     offline = imported_later("plotly.offline")
-    spark_errors = imported_later("pyspark.errors")
 
-MUCH_BYTES = 32 << 20  # a million records: beyond this, compiled queries cost less
 # Plotly's default has a button that sends a figure's data to its cloud.
 TOOLS = {"displaylogo": False, "showSendToCloud": False, "responsive": True}
 Tell = Callable[[Outcome], object]
@@ -49,6 +44,7 @@ class ReportSection:
     figure: str
     rows: int
     seconds: float
+    engine: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +57,15 @@ class Job:
     nodes: tuple[int, ...]
     analyses: tuple[Analysis, ...]
     since_ms: int | None = None
+    engine: EngineName = "auto"
 
 
-def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | None = None) -> Job:
+def plan_report(
+    data: Path,
+    names: Sequence[str] | None = None,
+    since_ms: int | None = None,
+    engine: EngineName = "auto",
+) -> Job:
     """Checks the data and the names before Java is started.
 
     Args:
@@ -71,6 +73,7 @@ def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | 
             Kafka's.
         names: the analyses to run; all if None.
         since_ms: earlier records, batches and events are omitted; None omits nothing.
+        engine: what runs the analyses.
 
     Raises:
         UnknownAnalysis: for a name. DataUnreadable: there are no node directories.
@@ -79,36 +82,20 @@ def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | 
     nodes = tuple(sorted({d.node_id for d in find_log_directories([str(data)])}))
     if not nodes:
         raise DataUnreadable(f"no log directory (meta.properties) below {data}")
-    return Job(data, nodes, analyses, since_ms)
+    return Job(data, nodes, analyses, since_ms, engine)
 
 
 def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
-    """Runs the analyses and calls `tell` with each outcome. Raises JavaNotFound if Spark cannot run."""
-    much = is_much(job.data)
-    spark = session(app_name="trimaran report", conf=FULL_COMPILER if much else None)
+    """Runs the analyses and calls `tell` with each outcome. Raises JavaNotFound if Spark is needed and cannot run."""
     outcomes: list[Outcome] = []
-    load = _loader(spark, job)
     stale = staleness(job.data, job.analyses)
-    for outcome in run_all(spark, job.analyses, load, is_much=much, since_ms=job.since_ms):
+    opening = engines(job.engine, job.analyses, job.data, job.since_ms)
+    for outcome in run_all(job.analyses, opening, job.since_ms):
         if stale is not None and not outcomes:
             outcome = replace(outcome, verdicts=(stale, *outcome.verdicts))
         outcomes.append(outcome)
         tell(outcome)
     return outcomes
-
-
-def is_much(data: Path) -> bool:
-    """True if the segments of the node directories take more than `MUCH_BYTES`; stops counting there."""
-    size = 0
-    for directory in find_log_directories([str(data)]):
-        for path in Path(directory.path).glob("*-*/*.log"):
-            try:
-                size += path.stat().st_size
-            except OSError:  # retention deleted the file meanwhile, or it may not be read
-                continue
-            if size > MUCH_BYTES:
-                return True
-    return False
 
 
 def write_report(
@@ -117,6 +104,7 @@ def write_report(
     names: Sequence[str] | None = None,
     *,
     since_ms: int | None = None,
+    engine: EngineName = "auto",
     tell: Tell = lambda _: None,
 ) -> Path:
     """Analyses the node directories below `data` and writes a report into the folder `target`, which it creates if
@@ -128,7 +116,7 @@ def write_report(
     Raises:
         The errors of `plan_report` and `analyse`. Damaged data raises no exception: the report names it.
     """
-    job = plan_report(data, names, since_ms)
+    job = plan_report(data, names, since_ms, engine)
     return write_pages(job, analyse(job, tell), target)
 
 
@@ -151,7 +139,9 @@ def _drawn(outcome: Outcome) -> ReportSection:
     is_blank = frame is None or frame.empty
     made = nothing(outcome.verdicts[0].text) if is_blank else analysis.plot(frame)
     rows = 0 if frame is None else len(frame)
-    return ReportSection(analysis, outcome.verdicts, figure_html(made), rows, outcome.seconds)
+    return ReportSection(
+        analysis, outcome.verdicts, figure_html(made), rows, outcome.seconds, outcome.engine
+    )
 
 
 def figure_html(made: go.Figure) -> str:
@@ -188,72 +178,6 @@ def _as_text(value: Any) -> Any:
     return (
         [_as_text(item) for item in value.tolist()] if is_array and value.dtype == object else value
     )
-
-
-# The column with the time of a row, by view, for `since_ms`.
-TIMES = {
-    "records": "timestamp",
-    "batches": "max_timestamp",
-    "metadata_records": "timestamp",
-    "metadata_batches": "base_timestamp",
-    "isr_changes": "ts",
-    "leader_changes": "ts",
-    "config_history": "ts",
-    "acl_history": "ts",
-    "topic_history": "ts",
-    "feature_history": "ts",
-    "voter_history": "ts",
-    "group_offsets": "timestamp",
-    "group_members": "timestamp",
-    "transactions": "timestamp",
-    "partition_history": "to_ts",
-    "broker_history": "to_ts",
-    "quorum_epochs": "to_ts",
-}
-# not a log: the state of ZooKeeper, in a file next to the directories of the nodes
-ZNODES = "znodes"
-ZNODES_FILE = "znodes.json"
-LASTING = "to_ts"  # a row with this column is an interval; only the part after the start of the report counts
-
-
-def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
-    """Returns a loader of views over the data of the job, with the requested columns."""
-
-    def load(view: str, schema: str) -> DataFrame:
-        if view == ZNODES:
-            return _znodes(spark, job.data / ZNODES_FILE, schema)
-        source, options = VIEWS[view]
-        time = TIMES.get(view)
-        if job.since_ms is None or time is None:
-            return spark.read.format(source).options(**options).schema(schema).load(str(job.data))
-        for needed in (time, "from_ts") if time == LASTING else (time,):
-            if f"{needed} timestamp" not in schema:
-                schema = f"{schema}, {needed} timestamp"
-        frame = spark.read.format(source).options(**options).schema(schema).load(str(job.data))
-        # rows without an end count, and so do rows without a time (-1 in data logs)
-        millis = f"unix_millis({time})"
-        frame = frame.where(f"{time} IS NULL OR {millis} < 0 OR {millis} >= {job.since_ms}")
-        return _clipped(frame, job.since_ms) if time == LASTING else frame
-
-    return load
-
-
-def _znodes(spark: SparkSession, path: Path, schema: str) -> DataFrame:
-    """Returns the view of znodes. Raises PySparkException if there is no such file."""
-    if not path.is_file():
-        raise spark_errors.PySparkException(
-            f"there is no {path}; trimaran zk tree -o json writes its rows"
-        )
-    return spark.read.schema(schema).option("multiLine", "true").json(str(path))
-
-
-def _clipped(frame: DataFrame, since_ms: int) -> DataFrame:
-    """Clips intervals that began before `since_ms`."""
-    before = f"greatest(0, {since_ms} - unix_millis(from_ts)) / 1000"
-    begun = f"CASE WHEN from_ts < timestamp_millis({since_ms}) THEN timestamp_millis({since_ms}) ELSE from_ts END"
-    if "seconds" in frame.columns:
-        frame = frame.selectExpr("* EXCEPT (seconds)", f"seconds - {before} AS seconds")
-    return frame.selectExpr("* EXCEPT (from_ts)", f"{begun} AS from_ts")
 
 
 # --- HTML
@@ -347,6 +271,6 @@ def _section(section: ReportSection) -> str:
     return f"""<section id="{analysis.name}"><h2>{escape(analysis.title)} <small>{analysis.number}</small></h2>
 <p class="question">{escape(analysis.question)}</p>
 {section.figure}
-<details><summary>The SQL ({section.rows} rows, {section.seconds:.1f} s), function
+<details><summary>The SQL ({section.rows} rows, {section.seconds:.1f} s in {section.engine}), function
 <code>{analysis.compute.__module__}.{analysis.name}</code></summary><pre>{sql}</pre></details></section>
 """

@@ -99,17 +99,21 @@ def test_wrong_options_and_columns_are_reported(spark, cluster):
         spark.read.format("kafka_log").schema("ofset bigint").load(str(cluster)).count()
 
 
-def test_the_report(spark, cluster, tmp_path):
+@pytest.mark.parametrize(("engine", "name"), [("auto", "DuckDB"), ("spark", "Spark")])
+def test_the_report(request, cluster, tmp_path, engine, name):
+    if engine == "spark":
+        request.getfixturevalue("spark")
     from trimaran.spark.analyses.catalogue import ANALYSES
     from trimaran.spark.analyses.report import write_report
 
-    index = write_report(cluster, tmp_path / "report")
+    index = write_report(cluster, tmp_path / "report", engine=engine)
     text = index.read_text()
     assert {p.name for p in index.parent.iterdir()} == {"index.html", "plotly.min.js"}
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
     assert set(re.findall(r'<section id="(\w+)">', text)) == set(ANALYSES)
     gap = "longest gap between the records of two epochs 2.5 s (the time without a leader is at most that)"
     assert f"controller 2 leads at the end; {gap}" in text
+    assert re.findall(r"rows, [\d.]+ s in (\w+)\)", text) == [name] * len(ANALYSES)
     assert "without a leader 2.5 s" not in text
     assert "1 of 1 partition offline for a time; orders-0 longest, 2.5 s" in text
     assert "not possible" not in text
@@ -120,7 +124,7 @@ def test_the_report(spark, cluster, tmp_path):
     assert "</a><a" not in text  # a line of links would be too long
 
 
-def test_report_of_only_a_metadata_log(spark, tmp_path):
+def test_report_of_only_a_metadata_log(tmp_path):
     """A topic may exist although no log of it is there."""
     from trimaran.spark.analyses.report import write_report
 
@@ -158,7 +162,7 @@ def test_empty_partitions_are_skew(spark, tmp_path):
     assert "4 of its 6 partitions are empty" in text
 
 
-def test_damage_appears_in_report(spark, cluster, tmp_path):
+def test_damage_appears_in_report(cluster, tmp_path):
     from trimaran.spark.analyses.report import write_report
 
     broker = make_node(tmp_path, 11)

@@ -1,12 +1,14 @@
-"""`analyze`: analyses the logs of a cluster with Spark: verdicts in the terminal, a report with plots."""
+"""`analyze`: analyses the logs of a cluster: verdicts in the terminal, a report with plots."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from cyclopts import Parameter
 
@@ -20,6 +22,7 @@ from trimaran.spark.analyses import report
 if TYPE_CHECKING:
     from trimaran.spark.analyses.running import Outcome
 
+EngineName = Literal["auto", "duckdb", "spark"]
 PROGRESS_SECONDS = 3.0
 MARKS = {"ok": "good", "warn": "look", "bad": "BAD ", "info": "info"}
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -31,6 +34,7 @@ def analyze(
     html: Annotated[Path | None, Parameter(name="--html")] = None,
     since: Annotated[str | None, Parameter(name="--since")] = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    engine: Annotated[EngineName, Parameter(name="--engine")] = "auto",
 ) -> None:
     """Reads the metadata log and the data logs of the nodes below DATA, prints verdicts, and writes a report with
     plots.
@@ -41,20 +45,29 @@ def analyze(
             report is only written if --html is given.
         since: Omit older data: a time (2026-01-31T12:00:00Z) or an age (90m, 6h, 2d).
         json: Print the verdicts as JSON.
+        engine: What runs the analyses: DuckDB in this process, Spark, or (auto) Spark only for what takes too much
+            memory. The rows are equal.
     """
     since_ms = None if since is None else since_milliseconds(since)
     data = state_file.nearest(data)
     target = html or (None if json else report_of(data))
     with explained(data):
-        job = report.plan_report(data, list(names) or None, since_ms)
+        job = report.plan_report(data, list(names) or None, since_ms, engine)
         with AnalysisProgress(len(job.analyses)) as progress:
             outcomes = report.analyse(job, lambda one: _tell(one, progress, quiet=json))
         index = None if target is None else report.write_pages(job, outcomes, target.resolve())
     if json:
         show_json([_as_json(outcome) for outcome in outcomes])
     elif index is not None:
+        say(f"run by {engines_text(outcomes)}")
         say("open the report in a browser:")
         put(index)
+
+
+def engines_text(outcomes: Sequence[Outcome]) -> str:
+    """Returns how many analyses each engine ran, such as `DuckDB: 30, Spark: 3`."""
+    counts = Counter(outcome.engine for outcome in outcomes)
+    return ", ".join(f"{engine}: {number}" for engine, number in sorted(counts.items()))
 
 
 def report_of(data: Path) -> Path:
@@ -99,6 +112,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
         "verdicts": [{"level": v.level, "text": v.text} for v in outcome.verdicts],
         "rows": None if outcome.frame is None else len(outcome.frame),
         "seconds": round(outcome.seconds, 3),
+        "engine": outcome.engine,
     }
 
 
@@ -129,5 +143,4 @@ class AnalysisProgress:
     def _speak(self) -> None:
         while not self._over.wait(PROGRESS_SECONDS):
             seconds = time.monotonic() - self._started
-            what = "starting Spark" if not self._done else f"{self._done} of {self._total} analyses"
-            self.line(f"  … {what}, {seconds:.0f} s")
+            self.line(f"  … {self._done} of {self._total} analyses, {seconds:.0f} s")

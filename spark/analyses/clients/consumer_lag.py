@@ -26,6 +26,7 @@ BEFORE = (
     "timestamp_millis(floor(:low_ms / :bucket_ms) * :bucket_ms)"  # the index of the first bucket
 )
 
+COMMITS_SQL = "SELECT coalesce(commit_ts, timestamp) AS ts FROM {group_offsets}"
 SQL = f"""
 WITH commits AS (
   SELECT group, topic, topic_partition AS partition, offset AS at, committed_offset,
@@ -186,7 +187,8 @@ def consumer_lag(group_offsets: DataFrame, batches: DataFrame) -> DataFrame:
         lag whose commits do not move), all_unknown long (partitions with commits but without batches: their lag counts
         as 0), all_untimed long (batches without a time, or with a time far from all others)
     """
-    commits = group_offsets.selectExpr("coalesce(commit_ts, timestamp) AS ts")
-    both = batches.selectExpr("max_timestamp AS ts").union(commits)
+    tables = {"group_offsets": group_offsets, "batches": batches}
+    commits = run(COMMITS_SQL, **tables)
+    both = run(f"{COMMITS_SQL} UNION ALL SELECT max_timestamp FROM {{batches}}", **tables)
     window = window_of(both, "ts", near=commits)  # the times of commits are from brokers' clocks
-    return run(in_window(SQL, window), group_offsets=group_offsets, batches=batches)
+    return run(in_window(SQL, window), **tables)

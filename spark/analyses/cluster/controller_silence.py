@@ -25,15 +25,16 @@ UNTOLD = "no clock tells"
 
 SQL = f"""
 WITH followed AS (
-  SELECT base_timestamp, epoch, lag(base_offset) OVER w IS NOT NULL AS follows,
+  SELECT base_offset, base_timestamp, epoch, lag(base_offset) OVER w IS NOT NULL AS follows,
          unix_millis(base_timestamp) - unix_millis(lag(max_timestamp) OVER w) AS ms
   FROM {{metadata_batches}} WINDOW w AS (PARTITION BY file ORDER BY base_offset)
 ), intervals AS (
-  SELECT base_timestamp, epoch, CASE WHEN ms <= {YEARS_MS} THEN ms END AS ms FROM followed WHERE follows
+  SELECT base_offset, base_timestamp, epoch, CASE WHEN ms <= {YEARS_MS} THEN ms END AS ms FROM followed WHERE follows
 )
 SELECT CAST(pow(2, floor(log2(greatest(ms, CASE WHEN ms IS NOT NULL THEN 1 END)))) AS BIGINT) AS ms_from,
        count(*) AS intervals, max(ms) AS longest_ms,
-       max_by(timestamp_millis(unix_millis(base_timestamp) - ms), ms) AS longest_ts, max_by(epoch, ms) AS epoch,
+       max_by(timestamp_millis(unix_millis(base_timestamp) - ms), struct(ms, base_offset)) AS longest_ts,
+       CASE WHEN max(ms) IS NOT NULL THEN max_by(epoch, struct(ms, base_offset)) END AS epoch,
        count_if(ms > {SILENCE_MS}) AS silences
 FROM intervals GROUP BY ms_from ORDER BY ms_from
 """

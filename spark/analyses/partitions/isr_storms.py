@@ -28,10 +28,11 @@ WITH shrinks AS (
 ), pairs AS (
   SELECT topic, partition, broker, count(*) AS shrinks, max(offset) AS last, max_by(ts, offset) AS last_ts
   FROM shrinks GROUP BY ALL
+), backs AS (
+  SELECT topic, partition, broker, max(offset) AS last_back FROM expands GROUP BY ALL
 ), ended AS (
-  SELECT p.*, coalesce(max(e.offset) < last, true) AS still_out FROM pairs p
-  LEFT JOIN expands e ON p.topic = e.topic AND p.partition = e.partition AND p.broker = e.broker
-  GROUP BY ALL
+  SELECT p.*, coalesce(last_back < last, true) AS still_out FROM pairs p
+  LEFT JOIN backs USING (topic, partition, broker)
 )
 SELECT 'time' AS kind, {bucketed("ts")} AS ts, broker, CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition,
        cause, :bucket_ms AS bucket_ms, count(*) AS shrinks, CAST(NULL AS BOOLEAN) AS still_out

@@ -16,7 +16,7 @@ AT_END = -1  # used instead of a time for the state at the end of the log
 SQL = f"""
 WITH steps AS (
   SELECT explode(transform(sequence(0, {STEPS}),
-           i -> :low_ms + CAST((:high_ms - :low_ms) * i / {STEPS} AS BIGINT))) AS at_ms
+           i -> :low_ms + floor((:high_ms - :low_ms) * i / {STEPS}))) AS at_ms
 ), held AS (
   SELECT s.at_ms, h.leader, h.leader = h.replicas[0] AS preferred, h.replicas
   FROM steps s JOIN {{partition_history}} h

@@ -12,6 +12,7 @@ from trimaran.spark.analyses.analysis import (
     Rows,
     analysis,
     bytes_text,
+    map_groups,
     run,
 )
 from trimaran.spark.analyses.plots import distinct_labels, figure, nothing, short
@@ -131,5 +132,5 @@ def compression(batches: DataFrame, records: DataFrame) -> DataFrame:
         divided by plain), stored_bytes long, stored_records long (with that codec), topic_bytes long
     """
     sample = run(SAMPLE_SQL, records=records, batches=batches)
-    sampled = sample.groupBy("topic").applyInArrow(repacked, SAMPLED_SCHEMA)
+    sampled = map_groups(sample, "topic", repacked, SAMPLED_SCHEMA)
     return run(SQL, batches=batches, sampled=sampled)

@@ -49,7 +49,7 @@ WITH keyed AS (
   FROM keyed GROUP BY topic
 ), heaviest AS (
   SELECT * FROM (
-    SELECT *, {TEXT} AS text, row_number() OVER (PARTITION BY topic ORDER BY records DESC, hash) AS rank
+    SELECT *, {TEXT} AS text, row_number() OVER (PARTITION BY topic ORDER BY records DESC, name, hash) AS rank
     FROM keyed WHERE name IS NOT NULL
   ) WHERE rank <= {TOP}
 )

@@ -31,9 +31,8 @@ ORDER BY to_mean DESC, records DESC, topic, partition
 """
 # Partitions are numbered without gaps; only the metadata log has the partitions above the last one with records.
 WITHOUT_METADATA_SQL = """
-SELECT topic, explode(sequence(0, max(partition))) AS partition, CAST(NULL AS timestamp) AS to_ts, 'ok' AS state
-FROM {batches}
-GROUP BY topic
+SELECT topic, CAST(number AS INT) AS partition, CAST(NULL AS timestamp) AS to_ts, 'ok' AS state
+FROM (SELECT topic, explode(sequence(0, max(partition))) AS number FROM {batches} GROUP BY topic)
 """
 
 

@@ -1,12 +1,14 @@
-"""Analyses run as a report runs them on little data."""
+"""Analyses run in the engine of this process; `test_both_engines.py` repeats each in Spark."""
 
 import pytest
 
-from trimaran.spark.analyses.running import INTERPRETED, _settings
+from tests.spark.analyses.given import InDuckDB
+from trimaran.spark.in_process.database import database
 
 
-@pytest.fixture
-def spark(spark):
-    """Yields a session that does not compile queries, since compiling takes longer than running them."""
-    with _settings(spark, INTERPRETED):
-        yield spark
+@pytest.fixture(scope="module")
+def engine():
+    """Yields the maker of tables of one database."""
+    pytest.importorskip("duckdb")
+    with database() as opened:
+        yield InDuckDB(opened)

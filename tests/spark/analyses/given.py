@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from trimaran.spark.analyses.catalogue import ANALYSES
 from trimaran.spark.analyses.running import collected, not_applicable
+from trimaran.spark.analyses.views import arrow_schema, columns_of
+from trimaran.spark.in_process.reading import without_zones
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -31,22 +33,47 @@ class Told:
         return frame.to_dict("records")
 
 
-def table_of(spark, rows, ddl):
-    """Returns rows that the driver holds: no task reads them."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
+class InDuckDB:
+    """Makes tables of the engine of this process."""
 
-    schema = to_arrow_schema(StructType.fromDDL(ddl), timezone="UTC")
+    def __init__(self, database):
+        self._database = database
+
+    def table(self, rows):
+        return self._database.table(without_zones(rows))
+
+
+class InSpark:
+    """Makes DataFrames of rows that the driver holds: no task reads them."""
+
+    def __init__(self, session):
+        self._session = session
+
+    def table(self, rows):
+        return self._session.createDataFrame(rows)
+
+
+def table_of(rows, ddl):
+    """Returns the rows of a view, tuples in the order of its columns, as Arrow."""
+    schema = arrow_schema(columns_of(ddl))
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def analysed(spark, name, **views):
+def rows_in(engine, name, views):
+    """Returns the collected rows of an analysis in an engine; an omitted view is optional."""
+    analysis = ANALYSES[name]
+    tables = {
+        view: engine.table(table_of(rows, analysis.views[view])) for view, rows in views.items()
+    }
+    return collected(analysis.compute(**tables))
+
+
+def analysed(engine, name, **views):
     """Runs the analysis on rows (tuples in the order of its views' columns); an omitted view is optional."""
     analysis = ANALYSES[name]
-    frames = {view: table_of(spark, rows, analysis.views[view]) for view, rows in views.items()}
-    frame = collected(analysis.compute(**frames))
+    frame = rows_in(engine, name, views)
     drawn = analysis.plot(frame)
     assert drawn.data or drawn.layout.annotations
     drawn.to_json()

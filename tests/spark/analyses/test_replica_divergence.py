@@ -67,34 +67,34 @@ CASES = {
 }
 
 
-def test_each_rule_of_cleaners(spark):
+def test_each_rule_of_cleaners(engine):
     batches, records = [], []
     for topic, (one, other, *cleaned, _) in CASES.items():
         for broker, found in ((1, one), (2, other)):
             batches.append((topic, 0, broker, 0, 99, 3, broker, 0, cleaned[broker - 1]))
             records += [(topic, 0, broker, *columns) for columns in found]
-    told = analysed(spark, NAME, replica_batches=batches, compacted_records=records)
+    told = analysed(engine, NAME, replica_batches=batches, compacted_records=records)
     found = {r["topic"]: (r["different"], r["compared"]) for r in told.rows()}
     assert found == {topic: (case[-1], 0) for topic, case in CASES.items()}
     assert told.levels == ["bad"]
 
 
-def test_batches_above_each_cleaner_are_compared(spark):
+def test_batches_above_each_cleaner_are_compared(engine):
     rows = [("orders", 0, b, 10 * i, 10 * i + 9, 3, 77, 0, 0) for b in (1, 2, 3) for i in range(4)]
-    told = analysed(spark, NAME, replica_batches=rows, compacted_records=[])
+    told = analysed(engine, NAME, replica_batches=rows, compacted_records=[])
     assert told.text == "Replicas: no difference in 12 batches compared, of 3 pairs of replicas."
     rows[-1] = ("orders", 0, 3, 30, 39, 2, 78, 0, None)
-    told = analysed(spark, NAME, replica_batches=rows, compacted_records=[])
+    told = analysed(engine, NAME, replica_batches=rows, compacted_records=[])
     assert "differences in 2 of 3 pairs; orders-0 on brokers 1 and 3 from offset 30 on" in told.text
     assert told.levels == ["bad"]
 
 
-def test_records_outside_of_both_logs_are_not_compared(spark):
+def test_records_outside_of_both_logs_are_not_compared(engine):
     """Retention deleted the first ones of one replica, and it has not copied the last ones."""
     batches = [("t", 0, 1, 0, 99, 3, 1, 0, 200), ("t", 0, 2, 50, 89, 3, 2, 50, 200)]
     records = [("t", 0, 1, *row(offset, b"%d" % offset)) for offset in (10, 49, 50, 89, 90)]
     records += [("t", 0, 2, *row(offset, b"%d" % offset)) for offset in (50, 89)]
-    told = analysed(spark, NAME, replica_batches=batches, compacted_records=records)
+    told = analysed(engine, NAME, replica_batches=batches, compacted_records=records)
     [pair] = told.rows()
     assert (pair["different"], pair["compared_records"]) == (0, 2)
     assert "no difference in no batch and 2 compacted records compared, of 1 pair" in told.text
