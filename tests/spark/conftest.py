@@ -61,5 +61,9 @@ def small_cluster(tmp_path_factory):
         store(root, node_id, standard().batches)
     broker = make_node(root, 11)
     write_partition(broker, "orders", 0, data_batches(10))
-    checkpoint(broker, {("orders", 0): 100})
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        write_partition(broker, topic, 0, [])
+    checkpoint(
+        broker, {("orders", 0): 100, ("__consumer_offsets", 0): 0, ("__transaction_state", 0): 0}
+    )
     return root

@@ -6,43 +6,37 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
-from tests.spark.kafka_metadata.test_reading import standard, store
 from trimaran.cli.analyze import analyze, report_of, since_milliseconds
 from trimaran.cli.sql import sql
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.directories.meta_properties import MetaProperties
-from trimaran.spark.analyses import report
+from trimaran.spark.analyses import engines
+from trimaran.spark.in_process import reading
 
 pytest.importorskip("pyspark")
-in_spark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("spark", "query_loggers"),
-]
+pytestmark = pytest.mark.usefixtures("query_loggers")
+
+
+def in_spark(test):
+    """Marks a test for which Spark runs."""
+    return pytest.mark.spark(pytest.mark.slow(pytest.mark.usefixtures("spark")(test)))
+
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 NOON_MS = 1_769_860_800_000
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """Returns batches of ten records at 0 s, 1 s … 9 s; a partition has no leader for 2.5 s."""
-    root = tmp_path_factory.mktemp("data")
-    for node_id in (1, 2, 3):
-        store(root, node_id, standard().batches)
-    broker = make_node(root, 11)
-    write_partition(broker, "orders", 0, data_batches(10))
-    checkpoint(broker, {("orders", 0): 100})
-    return root
+@pytest.fixture
+def data(small_cluster):
+    return small_cluster
 
 
 def test_much_data_is_told_by_its_segments(data, monkeypatch):
     """Queries over much data are compiled."""
-    assert not report.is_much(data)
-    monkeypatch.setattr(report, "MUCH_BYTES", 100)
-    assert report.is_much(data)
+    assert not engines.is_much(data)
+    monkeypatch.setattr(engines, "MUCH_BYTES", 100)
+    assert engines.is_much(data)
 
 
 def test_report_is_not_written_among_data(tmp_path, monkeypatch):
@@ -81,7 +75,6 @@ def test_text_that_is_no_time_is_refused(text):
     assert error.value.exit_code == Exit.USAGE
 
 
-@pytest.mark.usefixtures("query_loggers")
 def test_two_clusters_are_not_read_as_one(tmp_path):
     for node_id, cluster_id in ((1, "one"), (2, "another")):
         directory = make_node(tmp_path, node_id)
@@ -103,8 +96,10 @@ def at(seconds):
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-class TestInSpark:
-    pytestmark = in_spark
+class TestInEither:
+    """Little data: DuckDB reads it, unless a test names Spark."""
+
+    pytestmark = pytest.mark.filterwarnings("ignore")
 
     def test_verdicts_as_json_and_nothing_else(self, data, capsys):
         analyze("D1", "partition-availability", data=data, json=True)
@@ -190,6 +185,30 @@ class TestInSpark:
         assert captured.out.split() == ["OFFSET", "0", "1", "2"]
         assert "more than 3 rows" in captured.err
 
+    @in_spark
+    def test_verdicts_are_equal_in_both_engines(self, data, capsys):
+        names = ("M1", "M5", "D1", "D4", "D8", "D13")
+        ours = verdicts(capsys, *names, data=data, since=at(5), engine="duckdb")
+        assert ours == verdicts(capsys, *names, data=data, since=at(5), engine="spark")
+
+    @in_spark
+    def test_too_much_data_is_left_to_spark(self, data, capsys, monkeypatch):
+        monkeypatch.setattr(reading, "IN_PROCESS_BYTES", 2_000)
+        analyze("D8", "M1", data=data, json=True)
+        duplicates, timeline = json.loads(capsys.readouterr().out)
+        assert (duplicates["engine"], timeline["engine"]) == ("Spark", "DuckDB")
+        assert "no batch was written twice" in duplicates["verdicts"][0]["text"]
+        found = verdicts(capsys, "D8", data=data, engine="duckdb")
+        assert "not possible: the records take" in found["duplicates"]
+
+    @in_spark
+    def test_statement_of_spark_alone(self, data, capsys):
+        query = "SELECT upper(topic) AS t, count(*) AS n FROM records GROUP BY ALL"
+        with pytest.raises(UserError, match=r"UPPER\(topic\) may mean something else in DuckDB"):
+            sql(query, data=data, engine="duckdb")
+        assert _sql(capsys, data, query) == [("ORDERS", 100)]
+
+    @in_spark
     def test_invalid_statement_is_reported(self, data, tmp_path):
         for statement, told in (
             ("SELECT nothing FROM records", "nothing"),
@@ -211,7 +230,6 @@ def _sql(capsys, data, statement):
     return [tuple(row.values()) for row in json.loads(capsys.readouterr().out)]
 
 
-@pytest.mark.usefixtures("query_loggers")
 def test_views_are_listed_without_statement(tmp_path, capsys):
     sql(data=tmp_path, output="json")
     named = {row["view"] for row in json.loads(capsys.readouterr().out)}

@@ -45,7 +45,7 @@ def analyze(
             report is only written if --html is given.
         since: Omit older data: a time (2026-01-31T12:00:00Z) or an age (90m, 6h, 2d).
         json: Print the verdicts as JSON.
-        engine: What runs the analyses: DuckDB in this process, Spark, or (auto) Spark only for what takes too much
+        engine: The engine of the analyses: DuckDB in this process, Spark, or (auto) Spark only for what takes too much
             memory. The rows are equal.
     """
     since_ms = None if since is None else since_milliseconds(since)

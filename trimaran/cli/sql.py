@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -16,6 +16,7 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 from trimaran.spark import documentation, sources
 from trimaran.spark.data_source import tracebacks
+from trimaran.spark.in_process import statements
 from trimaran.spark.sessions import session as sessions_session
 from trimaran.wire.later import imported_later
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 else:
     spark_errors = imported_later("pyspark.errors")
 
+EngineName = Literal["auto", "duckdb", "spark"]
 ROWS_MAX = 1_000  # rows of a table in a terminal; LIMIT in the statement requests more
 
 
@@ -34,12 +36,15 @@ def sql(
     data: NodeDirectories = DEFAULT_DATA,
     output: Format = "table",
     rows: Annotated[int, Parameter(name="--rows")] = ROWS_MAX,
+    engine: Annotated[EngineName, Parameter(name="--engine")] = "auto",
 ) -> None:
     """Runs a Spark SQL statement on the logs of the nodes below DATA; without a statement, lists the views.
 
     Args:
         statement: A statement, such as "SELECT topic, count(*) FROM records GROUP BY topic".
         rows: The largest number of rows to show.
+        engine: The engine of the statement: DuckDB in this process, Spark, or (auto) Spark only for what DuckDB cannot
+            run in the same way.
     """
     data = state_file.nearest(data)
     with explained(data):
@@ -48,14 +53,35 @@ def sql(
             return
         named = {word.lower() for word in re.findall(r"\w+", statement)}
         used = [name for name in sources.VIEWS if name in named]
-        with progress("asking Spark"):
-            found = _run(statement, used, data, rows + 1)
+        with progress("reading"):
+            found, ran = _run(statement, used, data, rows + 1, engine)
     show_rows(found[:rows], output)
+    say(f"run by {ran}")
     if len(found) > rows:
         say(f"more than {rows:,} rows; --rows shows more")
 
 
-def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[str, object]]:
+def _run(
+    statement: str, views: list[str], data: Path, rows: int, engine: EngineName
+) -> tuple[list[dict[str, object]], str]:
+    """Returns the rows, and the engine that made them."""
+    if engine != "spark":
+        try:
+            return statements.run_statement(statement, data, rows), "DuckDB"
+        except statements.NotCommon as error:
+            if engine == "duckdb":
+                raise UserError(
+                    "the statement cannot be run by DuckDB",
+                    f"{error}",
+                    "without --engine duckdb, Spark runs it",
+                    exit_code=Exit.USAGE,
+                ) from None
+    return _run_in_spark(statement, views, data, rows), "Spark"
+
+
+def _run_in_spark(
+    statement: str, views: list[str], data: Path, rows: int
+) -> list[dict[str, object]]:
     spark = sessions_session.session(app_name="trimaran sql")
     try:
         for name in views:

@@ -15,7 +15,7 @@ QUESTIONS = re.findall(r"```sql\n(.*?)```", SECTION, re.DOTALL)
 
 COMMON = (
     "SELECT topic, count(*) FROM records GROUP BY topic",
-    "SELECT count(DISTINCT key), sum(offset), min(timestamp), max(partition) FROM records",
+    "SELECT count(DISTINCT key) AS keys, sum(offset), min(timestamp), max(partition) FROM records",
     "SELECT * FROM batches ORDER BY base_offset",
     "SELECT key, value, headers FROM records WHERE value IS NOT NULL ORDER BY offset",
     "SELECT DISTINCT topic, partition FROM records WHERE offset BETWEEN 3 AND 5 OR offset IN (7, 9)",
