@@ -395,7 +395,7 @@ COMMANDS = (
     (
         ("analyze",),
         "trimaran.cli.analyze:analyze",
-        "Read the logs with Spark: verdicts, and a report with plots.",
+        "Read the logs: verdicts, and a report with plots.",
     ),
     (
         ("sql",),

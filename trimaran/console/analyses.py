@@ -1,7 +1,7 @@
-"""Analyses by Spark, one at a time, each in its own process: `trimaran analyze`; a page shows its report.
+"""Analyses of the logs, one at a time, each in its own process: `trimaran analyze`; a page shows its report.
 
-Spark needs a JVM with some hundred megabytes, and reading files of other programs may fail: neither may affect this
-process.
+An analysis may need a JVM with some hundred megabytes, and reading files of other programs may fail: neither may affect
+this process.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def why_not(data: Path | None) -> UserError | None:
     if data is None:
         return UserError(
             "the console cannot read the logs of this cluster",
-            "Spark reads them on disk, and this console was not started for a local cluster",
+            "they read logs on disk, and this console was not started for a local cluster",
             "run the analyses where the logs are: trimaran analyze --data DIR",
             exit_code=Exit.USAGE,
         )

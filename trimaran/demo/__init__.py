@@ -1,1 +1,1 @@
-"""The demo: a whole cluster with a ZooKeeper mirror, real clients, kills, and a Spark report at the end."""
+"""The demo: a whole cluster with a ZooKeeper mirror, real clients, kills, and a report of its logs at the end."""

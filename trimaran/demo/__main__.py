@@ -192,7 +192,9 @@ def report(story: Story) -> None:
     target = story.data / "report"
     began = time.monotonic()
     trimaran(story, "analyze", "--html", str(target))
-    story.say(f"Spark read the metadata log and the data logs in {time.monotonic() - began:.1f} s")
+    story.say(
+        f"trimaran analyze read the metadata log and the data logs in {time.monotonic() - began:.1f} s"
+    )
     story.cluster["report"] = target / "index.html"
 
 
