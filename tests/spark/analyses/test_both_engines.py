@@ -15,7 +15,6 @@ from tests.spark.analyses import (
     test_of_data,
     test_of_metadata,
     test_of_times,
-    test_replica_divergence,
 )
 from tests.spark.analyses.given import ANALYSES, InSpark, Told, rows_in
 from trimaran.spark.analyses.engines import INTERPRETED, spark_settings
