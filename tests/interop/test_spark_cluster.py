@@ -4,6 +4,7 @@ environments have our wheel and its dependencies, and no access to the checkout.
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -104,6 +105,11 @@ def daemon(environment, folder, main, *words):
         process.wait(STOP_SECONDS_MAX)
 
 
+def registered(log):
+    """Returns the addresses of workers; a slow one registers twice."""
+    return set(re.findall(r"Registering worker (\S+)", log.read_text()))
+
+
 @contextmanager
 def cluster(environments, root):
     """Starts a cluster; yields its address once both workers are registered."""
@@ -121,7 +127,7 @@ def cluster(environments, root):
             size = ("--cores", "1", "--memory", "1g")
             worker = ("worker.Worker", *place, *size, "-d", folder / "work", address)
             stack.enter_context(daemon(environment, folder, *worker))
-        until(lambda: log.read_text().count("Registering worker") == 2, "two workers", 60)
+        until(lambda: len(registered(log)) == 2, "two workers", 60)
         yield address
 
 
