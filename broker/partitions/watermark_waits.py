@@ -39,8 +39,8 @@ class WatermarkWait(NamedTuple):
 
 
 async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
-    """Waits until all watermarks have reached their offsets, at most for `seconds` (not at all if they are negative);
-    sets the errors in the results of the rest.
+    """Waits until all watermarks have reached their offsets, at most for `seconds`; sets the errors in the results of
+    the rest.
 
     NOT_LEADER_OR_FOLLOWER: the epoch ended; REQUEST_TIMED_OUT: the offset may still be reached. This is not a
     checkpoint if all offsets have already been reached.
