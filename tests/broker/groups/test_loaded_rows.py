@@ -73,6 +73,20 @@ def test_state_equals_that_of_replayed_records(rows):
         assert getattr(quick.account, counted) == getattr(plain.account, counted)
 
 
+def test_rows_are_applied_once():
+    """A removed offset does not come back with the rows that follow."""
+
+    def row(partition, offset=None):
+        key = encode_group_key(OffsetCommitKey(group="g", topic="t", partition=partition))
+        value = OffsetCommitValue(offset=offset or 0, metadata="", commit_timestamp=1)
+        return key, None if offset is None else encode_group_value(value, 4)
+
+    driver = Driver()
+    rows = [row(0, 1), row(1, 1), row(0, 2), row(0), row(1, 3), row(1, 4)]
+    LoadedRows(SERDE, driver.shard).take((at, *each) for at, each in enumerate(rows))
+    assert [driver.offset(partition=index) for index in (0, 1)] == [None, 4]
+
+
 @pytest.mark.parametrize("damaged", [b"", b"\x00", b"\x00\x04", b"\x00\x63" + bytes(30)])
 def test_damaged_value_fails_the_load_anywhere(damaged):
     key = OffsetCommitKey(group="g", topic="t", partition=0)

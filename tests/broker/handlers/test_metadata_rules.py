@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +27,8 @@ from tests.cluster.data_side import (
     topics_image,
 )
 from tests.cluster.nodes import CLUSTER_ID
-from trimaran.broker.handlers.metadata import _each_refused, _fail, metadata
+from trimaran.broker.handlers.metadata import _asker, _each_refused, _fail, metadata
+from trimaran.broker.metadata.seen_topics import EVERYBODY, Asker
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.serving import audit
@@ -45,6 +47,15 @@ from trimaran.wire.transport.requests.calls import CloseConnection
 
 E = ErrorCode
 VERSION = 13
+
+
+def test_clients_share_answers_unless_authorized():
+    """An authorizer decides by principal and host."""
+    asked = call(MetadataRequest(topics=None), VERSION)
+    asked.connection.principal = Principal("User", "a")
+    assert _asker(SimpleNamespace(authorizer=None), asked) == EVERYBODY
+    own = Asker(Principal("User", "a"), asked.connection.peer[0])
+    assert _asker(SimpleNamespace(authorizer=object()), asked) == own != EVERYBODY
 
 
 @pytest.fixture

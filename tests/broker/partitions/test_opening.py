@@ -72,6 +72,7 @@ async def test_large_producer_state_is_read_before_writing(tmp_path, monkeypatch
     assert not leader.log.knows_producers
     await finished(opening(harness.partitions, [("t", 0)], for_writing=True))
     assert leader.log.knows_producers
+    assert not leader.replica.must_check
 
 
 def test_unclean_log_is_never_checked_on_loop(tmp_path):

@@ -130,6 +130,13 @@ async def test_decreasing_epoch_takes_replica_out_of_service(harness):
     assert await is_found_damaged(harness), "0, 0, 0, 1, 0"
 
 
+async def test_damage_is_the_reason_though_records_are_missing(harness, caplog):
+    flip(harness, 65)
+    harness.partitions.find(TopicPartition("t", 0)).known_end = 9
+    assert await is_found_damaged(harness)
+    assert "damaged from offset 0 on" in caplog.text
+
+
 async def test_sound_records_change_nothing(harness):
     assert not await is_found_damaged(harness)
 

@@ -9,7 +9,10 @@ import pytest
 from tests.broker.groups.driver import Driver, subscription, topic_id
 from trimaran.broker.groups.consumer.heartbeat import check_request
 from trimaran.broker.groups.consumer.member import ConsumerMember
-from trimaran.broker.groups.consumer.settings import MEMBER_ID_CHARACTERS_MAX
+from trimaran.broker.groups.consumer.settings import (
+    MEMBER_ID_CHARACTERS_MAX,
+    ConsumerGroupSettings,
+)
 from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.heartbeating.settings import (
     RECONCILING_HEARTBEATS_PER_SECOND_MAX,
@@ -17,7 +20,7 @@ from trimaran.broker.groups.heartbeating.settings import (
     SUBSCRIPTION_BYTES_MAX,
 )
 from trimaran.broker.groups.outputs import TimerKey
-from trimaran.wire.errors import KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
@@ -44,6 +47,13 @@ def joining(**other):
         "topic_partitions": [],
     }
     return ConsumerGroupHeartbeatRequest(**fields | other)
+
+
+def test_refused_first_heartbeat_leaves_no_work():
+    """Otherwise refused names would fill the memory."""
+    driver = Driver(settings=ConsumerGroupSettings(members_max=0))
+    assert driver.consumer_heartbeat("a") is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.consumers._works == {}
 
 
 # -- bounds
