@@ -139,7 +139,7 @@ class Partition(Replica):
         if self.known_end and has_joined:
             with self.services.directories.noting_failure(f"{self.name} goes on as it is"):
                 self.accept_loss()  # the replica now has all committed records
-        if state.leader_epoch == old.leader_epoch:
+        if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
             if self.leads:
                 self._count_isr_change(old)
             if self.leader_or_none is not None:
