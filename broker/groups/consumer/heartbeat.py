@@ -147,11 +147,13 @@ def heartbeat(
         and request.topic_partitions is not None
     )
     has_changed = not _same_partitions(assigned_before, updated.assigned)
-    may_lack = operation.may_lack_assignment(
-        updated,
-        is_confirmed=_is_whole(reported, updated.assigned),
-        is_changed=has_changed and updated.epoch == member.epoch,
-    )
+    may_lack = False
+    if has_changed or operation.work.unconfirmed:
+        may_lack = operation.may_lack_assignment(
+            updated,
+            is_confirmed=_is_whole(reported, updated.assigned),
+            is_changed=has_changed and updated.epoch == member.epoch,
+        )
     if (
         request.member_epoch == JOINING_EPOCH
         or request.member_epoch != member.epoch
