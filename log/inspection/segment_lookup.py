@@ -5,8 +5,11 @@ index of offsets is missing, or an entry is wrong, one is made of all batches in
 makes a search slow, and its result stays right. An index file is searched, never read as a whole: for a
 segment of 1 GiB it has 2 MiB, or more if its zero-filled tail was preallocated.
 
-Source: Kafka's `OffsetIndex`, `TimeIndex` and `LogSegment.findOffsetByTimestamp`; as there, an entry of the time index
-whose batch has exactly its time is believed to be the largest time up to there.
+One statement of an entry is believed: that the time of its batch is the largest up to there. To check it, all earlier
+batches would have to be read. So a time index whose writer forgot a later time of an earlier batch omits this batch, as
+it does in Kafka. Brokers write no such index: after a restart or truncation they look for the largest time.
+
+Source: Kafka's `OffsetIndex`, `TimeIndex` and `LogSegment.findOffsetByTimestamp`.
 """
 
 from __future__ import annotations

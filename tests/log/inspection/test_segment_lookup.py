@@ -165,6 +165,17 @@ def test_index_of_another_segment_is_not_used(tmp_path):
         check_searches(other, offset, (offset - BASE) * 7)
 
 
+def test_entry_is_believed_to_have_largest_time(tmp_path):
+    """A writer forgot the later time of an earlier batch, which only a look through all batches would find."""
+    segment = write_segment(tmp_path, [1, 9, 2, 3, 4, 10], interval=1)
+    positions = [at for at, _ in scan_batches(segment.path)]
+    assert SegmentLookup(segment, Files()).at_time(5) == positions[1]
+    entry = TimeIndex.layout.pack(4, 4 * 4 + 2)  # the time of its own batch
+    (tmp_path / f"{BASE:020d}.timeindex").write_bytes(entry)
+    assert SegmentLookup(segment, Files()).at_time(5) == positions[5]
+    assert SegmentLookup(segment, Files()).at_time(4) == positions[1]
+
+
 def test_damaged_batch_at_an_entry_is_not_used(tmp_path):
     segment = write_segment(tmp_path, range(20))
     positions = [at for at, _ in scan_batches(segment.path)]
