@@ -1,20 +1,21 @@
 """`trimaran analyze` and `trimaran sql`, in the session of the other tests."""
 
 import json
+import time
 from datetime import UTC, datetime
 
 import pytest
 
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
 from trimaran.cli.analyze import analyze, report_of, since_milliseconds
-from trimaran.cli.sql import sql
+from trimaran.cli.sql import in_utc, sql
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.spark.analyses import engines
 from trimaran.spark.in_process import reading
 
-pytest.importorskip("pyspark")
+types = pytest.importorskip("pyspark.sql.types")
 pytestmark = pytest.mark.usefixtures("query_loggers")
 
 
@@ -223,6 +224,30 @@ class TestInEither:
         with pytest.raises(UserError, match=r"meta\.properties") as error:
             sql("SELECT * FROM records", data=tmp_path)
         assert "--data" in error.value.fix
+
+
+@pytest.fixture
+def _new_york(monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_new_york")
+def test_times_of_spark_are_shown_in_utc():
+    """05:30 and 06:30 UTC are both 01:30 where summer time ends."""
+    kinds = (
+        types.StructType().add("ts", "timestamp").add("plain", "timestamp_ntz").add("n", "integer")
+    )
+    plain = datetime.fromisoformat("2026-11-01T01:30:00")
+    for hour in (4, 5, 6):
+        told = datetime.fromisoformat(f"2026-11-01T0{hour}:30:00.000123")
+        micros = int(told.replace(tzinfo=UTC).timestamp()) * 1_000_000 + 123
+        collected = {"ts": types.TimestampType().fromInternal(micros), "plain": plain, "n": None}
+        assert in_utc(collected, kinds) == {"ts": told, "plain": plain, "n": None}
+    assert in_utc({"ts": None, "plain": None, "n": 1}, kinds) == {"ts": None, "plain": None, "n": 1}
 
 
 def _sql(capsys, data, statement):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -22,8 +23,11 @@ from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     from pyspark import errors as spark_errors
+    from pyspark.sql import types
+    from pyspark.sql.types import StructType
 else:
     spark_errors = imported_later("pyspark.errors")
+    types = imported_later("pyspark.sql.types")
 
 EngineName = Literal["auto", "duckdb", "spark"]
 ROWS_MAX = 1_000  # rows of a table in a terminal; LIMIT in the statement requests more
@@ -87,8 +91,9 @@ def _run_in_spark(
         for name in views:
             sources.view(spark, name, data)
         with tracebacks.captured():
-            found = spark.sql(statement).limit(rows).collect()
-        return [row.asDict(recursive=True) for row in found]
+            found = spark.sql(statement)
+            schema, collected = found.schema, found.limit(rows).collect()
+        return [in_utc(row.asDict(recursive=True), schema) for row in collected]
     except spark_errors.PySparkException as error:
         why = tracebacks.cause_of(error).partition("\n\n== SQL ==")[0]
         raise UserError(
@@ -99,3 +104,16 @@ def _run_in_spark(
             else f"views: {', '.join(sources.VIEWS)}; DESCRIBE VIEW_NAME shows the columns of one",
             exit_code=Exit.USAGE,
         ) from None
+
+
+def in_utc(row: dict[str, Any], schema: StructType) -> dict[str, Any]:
+    """Returns a collected row with its times in UTC: PySpark gives them in the time zone of this process."""
+    zoned = {
+        field.name for field in schema.fields if isinstance(field.dataType, types.TimestampType)
+    }
+    return {
+        name: value.astimezone(UTC).replace(tzinfo=None)
+        if name in zoned and isinstance(value, datetime)
+        else value
+        for name, value in row.items()
+    }
