@@ -6,6 +6,7 @@ other part, and one that fails, so that an error is Spark's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,9 @@ COMMON = {
     "GT", "GTE", "LT", "LTE", "NullSafeEQ", "Case", "If", "Coalesce", "Add", "Sub", "Mul", "Neg", "Like", "UnixMillis",
     "Explode", "ArraySize", "Count", "Sum", "Min", "Max", "ArgMax", "ArgMin", "RowNumber", "Lag", "Lead",
 }  # fmt: skip
+# A time that both engines read in one way: DuckDB passes over the names of zones, and knows `epoch`.
+_COMMON_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
+_TIME = re.compile(r"\s*(epoch|[+-]?\d+[-/ ]\d.*)", re.IGNORECASE | re.DOTALL)
 # Types of results that are written in another way, or that Spark does not have.
 UNLIKE = ("decimal", "interval", "date", "time with", "map", "json", "union", "enum")
 
@@ -55,9 +59,12 @@ def run_statement(statement: str, path: str | PathLike[str], rows_max: int) -> l
     tree = _parsed(statement)
     with database() as opened:
         try:
+            used = 0
             for view, table in _tables(tree).items():
                 schema = _columns(tree, schema_of_view(view, path))
-                rows = opened.table(read_view(view, schema, path, IN_PROCESS_BYTES))
+                read = read_view(view, schema, path, IN_PROCESS_BYTES - used)
+                used += read.nbytes
+                rows = opened.table(read)
                 for named in table:
                     named.set(
                         "alias",
@@ -80,22 +87,42 @@ def _parsed(statement: str) -> exp.Expr:
     for node in trees[0].walk():
         if type(node).__name__ not in COMMON:
             raise NotCommon(f"{node.sql('spark')} may mean something else in DuckDB")
-        if isinstance(node, exp.Like) and "\\" in str(node.expression):
-            raise NotCommon("an escape in a pattern")
+        if isinstance(node, exp.Literal) and node.is_string and not _is_common(node.this):
+            raise NotCommon(f"the text {node.this!r} as a value of another type")
+        if isinstance(node, exp.Like) and not isinstance(node.expression, exp.Literal):
+            raise NotCommon("a pattern that may have an escape")
         if isinstance(node, exp.Lateral) and node.args.get("outer"):
             raise NotCommon("an outer view")
         if isinstance(node, exp.Select):
             if node.args.get("joins") and node.is_star:
                 raise NotCommon("the order of the columns of a join")
             node.set("expressions", [_named(each) for each in node.expressions])
-    names = trees[0].named_selects
+    names = [name.lower() for name in trees[0].named_selects]
     if len(set(names)) < len(names):
         raise NotCommon("two columns of one name")
     return trees[0]
 
 
+def _is_common(text: str) -> bool:
+    r"""Whether a text has one value in both engines, whatever type it is compared with.
+
+    DuckDB rounds `1.5` to an integer, and reads `\x41` as a byte of a BLOB.
+    """
+    if "\\" in text:
+        return False
+    if _TIME.fullmatch(text):
+        return _COMMON_TIME.fullmatch(text) is not None
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return text.isdecimal()
+
+
 def _named(column: exp.Expr) -> exp.Expr:
-    """Returns a column of a result with the name that Spark gives it."""
+    """Returns a column of a result with the name that Spark gives it: the letters of the statement, not the view's."""
+    if isinstance(column, exp.Column) and not column.is_star:
+        return exp.alias_(column, column.name, quoted=True)
     if isinstance(column, exp.Alias | exp.Column | exp.Star):
         return column
     if isinstance(column, exp.Count) and isinstance(column.this, exp.Star):

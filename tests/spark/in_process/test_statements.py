@@ -7,6 +7,8 @@ import pytest
 
 from tests.checks import check_each
 from trimaran.spark import sources
+from trimaran.spark.in_process import statements
+from trimaran.spark.in_process.reading import read_view, schema_of_view
 from trimaran.spark.in_process.statements import NotCommon, run_statement
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
@@ -27,6 +29,7 @@ COMMON = (
     "SELECT offset, row_number() OVER (PARTITION BY partition ORDER BY offset DESC) AS n FROM records "
     "QUALIFY n <= 2 ORDER BY offset",
     "SELECT offset FROM records WHERE topic LIKE 'ord%' AND NOT offset > 5 ORDER BY offset DESC",
+    "SELECT TOPIC, Partition FROM records WHERE timestamp > '1970-01-01T00:00:05Z' AND offset < '80'",
     "SELECT topic, replica FROM partition_history LATERAL VIEW explode(replicas) AS replica ORDER BY 1, 2",
 )
 SPARKS_ALONE = (
@@ -37,8 +40,17 @@ SPARKS_ALONE = (
     "SELECT offset * 1.5 AS n FROM records",  # a decimal
     "SELECT * FROM records JOIN batches USING (topic)",
     "SELECT topic FROM records WHERE topic LIKE 'a\\\\_b'",
+    "SELECT topic FROM records WHERE topic LIKE value",  # a value may have an escape
+    "SELECT topic FROM records WHERE key = '\\\\x41'",
+    "SELECT topic FROM records WHERE offset > '1.5'",  # DuckDB would round it
+    "SELECT topic FROM records WHERE offset > '1e1'",
+    "SELECT topic FROM records WHERE timestamp > '2026-01-01 02:00:00 Europe/Berlin'",
+    "SELECT topic FROM records WHERE timestamp > 'epoch'",
+    "SELECT topic FROM records WHERE timestamp > '2026/01/01'",
+    "SELECT topic FROM records WHERE timestamp < 'infinity'",
     "SELECT nothing FROM records",
     "SELECT topic, topic FROM records",
+    "SELECT topic, TOPIC FROM records",
     "SELECT * FROM elsewhere",
     "SELEKT 1",
     "SHOW TABLES",
@@ -57,6 +69,23 @@ def test_statement_of_another_meaning_is_left_to_spark(small_cluster):
             run_statement(statement, small_cluster, 10)
 
     check_each(SPARKS_ALONE, check)
+
+
+def test_column_has_the_letters_of_its_statement(small_cluster):
+    statement = (
+        "SELECT b.Topic, max(OFFSET) FROM (SELECT TOPIC, offset FROM records) b GROUP BY topic"
+    )
+    assert run_statement(statement, small_cluster, 10) == [{"Topic": "orders", "max(OFFSET)": 99}]
+
+
+def test_views_of_statement_share_the_bound(small_cluster, monkeypatch):
+    batches = read_view("batches", schema_of_view("batches", small_cluster), small_cluster, 1 << 20)
+    monkeypatch.setattr(statements, "IN_PROCESS_BYTES", batches.nbytes)
+    one = "SELECT * FROM batches"
+    assert len(run_statement(one, small_cluster, 100)) == 10
+    two = f"{one} WHERE base_offset IN (SELECT offset FROM metadata_batches)"
+    with pytest.raises(NotCommon, match=r"the table metadata_batches takes more than 0 bytes"):
+        run_statement(two, small_cluster, 100)
 
 
 def test_rows_end_at_their_maximum(small_cluster):
