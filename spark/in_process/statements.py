@@ -45,6 +45,7 @@ COMMON = {
 # A time that both engines read in one way: DuckDB passes over the names of zones, and knows `epoch`.
 _COMMON_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
 _TIME = re.compile(r"\s*(epoch|[+-]?\d+[-/ ]\d.*)", re.IGNORECASE | re.DOTALL)
+_NUMBERS = {"integer", "bigint", "hugeint", "double"}
 # Types of results that are written in another way, or that Spark does not have.
 UNLIKE = ("decimal", "interval", "date", "time with", "map", "json", "union", "enum")
 
@@ -71,6 +72,7 @@ def run_statement(statement: str, path: str | PathLike[str], rows_max: int) -> l
                         named.args.get("alias") or exp.TableAlias(this=exp.to_identifier(view)),
                     )
                     named.set("this", exp.to_identifier(rows.name))
+            _ensure_sides_alike(opened, tree)
             return _rows(opened, tree, rows_max)
         except (duckdb.Error, sqlglot.errors.SqlglotError, TooLarge) as error:
             raise NotCommon(f"{error}") from None
@@ -155,6 +157,20 @@ def _columns(tree: exp.Expr, offered: StructType) -> StructType:
     names = {identifier.name.lower() for identifier in tree.find_all(exp.Identifier)}
     named = [field for field in offered.fields if field.name.lower() in names]
     return types.StructType(named or offered.fields[:1])
+
+
+def _ensure_sides_alike(opened: Database, tree: exp.Expr) -> None:
+    """Raises NotCommon for a union of texts and numbers: DuckDB makes texts of both, Spark numbers."""
+    shared = tree.args.get("with_")
+    for union in tree.find_all(exp.SetOperation):
+        sides = [union.left.copy(), union.right.copy()]
+        for side in sides:
+            if shared is not None and not side.args.get("with_"):
+                side.set("with_", shared.copy())
+        each = [[kind for _, kind in opened.result(in_duckdb(side)).dtypes] for side in sides]
+        for kinds in zip(*each, strict=False):  # DuckDB refuses sides of other lengths
+            if len({*kinds} - {'"null"'}) > 1 and not _NUMBERS.issuperset(kinds):
+                raise NotCommon(f"a union of {' and '.join(kinds)}")
 
 
 def _rows(opened: Database, tree: exp.Expr, rows_max: int) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ COMMON = (
     "SELECT offset, row_number() OVER (PARTITION BY partition ORDER BY offset DESC) AS n FROM records "
     "QUALIFY n <= 2 ORDER BY offset",
     "SELECT offset FROM records WHERE topic LIKE 'ord%' AND NOT offset > 5 ORDER BY offset DESC",
+    "WITH r AS (SELECT * FROM records) SELECT partition AS n FROM r UNION SELECT offset FROM r "
+    "UNION ALL (SELECT NULL AS n FROM batches)",
     "SELECT TOPIC, Partition FROM records WHERE timestamp > '1970-01-01T00:00:05Z' AND offset < '80'",
     "SELECT topic, replica FROM partition_history LATERAL VIEW explode(replicas) AS replica ORDER BY 1, 2",
 )
@@ -48,6 +50,9 @@ SPARKS_ALONE = (
     "SELECT topic FROM records WHERE timestamp > 'epoch'",
     "SELECT topic FROM records WHERE timestamp > '2026/01/01'",
     "SELECT topic FROM records WHERE timestamp < 'infinity'",
+    "SELECT topic FROM records UNION ALL SELECT partition FROM records",  # Spark makes numbers of both
+    "WITH r AS (SELECT * FROM records) SELECT 1 AS n FROM r UNION SELECT topic FROM r",
+    "SELECT x FROM (SELECT topic AS x FROM records UNION SELECT offset FROM records) t",
     "SELECT nothing FROM records",
     "SELECT topic, topic FROM records",
     "SELECT topic, TOPIC FROM records",
@@ -69,6 +74,14 @@ def test_statement_of_another_meaning_is_left_to_spark(small_cluster):
             run_statement(statement, small_cluster, 10)
 
     check_each(SPARKS_ALONE, check)
+
+
+def test_common_statements_need_no_spark(small_cluster):
+    check_each(COMMON, lambda statement: assert_rows(run_statement(statement, small_cluster, 1000)))
+
+
+def assert_rows(rows):
+    assert rows
 
 
 def test_column_has_the_letters_of_its_statement(small_cluster):
