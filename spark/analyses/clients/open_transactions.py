@@ -45,7 +45,7 @@ FROM ended GROUP BY state, ms_from
 UNION ALL
 (SELECT 'open', state, NULL, 1, seconds, transactional_id, producer_id, since_ts, timeout_ms, partitions,
         count(*) OVER ()
- FROM still ORDER BY seconds DESC LIMIT {ROWS})
+ FROM still ORDER BY seconds DESC, transactional_id LIMIT {ROWS})
 UNION ALL
 SELECT 'ids', NULL, NULL, count(DISTINCT transactional_id), NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM {{transactions}} HAVING count(*) > 0

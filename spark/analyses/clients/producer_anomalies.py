@@ -54,7 +54,7 @@ WITH told AS (
         count(*) OVER (PARTITION BY anomaly) AS events, CAST(NULL AS BIGINT) AS all_records,
         CAST(NULL AS BIGINT) AS without_producer
  FROM judged WHERE anomaly IS NOT NULL
- ORDER BY anomaly = 'epoch_bump', ts DESC LIMIT {ROWS})
+ ORDER BY anomaly = 'epoch_bump', ts DESC, topic, partition, base_offset LIMIT {ROWS})
 UNION ALL
 SELECT 'total', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, all_records, without_producer FROM totals
 WHERE all_records > 0

@@ -27,7 +27,7 @@ UNION ALL
  ORDER BY changes DESC, topic LIMIT {SHOWN_MAX})
 UNION ALL
 (SELECT 'broker', NULL, NULL, coalesce(CAST(prev_leader AS STRING), 'none'), :bucket_ms, count(*) AS changes
- FROM changes GROUP BY prev_leader ORDER BY changes DESC LIMIT {SHOWN_MAX})
+ FROM changes GROUP BY prev_leader ORDER BY changes DESC, prev_leader LIMIT {SHOWN_MAX})
 ORDER BY kind, ts, cause, changes DESC
 """
 

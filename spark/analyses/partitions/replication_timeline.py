@@ -45,13 +45,12 @@ WITH edges AS (
 )
 SELECT {bucketed("ts")} AS ts, :bucket_ms AS bucket_ms, max(offline) AS offline, max(under_min_isr) AS under_min_isr,
        max(under_replicated) AS under_replicated,
-       least(max(offline + under_min_isr + under_replicated), max(all_partitions)) AS not_whole,
+       least(max(affected), max(all_partitions)) AS not_whole,
        max(partitions) AS partitions, sum(changes) AS changes,
        max(all_partitions) AS all_partitions,
-       max_by(struct(offline, under_min_isr, under_replicated),
-              offline + under_min_isr + under_replicated) AS worst,
+       max_by(struct(offline, under_min_isr, under_replicated), struct(affected, offline, under_min_isr)) AS worst,
        max_by(struct(offline, under_min_isr, under_replicated), running.ts) AS last
-FROM running CROSS JOIN every
+FROM (SELECT *, offline + under_min_isr + under_replicated AS affected FROM running) running CROSS JOIN every
 GROUP BY 1 ORDER BY 1
 """
 

@@ -29,7 +29,7 @@ SELECT 'time' AS kind, ts, event, :bucket_ms AS bucket_ms, count(*) AS events, C
 FROM events GROUP BY ts, event
 UNION ALL
 (SELECT 'short', ts, event, :bucket_ms, 1, seconds, 1, 0, topic FROM events
- WHERE event = 'deleted' AND seconds < {SHORT_SECONDS} ORDER BY seconds LIMIT 50)
+ WHERE event = 'deleted' AND seconds < {SHORT_SECONDS} ORDER BY seconds, topic LIMIT 50)
 """
 
 

@@ -34,7 +34,7 @@ SELECT ts, topic, partition, prev_leader, leader, leader_epoch, isr_before, isr,
        sum(CASE WHEN from_elr THEN 1 ELSE 0 END) OVER () AS elr_elections,
        count(*) OVER () AS elections
 FROM judged WHERE leader IS NOT NULL
-ORDER BY unclean DESC, from_elr DESC, ts DESC LIMIT {ROWS}
+ORDER BY unclean DESC, from_elr DESC, ts DESC, offset DESC LIMIT {ROWS}
 """
 
 

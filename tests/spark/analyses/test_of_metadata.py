@@ -164,6 +164,15 @@ def test_states_at_once_are_added_up(engine):
     assert max(row["partitions"] for row in told.rows()) == 3
 
 
+def test_equally_bad_moments_have_one_worst(engine):
+    """Engines would take the first or the last one: the one with more partitions offline is."""
+    states = ("under_replicated", "offline", "under_min_isr", "ok")
+    history = [("t", 0, at(i), at(i + 1), state) for i, state in enumerate(states)]
+    history += [("t", 0, at(4), at(100_000), "ok"), ("t", 0, at(100_000), None, "ok")]
+    told = analysed(engine, "replication_timeline", partition_history=history)
+    assert told.rows()[0]["worst"] == {"offline": 1, "under_min_isr": 0, "under_replicated": 0}
+
+
 def test_clock_years_off_does_not_stretch_the_axis(engine):
     history = [("t", i, at(i), None, "ok") for i in range(200)]
     history.append(("t", 999, at(-300_000_000), None, "ok"))  # about nine years before
