@@ -292,15 +292,15 @@ def located(replica: StoredReplica, part: Part) -> Iterator[FileRange]:
 def _within(
     replica: StoredReplica, segment: SegmentFile, part: Part, following: Offset
 ) -> Iterator[FileRange]:
-    """Yields the range of a segment, unless all its records are too early."""
+    """Yields the range of a segment, unless all records of its wanted offsets are too early."""
     lookup = SegmentLookup(segment, replica.found.storage.files)
     start = lookup.at_offset(part.start)
+    end = lookup.end_of(part.end) if part.end < following else Position(segment.size)
     if part.min_ms is not None and segment.size:
         in_time = lookup.at_time(part.min_ms)
-        if in_time == segment.size:
+        if in_time >= end:
             return
         start = max(start, in_time)
-    end = lookup.end_of(part.end) if part.end < following else Position(segment.size)
     first = lookup.start_of(start) if start else None
     if first is None or end <= start:
         start, end, first = (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.log.inspection.test_segment_lookup import DAMAGES
 from tests.spark.data_source.test_conditions import UNKNOWN, leaves, truth
-from tests.spark.directories import checkpoint, make_node, write_partition
+from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
 from tests.spark.kafka_log.test_read_committed import marker
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import NewRecord, build_batch
@@ -158,6 +158,17 @@ def test_times_that_are_known_are_not_even_decoded(written):
     everything = rows_of(written.node)
     assert matching(found, late) == matching(everything, late)
     assert len(matching(found, late)) < len(found) < len(everything)
+
+
+def test_late_times_among_early_offsets_need_no_range(tmp_path):
+    node = make_node(tmp_path, 1)
+    write_partition(node, "a", 0, data_batches(100), segment_bytes=1 << 20)
+    checkpoint(node, {("a", 0): 1000})
+    early, late = ["LessThan", "offset", 20], ["GreaterThan", "timestamp", {"us": 90_000_000}]
+    parsed = LogOptions.parse({"path": str(node)})
+    assert plan_log(parsed, Conditions.parse(json.dumps([early]), "records")).tasks
+    assert plan_log(parsed, Conditions.parse(json.dumps([late]), "records")).tasks
+    assert not plan_log(parsed, Conditions.parse(json.dumps([early, late]), "records")).tasks
 
 
 @pytest.mark.parametrize("time", range(11))
