@@ -74,7 +74,7 @@ def run_statement(statement: str, path: str | PathLike[str], rows_max: int) -> l
                     named.set("this", exp.to_identifier(rows.name))
             _ensure_sides_alike(opened, tree)
             return _rows(opened, tree, rows_max)
-        except (duckdb.Error, sqlglot.errors.SqlglotError, TooLarge) as error:
+        except (duckdb.Error, sqlglot.errors.SqlglotError, TooLarge, OverflowError) as error:
             raise NotCommon(f"{error}") from None
 
 

@@ -250,6 +250,21 @@ def test_times_of_spark_are_shown_in_utc():
     assert in_utc({"ts": None, "plain": None, "n": 1}, kinds) == {"ts": None, "plain": None, "n": 1}
 
 
+def test_time_beyond_years_is_no_traceback(tmp_path):
+    broker = make_node(tmp_path, 11)
+    rows = [NewRecord(None, b"far", 400_000_000_000_000)]
+    write_partition(broker, "orders", 0, [build_batch(rows, base_offset=0, leader_epoch=0)])
+    checkpoint(broker, {("orders", 0): 1})
+    with pytest.raises(UserError, match="out of range"):
+        sql("SELECT timestamp FROM records", data=tmp_path, engine="duckdb")
+
+
+@in_spark
+def test_time_beyond_years_is_reported_by_spark(tmp_path):
+    with pytest.raises(UserError, match="not between the years 1 and 9999"):
+        sql("SELECT timestamp_millis(400000000000000) AS t", data=tmp_path, engine="spark")
+
+
 def _sql(capsys, data, statement):
     sql(statement, data=data, output="json")
     return [tuple(row.values()) for row in json.loads(capsys.readouterr().out)]

@@ -23,7 +23,7 @@ from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     from pyspark import errors as spark_errors
-    from pyspark.sql import types
+    from pyspark.sql import DataFrame, types
     from pyspark.sql.types import StructType
 else:
     spark_errors = imported_later("pyspark.errors")
@@ -91,9 +91,7 @@ def _run_in_spark(
         for name in views:
             sources.view(spark, name, data)
         with tracebacks.captured():
-            found = spark.sql(statement)
-            schema, collected = found.schema, found.limit(rows).collect()
-        return [in_utc(row.asDict(recursive=True), schema) for row in collected]
+            return _collected(spark.sql(statement).limit(rows))
     except spark_errors.PySparkException as error:
         why = tracebacks.cause_of(error).partition("\n\n== SQL ==")[0]
         raise UserError(
@@ -102,6 +100,20 @@ def _run_in_spark(
             ELSEWHERE
             if is_nothing(why)
             else f"views: {', '.join(sources.VIEWS)}; DESCRIBE VIEW_NAME shows the columns of one",
+            exit_code=Exit.USAGE,
+        ) from None
+
+
+def _collected(found: DataFrame) -> list[dict[str, object]]:
+    try:
+        return [in_utc(row.asDict(recursive=True), found.schema) for row in found.collect()]
+    except spark_errors.PySparkException:
+        raise
+    except (ValueError, OverflowError) as error:  # of Python's datetime
+        raise UserError(
+            "the rows have a time that cannot be shown",
+            f"a time is not between the years 1 and 9999: {error}",
+            "write CAST(timestamp AS STRING) in place of the column",
             exit_code=Exit.USAGE,
         ) from None
 
