@@ -109,10 +109,13 @@ def _is_pending(group: ShareGroup, topics: Topics) -> bool:
     initialized = {
         topic_id: topic
         for topic_id, topic in group.known_states.initialized.items()
-        if topic.name in group.name_counts and topics.name_of(topic_id) is not None
+        if topic.name in group.name_counts
     }
     assigned: dict[bytes, set[int]] = {topic_id: set() for topic_id in initialized}
     for target in group.target.values():
         for topic_id in target.keys() & assigned.keys():
             assigned[topic_id] |= target[topic_id]
-    return any(topic.partitions != assigned[topic_id] for topic_id, topic in initialized.items())
+    return any(
+        topic.partitions != assigned[topic_id] and topics.name_of(topic_id) is not None
+        for topic_id, topic in initialized.items()
+    )

@@ -89,10 +89,10 @@ def heartbeat(
         heartbeat_interval_ms=next_heartbeat_ms(operation),
     )
     has_changed = moved.assigned != member.assigned
-    is_same_epoch = moved.epoch == member.epoch
-    may_lack = operation.may_lack_assignment(
-        moved, is_confirmed=False, is_changed=has_changed and is_same_epoch
-    )
+    may_lack = False
+    if has_changed or operation.work.unconfirmed:
+        is_changed = has_changed and moved.epoch == member.epoch
+        may_lack = operation.may_lack_assignment(moved, is_confirmed=False, is_changed=is_changed)
     if has_changed or may_lack or _wants_assignment(member, request):
         response.assignment = _assignment_of(moved.assigned)
     return response

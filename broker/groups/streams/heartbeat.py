@@ -112,11 +112,12 @@ def heartbeat(
         response.topology_description_required = _needs_description(operation, topology, problems)
     has_changed = before.assigned != moved.assigned
     is_confirmed = reported == moved.assigned.without_epochs()
-    may_lack = operation.may_lack_assignment(
-        moved,
-        is_confirmed=is_confirmed,
-        is_changed=has_changed and before.epoch == moved.epoch,
-    )
+    may_lack = False
+    if has_changed or operation.work.unconfirmed:
+        is_changed = has_changed and before.epoch == moved.epoch
+        may_lack = operation.may_lack_assignment(
+            moved, is_confirmed=is_confirmed, is_changed=is_changed
+        )
     # A member that reports other tasks may still be working on it, or the response with its tasks is lost; in Kafka, it
     # then waits for the next assignment.
     has_others = reported is not None and not is_confirmed
