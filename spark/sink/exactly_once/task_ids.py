@@ -1,14 +1,16 @@
 """Transactional ids of tasks: two transactions of which both may still be open never have the same one.
 
 A coordinator remembers an id for a week, so an id for each attempt of each task would fill its memory. An id belongs to
-a Python worker of Spark, which runs one task at a time: it is used again when the driver has begun another micro-batch,
-because all transactions of the worker's earlier tasks have ended then. Zombies have ids of their own.
+a Python worker of Spark, which runs one task at a time: it is used again when the driver of the query has begun another
+micro-batch, because all transactions of the worker's earlier tasks of that query have ended then. Zombies have ids of
+their own.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+from dataclasses import dataclass, field
 
 from trimaran.spark.sink.exactly_once.protocol import ProducerLease
 
@@ -16,29 +18,51 @@ from trimaran.spark.sink.exactly_once.protocol import ProducerLease
 TASK_ID = r"-task-[0-9a-f]{16}-\d+"
 # The number of earlier micro-batches that a worker recognizes, so that a task of one that begins late gets a new id.
 REMEMBERED = 64
+# The number of queries whose ids a worker uses again: a session seldom runs more at a time.
+QUERIES = 64
+
+
+@dataclass(slots=True)
+class _QueryIds:
+    """The ids of one query. `leases` are those of its micro-batches, the newest one last."""
+
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+    used: int = 0
+    leases: list[ProducerLease] = field(default_factory=list)
+
+    def is_late(self, lease: ProducerLease) -> bool:
+        """Returns whether a task belongs to an earlier micro-batch than the newest one."""
+        if lease in self.leases:
+            return lease != self.leases[-1]
+        return any(
+            lease.producer_id == known.producer_id and lease.epoch < known.epoch
+            for known in self.leases
+        )
 
 
 class TaskIds:
-    """The ids of one process. `lease` is that of the driver, a new one for each attempt at a micro-batch."""
+    """The ids of one process."""
 
     def __init__(self) -> None:
         self._process = 0
-        self._token = ""
-        self._used = 0
-        self._leases: list[ProducerLease] = []
+        self._queries: dict[str, _QueryIds] = {}  # by prefix, the last used one last
 
     def next(self, prefix: str, lease: ProducerLease) -> str:
-        """Returns the id of the next transaction."""
+        """Returns the id of the next transaction. `lease` is the driver's, a new one for each attempt at a micro-batch
+        of the query.
+        """
         if self._process != os.getpid():  # workers are forked
-            self.__init__()  # type: ignore[misc]
-            self._process, self._token = os.getpid(), secrets.token_hex(8)
-        if lease in self._leases[:-1]:
+            self._process, self._queries = os.getpid(), {}
+        ids = self._queries[prefix] = self._queries.pop(prefix, None) or _QueryIds()
+        if len(self._queries) > QUERIES:
+            del self._queries[next(iter(self._queries))]
+        if ids.is_late(lease):
             return f"{prefix}-task-{secrets.token_hex(8)}-0"
-        if lease not in self._leases:
-            self._leases = [*self._leases[-REMEMBERED:], lease]
-            self._used = 0
-        self._used += 1
-        return f"{prefix}-task-{self._token}-{self._used - 1}"
+        if lease not in ids.leases:
+            ids.leases = [*ids.leases[-REMEMBERED:], lease]
+            ids.used = 0
+        ids.used += 1
+        return f"{prefix}-task-{ids.token}-{ids.used - 1}"
 
 
 TASK_IDS = TaskIds()
