@@ -48,6 +48,13 @@ RETRIED_PRODUCE = RETRIED | {
     ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 RECREATED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+# Errors of a transaction that has ended, or of a producer that another one has replaced.
+ENDED = (
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
 BATCH_OVERHEAD = (
     64  # bytes of a request for each partition, at most, besides the batch and the topic's name
 )
@@ -308,6 +315,11 @@ def refusal(partition: TopicPartition, found: PartitionProduceResponse) -> str:
         text += (
             "; the log has lost what was written before: was the topic deleted and created again, or its retention "
             "shorter than this task?"
+        )
+    if code in ENDED:
+        text += (
+            "; the transaction was aborted meanwhile, by its time-out (raise kafka.transaction.timeout.ms, or make "
+            "micro-batches smaller) or by a newer driver of the query"
         )
     if code == ErrorCode.MESSAGE_TOO_LARGE:
         text += "; raise max.message.bytes of the topic, or filter such rows"

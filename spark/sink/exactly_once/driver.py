@@ -135,6 +135,10 @@ class SinkDriver:
             case FindOpen():
                 return self._find_open()
             case TakeLead(renewed):
+                # Kafka's coordinators abort an open transaction of this lease, too, but then they call it fenced.
+                if renewed is not None:
+                    own = Prepared(self._driver_id, renewed)
+                    self._coordinators.end(own, is_commit=False)
                 return self._coordinators.take(self._driver_id, self._once.timeout_ms, renewed)
             case ReadDecision():
                 return last_decision(self._options.cluster, self._topic)

@@ -1,7 +1,8 @@
 """The protocol of exactly-once delivery, without I/O: what the driver and the tasks of a query do, and in which order.
 
 `docs/spark_exactly_once.md` explains it with its cases. Each function is a generator: it yields an operation, and its
-shell sends the result, or throws `Fenced`. `tests/model/sink` visits all their interleavings and crashes.
+shell sends the result, or throws `Fenced`. `tests/model/exactly_once.py` visits all their interleavings
+and crashes.
 """
 
 from __future__ import annotations
@@ -203,7 +204,8 @@ def commit(lease: ProducerLease, query: str, batch: int, transactions: Sequence[
     """Ends a micro-batch on the driver: decides it, and commits its transactions.
 
     Raises:
-        Fenced: another driver has the lead; nothing was decided.
+        Fenced: another driver has the lead; nothing was decided, or that driver finishes it: the answer to the commit
+            of a decision may be lost.
         Undecided: a transaction timed out before the decision; nothing was decided.
         Lost: transactions timed out between the decision and their commit.
     """

@@ -115,15 +115,21 @@ def _written(
             coordinators.mark(transaction, batch)
         except BaseException:
             delivery.close()
-            _give_up(coordinators, transaction)
+            _give_up(coordinators, transaction, once.timeout_ms)
             raise
         delivery.close()
         return transaction, sink.count
 
 
-def _give_up(coordinators: TransactionCoordinators, transaction: Prepared) -> None:
-    """Aborts the transaction of a task that failed; otherwise the next micro-batch or its time-out does."""
+def _give_up(coordinators: TransactionCoordinators, transaction: Prepared, timeout_ms: int) -> None:
+    """Aborts the transaction of a task that failed; otherwise the next micro-batch or its time-out does.
+
+    The abort has an epoch of its own, since a batch that was given up may still be on its way: after an abort in the
+    same epoch a leader without KIP-890 would begin a transaction with it, which nobody would end.
+    """
     try:
-        coordinators.end(transaction, is_commit=False)
+        coordinators.take(transaction.transactional_id, timeout_ms, transaction.lease)
+    except Fenced:
+        return  # it has ended: Kafka's coordinators answer this after the abort, too
     except Exception as error:  # noqa: BLE001 - the task's own error is raised
         log.warning("transaction %s is left open: %s", transaction.transactional_id, error)

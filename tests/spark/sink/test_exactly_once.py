@@ -273,7 +273,10 @@ def test_task_whose_transaction_is_taken_fails(cluster):
                 TransactionCoordinators(client, topic_of(query.name)).take(name, 60_000)
         yield pa.record_batch({"value": pa.array([b"2"])})
 
-    with pytest.raises(WriteFailed, match=r"fenced|INVALID_PRODUCER_EPOCH|PRODUCER_FENCED"):
+    with pytest.raises(
+        WriteFailed,
+        match=r"transaction (of this task was fenced or timed out|was aborted meanwhile).*transaction.timeout.ms",
+    ):
         write_prepared(query.options, begun, "query", 0, rows())
     assert query.open_transactions() == []
 
@@ -281,15 +284,34 @@ def test_task_whose_transaction_is_taken_fails(cluster):
 def test_task_that_fails_aborts_its_transaction(cluster):
     query = Query(cluster)
     begun = query.begin()
+    names = []
 
     def rows():
         yield pa.record_batch({"value": pa.array([b"1"])})
+        names.extend(query.open_transactions())
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         write_prepared(query.options, begun, "query", 0, rows())
     assert query.open_transactions() == []
     assert query.written() == []
+    # A batch that arrives now has an old epoch: the abort took a new one, and so does the next transaction.
+    with query.options.cluster.client() as client:
+        coordinators = TransactionCoordinators(client, topic_of(query.name))
+        assert coordinators.take(names[0], 60_000).epoch == 2
+
+
+def test_failed_decision_does_not_keep_transactions_open(cluster):
+    query = Query(cluster)
+    outcomes = query.prepared(0)
+    own = protocol.Prepared(f"{query.name}-driver", outcomes[0].lease)
+    with query.options.cluster.client() as client:
+        TransactionCoordinators(client, topic_of(query.name)).add_partitions(
+            own, [topic_of(query.name)]
+        )
+    assert len(query.open_transactions()) == 3
+    query.abort(outcomes, 0)
+    assert query.open_transactions() == []
 
 
 def test_batch_without_rows_is_decided(cluster):
