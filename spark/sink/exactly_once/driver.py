@@ -135,7 +135,7 @@ class SinkDriver:
             case FindOpen():
                 return self._find_open()
             case TakeLead(renewed):
-                # Kafka's coordinators abort an open transaction of this lease, too, but then they call it fenced.
+                # Otherwise coordinators before transaction.version 2 abort what is open, and call this lease fenced.
                 if renewed is not None:
                     own = Prepared(self._driver_id, renewed)
                     self._coordinators.end(own, is_commit=False)

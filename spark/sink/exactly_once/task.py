@@ -125,11 +125,11 @@ def _give_up(coordinators: TransactionCoordinators, transaction: Prepared, timeo
     """Aborts the transaction of a task that failed; otherwise the next micro-batch or its time-out does.
 
     The abort has an epoch of its own, since a batch that was given up may still be on its way: after an abort in the
-    same epoch a leader without KIP-890 would begin a transaction with it, which nobody would end.
+    same epoch a leader without KIP-890 would begin a transaction with it, which would stay open for ever.
     """
     try:
         coordinators.take(transaction.transactional_id, timeout_ms, transaction.lease)
     except Fenced:
-        return  # it has ended: Kafka's coordinators answer this after the abort, too
+        return  # it has ended: coordinators before transaction.version 2 answer this after the abort, too
     except Exception as error:  # noqa: BLE001 - the task's own error is raised
         log.warning("transaction %s is left open: %s", transaction.transactional_id, error)

@@ -53,7 +53,8 @@ class TaskIds:
         """
         if self._process != os.getpid():  # workers are forked
             self._process, self._queries = os.getpid(), {}
-        ids = self._queries[prefix] = self._queries.pop(prefix, None) or _QueryIds()
+        ids = self._queries.pop(prefix) if prefix in self._queries else _QueryIds()
+        self._queries[prefix] = ids
         if len(self._queries) > QUERIES:
             del self._queries[next(iter(self._queries))]
         if ids.is_late(lease):
