@@ -136,7 +136,11 @@ def _refuse_path(o: OptionReader) -> None:
 def _cluster(o: OptionReader) -> ClusterSettings:
     bootstrap = o.get(BROKERS)
     if bootstrap is None:
-        raise o.wrong(BROKERS, "is required for a write: HOST:PORT,…")
+        raise o.wrong(
+            BROKERS,
+            "is required for a write: HOST:PORT,…; tables of a catalog do not pass their options: INSERT INTO t WITH "
+            f"(`{BROKERS}` = '…', …) SELECT …",
+        )
     try:
         parse_bootstrap(bootstrap)
     except ValueError as error:

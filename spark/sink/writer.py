@@ -50,6 +50,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        _tell_once(self._options.notes)
         with without_frames():
             return Written(write_plain(self._options, iterator))
 
@@ -75,6 +76,7 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         with without_frames():
             assert self._begun is not None
+            _tell_once(self._options.notes)
             query, batch = _running()
             return PreparedTask(write_prepared(self._options, self._begun, query, batch, iterator))
 
@@ -93,6 +95,20 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         with without_frames(), open_driver(self._options) as driver:
             last = outcomes[-1]
             driver.abort(last.lease, last.query, batchId, _transactions(outcomes))
+
+
+# The notes that this process has logged.
+_told: set[str] = set()
+
+
+def _tell_once(notes: Sequence[str]) -> None:
+    """Logs notes about options of a stream in its first task. The driver has a new process for each micro-batch, in
+    which nothing shows that they are logged already.
+    """
+    context = TaskContext.get()
+    if context is None or context.partitionId() == 0:
+        tell(note for note in notes if note not in _told)
+        _told.update(notes)
 
 
 def _running() -> tuple[str, int]:

@@ -134,7 +134,9 @@ def test_wrong_option_is_named(options, message):
 
 
 def test_brokers_are_required():
-    with pytest.raises(OptionError, match=r"kafka.bootstrap.servers: is required"):
+    with pytest.raises(
+        OptionError, match=r"kafka.bootstrap.servers: is required.*INSERT INTO t WITH"
+    ):
         SinkOptions.parse({}, streaming=False)
 
 

@@ -54,6 +54,19 @@ def test_stream_writes_its_micro_batches(spark, bootstrap, tmp_path):
     assert found >= set(range(20))
 
 
+def test_insert_names_the_brokers_itself(spark, bootstrap):
+    options = f"`kafka.bootstrap.servers` = '{bootstrap}', `topic` = 'inserted'"
+    spark.sql("CREATE TABLE orders (value STRING) USING kafka_log OPTIONS ('topic' 'other')")
+    try:
+        spark.sql(f"INSERT INTO orders WITH ({options}) VALUES ('a'), ('b')")
+        assert read(spark, bootstrap, "inserted").count() == 2
+        with pytest.raises(PySparkException) as found:
+            spark.sql("INSERT INTO orders VALUES ('c')")
+    finally:
+        spark.sql("DROP TABLE orders")
+    assert "tables of a catalog do not pass their options" in cause_of(found.value)
+
+
 @pytest.mark.parametrize(
     ("select", "mode", "options", "message"),
     [

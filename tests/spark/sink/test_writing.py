@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import NewTopic
+from pyspark.sql.types import StringType, StructField, StructType
 
 from tests.cluster.processes import LocalCluster
 from tests.librdkafka import AdminClient
@@ -14,6 +15,7 @@ from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.spark.sink.options import SinkOptions
 from trimaran.spark.sink.plain import write_plain
+from trimaran.spark.sink.writer import stream_writer
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.identity import Offset
 
@@ -106,6 +108,21 @@ def test_each_codec_is_read_back(cluster, create, codec):
 def test_task_without_rows_writes_nothing(cluster):
     assert write(cluster, [], "none") == 0
     assert write(cluster, [rows(0, 0)], "none") == 0
+
+
+def test_stream_tells_options_without_effect_once(cluster, create, caplog):
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap,
+        "topic": create("told", 1),
+        "kafka.send.buffer.bytes": "7",
+    }
+    schema = StructType([StructField("value", StringType())])
+    for begins in (True, False):
+        writer = stream_writer(given, schema, begins=begins)
+        assert len(caplog.messages) == (not begins)  # the driver itself tells nothing
+        writer.write(iter([rows(0, 1)]))
+    (told,) = caplog.messages
+    assert "no effect of kafka.send.buffer.bytes" in told
 
 
 def test_topics_of_a_column_are_created_if_asked(cluster):
