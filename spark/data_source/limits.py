@@ -203,11 +203,11 @@ class Resolving:
             return {key: self._meant(key, limit.offsets[key]) for key in self.bounds}
         return {key: self._meant(key, limit.edge) for key in self.bounds}
 
-    def _meant(self, key: TopicPartition, offset: int) -> Offset:
+    def _meant(self, key: TopicPartition, wanted: int) -> Offset:
         bounds = self.bounds[key]
-        if offset in (EARLIEST, LATEST):
-            return bounds.start if offset == EARLIEST else bounds.end
-        return Offset(offset)
+        if wanted in (EARLIEST, LATEST):
+            return bounds.start if wanted == EARLIEST else bounds.end
+        return Offset(wanted)
 
     def _ensure_all_named(self, option: str, given: ByPartition) -> None:
         missing, unknown = sorted(self.keys - given.keys()), sorted(given.keys() - self.keys)
