@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from trimaran.log.batches.batch import BatchView
@@ -18,7 +19,7 @@ from trimaran.log.batches.rows import SealedBatch
 from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.spark.origins.running_cluster.connection import ClusterSettings
+from trimaran.spark.origins.running_cluster.connection import ClusterSettings, TimeLimit
 from trimaran.spark.sink.options import ProducerSettings
 from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import NodeWithId
@@ -58,6 +59,7 @@ ENDED = (
 BATCH_OVERHEAD = (
     64  # bytes of a request for each partition, at most, besides the batch and the topic's name
 )
+DELIVERY_TIMEOUT = "kafka.delivery.timeout.ms"
 BACKOFF_SECONDS = 0.1  # Kafka's default of `retry.backoff.ms`
 ERRORS_SHOWN = 3  # refused records that an error names
 
@@ -138,13 +140,38 @@ class BatchDelivery:
 
     def _run(self, owner: NodeId) -> None:
         try:
-            with self._cluster.client() as client:
+            with self._reachable_cluster().client() as client:
                 while heads := self._next_heads(owner):
                     self._send(client, owner, heads)
-        except (WriteFailed, DataUnreadable, OptionError) as error:
+        except DataUnreadable as error:
+            self._fail(self._unwritten(owner, error))
+        except (WriteFailed, OptionError) as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that writes
             self._fail(error)
+
+    def _reachable_cluster(self) -> ClusterSettings:
+        """The cluster, with a wait for a connection that ends when the time for the first batch is over."""
+        limit = self._cluster.call_limit
+        seconds = max(self._producer.delivery_seconds, self._producer.request_seconds)
+        if seconds >= limit.seconds:
+            return self._cluster
+        return replace(self._cluster, call_limit=TimeLimit(DELIVERY_TIMEOUT, seconds))
+
+    def _unwritten(self, owner: NodeId, error: DataUnreadable) -> Exception:
+        """Names a partition whose records were not written in time, because there is no connection."""
+        with self._changed:
+            now = time.monotonic()
+            for partition, queue in self._queues[owner].items():
+                if queue and now >= queue[0].deadline:
+                    return self._late(partition, str(error))
+        return error
+
+    def _late(self, partition: TopicPartition, reason: str) -> WriteFailed:
+        return WriteFailed(
+            f"topic {partition.topic}, partition {partition.partition}: not written within "
+            f"{self._producer.delivery_seconds:g} s ({DELIVERY_TIMEOUT}): {reason}"
+        )
 
     def _fail(self, error: Exception) -> None:
         with self._changed:
@@ -201,10 +228,7 @@ class BatchDelivery:
         now = time.monotonic()
         for partition, reason in left.items():
             if now >= heads[partition].deadline:
-                raise WriteFailed(
-                    f"topic {partition.topic}, partition {partition.partition}: not written within "
-                    f"{self._producer.delivery_seconds:g} s (kafka.delivery.timeout.ms): {reason}"
-                )
+                raise self._late(partition, reason)
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed, timeout=BACKOFF_SECONDS)
         seconds = max(0.001, min(heads[partition].deadline for partition in left) - now)

@@ -206,7 +206,7 @@ PYTHON = {
     "spark_exactly_once.md": Elsewhere(
         "tests/spark/sink/test_exactly_once.py", "its options, for several drivers"
     ),
-    "spark_writing.md": Elsewhere("tests/spark/test_spark_write.py", "its frames, by Spark"),
+    "spark_writing.md": Elsewhere("tests/spark/sink/test_spark_write.py", "its frames, by Spark"),
     "testing.md": Elsewhere(
         "tests/trimaran/testing/test_recipes.py", "all but two, which need more"
     ),

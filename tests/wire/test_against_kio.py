@@ -108,5 +108,5 @@ def test_request_headers(cls, version, client_id):
         theirs.request_api_key,
         theirs.request_api_version,
         theirs.correlation_id,
-        theirs.client_id,
+        theirs.client_id or "",
     )

@@ -111,7 +111,7 @@ def heartbeat(
     if version >= DESCRIPTION_VERSION:
         response.topology_description_required = _needs_description(operation, topology, problems)
     has_changed = before.assigned != moved.assigned
-    is_confirmed = reported == moved.assigned.without_epochs()
+    is_confirmed = reported is not None and reported == moved.assigned.without_epochs()
     may_lack = False
     if has_changed or operation.work.unconfirmed:
         is_changed = has_changed and before.epoch == moved.epoch

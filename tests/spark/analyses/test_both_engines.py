@@ -15,13 +15,14 @@ from tests.spark.analyses import (
     test_of_data,
     test_of_metadata,
     test_of_times,
+    test_replica_divergence,
 )
 from tests.spark.analyses.given import ANALYSES, InSpark, Told, rows_in
 from trimaran.spark.analyses.engines import INTERPRETED, spark_settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow(seconds=60), pytest.mark.filterwarnings("ignore")]
 
-MODULES = (test_of_data, test_of_metadata, test_of_times)
+MODULES = (test_of_data, test_of_metadata, test_of_times, test_replica_divergence)
 
 
 def calls_of(module):

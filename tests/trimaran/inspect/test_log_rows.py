@@ -81,6 +81,8 @@ def test_columns_are_those_of_kafka_log(unpacked):
     assert set(next(batch_rows(source, None))) == set(BATCH_COLUMNS) - {
         "uncompressed_bytes",
         "log_dir",
+        "log_start_offset",
+        "cleaner_offset",
     }
 
 
