@@ -6,12 +6,9 @@ Used by controllers and brokers. Source: Kafka's `KafkaRaftManager`, `QuorumConf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
-from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.formatting.storage import BOOTSTRAP
 from trimaran.quorum.metadata.loader import MetadataLoader
@@ -97,33 +94,14 @@ def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
 
 
 def check_metadata(config: ServerConfig) -> None:
-    """Checks that the metadata log is where the configuration says, and that all finalized levels in it are known;
-    called before the directory is opened, which changes it. Blocks.
+    """Checks that all finalized levels in the metadata log are known; called before the directory is opened, which
+    changes it. Blocks.
 
     Raises:
-        ConfigError: another log directory has a metadata log.
         MetadataTooNew: a level is above ours; the message names it.
     """
     path = config.metadata_directory
-    for other in config.log_directories:
-        with suppress(OSError):  # the disk failed, which is reported when the directory is opened
-            if (other / DIRECTORY_NAME).exists() and not other.samefile(path):
-                raise _other_metadata(config, other)
     check_directory(path / DIRECTORY_NAME, path / BOOTSTRAP)
-
-
-def _other_metadata(config: ServerConfig, other: Path) -> ConfigError:
-    """Returns the error for a metadata log in another directory: the node would begin with an empty one, and a lone
-    voter would lead an empty cluster. Kafka refuses it, too (`KafkaRaftServer.initializeLogDirs`).
-    """
-    key = "metadata.log.dir"
-    return ConfigError(
-        key,
-        config.metadata_directory,
-        f"the metadata log of this node is in {other}",
-        origin=config.origins.get(key, ""),
-        fix=f"set {key}={other}",
-    )
 
 
 def open_log(config: ServerConfig, directory: LogDirectory) -> MetadataLog:

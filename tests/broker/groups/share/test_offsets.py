@@ -85,17 +85,6 @@ def test_altered_offsets_are_initialized_at_the_group_epoch(driver):
     assert driver.group().states == StatePartitions({}, everything)
 
 
-def test_group_outlives_its_offsets(driver):
-    """Its record without any share partition is the only one, as in Kafka."""
-    alter(driver, asked("t", p1=5))
-    finish(driver, done=named(T, 1))
-    driver.submit(driver.shares.delete_offsets("g", ["t"], driver.at))
-    driver.submit(driver.shares.offsets_deleted("g", [T], driver.at))
-    for one in (driver, driver.reloaded()):
-        assert one.shares.listed("g").group_state == "Empty"
-        assert one.group().states == StatePartitions()
-
-
 def test_new_group_begins_with_altered_offsets(driver):
     codes, begun = alter(driver, asked("t", p1=5))
     assert codes == {"t": [(1, E.NONE)]}
