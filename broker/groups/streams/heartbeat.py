@@ -110,18 +110,7 @@ def heartbeat(
     response = _response(operation, moved, problems)
     if version >= DESCRIPTION_VERSION:
         response.topology_description_required = _needs_description(operation, topology, problems)
-    has_changed = before.assigned != moved.assigned
-    is_confirmed = reported is not None and reported == moved.assigned.without_epochs()
-    may_lack = False
-    if has_changed or operation.work.unconfirmed:
-        is_changed = has_changed and before.epoch == moved.epoch
-        may_lack = operation.may_lack_assignment(
-            moved, is_confirmed=is_confirmed, is_changed=is_changed
-        )
-    # A member that reports other tasks may still be working on it, or the response with its tasks is lost; in Kafka, it
-    # then waits for the next assignment.
-    has_others = reported is not None and not is_confirmed
-    if joins or has_changed or may_lack or has_others:
+    if joins or _may_lack_tasks(operation, before, moved, reported):
         response.active_tasks = _task_ids(moved.assigned.without_epochs().active)
         response.standby_tasks = _task_ids(moved.assigned.standby)
         response.warmup_tasks = _task_ids(moved.assigned.warmup)
@@ -131,6 +120,26 @@ def heartbeat(
             group.members.values(), plan.configured, operation.topics
         )
     return StreamsHeartbeatAnswer(response, plan.configured.missing)
+
+
+def _may_lack_tasks(
+    operation: StreamsOperation,
+    before: StreamsMember,
+    moved: StreamsMember,
+    reported: Reported,
+) -> bool:
+    """Whether the tasks have changed, or the member may not have received them. A member that reports other tasks may
+    still be working on it, or the response with its tasks is lost; in Kafka, it then waits for the next assignment.
+    """
+    has_changed = before.assigned != moved.assigned
+    is_confirmed = reported is not None and reported == moved.assigned.without_epochs()
+    may_lack = reported is not None and not is_confirmed
+    if has_changed or operation.work.unconfirmed:
+        is_changed = has_changed and before.epoch == moved.epoch
+        may_lack |= operation.may_lack_assignment(
+            moved, is_confirmed=is_confirmed, is_changed=is_changed
+        )
+    return has_changed or may_lack
 
 
 def _tell_endpoints(
