@@ -87,7 +87,7 @@ def test_table_that_cannot_be_read_is_refused(spark, cluster, table):
 
 
 def told_times(capfd, told):
-    """Waits until the sentence is told: Spark passes on what its Python processes write."""
+    """Waits for the sentence: Spark passes on later what its Python processes write."""
     text = ""
     while told not in text:
         text += capfd.readouterr().err
