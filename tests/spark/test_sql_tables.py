@@ -84,24 +84,3 @@ def test_table_that_cannot_be_read_is_refused(spark, cluster, table):
     spark.sql(f"CREATE TABLE {table} (offset bigint) USING kafka_log OPTIONS (path '{cluster}')")
     with pytest.raises(PySparkException, match="create it without columns"):
         spark.table(table).count()
-
-
-def told_times(capfd, told):
-    """Waits for the sentence: Spark passes on later what its Python processes write."""
-    text = ""
-    while told not in text:
-        text += capfd.readouterr().err
-    return text.count(told)
-
-
-def test_ineffective_options_are_told_once(spark, cluster, capfd, tmp_path):
-    told = "kafka_log: no effect of kafka.max.poll.records: a task fetches"
-    source = {"kafka.max.poll.records": "5", "startingOffsets": "earliest"}
-    frame = spark.read.format("kafka_log").options(**source).load(str(cluster))
-    assert frame.where("offset > 3").count() == 72
-    assert told_times(capfd, told) == 1
-    stream = spark.readStream.format("kafka_log").options(**source).load(str(cluster))
-    written = stream.writeStream.format("memory").queryName("told")
-    query = written.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    query.awaitTermination()
-    assert told_times(capfd, told) == 1
