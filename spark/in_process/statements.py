@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.spark.in_process.database import Database, TooLarge, database
 from trimaran.spark.in_process.dialect import in_duckdb
+from trimaran.spark.in_process.operands import unlike_operands
 from trimaran.spark.in_process.reading import IN_PROCESS_BYTES, read_view, schema_of_view
 from trimaran.spark.sources import VIEWS
 from trimaran.wire.later import imported_later
@@ -61,8 +62,12 @@ def run_statement(statement: str, path: str | PathLike[str], rows_max: int) -> l
     with database() as opened:
         try:
             used = 0
-            for view, table in _tables(tree).items():
-                schema = _columns(tree, schema_of_view(view, path))
+            tables = _tables(tree)
+            offered = {view: schema_of_view(view, path) for view in tables}
+            for unlike in unlike_operands(tree, offered):
+                raise NotCommon(f"{unlike} has operands of different types")
+            for view, table in tables.items():
+                schema = _columns(tree, offered[view])
                 read = read_view(view, schema, path, IN_PROCESS_BYTES - used)
                 used += read.nbytes
                 rows = opened.table(read)
