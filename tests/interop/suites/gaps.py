@@ -135,14 +135,6 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         "TestReaderReadCompactedMessage": "asks for segments below the least that Kafka allows since 4.0",
     },
     "librdkafka": {
-        # The first of its 20 parts, with 5,000 requests, passed on both. The second has as many, for 20,000 records:
-        # after 15 minutes 11,365 were consumed here, and 15,100 on Kafka. Nodes of both waited for a processor.
-        # By itself, on a less busy machine, it passed in 337 s here, in 110 s on Kafka; the seventh, 10,000 requests,
-        # in 83 s and 31 s. So did slow producers, eight producers with two consumers, and ten with sixteen.
-        # Consumers that come and go failed on both: 13 of 4,000 records, on Kafka 105, came only as second deliveries.
-        "0174_share_consumer_concurrency": (
-            "has 5,000 requests one after the other, for which 15 minutes were too few on a busy machine"
-        ),
         "0055_producer_latency": BUSY,
     },
     "librdkafka-sasl": {
