@@ -23,12 +23,14 @@ from tests.share_history import (
 )
 
 KINDS = {"accepted": Kind.ACCEPT, "released": Kind.RELEASE}
+# Kafka's default of `group.share.delivery.count.limit`.
 LIMIT = 5
 
 
-def broken(acked: Iterable[bytes], lines: Iterable[str]) -> list[Breach]:
+def broken(acked: Iterable[bytes], lines: Iterable[str], limit: int = LIMIT) -> list[Breach]:
     """Returns what breaks the rules of share groups, after a run in which all of `acked` was shared. Other lines are
     ignored. A value counts as done if its last delivery was accepted; an acceptance with an error may be effective.
+    `limit` is the largest number of deliveries of the group.
     """
     history, done = History(), set[Place]()
     for time, line in enumerate(lines):
@@ -48,10 +50,10 @@ def broken(acked: Iterable[bytes], lines: Iterable[str]) -> list[Breach]:
         if not is_ok or event == "accepted":
             done.add(place)
     # Clients do not tell of responses that are lost: any record may have been in some, but not in all.
-    history.lost = [LostFetch("m", 0, -1.0)] * (LIMIT - 1)
+    history.lost = [LostFetch("m", 0, -1.0)] * (limit - 1)
     log = {Place(0, int(value)): value for value in acked}
     return [
         breach
-        for breach in judge(history, Settings(LIMIT, inf), Ending(log, done.__contains__))
+        for breach in judge(history, Settings(limit, inf), Ending(log, done.__contains__))
         if breach.rule is not Rule.ALTERED  # the broker has more than it has acknowledged
     ]

@@ -39,3 +39,9 @@ def test_correct_history_has_no_errors():
 )
 def test_broken_history_is_reported(more, found):
     assert [breach.rule for breach in broken([*ACKED, b"5"], [*LINES, *more])] == [found]
+
+
+@pytest.mark.parametrize(("limit", "found"), [(5, [Rule.COUNT_TOO_HIGH]), (6, [])])
+def test_limit_is_that_of_the_group(limit, found):
+    lines = [*LINES, *(f"delivered 5 {count}" for count in range(1, 7)), "accepted 5 ok"]
+    assert [breach.rule for breach in broken([*ACKED, b"5"], lines, limit)] == found

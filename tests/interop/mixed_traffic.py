@@ -142,12 +142,12 @@ def read_committed(bootstrap, topic, is_whole):
     return found
 
 
-def check(source, copies, share_lines):
-    """Checks that nothing is lost or doubled."""
+def check(source, copies, share_lines, limit=share_events.LIMIT):
+    """Checks that nothing is lost or doubled; `limit` is the largest number of deliveries of the share group."""
     for topic, found in copies.items():
         verdict = judge(source.sent, source.acked, found, [])
         assert verdict.ok, f"{topic}: {verdict}"
-    breaches = share_events.broken(source.acked, share_lines)
+    breaches = share_events.broken(source.acked, share_lines, limit)
     assert not breaches, told(breaches)
 
 

@@ -16,6 +16,7 @@ from tests.interop.mixed_traffic import PARTITIONS, Groups, Source, check, creat
 from trimaran.log.inspection.reader import scan_batches
 
 FIRST, SECOND, THIRD = 11, 12, 13
+DELIVERY_LIMIT = 10  # a record is not archived, however many leaders are killed
 COMPACTED = ("cleanup.policy=compact",)
 # There are few records, so that loading all of them repeatedly is quick.
 INTERNAL = {
@@ -32,7 +33,7 @@ SETTINGS = {
     "share.coordinator.state.topic.num.partitions": PARTITIONS,
     "auto.leader.rebalance.enable": "false",
     "group.initial.rebalance.delay.ms": 0,
-    "group.share.delivery.count.limit": 10,  # a record is not archived, however many leaders are killed
+    "group.share.delivery.count.limit": DELIVERY_LIMIT,
 }
 # Lines in the logs of either kind about a partition that a coordinator has loaded.
 LOADED = {
@@ -130,7 +131,7 @@ def test_mixed_nodes_neither_lose_nor_duplicate_records(
             copies = groups.wait_for(source.acked)
             said = groups.close()
             share_lines = groups.lines("ShareMembers")
-        check(source, copies, share_lines)
+        check(source, copies, share_lines, DELIVERY_LIMIT)
         high_watermark = until(lambda: caught_up(cluster), "all follow").high_watermark
         killing.wait_whole()
         cluster.stop()
