@@ -71,6 +71,7 @@ class Driver(NamedTuple):
     batch: int
     phase: str = "begin"
     told: tuple[Any, ...] = ()
+    partial: tuple[tuple[int, Any], ...] = ()  # results of some of the operations of an `Each`
     begun: core.Begun | None = None
     prepared: tuple[core.Prepared, ...] = ()  # that its tasks have reported
 
@@ -190,7 +191,7 @@ def _actions(world: World, bounds: Bounds, count: Count) -> Iterator[tuple[str, 
         fresh = Driver(number, world.checkpoint + 1)
         # The older one is dead, or goes on without knowing of the new one.
         dead = tuple(
-            driver._replace(phase="ended", told=(), begun=None, prepared=())
+            driver._replace(phase="ended", told=(), partial=(), begun=None, prepared=())
             for driver in world.drivers
         )
         yield f"driver {number} starts, the older is dead", world._replace(drivers=(*dead, fresh))
@@ -221,11 +222,14 @@ def _driver_actions(
         return
     if driver.phase == "commit":
         # Spark calls abort, although the core may have decided already.
-        failed = driver._replace(phase="abort", told=())
+        failed = driver._replace(phase="abort", told=(), partial=())
         yield f"{name}: its commit fails", world.with_driver(failed)
     steps = _steps_of(driver)
     try:
         operation = _resumed(steps, driver.told)
+        if isinstance(operation, core.Each):
+            yield from _each(world, driver, operation.operations)
+            return
         told, after = _apply(world, operation)
         moved = after.with_driver(driver._replace(told=(*driver.told, told)))
         yield f"{name} {driver.phase} {driver.batch}: {operation} -> {told}", moved
@@ -237,11 +241,40 @@ def _driver_actions(
         yield f"{name}: {lost!r}", world.with_driver(_ended(driver))
     except core.Undecided:
         count.repeated += 1
-        yield f"{name}: not decided", world.with_driver(driver._replace(phase="abort", told=()))
+        yield (
+            f"{name}: not decided",
+            world.with_driver(driver._replace(phase="abort", told=(), partial=())),
+        )
     except core.Fenced:
         count.fenced += 1
         phase = "abort" if driver.phase == "commit" else "ended"
-        yield f"{name} is fenced", world.with_driver(driver._replace(phase=phase, told=()))
+        yield (
+            f"{name} is fenced",
+            world.with_driver(driver._replace(phase=phase, told=(), partial=())),
+        )
+
+
+def _each(
+    world: World, driver: Driver, operations: tuple[core.Operation, ...]
+) -> Iterator[tuple[str, World]]:
+    """Carries out any one of the operations that are left."""
+    name = f"driver {driver.number}"
+    if not operations:
+        yield f"{name}: nothing to do", world.with_driver(driver._replace(told=(*driver.told, ())))
+    for index, operation in enumerate(operations):
+        if index in dict(driver.partial):
+            continue
+        told, after = _apply(world, operation)
+        partial = tuple(sorted((*driver.partial, (index, told)), key=lambda pair: pair[0]))
+        if len(partial) == len(operations):
+            results = tuple(result for _, result in partial)
+            moved = driver._replace(told=(*driver.told, results), partial=())
+        else:
+            moved = driver._replace(partial=partial)
+        yield (
+            f"{name} {driver.phase} {driver.batch}: {operation} -> {told}",
+            after.with_driver(moved),
+        )
 
 
 def _check_lost(world: World, lost: core.Lost) -> None:
@@ -253,7 +286,7 @@ def _check_lost(world: World, lost: core.Lost) -> None:
 
 
 def _ended(driver: Driver) -> Driver:
-    return driver._replace(phase="ended", told=(), begun=None, prepared=())
+    return driver._replace(phase="ended", told=(), partial=(), begun=None, prepared=())
 
 
 def _returned(
@@ -288,7 +321,11 @@ def _returned(
 
 def _check_nothing_left(world: World, driver: Driver) -> None:
     """Transactions that were open before the driver took the lead are closed when it has begun."""
-    listed = [told for told in driver.told if type(told) is tuple]
+    listed = [
+        told
+        for told in driver.told
+        if type(told) is tuple and all(isinstance(found, core.Prepared) for found in told)
+    ]
     for transaction in listed[-1] if listed else ():
         if _is_open(world, transaction):
             raise _Broken("a transaction of an earlier attempt is left open")

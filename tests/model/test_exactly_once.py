@@ -62,6 +62,19 @@ def ends_before_it_decides(lease, query, batch, transactions):
     yield core.WriteDecision(lease, core.Decision(query, batch, (), is_finished=True))
 
 
+def finishes_beside_the_ends(lease, query, batch, transactions):
+    decision = core.Decision(query, batch, tuple(transactions), is_finished=True)
+    ends = (core.End(transaction, is_commit=True) for transaction in transactions)
+    yield core.Each((core.WriteDecision(lease, decision), *ends))
+
+
+def decides_beside_the_ends(lease, query, batch, transactions):
+    decision = core.Decision(query, batch, tuple(transactions), is_finished=False)
+    ends = (core.End(transaction, is_commit=True) for transaction in transactions)
+    yield core.Each((core.WriteDecision(lease, decision), *ends))
+    yield core.WriteDecision(lease, decision._replace(is_finished=True))
+
+
 def takes_a_loss_for_done(decision, lost_batch_accepted):
     for transaction in decision.transactions:
         yield core.End(transaction, is_commit=True)
@@ -82,7 +95,12 @@ begin, commit = core.begin, core.commit
 BUGS = {
     "begin": [finds_open_late, finishes_nothing, aborts_all_that_is_open],
     "abort": [aborts_what_is_decided],
-    "commit": [decides_without_a_lease, ends_before_it_decides],
+    "commit": [
+        decides_without_a_lease,
+        ends_before_it_decides,
+        finishes_beside_the_ends,
+        decides_beside_the_ends,
+    ],
     "_finish": [takes_a_loss_for_done, repeats_after_a_commit],
     "verdict": [always_writes],
 }

@@ -55,6 +55,10 @@ class TransactionCoordinators:
         self._client = client
         self._marks = marks
 
+    def through(self, client: BlockingClient) -> TransactionCoordinators:
+        """Returns the same coordinators, for another thread with a client of its own."""
+        return TransactionCoordinators(client, self._marks)
+
     def take(
         self, transactional_id: str, timeout_ms: int, renewed: ProducerLease | None = None
     ) -> ProducerLease:

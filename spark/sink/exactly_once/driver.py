@@ -25,10 +25,12 @@ from trimaran.spark.sink.exactly_once.decisions import (
     last_decision,
     topic_of,
 )
+from trimaran.spark.sink.exactly_once.pool import CoordinatorPool
 from trimaran.spark.sink.exactly_once.protocol import (
     AreOpen,
     Begun,
     Decision,
+    Each,
     End,
     Fence,
     Fenced,
@@ -40,6 +42,7 @@ from trimaran.spark.sink.exactly_once.protocol import (
     ProducerLease,
     ReadDecision,
     TakeLead,
+    TransactionOperation,
     Undecided,
     WriteDecision,
 )
@@ -70,6 +73,7 @@ class SinkDriver:
         self._once = once
         self._topic = topic_of(once.prefix)
         self._coordinators = TransactionCoordinators(client, self._topic)
+        self._pool = CoordinatorPool(options.cluster, self._coordinators)
         self._sequences: dict[ProducerLease, int] = {}
 
     @property
@@ -144,16 +148,25 @@ class SinkDriver:
                 return last_decision(self._options.cluster, self._topic)
             case WriteDecision(lease, decision):
                 self._write(lease, decision)
-            case End(transaction, is_commit):
-                return self._coordinators.end(transaction, is_commit=is_commit)
-            case IsMarked(transaction, batch):
-                return self._coordinators.is_marked(transaction, batch)
             case AreOpen(transactions):
                 return self._not_open(transactions)
+            case Each(operations):
+                return self._pool.map(self._carry_out_at, operations)
+        return None
+
+    def _carry_out_at(
+        self, coordinators: TransactionCoordinators, operation: TransactionOperation
+    ) -> Any:
+        """Carries out an operation about one transaction; several run at a time."""
+        match operation:
+            case End(transaction, is_commit):
+                return coordinators.end(transaction, is_commit=is_commit)
+            case IsMarked(transaction, batch):
+                return coordinators.is_marked(transaction, batch)
             case Fence(transaction):
                 try:
                     name, timeout = transaction.transactional_id, self._once.timeout_ms
-                    self._coordinators.take(name, timeout, transaction.lease)
+                    coordinators.take(name, timeout, transaction.lease)
                 except Fenced:
                     log.info("transaction %s has ended meanwhile", transaction.transactional_id)
         return None
@@ -174,18 +187,21 @@ class SinkDriver:
                 return ()  # before 3.0: open transactions time out
             else:
                 names += [found.transactional_id for found in response.transaction_states]
-        found = map(self._coordinators.open_transaction, filter(wanted.fullmatch, names))
+        own = list(filter(wanted.fullmatch, names))
+        found = self._pool.map(TransactionCoordinators.open_transaction, own)
         return tuple(transaction for transaction in found if transaction is not None)
 
     def _not_open(self, transactions: Sequence[Prepared]) -> tuple[Prepared, ...]:
         try:
-            return tuple(
-                transaction
-                for transaction in transactions
-                if self._coordinators.open_transaction(transaction.transactional_id) != transaction
-            )
+            names = [transaction.transactional_id for transaction in transactions]
+            found = self._pool.map(TransactionCoordinators.open_transaction, names)
         except VersionMismatch:
             return ()  # before 3.0: the commit shows it
+        return tuple(
+            transaction
+            for transaction, now in zip(transactions, found, strict=True)
+            if now != transaction
+        )
 
     def _write(self, lease: ProducerLease, decision: Decision) -> None:
         own = Prepared(self._driver_id, lease)

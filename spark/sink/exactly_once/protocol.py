@@ -143,7 +143,17 @@ class Fence:
     transaction: Prepared
 
 
-Operation = FindOpen | TakeLead | ReadDecision | WriteDecision | End | IsMarked | AreOpen | Fence
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Carries out operations about different transactions in any order, several at a time. Returns their results, in
+    the order of `operations`. A driver that dies meanwhile may have carried out any of them.
+    """
+
+    operations: tuple[TransactionOperation, ...]
+
+
+TransactionOperation = End | IsMarked | Fence
+Operation = FindOpen | TakeLead | ReadDecision | WriteDecision | AreOpen | Each
 Steps = Generator[Operation, Any, Any]
 
 
@@ -164,8 +174,7 @@ def begin(lost_batch_accepted: int | None = None) -> Steps:
             break
         finished = yield from _finish(decision, lost_batch_accepted)
         yield WriteDecision(lease, finished)
-    for transaction in left:
-        yield Fence(transaction)
+    yield Each(tuple(map(Fence, left)))
     return Begun(lease, decision)
 
 
@@ -232,21 +241,25 @@ def abort(lease: ProducerLease, query: str, batch: int, transactions: Sequence[P
     last = yield ReadDecision()
     if last is not None and (last.query, last.batch) == (query, batch):
         return  # the next start finishes it
-    for transaction in transactions:
-        yield End(transaction, is_commit=False)
+    yield Each(tuple(End(transaction, is_commit=False) for transaction in transactions))
 
 
 def _finish(decision: Decision, lost_batch_accepted: int | None) -> Steps:
     """Commits what is decided. Returns the decision to be written next: the same one, finished; or, if no transaction
     of it is committed and none can be any more, the one before, so that the micro-batch is repeated.
     """
-    lost, is_certain = [], True
-    for transaction in decision.transactions:
-        ending = yield End(transaction, is_commit=True)
-        if ending is not Ending.ENDED and not (yield IsMarked(transaction, decision.batch)):
-            lost.append(transaction.transactional_id)
-            is_certain = is_certain and ending is Ending.OTHERWISE
-    committed = len(decision.transactions) - len(lost)
+    decided = decision.transactions
+    endings = yield Each(tuple(End(transaction, is_commit=True) for transaction in decided))
+    doubtful = [
+        (transaction, ending)
+        for transaction, ending in zip(decided, endings, strict=True)
+        if ending is not Ending.ENDED
+    ]
+    marked = yield Each(tuple(IsMarked(transaction, decision.batch) for transaction, _ in doubtful))
+    unmarked = [found for found, is_marked in zip(doubtful, marked, strict=True) if not is_marked]
+    lost = [transaction.transactional_id for transaction, _ in unmarked]
+    is_certain = all(ending is Ending.OTHERWISE for _, ending in unmarked)
+    committed = len(decided) - len(lost)
     if lost and not committed and is_certain:
         return Decision(decision.query, decision.batch - 1, (), is_finished=True)
     if lost and decision.batch != lost_batch_accepted:

@@ -4,6 +4,7 @@ zombies, time-outs and old checkpoints meet the decisions.
 
 import json
 import logging
+import threading
 from itertools import count
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from trimaran.client.positions import Position
 from trimaran.client.reader import TopicReader
 from trimaran.client.transactions import transaction_rows
 from trimaran.spark.data_source.write_failed import WriteFailed
-from trimaran.spark.sink.exactly_once import protocol
+from trimaran.spark.sink.exactly_once import pool, protocol
 from trimaran.spark.sink.exactly_once.coordinator import TransactionCoordinators
 from trimaran.spark.sink.exactly_once.decisions import decoded, topic_of
 from trimaran.spark.sink.exactly_once.driver import SinkDriver, open_driver
@@ -27,6 +28,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 NUMBERS = count()
 ROWS = 60
+# Tasks of a micro-batch whose transactions are ended by several threads.
+MANY = 30
 # Operations of a driver from the start of a micro-batch of two tasks to its end.
 OPERATIONS = 8
 
@@ -49,10 +52,19 @@ class Mortal(SinkDriver):
     is_after = False
 
     def _carry_out(self, operation):
+        # Those of an `Each` are counted one by one.
+        if isinstance(operation, protocol.Each):
+            return super()._carry_out(operation)
+        return self._counted(lambda: super(Mortal, self)._carry_out(operation))
+
+    def _carry_out_at(self, coordinators, operation):
+        return self._counted(lambda: super(Mortal, self)._carry_out_at(coordinators, operation))
+
+    def _counted(self, carry_out):
         self.left -= 1
         if self.left < 0 and not self.is_after:
             raise Died
-        result = super()._carry_out(operation)
+        result = carry_out()
         if self.left < 0:
             raise Died
         return result
@@ -162,6 +174,52 @@ def test_driver_may_die_at_each_operation(cluster):
             assert query.written() == expected(3), (operations, is_after)
             assert query.open_transactions() == []
     assert died == 2 * OPERATIONS
+
+
+class Watched(SinkDriver):
+    """A driver that notes how many operations run at a time."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.threads = set()
+        self.lock = threading.Lock()
+        self.now = self.most = 0
+
+    def _carry_out_at(self, coordinators, operation):
+        with self.lock:
+            self.threads.add(threading.get_ident())
+            self.now += 1
+            self.most = max(self.most, self.now)
+        try:
+            return super()._carry_out_at(coordinators, operation)
+        finally:
+            with self.lock:
+                self.now -= 1
+
+
+def test_many_transactions_end_at_a_time(cluster):
+    query = Query(cluster)
+    outcomes = query.prepared(0, cuts=MANY)
+    with query.options.cluster.client() as client:
+        driver = Watched(client, query.options, query.options.exactly_once)
+        query.commit(outcomes, 0, driver=driver)
+    assert 1 < driver.most <= len(driver.threads) == min(pool.AT_ONCE, MANY // pool.SHARE)
+    assert query.written() == expected(1)
+    assert query.open_transactions() == []
+
+
+def test_driver_may_die_among_many_transactions(cluster):
+    query = Query(cluster)
+    outcomes = query.prepared(0, cuts=MANY)
+    with query.options.cluster.client() as client:
+        driver = Mortal(client, query.options, query.options.exactly_once)
+        driver.left, driver.is_after = 2 + MANY // 3, True
+        with pytest.raises(Died):
+            query.commit(outcomes, 0, driver=driver)
+    assert 0 < len(query.open_transactions()) < MANY
+    assert query.run(0)[0].is_skipped
+    assert query.written() == expected(1)
+    assert query.open_transactions() == []
 
 
 def test_repeated_batch_that_is_decided_writes_nothing(cluster):
