@@ -36,6 +36,7 @@ class Limit:
     where: str
     at_it: str
     metric: str = NONE
+    option: str = ""  # the option of Spark's sink that has this default
 
     @property
     def is_key(self) -> bool:
@@ -69,11 +70,13 @@ class Limit:
 
     @property
     def row(self) -> str:
-        key = f"`{self.where}`" if self.is_key else NONE
+        named = self.where if self.is_key else self.option
+        key = f"`{named}`" if named else NONE
         metric = self.metric if self.metric == NONE else f"`{self.metric}`"
         return f"| {self.what} | {self.text} | {key} | {self.at_it} | {metric} |"
 
 
+SINK = "trimaran.spark.sink."
 LIMITS = "trimaran.wire.transport.connection.limits:ConnectionLimits."
 HEAVY = "trimaran.wire.transport.requests.elements:"
 GROUPS = "trimaran.broker.groups.limits:"
@@ -602,6 +605,56 @@ TABLE = {
             "trimaran.quorum.controller.configs.config_checks:VALUE_SIZE_MAX",
             "refused",
             ERRORS,
+        ),
+    ],
+    "Writing with Spark": [
+        Limit(
+            "bytes of the rows and batches of a task, also while batches are made",
+            SINK + "options:BUFFER_BYTES",
+            "the task waits; one Arrow batch, or one record, may be larger",
+            option="kafka.buffer.memory",
+        ),
+        Limit(
+            "bytes of a batch before compression",
+            SINK + "options:BATCH_BYTES",
+            "the next batch",
+            option="kafka.batch.size",
+        ),
+        Limit(
+            "bytes of a request, and of a record",
+            SINK + "options:REQUEST_BYTES",
+            "the next request; a larger record is an error",
+            option="kafka.max.request.size",
+        ),
+        Limit(
+            "refused records that an error names",
+            SINK + "delivery:ERRORS_SHOWN",
+            "more are only counted",
+        ),
+        Limit(
+            "transactions that a driver ends at a time, each over its own connections",
+            SINK + "exactly_once.pool:AT_ONCE",
+            "more wait",
+        ),
+        Limit(
+            "bytes of a decision: 80 for each task",
+            SINK + "exactly_once.decisions:DECISION_BYTES_MAX",
+            "an error; the micro-batch is repeated",
+        ),
+        Limit(
+            "transactions that an error names",
+            SINK + "exactly_once.driver:NAMES_SHOWN",
+            "more are only counted",
+        ),
+        Limit(
+            "queries whose transactional ids a Python worker uses again",
+            SINK + "exactly_once.task_ids:QUERIES",
+            "the least recent one gets new ids",
+        ),
+        Limit(
+            "earlier micro-batches of a query that a Python worker recognizes",
+            SINK + "exactly_once.task_ids:REMEMBERED",
+            "the oldest is forgotten",
         ),
     ],
     "Threads": [

@@ -52,6 +52,11 @@ class SealedBatch(NamedTuple):
     data: bytes | bytearray | memoryview
     records: int
 
+    @property
+    def held_bytes(self) -> int:
+        """Returns the memory that the batch keeps: the buffer that it was written into may be larger."""
+        return memoryview(self.data.obj if isinstance(self.data, memoryview) else self.data).nbytes
+
 
 class OpenBatch:
     """A batch to which rows are added, until it has about `target_bytes` uncompressed. A single row may be larger."""

@@ -94,18 +94,24 @@ class BatchDelivery:
         """Returns the bytes of all batches that are not yet acknowledged."""
         return self._held_bytes
 
+    def wait_for_room(self, size: int) -> None:
+        """Waits until `size` bytes are left of `buffer.memory`; or, if it is less than that, until nothing is on its
+        way. Raises the failure of a batch.
+        """
+        left = max(0, self._producer.buffer_bytes - size)
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure is not None or self._held_bytes <= left)
+            self._check()
+
     def is_idle(self, partition: TopicPartition) -> bool:
         """Returns whether no batch of the partition waits or is in flight."""
         owner = self._owners.get(partition)
         return owner is None or not self._queues[owner].get(partition)
 
     def put(self, partition: TopicPartition, leader: NodeId, batch: SealedBatch) -> None:
-        """Queues a batch, and waits while there are too many bytes. Raises the failure of an earlier batch."""
+        """Queues a batch. Raises the failure of an earlier one."""
         deadline = time.monotonic() + self._producer.delivery_seconds
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._failure is not None or self._held_bytes < self._producer.buffer_bytes
-            )
             self._check()
             owner = self._owners.setdefault(partition, leader)
             if owner not in self._queues:
@@ -115,7 +121,7 @@ class BatchDelivery:
                 thread.start()
             queue = self._queues[owner].setdefault(partition, deque())
             queue.append(Waiting(batch, deadline))
-            self._held_bytes += len(batch.data)
+            self._held_bytes += batch.held_bytes
             self._changed.notify_all()
 
     def flush(self) -> None:
@@ -302,10 +308,10 @@ class BatchDelivery:
         with self._changed:
             queue = self._queues[owner][partition]
             queue.popleft()
-            self._held_bytes -= len(waiting.batch.data)
+            self._held_bytes -= waiting.batch.held_bytes
             for batch in reversed(batches):
                 queue.appendleft(Waiting(batch, waiting.deadline))
-                self._held_bytes += len(batch.data)
+                self._held_bytes += batch.held_bytes
             self._changed.notify_all()
 
 

@@ -11,13 +11,16 @@ import pyarrow as pa
 
 from trimaran.log.batches.batch import HEADER_BYTES, SEQUENCE_SPACE
 from trimaran.log.batches.row_writing import group_rows, place_rows
-from trimaran.log.batches.rows import BatchIdentity, OpenBatch
+from trimaran.log.batches.rows import FIRST_BYTES, BatchIdentity, OpenBatch
 from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.sink.delivery import BatchDelivery
 from trimaran.spark.sink.options import SinkOptions
 from trimaran.spark.sink.rows import Rows, rows_of
 from trimaran.spark.sink.topics import WrittenTopics
 from trimaran.wire.identity import NO_NODE, NodeId, TopicPartition
+
+# The columns that are made of a row: its slot, its place in the order, time, and where its key, value and headers lie.
+ROW_BYTES = 64
 
 
 class OpenTransaction(Protocol):
@@ -77,12 +80,17 @@ class RecordSink:
         # by slot: that of the next partition with a leader
         self._nexts = array("i")
         self._open: dict[TopicPartition, _Partition] = {}
+        # Both are counted against `buffer.memory`, like batches that are on their way.
+        self._open_bytes = 0
+        self._rows_bytes = 0
         self.count = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Writes the rows of an Arrow batch. Raises WriteFailed: these or earlier ones."""
         if not batch.num_rows:
             return
+        self._rows_bytes = batch.get_total_buffer_size() + ROW_BYTES * batch.num_rows
+        self._make_room(0)
         rows = rows_of(batch, self._options.topic, time.time_ns() // 1_000_000)
         slots = self._place(rows, batch)
         ends = array("i", (0,)) * len(self._slots)
@@ -94,6 +102,7 @@ class RecordSink:
             while begin < end:
                 begin = self._fill(partition, rows, order, begin, end)
         self.count += rows.size
+        self._rows_bytes = 0
         self._seal_old()
 
     def flush(self) -> None:
@@ -167,11 +176,15 @@ class RecordSink:
     def _fill(self, partition: _Partition, rows: Rows, order: array[int], at: int, end: int) -> int:
         """Adds rows to the open batch of a partition, and seals it when it is full. Returns the next row."""
         if partition.batch is None:
+            self._make_room(FIRST_BYTES)
             partition.batch = OpenBatch(self._settings.batch_bytes)
             partition.began = time.monotonic()
             self._open[partition.key] = partition
+            self._open_bytes += partition.batch.held_bytes
         batch = partition.batch
+        before = batch.held_bytes
         at, is_full = batch.add(rows.writer, order, at, end, rows.timestamps)
+        self._open_bytes += batch.held_bytes - before
         if batch.size > self._settings.request_bytes:
             raise WriteFailed(
                 f"topic {partition.key.topic}, partition {partition.key.partition}: a record of "
@@ -180,27 +193,34 @@ class RecordSink:
             )
         if is_full:
             self._seal(partition)
+        self._make_room(0)
         return at
+
+    def _make_room(self, size: int) -> None:
+        """Ensures that rows, open batches and those on their way, with `size` more bytes, are within `buffer.memory`:
+        it sends what is open, and waits. One Arrow batch or one batch may be larger by itself.
+        """
+        bound = self._settings.buffer_bytes - self._rows_bytes - size
+        if self._delivery.held_bytes + self._open_bytes <= bound:
+            return
+        for partition in list(self._open.values()):
+            self._seal(partition)
+        self._delivery.wait_for_room(self._rows_bytes + size)
 
     def _seal(self, partition: _Partition) -> None:
         batch, partition.batch = partition.batch, None
         del self._open[partition.key]
         assert batch is not None
+        self._open_bytes -= batch.held_bytes
         sequence = partition.sequence if self._settings.is_idempotent else -1
         sealed = batch.seal(self._producing, sequence)
         partition.sequence = (partition.sequence + sealed.records) % SEQUENCE_SPACE
         self._delivery.put(partition.key, partition.leader, sealed)
 
     def _seal_old(self) -> None:
-        """Seals batches that wait for `linger.ms` while nothing of their partition is on its way, and all of them if
-        they take too much memory.
-        """
-        held = self._delivery.held_bytes + sum(
-            p.batch.held_bytes for p in self._open.values() if p.batch
-        )
-        is_much = held > self._settings.buffer_bytes
+        """Seals batches that wait for `linger.ms` while nothing of their partition is on its way."""
         now = time.monotonic()
         for partition in list(self._open.values()):
             is_old = now - partition.began >= self._settings.linger_seconds
-            if is_much or (is_old and self._delivery.is_idle(partition.key)):
+            if is_old and self._delivery.is_idle(partition.key):
                 self._seal(partition)

@@ -1,5 +1,7 @@
 """Tasks of the sink against our own running brokers: placement, codecs, creation, refusals and a dying leader."""
 
+import tracemalloc
+
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import NewTopic
@@ -203,6 +205,27 @@ def test_leader_that_dies_costs_and_doubles_nothing(cluster, create):
     cluster.restart(victim)
     cluster.wait_for_topic(topic)
     assert values_of(read(cluster, topic, 4)) == list(range(4000))
+
+
+def test_batches_of_many_partitions_stay_within_memory(cluster, create):
+    topic = create("wide", 100)  # 8 KiB for each open batch
+    given = rows(0, 2000, key=[b"%d" % (i % 700) for i in range(2000)])
+    options = options_of(cluster, topic, kafka__buffer__memory=str(300_000))
+    tracemalloc.start()
+    try:
+        assert write_plain(options, iter([given])) == 2000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 600_000
+    assert values_of(read(cluster, topic, 100)) == list(range(2000))
+
+
+def test_arrow_batch_beyond_the_memory_is_written(cluster, create):
+    topic = create("beyond", 2)
+    memory = {"kafka__buffer__memory": "1000", "kafka__batch__size": "500"}
+    assert write(cluster, [rows(0, 500), rows(500, 500)], topic, **memory) == 1000
+    assert values_of(read(cluster, topic, 2)) == list(range(1000))
 
 
 def test_lost_leader_ends_a_write_in_time(cluster, create):
