@@ -53,9 +53,14 @@ class Series:
     """
 
     def __init__(
-        self, system: str, ledger: Path | None, module: str = "tests.chaos.transactions"
+        self,
+        system: str,
+        ledger: Path | None,
+        module: str = "tests.chaos.transactions",
+        seconds_max: float = RUN_SECONDS_MAX,
     ) -> None:
         self._system, self._ledger, self._module = system, ledger, module
+        self._seconds_max = seconds_max
         self.played: dict[int, Played] = {}
         if ledger is not None and ledger.exists():
             lines = (Played(**json.loads(line)) for line in ledger.read_text().splitlines())
@@ -74,7 +79,8 @@ class Series:
         began = time.monotonic()
         kind = self._module.rpartition(".")[2]
         data = Path(tempfile.mkdtemp(prefix=f"{kind}-{self._system}-{seed}-"))
-        code, text = _run(command_of(self._module, self._system, seed, data), data)
+        command = command_of(self._module, self._system, seed, data)
+        code, text = _run(command, data, self._seconds_max)
         result = WORDS.get(code, "failed")
         if code == OK:
             shutil.rmtree(data, ignore_errors=True)
@@ -98,7 +104,7 @@ class Series:
         return f"{self._system}: {len(self.played)} runs: {told or 'none'}; {middle:.0f} s each"
 
 
-def _run(command: list[str], data: Path) -> tuple[int, str]:
+def _run(command: list[str], data: Path, seconds_max: float) -> tuple[int, str]:
     """Returns the exit code and the last line of output; a process that does not end is killed and counts as a hung
     client. librdkafka 2.16 may deadlock after an error in OffsetForLeaderEpoch
     (`rd_kafka_toppar_handle_OffsetForLeaderEpoch` waits for a lock while holding another), which blocks all of Python.
@@ -107,11 +113,11 @@ def _run(command: list[str], data: Path) -> tuple[int, str]:
     with said.open("w") as file:
         process = subprocess.Popen(command, stdout=file, start_new_session=True)
     try:
-        code = process.wait(RUN_SECONDS_MAX)
+        code = process.wait(seconds_max)
     except subprocess.TimeoutExpired:
         # A deadlocked process does not handle SIGTERM.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         clear_away(data)
-        return HUNG, f"not at its end after {RUN_SECONDS_MAX:.0f} s"
+        return HUNG, f"not at its end after {seconds_max:.0f} s"
     return code, (said.read_text().strip().splitlines() or ["it said nothing"])[-1]
