@@ -1,7 +1,8 @@
-"""Spark reads secured clusters, ours and Apache Kafka's, with each kind of login."""
+"""Spark reads and writes secured clusters, ours and Apache Kafka's, with each kind of login."""
 
 import pytest
 from cryptography.hazmat.primitives import serialization
+from pyspark.errors import PySparkException
 
 from tests.cluster.login_node import LoginNode
 from tests.cluster.processes import trimaran
@@ -9,6 +10,7 @@ from tests.interop import apache_kafka
 from tests.interop.test_logins import confluent
 from tests.librdkafka import Producer
 from trimaran.local.layout import FreePorts
+from trimaran.spark.data_source.tracebacks import cause_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
@@ -112,7 +114,7 @@ def options_of(node, way, password="secret"):
 
 
 def values(spark, bootstrap, **options):
-    frame = spark.read.format("kafka_log").options(subscribe="orders", **options)
+    frame = spark.read.format("kafka_log").options(**{"subscribe": "orders", **options})
     read = frame.option("kafka.bootstrap.servers", bootstrap).load()
     return [bytes(row.value) for row in read.orderBy("offset").select("value").collect()]
 
@@ -131,15 +133,86 @@ def test_apache_kafka(spark, node, kafka, way):
     assert values(spark, place, **options_of(node, way)) == WRITTEN
 
 
+def test_sink_writes_to_ours(spark, node):
+    for way in WAYS:
+        check_written(spark, node.bootstrap_of(way), way, options_of(node, way))
+
+
+def test_sink_writes_to_apache_kafka(spark, node, kafka):
+    for way in OF_KAFKA:
+        place = kafka["TLS" if way == "mTLS" else "LOGINS"]
+        check_written(spark, place, way, options_of(node, way))
+
+
+def check_written(spark, bootstrap, way, options):
+    topic = f"written-{way}"
+    frame = spark.range(COUNT).selectExpr("CAST(id AS STRING) AS value")
+    sink = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "createTopics.partitions": "1"}
+    frame.write.format("kafka_log").mode("append").options(**sink, **options).save()
+    assert sorted(values(spark, bootstrap, subscribe=topic, **options)) == sorted(WRITTEN), way
+
+
 @pytest.mark.parametrize("which", ["ours", "theirs"])
-def test_wrong_password_and_foreign_certificate_are_reported(spark, node, kafka, which):
+def test_stream_with_login_is_written_exactly_once(spark, node, kafka, which, tmp_path):
     place = node.at("LOGINS") if which == "ours" else kafka["LOGINS"]
-    with pytest.raises(Exception, match="refused access") as error:
-        values(spark, place, **options_of(node, "PLAIN", "wrong"))
-    assert "wrong" not in str(error.value).split("refused access")[1]
-    trusting_nobody = {
-        **options_of(node, "PLAIN"),
-        "kafka.ssl.truststore.location": str(node.dir / "client.crt"),
+    options = options_of(node, "SCRAM-SHA-512")
+    (tmp_path / "in").mkdir()
+    for part in ("a", "b"):
+        (tmp_path / "in" / part).write_text(f"{part}1\n{part}2\n")
+        run_stream(spark, place, options, tmp_path)
+    committed = {"subscribe": "once", "kafka.isolation.level": "read_committed", **options}
+    assert sorted(values(spark, place, **committed)) == [b"a1", b"a2", b"b1", b"b2"]
+
+
+def run_stream(spark, bootstrap, options, folder):
+    """Writes the files of `in` that are new to `once`."""
+    sink = {
+        "kafka.bootstrap.servers": bootstrap,
+        "topic": "once",
+        "createTopics.partitions": "1",
+        "deliveryGuarantee": "exactly_once",
+        "transactionalIdPrefix": "logins",
+        "checkpointLocation": str(folder / "checkpoint"),
     }
-    with pytest.raises(Exception, match="certificate"):
-        values(spark, place, **trusting_nobody)
+    writer = spark.readStream.text(str(folder / "in")).writeStream.format("kafka_log")
+    query = writer.options(**sink, **options).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+# With these a client would wait as long as a test may run: a refused login must not be waited for.
+PATIENT = {"kafka.max.block.ms": "3600000", "kafka.delivery.timeout.ms": "3600000"}
+
+
+@pytest.mark.parametrize("which", ["ours", "theirs"])
+@pytest.mark.parametrize("wrong", ["password", "certificate"])
+def test_refused_login_is_one_error(spark, node, kafka, which, wrong, tmp_path):
+    place = node.at("LOGINS") if which == "ours" else kafka["LOGINS"]
+    options = options_of(node, "SCRAM-SHA-256", "mistaken" if wrong == "password" else "secret")
+    if wrong == "certificate":
+        options["kafka.ssl.truststore.location"] = str(node.dir / "client.crt")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("a\n")
+    frame = spark.range(1).selectExpr("'a' AS value")
+    sink = {"kafka.bootstrap.servers": place, "topic": "refused", **options, **PATIENT}
+    source = {"kafka.bootstrap.servers": place, "subscribe": "orders", **options}
+    stream = spark.readStream.format("kafka_log").options(**source)
+    attempts = {
+        "batch": frame.write.format("kafka_log").mode("append").options(**sink).save,
+        "stream": lambda: run_stream(spark, place, {**options, **PATIENT}, tmp_path),
+        "source": lambda: values(spark, place, **options),
+        "source of a stream": lambda: drained(stream, tmp_path / "rows"),
+    }
+    for name, attempt in attempts.items():
+        with pytest.raises(PySparkException) as error:
+            attempt()
+        told = cause_of(error.value)
+        assert "refused access" in told, name
+        assert ("certificate" in told) is (wrong == "certificate"), name
+        assert "mistaken" not in str(error.value), name
+        assert "\n" not in told, name
+
+
+def drained(stream, folder):
+    writer = stream.load().writeStream.format("parquet").trigger(availableNow=True)
+    options = {"checkpointLocation": f"{folder}/checkpoint"}
+    writer.options(**options).start(f"{folder}/out").awaitTermination()
