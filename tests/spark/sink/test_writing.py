@@ -17,6 +17,7 @@ from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.spark.sink.options import SinkOptions
 from trimaran.spark.sink.plain import write_plain
+from trimaran.spark.sink.topics import WrittenTopics
 from trimaran.spark.sink.writer import stream_writer
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.identity import Offset
@@ -129,14 +130,18 @@ def test_stream_tells_options_without_effect_once(cluster, create, caplog):
 
 def test_topics_of_a_column_are_created_if_asked(cluster):
     topics = pa.array(["new-a", "new-b"] * 50)
-    with pytest.raises(
-        WriteFailed, match="topic new-a: UNKNOWN_TOPIC_OR_PARTITION: there was no such topic"
-    ):
-        write(cluster, [rows(0, 100, topic=topics)], kafka__max__block__ms="1")
     made = {"createTopics__partitions": "3", "createTopics__replication__factor": "2"}
     assert write(cluster, [rows(0, 100, topic=topics)], **made) == 100
     found = [read(cluster, name, 3) for name in ("new-a", "new-b")]
     assert [values_of(some) for some in found] == [list(range(first, 100, 2)) for first in (0, 1)]
+
+
+def test_topic_that_does_not_exist_is_named(cluster):
+    with (
+        options_of(cluster).cluster.client() as client,
+        pytest.raises(WriteFailed, match=r"topic none: UNKNOWN_TOPIC_OR_PARTITION: .* within 0 s"),
+    ):
+        WrittenTopics(client, None, block_seconds=0).find("none")
 
 
 def test_topic_that_cannot_be_created_is_named(cluster):
