@@ -1,9 +1,10 @@
 """`./dev bench spark [ROW …] [--scale S] [--markdown]`: our sources beside Spark's own Kafka connector, with marks.
 
-Rows: `first`, `small`, `large`, `filter`, `metadata`, `planning`, `scan`. A scale of 1 is 4 M records of 100 B, 1 M of
-1 KiB, 1 GB to be filtered, 10 GB to be scanned, 1 M metadata records, 100,000 segments. `--scale 0.05` takes two
-minutes; fixed costs weigh more then. The connector reads the same topics from the same running broker, with the JVM's
-full compiler, as ours do. A figure is the best of some rounds in a warm session, except for `first` and planning.
+Rows: `first`, `small`, `large`, `filter`, `metadata`, `planning`, `scan`, `write`. A scale of 1 is 4 M records of 100 B
+and 1 M of 1 KiB to be read, half of them to be written, 1 GB to be filtered, 10 GB to be scanned, 1 M metadata records,
+100,000 segments. `--scale 0.05` takes two minutes; fixed costs weigh more then. The connector reads the same topics
+from the same running broker, and writes to it, with the JVM's full compiler, as ours do. A figure is the best of some
+rounds in a warm session, except for `first` and planning.
 """
 
 from __future__ import annotations
@@ -18,11 +19,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.clusters import OURS_WRITE_BEHIND, ours
+from bench.clusters import (
+    OURS_WRITE_BEHIND,
+    SYSTEMS,
+    Cluster,
+    ours,
+    settings_for,
+    systems_of,
+)
 from bench.load import create_topic, produce
 from bench.sizes import sized
 from bench.spark import data
 from tests.interop import spark_connector
+from trimaran.spark.sink.options import BATCH_BYTES
 
 ROUNDS = sized(4, 1)
 PARTITIONS = 4
@@ -232,10 +241,41 @@ class Bench:
             judged(found[1], "memory flat, 400 MiB", met=flat and found[1].mib <= 400),
         ]
 
+    def write(self) -> list[Figure]:
+        """Measures writes of records of 100 B and 1 KiB to each system, in turns with the connector's sink."""
+        found = []
+        for system in systems_of(None):
+            with SYSTEMS[system](1, 1, settings_for(system, fsync=False)) as cluster:
+                for size, count in ((SMALL, 2_000_000), (LARGE, 500_000)):
+                    found += self._written(cluster, size, int(count * self._scale))
+        return found
+
+    def _written(self, cluster: Cluster, size: int, count: int) -> list[Figure]:
+        topic = f"written-{size}"
+        create_topic(cluster, topic, PARTITIONS, 1)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "topic": topic}
+        batches = {"kafka.batch.size": str(BATCH_BYTES), "kafka.linger.ms": "5"}
+        made = {"into": "topic", "rounds": 1, "count": count, "size": size}
+        to = f"{size} B to {cluster.system}"
+        sinks = [
+            {"name": f"{to}, ours", "format": "kafka_log", "options": options},
+            {"name": f"{to}, connector", "format": "kafka", "options": options},
+            # with the sizes of batches that are our defaults
+            {"name": f"{to}, tuned", "format": "kafka", "options": {**options, **batches}},
+        ]
+        jars = {"spark.jars": ",".join(spark_connector.jars())}
+        turns = [{**sink, **made} for _ in range(ROUNDS) for sink in sinks]
+        mine, *theirs = (
+            figure("write", told, count)
+            for told in job(conf={**FULL_COMPILER, **jars}, queries=turns)
+        )
+        met = all(mine.seconds <= peer.seconds for peer in theirs)
+        return [judged(mine, "1 × connector", met=met), *theirs]
+
 
 ROWS: dict[str, Callable[[Bench], list[Figure]]] = {
     name: getattr(Bench, name)
-    for name in ("first", "small", "large", "filter", "metadata", "planning", "scan")
+    for name in ("first", "small", "large", "filter", "metadata", "planning", "scan", "write")
 }
 
 

@@ -24,8 +24,20 @@ def frame_of(spark: Any, query: dict[str, Any]) -> Any:
     return frame.where(query["where"]) if "where" in query else frame
 
 
+def write(spark: Any, query: dict[str, Any]) -> None:
+    """Writes records with a key of ten digits, in all of the given size, from as many tasks as there are cores."""
+    digits, rest = "lpad(CAST(id AS STRING), 10, '0')", query["size"] - 10
+    frame = spark.range(query["count"]).selectExpr(
+        f"{digits} AS key", f"rpad({digits}, {rest}, 'x') AS value"
+    )
+    frame.write.format(query["format"]).mode("append").options(**query["options"]).save()
+
+
 def run(spark: Any, query: dict[str, Any]) -> int | None:
     """Returns the count of the query."""
+    if query["into"] == "topic":
+        write(spark, query)
+        return None
     frame = frame_of(spark, query)
     if query["into"] == "count":
         return int(frame.count())
