@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-DAEMON = "pyspark.daemon"
 
 
 class Process(NamedTuple):
