@@ -33,26 +33,30 @@ class CoordinatorPool:
         function: Callable[[TransactionCoordinators, Item], Result],
         items: Sequence[Item],
     ) -> tuple[Result, ...]:
-        """Returns the results in the order of the items. After an error, which is raised, no further item is begun."""
+        """Returns the results in the order of the items. After an error of the function, which is raised, no further
+        item is begun. Raises DataUnreadable: a thread cannot connect.
+        """
         count = min(AT_ONCE, len(items) // SHARE)
         if count < 2:
             return tuple(function(self._own, item) for item in items)
         results: dict[int, Result] = {}
         failed = threading.Event()
 
-        def run(number: int) -> None:
-            try:
-                with self._cluster.client() as client:
-                    coordinators = self._own.through(client)
+        def run(number: int) -> Exception | None:
+            with self._cluster.client() as client:
+                coordinators = self._own.through(client)
+                try:
                     for index in range(number, len(items), count):
                         if failed.is_set():
-                            return
+                            break
                         results[index] = function(coordinators, items[index])
-            except BaseException:
-                failed.set()
-                raise
+                except Exception as error:  # noqa: BLE001 - it is raised in the caller's thread, as it is
+                    failed.set()
+                    return error
+            return None
 
         with ThreadPoolExecutor(count) as threads:
-            for _ in threads.map(run, range(count)):
-                pass
+            for error in threads.map(run, range(count)):
+                if error is not None:
+                    raise error
         return tuple(results[index] for index in range(len(items)))

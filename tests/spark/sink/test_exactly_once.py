@@ -22,6 +22,7 @@ from trimaran.spark.sink.exactly_once.driver import SinkDriver, open_driver
 from trimaran.spark.sink.exactly_once.task import write_prepared
 from trimaran.spark.sink.options import SinkOptions
 from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.identity import Offset
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -206,6 +207,21 @@ def test_many_transactions_end_at_a_time(cluster):
     assert 1 < driver.most <= len(driver.threads) == min(pool.AT_ONCE, MANY // pool.SHARE)
     assert query.written() == expected(1)
     assert query.open_transactions() == []
+
+
+def test_error_of_one_of_many_ends_the_others(cluster):
+    query = Query(cluster)
+    begun = []
+
+    def refuse(_, number):
+        begun.append(number)
+        raise VersionMismatch("too old")
+
+    with query.options.cluster.client() as client:
+        own = TransactionCoordinators(client, topic_of(query.name))
+        with pytest.raises(VersionMismatch, match="too old"):
+            pool.CoordinatorPool(query.options.cluster, own).map(refuse, range(1000))
+    assert 0 < len(begun) <= pool.AT_ONCE
 
 
 def test_driver_may_die_among_many_transactions(cluster):
