@@ -14,8 +14,9 @@ from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.sink.exactly_once.protocol import Ending, Fenced, Prepared, ProducerLease
 from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import CoordinatorNode
+from trimaran.wire.client.errors import RequestTimedOut
 from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, TopicPartition
 from trimaran.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from trimaran.wire.messages.add_partitions_to_txn import (
@@ -43,6 +44,7 @@ END_VERSION = 3
 COMMIT_OFFSETS_VERSION = 3
 FETCH_OFFSETS_VERSION = 7
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+MISSING = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 OPEN = "Ongoing"
 WAITING = RETRIED | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT}
 
@@ -178,7 +180,16 @@ class TransactionCoordinators:
 
     def _ask(self, transactional_id: str, request: Message, version: int | None = None) -> Any:
         to = CoordinatorNode(transactional_id, key_type=1)
-        return self._client.call(to, request, version=version, retried=WAITING)
+        try:
+            return self._client.call(to, request, version=version, retried=WAITING)
+        except RequestTimedOut as error:
+            reason = error.__cause__
+            if isinstance(reason, KafkaError) and reason.code in MISSING:
+                raise WriteFailed(
+                    f"{error}: it is on a partition of __transaction_state, which has no leader; the brokers create "
+                    "that topic when there are as many of them as transaction.state.log.replication.factor says"
+                ) from None
+            raise
 
     def _check(self, what: str, code: int) -> None:
         if code in FENCED:

@@ -15,23 +15,27 @@ from trimaran.client.reader import TopicReader
 from trimaran.log.codecs.compression import Compression
 from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.sink.exactly_once.coordinator import TransactionCoordinators
 from trimaran.spark.sink.options import SinkOptions
 from trimaran.spark.sink.plain import write_plain
 from trimaran.spark.sink.topics import WrittenTopics
 from trimaran.spark.sink.writer import stream_writer
 from trimaran.wire.blocking import BlockingClient
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, TopicPartition
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 WAIT_SECONDS = 60
+# Longer than a busy machine needs for a connection; the test waits as long.
+COORDINATOR_SECONDS = 3
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    off = ("--override", "auto.create.topics.enable=false")
+    keys = ("auto.create.topics.enable=false", "transaction.state.log.replication.factor=3")
+    options = [word for key in keys for word in ("--override", key)]
     data = tmp_path_factory.mktemp("sink")
-    with LocalCluster(data, "--controllers", "1", "--brokers", "2", *off) as made:
+    with LocalCluster(data, "--controllers", "1", "--brokers", "2", *options) as made:
         yield made
 
 
@@ -194,6 +198,14 @@ def test_unreachable_brokers_are_named(cluster):
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t", "kafka.max.block.ms": "100"}
     with pytest.raises(DataUnreadable, match=r"127\.0\.0\.1:1"):
         write_plain(SinkOptions.parse(given, streaming=False), iter([rows(0, 1)]))
+
+
+def test_missing_coordinator_is_explained(cluster):
+    with (
+        BlockingClient(cluster.bootstrap, timeout=COORDINATOR_SECONDS) as client,
+        pytest.raises(WriteFailed, match=r"__transaction_state.*transaction.state.log.replication"),
+    ):
+        TransactionCoordinators(client, TopicPartition("marks", 0)).take("alone", 60_000)
 
 
 def test_leader_that_dies_costs_and_doubles_nothing(cluster, create):
