@@ -36,7 +36,8 @@ def ports():
 @pytest.fixture(scope="module")
 def node(tmp_path_factory, ports):
     """Starts our node; yields its directory, which also has the clients' files."""
-    with LoginNode(tmp_path_factory.mktemp("logins"), ports).running() as node:
+    alone = {"transaction.state.log.replication.factor": "1"}
+    with LoginNode(tmp_path_factory.mktemp("logins"), ports, alone).running() as node:
         trimaran("topics", "create", "orders", "-p", "1", "-r", "1", "-b", node.at("INTERNAL"))
         produce(confluent(node, "PLAIN"))
         yield node
