@@ -16,9 +16,9 @@ def bootstrap(tmp_path_factory):
         yield cluster.bootstrap
 
 
-def read(spark, bootstrap, topic):
+def read(spark, bootstrap, topic, **more):
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "includeHeaders": "true"}
-    return spark.read.format("kafka_log").options(**options).load()
+    return spark.read.format("kafka_log").options(**options, **more).load()
 
 
 def test_written_rows_are_read_with_all_columns(spark, bootstrap):
@@ -52,6 +52,35 @@ def test_stream_writes_its_micro_batches(spark, bootstrap, tmp_path):
     query.stop()
     found = {int(row.value) for row in read(spark, bootstrap, "stream").collect()}
     assert found >= set(range(20))
+
+
+def test_repeated_batch_of_a_stream_is_written_once(spark, bootstrap, tmp_path):
+    checkpoint = tmp_path / "checkpoint"
+    sink = {
+        "kafka.bootstrap.servers": bootstrap,
+        "topic": "once",
+        "deliveryGuarantee": "exactly_once",
+        "transactionalIdPrefix": "once-copy",
+        "checkpointLocation": str(checkpoint),
+    }
+
+    def run():
+        source = spark.readStream.text(str(tmp_path / "in"))
+        writer = source.writeStream.format("kafka_log").options(**sink)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("1\n2\n")
+    run()
+    (tmp_path / "in" / "b").write_text("3\n")
+    run()
+    # The driver has died before Spark recorded the micro-batch.
+    for file in ("1", ".1.crc"):
+        (checkpoint / "commits" / file).unlink()
+    run()
+    assert (checkpoint / "commits" / "1").exists()
+    found = read(spark, bootstrap, "once", **{"kafka.isolation.level": "read_committed"})
+    assert sorted(int(row.value) for row in found.collect()) == [1, 2, 3]
 
 
 def test_insert_names_the_brokers_itself(spark, bootstrap):
