@@ -80,6 +80,7 @@ SINK = "trimaran.spark.sink."
 LIMITS = "trimaran.wire.transport.connection.limits:ConnectionLimits."
 HEAVY = "trimaran.wire.transport.requests.elements:"
 GROUPS = "trimaran.broker.groups.limits:"
+VALUES = "trimaran.wire.values."
 PATTERNS = "trimaran.broker.metadata.topic_patterns:"
 TABLE = {
     "Connections": [
@@ -703,6 +704,37 @@ TABLE = {
             "trimaran.wire.security.small_files:SMALL_FILE_BYTES_MAX",
             "refused",
         ),
+    ],
+    "Values decoded by schemas": [
+        Limit("bytes of a value", VALUES + "decoder:VALUE_BYTES_MAX", "not decoded"),
+        Limit("schemas of a decoder", VALUES + "decoder:SCHEMAS_MAX", "requested again"),
+        Limit(
+            "time until an unknown schema is requested again",
+            VALUES + "decoder:REFUSAL_SECONDS",
+            "not decoded",
+        ),
+        Limit("bytes of a registry's answer", VALUES + "http_get:ANSWER_BYTES_MAX", "refused"),
+        Limit("time of a request", VALUES + "http_get:REGISTRY_SECONDS_MAX", "an error"),
+        Limit("schemas that one refers to", VALUES + "registry:REFERENCES_MAX", "not decoded"),
+        Limit("types in a schema of Avro", VALUES + "avro_shape:NESTING_MAX", "not decoded"),
+        Limit(
+            "values in one of Avro without a byte of their own",
+            VALUES + "avro_shape:FREE_VALUES_MAX",
+            "not decoded",
+        ),
+        Limit("bytes of a decimal", VALUES + "avro:DECIMAL_BYTES_MAX", "not decoded"),
+        Limit("digits behind its point", VALUES + "avro:SCALE_MAX", "not decoded"),
+        Limit(
+            "messages of Protobuf in each other",
+            VALUES + "framing:MESSAGE_INDEXES_MAX",
+            "not decoded",
+        ),
+        Limit(
+            "bytes of the descriptors of a schema",
+            VALUES + "protoc:DESCRIPTORS_BYTES_MAX",
+            "not decoded",
+        ),
+        Limit("time of Protobuf's compiler", VALUES + "protoc:COMPILER_SECONDS_MAX", "not decoded"),
     ],
 }
 ROWS = [limit for limits in TABLE.values() for limit in limits]

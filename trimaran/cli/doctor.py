@@ -54,6 +54,8 @@ def packages() -> list[Finding]:
         ("pyarrow", "warn", "for Spark: pip install 'trimaran[spark]'"),
         ("duckdb", "warn", "for analyses of little data: pip install 'trimaran[spark]'"),
         ("plotly", "warn", "for reports: pip install 'trimaran[spark]'"),
+        ("fastavro", "warn", "for values in Avro: pip install 'trimaran[schemas]'"),
+        ("grpcio-tools", "warn", "for values in Protobuf: pip install 'trimaran[schemas]'"),
         ("confluent-kafka", "warn", "for ./dev demo: pip install 'trimaran[demo]'"),
     )
     return [_package(name, level, fix) for name, level, fix in wanted]  # type: ignore[arg-type]

@@ -1,0 +1,155 @@
+"""Avro: what fastavro writes is read; other bytes are refused, and cannot take more time, memory or stack."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+
+import fastavro
+import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
+
+from tests.checks import assert_only_raises
+from tests.wire.values.avro_strategies import schemas_with_values
+from trimaran.wire.values.avro import DECIMAL_BYTES_MAX, SCALE_MAX, avro_schema
+from trimaran.wire.values.avro_shape import FREE_VALUES_MAX, NESTING_MAX
+from trimaran.wire.values.failures import UndecodedValue, UnusableSchema
+
+NODE = {
+    "type": "record",
+    "name": "Node",
+    "fields": [{"name": "number", "type": "int"}, {"name": "next", "type": ["null", "Node"]}],
+}
+
+
+def written(schema, value):
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return memoryview(stream.getvalue())
+
+
+def record(name, *types):
+    fields = [{"name": f"f{at}", "type": each} for at, each in enumerate(types)]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+@given(st.data())
+def test_written_values_are_read(data):
+    schema, values = data.draw(schemas_with_values())
+    value = data.draw(values)
+    try:
+        parsed = avro_schema(json.dumps(schema))
+    except UnusableSchema:  # an array of items without bytes
+        reject()
+    assert parsed.decode(written(schema, value)) == value
+
+
+@given(st.data(), st.binary(max_size=30))
+def test_any_bytes_are_read_or_refused(data, payload):
+    schema, _ = data.draw(schemas_with_values())
+    assert_only_raises(
+        UndecodedValue, lambda: avro_schema(json.dumps(schema)).decode(memoryview(payload))
+    )
+
+
+def test_recursive_values_are_read_to_a_depth():
+    schema = avro_schema(json.dumps(NODE))
+    value = {"number": 1, "next": {"number": 2, "next": None}}
+    assert schema.recursive
+    assert schema.decode(written(NODE, value)) == value
+    with pytest.raises(UndecodedValue, match="nested too deeply"):
+        schema.decode(memoryview(b"\x02\x02" * 100_000 + b"\x02\x00"))
+
+
+def test_recursion_is_found_through_references():
+    schema = avro_schema(
+        json.dumps(record("Top", "a.Tree")),
+        [json.dumps({**record("Tree", {"type": "map", "values": "a.Tree"}), "namespace": "a"})],
+    )
+    assert schema.recursive
+    assert schema.decode(memoryview(b"\x02\x02x\x00\x00")) == {"f0": {"f0": {"x": {"f0": {}}}}}
+    assert not avro_schema(
+        json.dumps(record("union", "int", ["null", record("inner", "int")]))
+    ).recursive
+
+
+@pytest.mark.parametrize(
+    "items", ["null", record("Empty"), record("Nulls", "null", record("Inner"))]
+)
+def test_arrays_of_items_without_bytes_are_refused(items):
+    with pytest.raises(UnusableSchema, match="items take no bytes"):
+        avro_schema(json.dumps(record("Top", {"type": "array", "items": items})))
+
+
+def test_records_that_double_are_refused():
+    inner: object = "null"
+    for level in range(20):
+        inner = record(f"R{level}", inner, f"R{level - 1}" if level else "null")
+    with pytest.raises(UnusableSchema, match=f"at most {FREE_VALUES_MAX}"):
+        avro_schema(json.dumps(inner))
+
+
+def test_deep_schemas_are_refused():
+    schema: object = "int"
+    for _ in range(NESTING_MAX + 1):
+        schema = {"type": "array", "items": schema}
+    with pytest.raises(UnusableSchema, match=f"more than {NESTING_MAX} types"):
+        avro_schema(json.dumps(schema))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "5", '"Unknown"', "[" * 5000, '{"type":"enum","name":"e"}', '{"type":{"type":{}}}'],
+)
+def test_malformed_schemas_are_refused(text):
+    with pytest.raises(UnusableSchema, match="no Avro schema that can be used"):
+        avro_schema(text)
+
+
+def test_large_decimals_are_refused():
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 2_000, "scale": 3}
+    parsed = avro_schema(json.dumps(schema))
+    assert parsed.decode(written("bytes", b"\xff\x00")) == Decimal("-0.256")
+    largest = parsed.decode(written("bytes", b"\x7f" + b"\xff" * (DECIMAL_BYTES_MAX - 1)))
+    assert f"{largest:f}".replace(".", "") == str(2 ** (8 * DECIMAL_BYTES_MAX - 1) - 1)
+    with pytest.raises(UndecodedValue, match=f"at most {DECIMAL_BYTES_MAX} are read"):
+        parsed.decode(written("bytes", b"\x01" * (DECIMAL_BYTES_MAX + 1)))
+    with pytest.raises(UnusableSchema, match=f"at most {SCALE_MAX}"):
+        avro_schema(json.dumps({**schema, "scale": SCALE_MAX + 1}))
+
+
+def test_fixed_decimals_are_read():
+    schema = {
+        "type": "fixed",
+        "name": "F",
+        "size": 2,
+        "logicalType": "decimal",
+        "precision": 4,
+        "scale": 1,
+    }
+    assert avro_schema(json.dumps(schema)).decode(memoryview(b"\x00\x0f")) == Decimal("1.5")
+
+
+def test_values_of_another_schema_are_refused():
+    with pytest.raises(UndecodedValue, match="1 of 2 bytes are left"):
+        avro_schema('"int"').decode(memoryview(b"\x02\x02"))
+    with pytest.raises(UndecodedValue, match="no value of its Avro schema"):
+        avro_schema('{"type":"long","logicalType":"timestamp-millis"}').decode(
+            written("long", 2**62)
+        )
+
+
+def test_reader_schema_resolves_fields():
+    old = avro_schema(json.dumps(record("R", "int", "string")))
+    fields = [
+        {"name": "f0", "type": "long"},
+        {"name": "added", "type": "string", "default": "none"},
+        {"name": "renamed", "aliases": ["f1"], "type": "string"},
+    ]
+    new = avro_schema(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    payload = written(record("R", "int", "string"), {"f0": 7, "f1": "x"})
+    assert old.decode(payload, new) == {"f0": 7, "added": "none", "renamed": "x"}
+    with pytest.raises(UndecodedValue, match="SchemaResolutionError"):
+        old.decode(payload, avro_schema('"boolean"'))

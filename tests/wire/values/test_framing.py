@@ -1,0 +1,109 @@
+"""Ids of schemas in values and headers: those of the writers are read, other bytes are refused."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.checks import assert_only_raises
+from trimaran.wire.buffers.primitives import write_uvarint
+from trimaran.wire.values.failures import UndecodedValue
+from trimaran.wire.values.framing import (
+    MESSAGE_INDEXES_MAX,
+    IdKind,
+    SchemaId,
+    message_indexes,
+    type_reference,
+    unframe,
+)
+
+IDS = st.integers(1, 2**31 - 1)
+
+
+def zigzags(numbers):
+    out = bytearray()
+    for number in numbers:
+        write_uvarint(out, number << 1 if number >= 0 else (-number << 1) - 1)
+    return bytes(out)
+
+
+@given(IDS, st.binary())
+def test_id_of_confluent_is_read(number, payload):
+    framed = unframe(struct.pack(">bI", 0, number) + payload)
+    assert framed.schema_id == SchemaId(IdKind.SHORT, number)
+    assert bytes(framed.payload) == payload
+    assert framed.type_prefix is None
+
+
+@given(IDS, st.binary())
+def test_eight_byte_id_of_apicurio_is_read(number, payload):
+    framed = unframe(struct.pack(">bq", 0, number) + payload)
+    assert (framed.schema_id, bytes(framed.payload)) == (SchemaId(IdKind.LONG, number), payload)
+
+
+@given(st.uuids(), st.binary())
+def test_guid_in_the_value_is_read(guid, payload):
+    framed = unframe(b"\x01" + guid.bytes + payload)
+    assert framed.schema_id == SchemaId(IdKind.GUID, guid.int)
+    assert framed.schema_id.path == str(guid)
+    assert bytes(framed.payload) == payload
+
+
+def test_header_of_confluent_precedes_the_value():
+    guid = uuid.UUID("89791762-2336-4186-9674-299b90a802e2")
+    headers = [("a", None), ("__value_schema_id", b"\x01" + guid.bytes + zigzags([2, 1, 0]))]
+    framed = unframe(b"\x00\x00\x00\x00\x07x", headers)
+    assert framed.schema_id.path == str(guid)
+    assert bytes(framed.payload) == b"\x00\x00\x00\x00\x07x"
+    assert framed.type_prefix is not None
+    assert message_indexes(framed.type_prefix)[0] == [1, 0]
+    assert unframe(b"\x00\x00\x00\x00\x07x", headers, is_key=True).schema_id.number == 7
+
+
+@pytest.mark.parametrize("kind", [IdKind.GLOBAL, IdKind.CONTENT])
+def test_headers_of_apicurio_are_read(kind):
+    headers = [
+        (f"apicurio.key.{kind.value}", struct.pack(">q", 9)),
+        ("apicurio.protobuf.type.key", b"A.B"),
+    ]
+    framed = unframe(b"payload", headers, is_key=True)
+    assert (framed.schema_id, framed.type_name) == (SchemaId(kind, 9), "A.B")
+    assert bytes(framed.payload) == b"payload"
+    with pytest.raises(UndecodedValue, match="has 1 bytes, and an id has 8"):
+        unframe(b"", [("apicurio.value.globalId", b"x")])
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\x00\x00\x00\x07", b'{"a": 1}', b"\x01" * 16, b"\x02" * 30]
+)
+def test_value_without_id_is_refused(value):
+    with pytest.raises(UndecodedValue, match="does not begin with the id of a schema"):
+        unframe(value)
+
+
+@given(st.lists(st.integers(0, 2**31 - 1), max_size=MESSAGE_INDEXES_MAX), st.binary())
+def test_message_indexes_are_read(indexes, payload):
+    found, rest = message_indexes(memoryview(zigzags([len(indexes), *indexes]) + payload))
+    assert (found, bytes(rest)) == (indexes or [0], payload)
+
+
+@given(st.text(max_size=300), st.binary())
+def test_type_reference_of_apicurio_is_read(name, payload):
+    inner = bytearray(b"\x0a")
+    write_uvarint(inner, len(name.encode()))
+    inner += name.encode()
+    framed = bytearray()
+    write_uvarint(framed, len(inner))
+    found, rest = type_reference(memoryview(bytes(framed + inner + payload)))
+    assert (found, bytes(rest)) == (name, payload)
+    assert type_reference(memoryview(b"\x00" + payload))[0] == ""
+
+
+@pytest.mark.parametrize("read", [unframe, message_indexes, type_reference])
+@given(data=st.binary(max_size=40))
+def test_any_bytes_are_read_or_refused(read, data):
+    assert_only_raises(UndecodedValue, lambda: read(memoryview(data)))

@@ -1,0 +1,215 @@
+"""Protobuf: messages that its library writes are read, with schemas as text and as descriptors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import subprocess
+import sys
+from decimal import Decimal
+
+import pytest
+from google.protobuf import message_factory
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.checks import assert_only_raises
+from trimaran.wire.values import protoc
+from trimaran.wire.values.failures import UndecodedValue, UnusableSchema
+from trimaran.wire.values.protobuf import ProtobufSchema, protobuf_schema
+
+TEXT = """syntax = "proto3";
+package shop;
+import "money/money.proto";
+import "confluent/meta.proto";
+import "confluent/type/decimal.proto";
+import "google/protobuf/duration.proto";
+import "google/protobuf/struct.proto";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+enum Size { SMALL = 0; LARGE = 1; }
+message Order {
+  message Line { string item = 1; uint64 count = 2; }
+  int64 id = 1 [(confluent.field_meta) = { doc: "the number" }];
+  string buyer = 2;
+  optional bool gift = 3;
+  double weight = 4;
+  bytes token = 5;
+  repeated Size sizes = 6;
+  repeated Line lines = 7;
+  map<string, int32> stock = 8;
+  oneof paid { money.Sum sum = 9; string voucher = 10; }
+}
+message Special {
+  google.protobuf.Timestamp at = 1;
+  google.protobuf.Duration took = 2;
+  google.protobuf.Struct extra = 3;
+  google.protobuf.Int64Value wrapped = 4;
+  confluent.type.Decimal price = 5;
+  Special inner = 6;
+  map<bool, Order.Line> lines = 7;
+}
+"""
+MONEY = 'syntax = "proto3"; package money; message Sum { sint64 cents = 1; }'
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return protobuf_schema(TEXT, {"money/money.proto": MONEY})
+
+
+def new(schema, name):
+    return message_factory.GetMessageClass(schema.type_named(name))()
+
+
+def read(schema, message):
+    return schema.decode(memoryview(message.SerializeToString()), message.DESCRIPTOR)
+
+
+LINES = st.fixed_dictionaries({"item": st.text(max_size=5), "count": st.integers(0, 2**64 - 1)})
+ORDERS = st.fixed_dictionaries(
+    {
+        "id": st.integers(-(2**63), 2**63 - 1),
+        "buyer": st.text(max_size=5),
+        "weight": st.floats(allow_nan=False),
+        "token": st.binary(max_size=5),
+        "sizes": st.lists(st.sampled_from(["SMALL", "LARGE"]), max_size=3),
+        "lines": st.lists(LINES, max_size=3),
+        "stock": st.dictionaries(st.text(max_size=3), st.integers(-(2**31), 2**31 - 1), max_size=3),
+    },
+    optional={"gift": st.booleans(), "voucher": st.text(max_size=3)},
+)
+
+
+@given(ORDERS)
+def test_written_messages_are_read(schema, order):
+    kind = message_factory.GetMessageClass(schema.type_named("Order"))
+    assert read(schema, kind(**order)) == order
+
+
+def test_fields_without_presence_have_defaults(schema):
+    order = new(schema, "shop.Order")
+    assert read(schema, order) == {
+        "id": 0,
+        "buyer": "",
+        "weight": 0.0,
+        "token": b"",
+        "sizes": [],
+        "lines": [],
+        "stock": {},
+    }
+    order.sum.cents = -5
+    order.sizes.append(9)
+    assert {"sum": {"cents": -5}, "sizes": ["9"]}.items() <= read(schema, order).items()
+
+
+def test_well_known_types_become_their_meaning(schema):
+    special = new(schema, "Special")
+    special.at.FromJsonString("2026-01-02T03:04:05.123456Z")
+    special.took.FromTimedelta(dt.timedelta(seconds=-1.5))
+    special.extra.update({"a": [1, None, {"b": "c"}, math.inf]})
+    special.wrapped.value = 0
+    special.price.value, special.price.scale = b"\xff\x00", 2
+    special.lines[True].item = "x"
+    assert read(schema, special) == {
+        "at": dt.datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=dt.UTC),
+        "took": dt.timedelta(seconds=-1.5),
+        "extra": {"a": [1.0, None, {"b": "c"}, math.inf]},
+        "wrapped": 0,
+        "price": Decimal("-2.56"),
+        "lines": {"true": {"item": "x", "count": 0}},
+    }
+    special.price.value = b""
+    assert read(schema, special)["price"] == 0
+
+
+@given(st.binary(max_size=30))
+def test_any_bytes_are_read_or_refused(schema, payload):
+    special = schema.type_named("Special")
+    assert_only_raises(UndecodedValue, lambda: schema.decode(memoryview(payload), special))
+
+
+def test_values_out_of_range_are_refused(schema):
+    special = new(schema, "Special")
+    special.at.seconds = 2**62
+    with pytest.raises(UndecodedValue, match="out of range"):
+        read(schema, special)
+    special.at.seconds, special.price.scale = 0, 2**31 - 1
+    with pytest.raises(UndecodedValue, match="with scale 2147483647"):
+        read(schema, special)
+
+
+def test_deep_messages_are_refused(schema):
+    payload = b""
+    for _ in range(40):  # each of the lengths fits into one byte
+        payload = bytes([0x32, len(payload)]) + payload
+    depth, found = 0, schema.decode(memoryview(payload), schema.type_named("Special"))
+    while found := found.get("inner"):
+        depth += 1
+    assert depth == 40
+    deep = new(schema, "Special")
+    inner = deep
+    for _ in range(150):
+        inner = inner.inner
+        inner.SetInParent()
+    with pytest.raises(UndecodedValue, match=r"no message shop\.Special"):
+        read(schema, deep)
+
+
+def test_types_are_found_by_path_and_name(schema):
+    assert schema.type_at([0, 0]).full_name == "shop.Order.Line"
+    assert schema.type_at([1]) is schema.type_named("shop.Special") is schema.type_named("Special")
+    assert schema.type_named("") is schema.type_at([0])
+    for path in ([2], [0, 9], [-1]):
+        with pytest.raises(UndecodedValue, match="no message at"):
+            schema.type_at(path)
+    with pytest.raises(UndecodedValue, match="it has Order, Special"):
+        schema.type_named("Oder")
+
+
+@pytest.mark.parametrize("text", ["syntax = 3;", 'syntax = "proto3"; import "absent.proto";', "\0"])
+def test_malformed_text_is_refused(text):
+    with pytest.raises(UnusableSchema, match=r"compiler refuses the schema: (?s:.)*schema\.proto"):
+        protobuf_schema(text, {})
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/x.proto", "../x.proto", "a/../../x.proto", "-x.proto", "x" * 300, "a\0b"]
+)
+def test_imports_stay_in_their_folder(name):
+    with pytest.raises(UnusableSchema, match=r"no name of an imported \.proto file"):
+        protobuf_schema(TEXT, {name: MONEY})
+
+
+def test_import_with_the_own_name_is_kept():
+    schema = protobuf_schema(
+        'syntax = "proto3"; import "schema.proto"; message Own { money.Sum sum = 1; }',
+        {"schema.proto": MONEY},
+    )
+    assert schema.type_at([0]).full_name == "Own"
+
+
+@pytest.mark.parametrize("descriptors", [b"", b"\xff\xff", b"\x0a\x03\x0a\x01a\x00"])
+def test_malformed_descriptors_are_refused(descriptors):
+    with pytest.raises(UnusableSchema, match="no descriptors of Protobuf"):
+        ProtobufSchema(descriptors)
+
+
+def test_compiler_that_hangs_is_ended(tmp_path, monkeypatch):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec sleep 1000\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(protoc, "COMPILER_SECONDS_MAX", 0.01)
+    with pytest.raises(UnusableSchema, match="took more than"):
+        protobuf_schema(MONEY, {})
+
+
+def test_missing_compiler_is_named(monkeypatch, tmp_path):
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nshift\nexec {sys.executable} -S -m "$@"\n')
+    program.chmod(0o755)
+    assert subprocess.run([program, "-m", "this"], capture_output=True, check=False).returncode == 0
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(UnusableSchema, match=r"pip install 'trimaran\[schemas\]'"):
+        protobuf_schema(MONEY, {})

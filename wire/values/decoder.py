@@ -1,0 +1,207 @@
+"""Decoders of values: by the schema that a registry has for the id in a value, or by one local file for all values."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trimaran.wire.values.avro import AvroSchema, avro_schema
+from trimaran.wire.values.failures import UndecodedValue, UnusableSchema
+from trimaran.wire.values.framing import (
+    FramedValue,
+    Headers,
+    SchemaId,
+    message_indexes,
+    type_reference,
+    unframe,
+)
+from trimaran.wire.values.protobuf import ProtobufSchema, protobuf_schema
+from trimaran.wire.values.protoc import compiled_file
+from trimaran.wire.values.registry import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaRegistry
+
+SCHEMAS_MAX = 1_000
+"""Schemas that a decoder keeps: those that were used last. Schemas of ids never change."""
+VALUE_BYTES_MAX = 32 << 20
+"""A value that is decoded; its objects take many times its bytes."""
+REFUSAL_SECONDS = 30.0
+"""The time in which an unknown or unusable schema is not asked for again: a bad producer would cause a request for
+each of its records.
+"""
+
+
+@dataclass(frozen=True)
+class JsonSchema:
+    """A JSON Schema. Values are parsed and not checked, since their serializers have checked them."""
+
+    content: Any
+
+    @staticmethod
+    def decode(payload: memoryview) -> object:
+        """Parses a value.
+
+        Raises:
+            UndecodedValue: it is no JSON.
+        """
+        try:
+            return json.loads(bytes(payload))
+        except (ValueError, RecursionError) as error:
+            raise UndecodedValue(
+                f"the value is no JSON ({str(error)[:200]}): see its producer"
+            ) from None
+
+
+Schema = AvroSchema | ProtobufSchema | JsonSchema
+
+
+@dataclass(frozen=True)
+class DecodedValue:
+    """A value with Python's types, see `trimaran.wire.values.json_form`; `schema_id` is None by a local schema."""
+
+    value: object
+    schema_id: SchemaId | None = None
+
+
+def parsed_schema(registered: RegisteredSchema) -> Schema:
+    """Parses a schema of a registry.
+
+    Raises:
+        UnusableSchema: it is malformed, or of a kind that is not decoded.
+    """
+    if registered.kind == AVRO:
+        return avro_schema(registered.text, list(registered.references.values()))
+    if registered.kind == PROTOBUF:
+        return protobuf_schema(registered.text, registered.references)
+    if registered.kind == JSON:
+        return _json_schema(registered.text)
+    raise UnusableSchema(
+        f"schemas of type {registered.kind[:80]!r} are not decoded, but {AVRO}, {PROTOBUF} and {JSON}"
+    )
+
+
+def _json_schema(text: str) -> JsonSchema:
+    try:
+        return JsonSchema(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise UnusableSchema(f"no JSON Schema ({str(error)[:200]})") from None
+
+
+def file_schema(path: Path) -> Schema:
+    """Reads a local schema: `.avsc` for Avro, `.proto` or a set of descriptors (`.desc`, `.pb`) for Protobuf, `.json`
+    for JSON.
+
+    Raises:
+        UnusableSchema: it is malformed, or the name has another ending.
+        OSError: the file cannot be read.
+    """
+    readers: Mapping[str, Callable[[Path], Schema]] = {
+        ".avsc": lambda file: avro_schema(file.read_text()),
+        ".proto": lambda file: ProtobufSchema(compiled_file(file)),
+        ".desc": lambda file: ProtobufSchema(file.read_bytes()),
+        ".pb": lambda file: ProtobufSchema(file.read_bytes()),
+        ".json": lambda file: _json_schema(file.read_text()),
+    }
+    if path.suffix not in readers:
+        raise UnusableSchema(f"{path} is no schema by its name: it ends with {', '.join(readers)}")
+    return readers[path.suffix](path)
+
+
+class ValueDecoder:
+    """Decodes values by the schemas of a registry. A decoder may be used by several threads."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        *,
+        read_as: AvroSchema | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Args: read_as: the reader's schema of values in Avro."""
+        self._registry = registry
+        self._read_as = read_as
+        self._monotonic = monotonic
+        self._known: OrderedDict[SchemaId, Schema] = OrderedDict()
+        self._refused: OrderedDict[SchemaId, tuple[float, str]] = OrderedDict()
+
+    def decode(self, value: bytes, headers: Headers = (), *, is_key: bool = False) -> DecodedValue:
+        """Decodes a value by the id that it begins with, or that is in its headers.
+
+        Raises:
+            UndecodedValue: it cannot be decoded; others may be.
+            RegistryFailure: the registry does not answer.
+        """
+        check_size(value)
+        framed = unframe(value, headers, is_key=is_key)
+        try:
+            return DecodedValue(self._payload(framed), framed.schema_id)
+        except UndecodedValue as error:
+            raise UndecodedValue(f"{framed.schema_id}: {error}") from None
+
+    def _payload(self, framed: FramedValue) -> object:
+        schema = self._schema(framed.schema_id)
+        if isinstance(schema, AvroSchema):
+            return schema.decode(framed.payload, self._read_as)
+        if isinstance(schema, JsonSchema):
+            return schema.decode(framed.payload)
+        payload = framed.payload
+        if framed.type_name is not None:
+            return schema.decode(payload, schema.type_named(framed.type_name))
+        if self._registry.has_type_references:
+            name, payload = type_reference(payload)
+            return schema.decode(payload, schema.type_named(name))
+        if framed.type_prefix is not None:
+            indexes, _ = message_indexes(framed.type_prefix)
+        else:
+            indexes, payload = message_indexes(payload)
+        return schema.decode(payload, schema.type_at(indexes))
+
+    def _schema(self, schema_id: SchemaId) -> Schema:
+        known = self._known.pop(schema_id, None)
+        if known is None:
+            known = self._requested(schema_id)
+        self._known[schema_id] = known
+        if len(self._known) > SCHEMAS_MAX:
+            self._known.popitem(last=False)
+        return known
+
+    def _requested(self, schema_id: SchemaId) -> Schema:
+        until, told = self._refused.get(schema_id, (0.0, ""))
+        if told and self._monotonic() < until:
+            raise UnusableSchema(told)
+        try:
+            return parsed_schema(self._registry.schema(schema_id))
+        except UnusableSchema as error:
+            self._refused[schema_id] = self._monotonic() + REFUSAL_SECONDS, str(error)
+            if len(self._refused) > SCHEMAS_MAX:
+                self._refused.popitem(last=False)
+            raise
+
+
+def decode_bare(value: bytes, schema: Schema, message: str = "") -> DecodedValue:
+    """Decodes a value that is written without an id.
+
+    Args:
+        value: the bytes.
+        schema: a local schema, see `file_schema`.
+        message: the type of a Protobuf message, by default the first of the file.
+
+    Raises:
+        UndecodedValue: it cannot be decoded.
+    """
+    check_size(value)
+    payload = memoryview(value)
+    if isinstance(schema, ProtobufSchema):
+        return DecodedValue(schema.decode(payload, schema.type_named(message)))
+    return DecodedValue(schema.decode(payload))
+
+
+def check_size(value: bytes) -> None:
+    """Raises UndecodedValue for a value that is too large."""
+    if len(value) > VALUE_BYTES_MAX:
+        raise UndecodedValue(
+            f"a value of {len(value)} bytes, and at most {VALUE_BYTES_MAX} are decoded"
+        )

@@ -1,0 +1,17 @@
+"""Errors of decoding. Each text says which schema, what happened, and what to do."""
+
+
+class UndecodedValue(ValueError):
+    """A value that cannot be decoded. The record's producer or its schema is at fault; later records may be fine."""
+
+
+class UnusableSchema(UndecodedValue):
+    """A schema that is malformed, incomplete, beyond a limit, or unknown to the registry."""
+
+
+class RegistryFailure(Exception):
+    """A registry that cannot be reached or does not answer as one. Each later value would fail in the same way."""
+
+
+EXTRA = "Install the decoders: pip install 'trimaran[schemas]'."
+"""The remedy if fastavro, protobuf or protoc is missing."""

@@ -1,0 +1,206 @@
+"""Messages of Protobuf, by descriptors that are compiled or read at run time.
+
+A field without presence always has a value, its default; with presence, an absent one is left out. Well-known types
+become what they mean: times, durations, wrapped numbers, JSON.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from trimaran.wire.later import imported_later
+from trimaran.wire.values import protoc
+from trimaran.wire.values.avro import DECIMAL_BYTES_MAX, SCALE_MAX
+from trimaran.wire.values.failures import EXTRA, UndecodedValue, UnusableSchema
+
+if TYPE_CHECKING:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+else:
+    descriptor_pb2 = imported_later("google.protobuf.descriptor_pb2")
+    descriptor_pool = imported_later("google.protobuf.descriptor_pool")
+    message = imported_later("google.protobuf.message")
+    message_factory = imported_later("google.protobuf.message_factory")
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class ProtobufSchema:
+    """The messages of a .proto file."""
+
+    def __init__(self, descriptors: bytes) -> None:
+        """Reads a serialized FileDescriptorSet whose last file is the schema.
+
+        Raises:
+            UnusableSchema: it is malformed, or an import is missing.
+        """
+        try:
+            files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file
+            self._pool = descriptor_pool.DescriptorPool()
+            for each in files:
+                self._pool.AddSerializedFile(each.SerializeToString())
+            self._file: Any = self._pool.FindFileByName(files[-1].name)
+        except ModuleNotFoundError as error:
+            raise UnusableSchema(f"Protobuf needs {error.name}. {EXTRA}") from None
+        except (message.DecodeError, TypeError, LookupError) as error:
+            raise UnusableSchema(
+                f"no descriptors of Protobuf ({str(error)[:200]}): write them by protoc --include_imports "
+                "--descriptor_set_out"
+            ) from None
+
+    def type_at(self, indexes: Sequence[int]) -> Any:
+        """Returns the descriptor of the message at a path: the index in the file, then in the message, and so on."""
+        found: Any = None
+        inside: Sequence[Any] = list(self._file.message_types_by_name.values())
+        for index in indexes:
+            if not 0 <= index < len(inside):
+                raise UndecodedValue(
+                    f"the schema has no message at {list(indexes)}: see the value's producer"
+                )
+            found = inside[index]
+            inside = found.nested_types
+        return found
+
+    def type_named(self, name: str) -> Any:
+        """Returns the descriptor of a message by its name, with the package or without, or the first for an empty
+        name.
+        """
+        if not name:
+            return self.type_at([0])
+        for full in (name, f"{self._file.package}.{name}"):
+            try:
+                return self._pool.FindMessageTypeByName(full)
+            except KeyError:
+                continue
+        known = ", ".join(self._file.message_types_by_name)
+        raise UndecodedValue(f"the schema has no message {name[:200]!r}; it has {known[:400]}")
+
+    def decode(self, payload: memoryview, descriptor: Any) -> object:
+        """Returns the message as a `dict` by its fields' names.
+
+        Raises:
+            UndecodedValue: the bytes are no message, or a time is beyond the years of Python.
+        """
+        try:
+            parsed = message_factory.GetMessageClass(descriptor).FromString(bytes(payload))
+            return _value(parsed)
+        except message.DecodeError as error:
+            told = str(error)[:200]
+            raise UndecodedValue(
+                f"the bytes are no message {descriptor.full_name} ({told}): see its producer"
+            ) from None
+        except (OverflowError, RecursionError, ValueError) as error:
+            raise UndecodedValue(
+                f"a field of {descriptor.full_name} is out of range ({str(error)[:200]})"
+            ) from None
+
+
+def protobuf_schema(text: str, references: Mapping[str, str]) -> ProtobufSchema:
+    """Compiles a schema; `references` has the files that it imports, by name."""
+    name = "schema.proto"
+    while name in references:
+        name = f"_{name}"
+    return ProtobufSchema(protoc.compiled(name, {**references, name: text}))
+
+
+def _value(parsed: Any) -> object:
+    if special := WELL_KNOWN.get(parsed.DESCRIPTOR.full_name):
+        return special(parsed)
+    fields: dict[str, object] = {}
+    for each in parsed.DESCRIPTOR.fields:
+        if each.has_presence and not parsed.HasField(each.name):
+            continue
+        value = getattr(parsed, each.name)
+        if is_map(each):
+            inner = each.message_type.fields_by_name["value"]
+            fields[each.name] = {_key(key): _member(inner, value[key]) for key in value}
+        elif each.is_repeated:
+            fields[each.name] = [_member(each, member) for member in value]
+        else:
+            fields[each.name] = _member(each, value)
+    return fields
+
+
+def is_map(descriptor: Any) -> bool:
+    """Returns whether a field is a map: a repeated message that the compiler made for it."""
+    kind = descriptor.message_type
+    return kind is not None and kind.GetOptions().map_entry
+
+
+def _key(key: object) -> object:
+    return str(key).lower() if isinstance(key, bool) else key
+
+
+def _member(descriptor: Any, value: Any) -> object:
+    if descriptor.message_type is not None:
+        return _value(value)
+    if descriptor.enum_type is not None:
+        known = descriptor.enum_type.values_by_number.get(value)
+        return known.name if known is not None else str(value)
+    return value
+
+
+def _timestamp(parsed: Any) -> object:
+    return _EPOCH + dt.timedelta(seconds=parsed.seconds, microseconds=parsed.nanos // 1_000)
+
+
+def _duration(parsed: Any) -> object:
+    return dt.timedelta(seconds=parsed.seconds, microseconds=parsed.nanos / 1_000)
+
+
+def _decimal(parsed: Any) -> object:
+    if len(parsed.value) > DECIMAL_BYTES_MAX or abs(parsed.scale) > SCALE_MAX:
+        raise ValueError(f"a decimal of {len(parsed.value)} bytes with scale {parsed.scale}")
+    return Decimal(
+        (0, (0,), 0)
+        if not parsed.value
+        else f"{int.from_bytes(parsed.value, 'big', signed=True)}e{-parsed.scale}"
+    )
+
+
+def _struct(parsed: Any) -> object:
+    return {name: _json(value) for name, value in parsed.fields.items()}
+
+
+def _list(parsed: Any) -> object:
+    return [_json(value) for value in parsed.values]
+
+
+def _json(parsed: Any) -> object:
+    kind = parsed.WhichOneof("kind")
+    if kind == "struct_value":
+        return _struct(parsed.struct_value)
+    if kind == "list_value":
+        return _list(parsed.list_value)
+    return None if kind in (None, "null_value") else getattr(parsed, kind)
+
+
+def _wrapped(parsed: Any) -> object:
+    return parsed.value
+
+
+WELL_KNOWN: dict[str, Callable[[Any], object]] = {
+    "google.protobuf.Timestamp": _timestamp,
+    "google.protobuf.Duration": _duration,
+    "google.protobuf.Struct": _struct,
+    "google.protobuf.ListValue": _list,
+    "google.protobuf.Value": _json,
+    "confluent.type.Decimal": _decimal,
+    **{
+        f"google.protobuf.{kind}Value": _wrapped
+        for kind in (
+            "Double",
+            "Float",
+            "Int64",
+            "UInt64",
+            "Int32",
+            "UInt32",
+            "Bool",
+            "String",
+            "Bytes",
+        )
+    },
+}
+"""Types that are read as what they mean."""
