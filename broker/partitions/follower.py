@@ -130,10 +130,11 @@ class PartitionFollower:
         too: otherwise the broker, once leader, would report batches as duplicates that were never in the leader's log
         (P5).
         """
-        if self.is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
+        if not self.lies_below(leader_log_start_offset):
             return
+        end = self.log.log_end_offset
         if self.drops_files(leader_log_start_offset):
-            yield from self.cut_segments_above(Offset(0))
+            yield from self.cut_segments_above(self.log.log_start_offset)
             if not self.ended:
                 self.start_at(end)
         else:
@@ -145,9 +146,8 @@ class PartitionFollower:
 
     def drops_files(self, leader_log_start_offset: Offset) -> bool:
         """Whether `drop_deleted` also removes the files."""
-        if self.is_new:
-            return False
-        return self.replica.saved_watermark < self.log.log_end_offset <= leader_log_start_offset
+        is_below = self.lies_below(leader_log_start_offset)
+        return is_below and self.replica.saved_watermark < self.log.log_end_offset
 
     def take_watermark(self, high_watermark: Offset, leader_log_start_offset: Offset) -> None:
         """Applies the leader's high watermark and log start, as far as this log reaches; called after append and

@@ -68,5 +68,5 @@ class LeaderWatermarks:
 
     def close(self) -> None:
         """Closes both watermarks: waiting tasks get NotLeaderError."""
-        self.high.close()
-        self.low.close()
+        for watermark in (self.high, self.low):
+            watermark.close()

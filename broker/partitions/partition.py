@@ -59,7 +59,7 @@ class Partition(Replica):
         self._epoch: ExitStack | None = None
         self.leader_or_none: PartitionLeader | None = None
         self._follower: PartitionFollower | None = None
-        # The state of this leader epoch while its log is released.
+        # The state of this leader epoch when its log was last released.
         self._saved_leader: SavedLeaderState | None = None
 
     def is_untouched_for(self, replica_id: BrokerId) -> bool:
@@ -90,8 +90,6 @@ class Partition(Replica):
                 open_leader_epoch(self, self.state, self._saved_leader)
             )
             self._epoch = block
-            self._saved_leader = None
-            self.saved_watermark = self.leader_or_none.high_watermark.offset
             self.watchers.notify_all()
         return self.leader_or_none
 

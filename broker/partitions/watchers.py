@@ -47,8 +47,8 @@ class Watchers:
         (self._upto_end if upto_end else self._upto_watermark)[interest] = None
 
     def discard(self, interest: Interest) -> None:
-        self._upto_end.pop(interest, None)
-        self._upto_watermark.pop(interest, None)
+        for interests in (self._upto_end, self._upto_watermark):
+            interests.pop(interest, None)
 
     def end_moved(self) -> None:
         for interest in self._upto_end:

@@ -9,6 +9,7 @@ records are on disk.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 import trio
@@ -55,10 +56,7 @@ async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
             wait.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         else:
             if not wait.watermark.reached(wait.offset):
-                break  # timed out
-    for wait in waits:
-        if not wait.result.error_code and not wait.watermark.reached(wait.offset):
-            wait.result.error_code = ErrorCode.REQUEST_TIMED_OUT
+                wait.result.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class PendingFlush(NamedTuple):
@@ -96,15 +94,10 @@ async def wait_for_flushes(
     partitions.
     """
     deadline = trio.current_time() + seconds
+    late = set()
     for flush in flushes:
-        try:
+        with suppress(NotLeaderError):  # a later request for the leader raises it again
             await flush.watermark.wait_reached(flush.offset, deadline)
-        except NotLeaderError:
-            continue  # a later request for the leader raises it again
-        if not flush.watermark.reached(flush.offset):
-            break  # timed out
-    return {
-        flush.key
-        for flush in flushes
-        if not (flush.watermark.reached(flush.offset) or flush.watermark.closed)
-    }
+            if not flush.watermark.reached(flush.offset):
+                late.add(flush.key)
+    return late

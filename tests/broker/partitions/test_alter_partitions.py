@@ -33,7 +33,7 @@ class Controller:
     requests: list[tuple[float, AlterPartitionRequest]] = field(default_factory=list)
 
     async def call(self, request, *, timeout):  # noqa: ASYNC109
-        assert timeout > 0
+        assert timeout == 30
         self.requests.append((trio.current_time(), request))
         await trio.sleep(self.seconds)
         return self.answer(request)

@@ -181,8 +181,10 @@ def test_fetch_names_last_read_epoch(harness):
 def test_records_are_taken_over_once(harness):
     follower = follow(harness).open_follower()
     assert follower.append(record(0))
-    assert not follower.append(record(0))
-    assert not follower.append(memoryview(b""))
+    harness.flush()
+    for nothing_new in (record(0), memoryview(b"")):
+        assert not follower.append(nothing_new)
+        assert harness.group_commit._dirty == {}
     assert follower.append(record(1))
     assert follower.log.log_end_offset == 2
 
@@ -308,6 +310,22 @@ def test_crash_restores_only_committed_deleted_records(harness, watermark, left)
     )
     assert log.log_end_offset - log.log_start_offset == left
     log.close(clean=False)
+
+
+@pytest.mark.parametrize(
+    ("watermark", "leader_start", "below", "files"),
+    [(0, 1, False, False), (0, 2, True, True), (2, 2, True, False), (1, 3, True, True)],
+)
+def test_only_records_below_leaders_start_are_dropped(
+    harness, watermark, leader_start, below, files
+):
+    held = follow(harness)
+    held.open_follower().append(batch(b"x", b"y"))
+    held.saved_watermark = watermark
+    follower = held.open_follower()
+    assert (follower.lies_below(leader_start), follower.drops_files(leader_start)) == (below, files)
+    drop_deleted(held, leader_start)
+    assert held.log.log_start_offset == (2 if below else 0)
 
 
 def test_follower_ending_during_deletion_leaves_the_log(harness, monkeypatch):

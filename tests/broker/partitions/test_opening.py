@@ -12,10 +12,11 @@ from tests.broker.batches import append
 from tests.broker.calls import finished
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.partitions import replica
-from trimaran.broker.partitions.opening import opening
+from trimaran.broker.partitions.opening import opened_leader, opening
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.node.runtime.pacing import run_handling
 from trimaran.quorum.metadata.image import TopicImage
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.scheduling.effects import Blocking
 
@@ -88,6 +89,23 @@ def test_unclean_log_is_never_checked_on_loop(tmp_path):
     assert isinstance(first_effect, Blocking)
     again.leader()
     assert not first.must_check, "it is open"
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_log_that_is_not_led_is_not_checked(tmp_path, is_removed):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    append(harness, b"a")
+    close_unclean(harness)
+    again = open_harness(tmp_path)
+    again.set_image(topic("t", partition((11, 12), leader=11 if is_removed else 12)))
+    [held] = again.partitions
+    if is_removed:
+        held.close()
+    assert held.must_check
+    with pytest.raises(KafkaError) as refused:
+        next(opened_leader(held))
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])

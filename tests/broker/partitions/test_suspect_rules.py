@@ -137,7 +137,9 @@ async def test_damage_is_the_reason_though_records_are_missing(harness, caplog):
     assert "damaged from offset 0 on" in caplog.text
 
 
-async def test_sound_records_change_nothing(harness):
+@pytest.mark.parametrize("known_end", [0, 2, 3])
+async def test_sound_and_whole_log_stays_in_service(harness, known_end):
+    harness.partitions.find(TopicPartition("t", 0)).known_end = known_end
     assert not await is_found_damaged(harness)
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.broker.partitions.replicas import append, brokers, until
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.partitions.follower import PartitionFollower
+from trimaran.broker.partitions.suspects import LOOK_BYTES_MAX
 from trimaran.log.disk.checkpoints import WRITTEN_LOGS
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, TopicImage
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -243,6 +244,23 @@ def test_only_in_sync_replicas_know_committed_offset(harness, last_epoch, isr):
     harness.leader().check_not_outrun(12, 9, last_epoch)
     harness.leader().check_not_outrun(12, 1, 4)
     append(harness, b"b")
+
+
+@pytest.mark.parametrize(("given", "start", "first"), [(0, 0, 0), (2, 1, 2), (1, 2, 2)])
+def test_outrun_leader_checks_what_it_sent(harness, given, start, first):
+    """Its records may be damaged: then another replica leads."""
+    harness.set_image(state(11, 4, (11, 12), (11, 12)))
+    append(harness, b"a", b"b", b"c")
+    leader = harness.leader()
+    leader.given(12, given, 9)
+    leader.log.delete_records_before(start)
+    with pytest.raises(
+        KafkaError, match="ends at offset 3 here, but records up to offset 7"
+    ) as error:
+        leader.check_not_outrun(12, 7, 4)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    key = TopicPartition("t", 0)
+    assert harness.partitions.suspects._waiting == {key: (key, first, LOOK_BYTES_MAX)}
 
 
 def test_nothing_is_appended_if_anything_is_missing(harness):
