@@ -30,6 +30,7 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import LISTED_A_STEP, Blocking, Handling
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 
 def _fail(
@@ -84,11 +85,11 @@ def delete_share_group_offsets(
 def _codes(deletion: Deletion, outcomes: Outcomes) -> Handling[dict[bytes, ErrorCode]]:
     """Returns the code of each topic: the error of one of its partitions, if any."""
     codes = dict.fromkeys(deletion.states.topics, ErrorCode.NONE)
-    for number, (partition, error) in enumerate(outcomes.items(), 1):
+    pause = pauses(LISTED_A_STEP)
+    for partition, error in outcomes.items():
         if error is not None:
             codes[partition.topic_id] = error.code
-        if number % LISTED_A_STEP == 0:
-            yield None
+        yield from next(pause)
     return codes
 
 

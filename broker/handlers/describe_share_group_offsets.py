@@ -40,6 +40,7 @@ from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
 from trimaran.wire.transport.scheduling.effects import LISTED_A_STEP, Blocking, Handling, listed
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 UNKNOWN_LAG = -1
 
@@ -202,14 +203,12 @@ def _with_lag(
     positions: Mapping[TopicIdPartition, ShareSummary | KeptError],
 ) -> Handling[list[TopicPartition]]:
     """Returns the partitions whose lag depends on their high watermark only."""
-    found, visited = [], 0
+    found, pause = [], pauses(LISTED_A_STEP)
     for topic in asked:
         for index in topic.partitions:
             if topic.id is not None and _has_lag(positions[TopicIdPartition(topic.id, index)]):
                 found.append(TopicPartition(topic.name, index))
-            visited += 1
-            if visited % LISTED_A_STEP == 0:
-                yield None
+            yield from next(pause)
     return found
 
 

@@ -24,6 +24,7 @@ from trimaran.wire.messages.share_fetch import ShareFetchRequest
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 AcknowledgementBatch = share_acknowledge.AcknowledgementBatch | share_fetch.AcknowledgementBatch
 AcknowledgedTopic = share_acknowledge.AcknowledgeTopic | share_fetch.FetchTopic
@@ -128,9 +129,8 @@ class Acknowledger:
         """
         before = -1
         found: list[Acknowledgement] = []
+        pause = pauses(BATCHES_A_STEP)
         for batch in batches:
-            if len(found) % BATCHES_A_STEP == BATCHES_A_STEP - 1:
-                yield None
             types, first, last = batch.acknowledge_types, batch.first_offset, batch.last_offset
             if last < first or first < before:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "batches are not in order")
@@ -145,13 +145,13 @@ class Acknowledger:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "renewals need a request that says so")
             before = last
             found.append(Acknowledgement(first, last, types))
+            yield from next(pause)
         return found
 
     def settled(self) -> Handling[Outcomes]:
         """Returns the outcomes when all changes are stored, or cannot be."""
-        for number, (key, pending) in enumerate(self._pending.items(), 1):
-            if number % PARTITIONS_A_STEP == 0:
-                yield None
+        pause = pauses(PARTITIONS_A_STEP)
+        for key, pending in self._pending.items():
             try:
                 if not pending.ready():
                     yield Wait(pending.wait, pending.ready, when_ready=pending.when_ready)
@@ -161,6 +161,7 @@ class Acknowledger:
                 self._outcomes[key] = KeptError.of(error)
             else:
                 self._count(self._decided[key])
+            yield from next(pause)
         yield from self._count_topics()
         return self._outcomes
 
@@ -179,9 +180,9 @@ class Acknowledger:
         failed = dict.fromkeys(self._topics.values(), False)
         for key, name in self._topics.items():
             failed[name] |= self._outcomes[key] is not None
-        for number, (name, has_failed) in enumerate(failed.items(), 1):
-            if number % PARTITIONS_A_STEP == 0:
-                yield None
+        pause = pauses(PARTITIONS_A_STEP)
+        for name, has_failed in failed.items():
             if (traffic := self._ctx.partitions.traffic.find(name)) is not None:
                 traffic.share_acknowledgements += 1
                 traffic.failed_share_acknowledgements += has_failed
+            yield from next(pause)

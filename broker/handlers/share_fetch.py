@@ -52,6 +52,7 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling, Wait, listed
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 Results = dict[TopicIdPartition, FoundRecords | KeptError]
 
@@ -200,12 +201,12 @@ def _count(
     failed = dict.fromkeys(names.values(), False)
     for key, name in names.items():
         failed[name] |= isinstance(results.get(key), KeptError)
-    for number, (name, has_failed) in enumerate(failed.items(), 1):
-        if number % PARTITIONS_A_STEP == 0:
-            yield None
+    pause = pauses(PARTITIONS_A_STEP)
+    for name, has_failed in failed.items():
         if (traffic := ctx.partitions.traffic.find(name)) is not None:
             traffic.share_fetches += 1
             traffic.failed_share_fetches += has_failed
+        yield from next(pause)
 
 
 def _terms(

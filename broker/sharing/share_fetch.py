@@ -24,6 +24,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import Offset, Position, ProducerId, TopicIdPartition
 from trimaran.wire.transport.scheduling.effects import Handling
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 # The share partitions that are counted between two yields: a fraction of a millisecond.
 COUNTED_A_STEP = 100
@@ -123,11 +124,10 @@ class ShareFetch:
         """Returns the maximum bytes of one partition: as in Kafka, all partitions that may be read now get the same
         number.
         """
-        readable = 0
-        for number, share in enumerate(self.shares.values(), 1):
+        readable, pause = 0, pauses(COUNTED_A_STEP)
+        for share in self.shares.values():
             readable += share.can_acquire
-            if number % COUNTED_A_STEP == 0:
-                yield None
+            yield from next(pause)
         return max(1, self.terms.max_bytes // max(1, readable))
 
     def _read(self, share: LedShare, max_bytes: int, *, is_first: bool) -> LogSlice | None:

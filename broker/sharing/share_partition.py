@@ -32,6 +32,7 @@ from trimaran.broker.sharing.in_flight import (
 from trimaran.broker.sharing.rules import SharingRules
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import LeaderEpoch, Offset, StateEpoch
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 
 class SharePartition:
@@ -160,10 +161,10 @@ class SharePartition:
         undoing = finish(self._flight, decisions.change, is_stored=False, now=now)
         is_closed = True
         try:
-            for number, acknowledgement in enumerate(acknowledgements, 1):
+            pause = pauses(PIECE)
+            for acknowledgement in acknowledgements:
                 decisions.acknowledge(member, acknowledgement)
-                if number % PIECE == 0:
-                    yield
+                yield from next(pause)
             is_closed = False
         except KafkaError:
             for _ in undoing:

@@ -28,6 +28,7 @@ from trimaran.broker.groups.heartbeating.group import FIRST_EPOCH, NO_ASSIGNMENT
 from trimaran.broker.groups.heartbeating.operation import HeartbeatTimer
 from trimaran.broker.groups.heartbeating.work import Work, done
 from trimaran.broker.groups.topics import Topics
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 # The members and partitions of a group whose target is computed within a heartbeat: about 5 ms.
 INLINE_SIZE_MAX = 2_000
@@ -104,7 +105,8 @@ def _input(group: ConsumerGroup, topics: Topics) -> Work[AssignmentInput]:
     ids: dict[tuple[tuple[str, ...], str], frozenset[bytes]] = {}
     counts: dict[bytes, int] = {}
     members: list[AssignedMember] = []
-    for number, member_id in enumerate(sorted(group.members)):
+    pause = pauses(PIECE)
+    for member_id in sorted(group.members):
         member = group.members[member_id]
         subscription = (member.subscribed_names, member.regex)
         if subscription not in ids:
@@ -113,8 +115,7 @@ def _input(group: ConsumerGroup, topics: Topics) -> Work[AssignmentInput]:
             ids[subscription] = frozenset(topic.id for topic in found if topic)
         target = group.target.get(member.id, {})
         members.append(AssignedMember(member.id, ids[subscription], target, member.instance_id))
-        if number % PIECE == PIECE - 1:
-            yield
+        yield from next(pause)
     return AssignmentInput(tuple(members), counts)
 
 

@@ -20,6 +20,7 @@ from trimaran.broker.groups.share.simple_assignor import (
     assign_simply,
 )
 from trimaran.broker.groups.topics import Topics
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 # The members and partitions of a group whose target is computed within a heartbeat: about 5 ms.
 INLINE_SIZE_MAX = 2_000
@@ -74,14 +75,14 @@ def _members(group: ShareGroup, topics: Topics) -> Work[list[SharingMember]]:
     """Returns the assignor's input; members with equal subscriptions share one set of topic ids."""
     ids: dict[tuple[str, ...], frozenset[bytes]] = {}
     members: list[SharingMember] = []
+    pause = pauses(PIECE)
     for member in group.members.values():
         names = member.subscribed_names
         if names not in ids:
             found = map(topics.find, names)
             ids[names] = frozenset(topic.id for topic in found if topic is not None)
         members.append(SharingMember(member.id, ids[names], group.target.get(member.id, {})))
-        if len(members) % PIECE == 0:
-            yield
+        yield from next(pause)
     return members
 
 

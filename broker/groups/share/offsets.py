@@ -28,6 +28,7 @@ from trimaran.wire.messages.alter_share_group_offsets import (
 from trimaran.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 # The partitions of a request that are checked between two pauses: a few milliseconds.
 CHECKED_A_STEP = 500
@@ -73,7 +74,7 @@ def checked(
 ) -> Generator[None, None, Alteration]:
     """Checks a request in pieces; the group is not needed for that."""
     alteration = Alteration()
-    done = 0
+    pause = pauses(CHECKED_A_STEP)
     for wanted in asked:
         topic = known.find(wanted.topic_name)
         count = 0 if topic is None else topic.partition_count
@@ -87,9 +88,7 @@ def checked(
                 valid.add(index)
                 key = TopicIdPartition(topic.id, index)
                 alteration.offsets[key] = None if start == NO_OFFSET else start
-            done += 1
-            if done % CHECKED_A_STEP == 0:
-                yield
+            yield from next(pause)
         topic_id = NIL_UUID if topic is None else topic.id
         alteration.topics.append(CheckedTopic(wanted.topic_name, topic_id, codes))
         if topic is not None and valid:

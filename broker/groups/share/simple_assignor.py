@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from trimaran.broker.groups.heartbeating.member import Partitions
 from trimaran.broker.groups.heartbeating.work import Work
 from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.transport.scheduling.pauses import Pauses, pauses
 
 # Partitions or members processed between two yields: about a millisecond.
 PIECE = 1_000
@@ -66,11 +67,11 @@ def assign_simply(
 def _unshared(pool: Sequence[bytes], assignable: Mapping[bytes, Collection[int]]) -> Work[Sharers]:
     """Returns the partitions of topics, in order, without members."""
     sharers: Sharers = {}
+    pause = pauses(PIECE)
     for topic_id in pool:
         for index in sorted(assignable.get(topic_id, ())):
             sharers[TopicIdPartition(topic_id, index)] = []
-            if len(sharers) % PIECE == 0:
-                yield
+            yield from next(pause)
     return sharers
 
 
@@ -81,37 +82,32 @@ def _share(
     per_partition = -(-len(members) // len(sharers))
     wanted = _shares(per_partition * len(sharers), [member.id for member in members])
     counts = dict.fromkeys(wanted, 0)
-    for number, member in enumerate(members, 1):
-        kept = yield from _known(member, topics, sharers)
-        for place, partition in enumerate(kept[max(0, len(kept) - wanted[member.id]) :], 1):
+    pause = pauses(PIECE)
+    for member in members:
+        kept = yield from _known(member, topics, sharers, pause)
+        for partition in kept[max(0, len(kept) - wanted[member.id]) :]:
             sharers[partition].append(member.id)
-            if place % PIECE == 0:
-                yield
-        if number % PIECE == 0:
-            yield
-    for number, mine in enumerate(sharers.values(), 1):
+            yield from next(pause)
+        yield from next(pause)
+    for mine in sharers.values():
         del mine[:-per_partition]
         for member_id in mine:
             counts[member_id] += 1
-        if number % PIECE == 0:
-            yield
+        yield from next(pause)
     yield from _fill(sharers, per_partition, wanted, counts)
 
 
 def _known(
-    member: SharingMember, topics: frozenset[bytes], sharers: Sharers
+    member: SharingMember, topics: frozenset[bytes], sharers: Sharers, pause: Pauses
 ) -> Work[list[TopicIdPartition]]:
     """Returns the partitions of a member's target that may be assigned, in order."""
     few = min(topics, member.target, key=len)
     kept: list[TopicIdPartition] = []
-    worked = 0
     for topic_id in sorted(one for one in few if one in topics and one in member.target):
         for index in sorted(member.target[topic_id]):
             if (partition := TopicIdPartition(topic_id, index)) in sharers:
                 kept.append(partition)
-            worked += 1
-            if worked % PIECE == 0:
-                yield
+            yield from next(pause)
     return kept
 
 
@@ -141,7 +137,8 @@ def _fill(
 ) -> Work[None]:
     """Gives partitions with too few members to members with too few partitions, in turn."""
     unfilled = deque(member_id for member_id in wanted if counts[member_id] < wanted[member_id])
-    for number, mine in enumerate(sharers.values(), 1):
+    pause = pauses(PIECE)
+    for mine in sharers.values():
         for _ in range(len(unfilled)):
             if len(mine) >= per_partition:
                 break
@@ -151,5 +148,4 @@ def _fill(
                 counts[member_id] += 1
             if counts[member_id] < wanted[member_id]:
                 unfilled.append(member_id)
-        if number % PIECE == 0:
-            yield
+        yield from next(pause)

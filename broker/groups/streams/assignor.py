@@ -19,6 +19,7 @@ from trimaran.broker.groups.streams.java_order import PriorityQueue, computed_ha
 from trimaran.broker.groups.streams.process import ClientProcess
 from trimaran.broker.groups.streams.tasks import MemberTasks, Task, TaskSet, contains, each
 from trimaran.wire.identity import Offset
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 Assignment = Mapping[str, MemberTasks]
 """The target of each member."""
@@ -116,29 +117,29 @@ class _Assigning:
         left = yield from self._promote_standbys(left)
         left.sort()
         by_load = PriorityQueue[ClientProcess](attrgetter("load"), self._in_order)
-        for number, task in enumerate(left, 1):
+        pause = pauses(PIECE)
+        for task in left:
             process = by_load.take()
             self._note(process.add_to_least_loaded(task, is_active=True))
             by_load.add(process)
-            if not number % PIECE:
-                yield
+            yield from next(pause)
 
     def _keep_active(self, tasks: Iterable[Task]) -> Work[list[Task]]:
         left = []
-        for number, task in enumerate(tasks, 1):
+        pause = pauses(PIECE)
+        for task in tasks:
             if not self._take(self._was_active.get(task), task):
                 left.append(task)
-            if not number % PIECE:
-                yield
+            yield from next(pause)
         return left
 
     def _promote_standbys(self, tasks: Iterable[Task]) -> Work[list[Task]]:
         left = []
-        for number, task in enumerate(tasks, 1):
+        pause = pauses(PIECE)
+        for task in tasks:
             if not self._take(_least_loaded(self._was_standby.get(task, ())), task):
                 left.append(task)
-            if not number % PIECE:
-                yield
+            yield from next(pause)
         return left
 
     def _take(self, place: _TaskPlace | None, task: Task) -> bool:
@@ -157,19 +158,19 @@ class _Assigning:
     def assign_standby(self, tasks: list[Task]) -> Work[None]:
         tasks.sort(key=_BY_PARTITION, reverse=True)
         left: list[tuple[Task, int]] = []
-        for number, task in enumerate(tasks, 1):
+        pause = pauses(PIECE)
+        for task in tasks:
             if missing := self._standbys - self._kept(task):
                 left.append((task, missing))
-            if not number % PIECE:
-                yield
+            yield from next(pause)
         left.sort(reverse=True)
         by_load = PriorityQueue[ClientProcess](attrgetter("load"), self._in_order)
-        for number, (task, missing) in enumerate(left, 1):
+        pause = pauses(PIECE)
+        for task, missing in left:
             for _ in range(missing):
                 if not self._assign_to_least_loaded(by_load, task):
                     break  # there are not enough processes
-            if not number % PIECE:
-                yield
+            yield from next(pause)
 
     def _kept(self, task: Task) -> int:
         """Gives standbys of a task to members that know it; returns the number of these."""
@@ -201,13 +202,13 @@ class _Assigning:
 
     def result(self, members: Iterable[TaskMember]) -> Work[dict[str, MemberTasks]]:
         found: dict[str, MemberTasks] = {}
+        pause = pauses(PIECE)
         for member in members:
             process = self._processes[member.process_id]
             active = yield from _by_subtopology(process.active.get(member.id, ()))
             standby = yield from _by_subtopology(process.standby.get(member.id, ()))
             found[member.id] = MemberTasks(active, standby)
-            if not len(found) % PIECE:
-                yield
+            yield from next(pause)
         return found
 
 
@@ -238,20 +239,20 @@ def _least_loaded(places: Iterable[_TaskPlace], without: Task | None = None) -> 
 
 def _by_subtopology(tasks: Iterable[Task]) -> Work[TaskSet]:
     found: dict[str, set[int]] = {}
-    for number, task in enumerate(tasks, 1):
+    pause = pauses(PIECE)
+    for task in tasks:
         found.setdefault(task.subtopology, set()).add(task.partition)
-        if not number % PIECE:
-            yield
+        yield from next(pause)
     return {subtopology: frozenset(mine) for subtopology, mine in found.items()}
 
 
 def _tasks_of(subtopologies: Iterable[AssignedSubtopology]) -> Work[list[Task]]:
     tasks: list[Task] = []
+    pause = pauses(PIECE)
     for one in subtopologies:
         for number in range(one.task_count):
             tasks.append(Task(one.id, number))
-            if not len(tasks) % PIECE:
-                yield
+            yield from next(pause)
     return tasks
 
 

@@ -14,6 +14,7 @@ from trimaran.broker.groups.consumer.assignors.model import (
 )
 from trimaran.broker.groups.heartbeating.member import Partitions
 from trimaran.broker.groups.heartbeating.work import Work
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 
 def assign_ranges(given: AssignmentInput) -> Work[Assignment]:
@@ -48,11 +49,11 @@ def _runs_of_topics(
     given: AssignmentInput, members: list[AssignedMember]
 ) -> Work[dict[bytes, Runs]]:
     subscribers: dict[bytes, int] = {}
-    for number, member in enumerate(members):
+    pause = pauses(PIECE)
+    for member in members:
         for topic_id in member.topics:
             subscribers[topic_id] = subscribers.get(topic_id, 0) + 1
-        if number % PIECE == PIECE - 1:
-            yield
+        yield from next(pause)
     return {topic_id: Runs(given.topics[topic_id], n) for topic_id, n in subscribers.items()}
 
 

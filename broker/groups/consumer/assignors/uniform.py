@@ -21,6 +21,7 @@ from trimaran.broker.groups.consumer.assignors.model import (
 )
 from trimaran.broker.groups.heartbeating.work import Work
 from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.transport.scheduling.pauses import pauses
 
 # As in Kafka: with overlapping but unequal subscriptions, each round roughly halves the imbalance.
 ROUNDS_MAX = 16
@@ -33,10 +34,10 @@ def assign_uniformly(given: AssignmentInput) -> Work[Assignment]:
     else:
         yield from _Balancer(given, owned).run()
     assignment: Assignment = {}
-    for number, (member_id, partitions) in enumerate(owned.items()):
+    pause = pauses(PIECE)
+    for member_id, partitions in owned.items():
         assignment[member_id] = _by_topic(partitions)
-        if number % PIECE == PIECE - 1:
-            yield
+        yield from next(pause)
     return assignment
 
 
@@ -53,7 +54,7 @@ def _kept(given: AssignmentInput) -> Work[dict[str, list[TopicIdPartition]]]:
     """
     taken: set[TopicIdPartition] = set()
     owned: dict[str, list[TopicIdPartition]] = {}
-    work = 0
+    pause = pauses(PIECE)
     for member in given.members:
         mine = owned[member.id] = []
         for topic_id, partitions in member.target.items():
@@ -64,11 +65,8 @@ def _kept(given: AssignmentInput) -> Work[dict[str, list[TopicIdPartition]]]:
                 if partition < count and (topic_id, partition) not in taken:
                     taken.add(TopicIdPartition(topic_id, partition))
                     mine.append(TopicIdPartition(topic_id, partition))
-            work += len(partitions)
-        work += 1
-        if work > PIECE:
-            work = 0
-            yield
+                yield from next(pause)
+        yield from next(pause)
     return owned
 
 
@@ -76,10 +74,10 @@ def _unassigned(
     topics: Iterable[tuple[bytes, int]], owned: dict[str, list[TopicIdPartition]]
 ) -> Work[list[TopicIdPartition]]:
     taken: set[TopicIdPartition] = set()
-    for number, partitions in enumerate(owned.values()):
+    pause = pauses(PIECE)
+    for partitions in owned.values():
         taken.update(partitions)
-        if number % PIECE == PIECE - 1:
-            yield
+        yield from next(pause)
     left: list[TopicIdPartition] = []
     for topic_id, count in topics:
         for start in range(0, count, PIECE):
@@ -102,20 +100,19 @@ def _fill_quotas(given: AssignmentInput, owned: dict[str, list[TopicIdPartition]
     # The members with the most partitions keep the extra ones.
     by_count = sorted(given.members, key=lambda member: -len(owned[member.id]))
     quotas: list[tuple[AssignedMember, int]] = []
+    pause = pauses(PIECE)
     for number, member in enumerate(by_count):
         quotas.append((member, quota + (number < extra)))
         del owned[member.id][quotas[-1][1] :]
-        if number % PIECE == PIECE - 1:
-            yield
+        yield from next(pause)
     left = yield from _unassigned(topics, owned)
     position = 0
-    for number, (member, wanted) in enumerate(quotas):
+    for member, wanted in quotas:
         mine = owned[member.id]
         missing = wanted - len(mine)
         mine += left[position : position + missing]
         position += missing
-        if number % PIECE == PIECE - 1:
-            yield
+        yield from next(pause)
     assert position == len(left), "partitions are left over"
 
 
@@ -158,7 +155,8 @@ class _Balancer:
     def _assign(self, left: list[TopicIdPartition]) -> Work[None]:
         """Assigns each partition to the subscriber with the fewest."""
         topic_id, heap = b"", list[tuple[int, int]]()
-        for number, partition in enumerate(left):
+        pause = pauses(PIECE)
+        for partition in left:
             if partition[0] != topic_id:
                 topic_id = partition[0]
                 heap = [
@@ -171,8 +169,7 @@ class _Balancer:
             self._owners[partition] = member
             self._counts[member] = count + 1
             heapq.heapreplace(heap, (count + 1, member))
-            if number % PIECE == PIECE - 1:
-                yield
+            yield from next(pause)
 
     def _balance(self, topics: list[bytes]) -> Work[None]:
         for _ in range(ROUNDS_MAX):
@@ -187,17 +184,17 @@ class _Balancer:
         more.
         """
         held: defaultdict[int, list[int]] = defaultdict(list)
+        pause = pauses(PIECE)
         for partition in range(self._given.topics[topic_id]):
             held[self._owners[TopicIdPartition(topic_id, partition)]].append(partition)
-            if partition % PIECE == PIECE - 1:
-                yield
+            yield from next(pause)
         counts = self._counts
         fullest = [(-counts[member], member) for member in held]
         emptiest = [(counts[member], member) for member in self._subscribers[topic_id]]
         heapq.heapify(fullest)
         heapq.heapify(emptiest)
         yield
-        moves = 0
+        has_moved = False
         while fullest:
             count, giver = heapq.heappop(fullest)
             if -count != counts[giver]:
@@ -210,13 +207,12 @@ class _Balancer:
             if counts[giver] - counts[taker] < 2:
                 break
             self._move(topic_id, held, giver, taker)
-            moves += 1
+            has_moved = True
             heapq.heapreplace(emptiest, (counts[taker], taker))
             if held[giver]:
                 heapq.heappush(fullest, (-counts[giver], giver))
-            if moves % PIECE == PIECE - 1:
-                yield
-        return moves > 0
+            yield from next(pause)
+        return has_moved
 
     def _move(
         self, topic_id: bytes, held: defaultdict[int, list[int]], giver: int, taker: int
@@ -229,7 +225,7 @@ class _Balancer:
     def _set_owned(self) -> Work[None]:
         for partitions in self._owned.values():
             partitions.clear()
-        for number, (partition, member) in enumerate(self._owners.items()):
+        pause = pauses(PIECE)
+        for partition, member in self._owners.items():
             self._owned[self._ids[member]].append(partition)
-            if number % PIECE == PIECE - 1:
-                yield
+            yield from next(pause)

@@ -165,7 +165,7 @@ def shape(members, topics, partitions, *, target=0, alike=True):
         # Each member is visited four times: kept partitions, removed ones, quotas, remaining ones.
         (assign_uniformly, shape(100, 1, 1), 49),
         # Each member's present partitions are visited.
-        (assign_uniformly, shape(10, 1, 20, target=20), 14),
+        (assign_uniformly, shape(10, 1, 20, target=20), 27),
         # Partitions without an owner.
         (assign_uniformly, shape(2, 1, 400), 40),
         # For differing subscriptions: members, then topics, then partitions.

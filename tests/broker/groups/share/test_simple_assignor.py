@@ -13,6 +13,7 @@ from trimaran.broker.groups.heartbeating.work import done
 from trimaran.broker.groups.share import simple_assignor
 from trimaran.broker.groups.share.simple_assignor import SharingMember, assign_simply
 from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.transport.scheduling.pauses import pauses as every
 
 T, U, V = TOPICS = [bytes([number]) * 16 for number in range(3)]
 # A set of these has another order than the numbers.
@@ -74,8 +75,8 @@ def test_each_piece_has_its_pause(monkeypatch, count, parts):
     named = [TopicIdPartition(T, index) for index in range(count)]
     assert pauses(assignor._unshared([T], {T: range(count)})) == parts
     member = SharingMember("m", frozenset([T]), {T: frozenset(range(count))})
-    assert pauses(assignor._known(member, frozenset([T]), dict.fromkeys(named, ()))) == parts
-    assert pauses(assignor._known(member, frozenset([T]), {})) == parts
+    for sharers in (dict.fromkeys(named, ()), {}):
+        assert pauses(assignor._known(member, frozenset([T]), sharers, every(2))) == parts
     full = {each: ["m"] for each in named}
     assert pauses(assignor._add({"m": {}}, full)) == parts
     assert pauses(assignor._fill(full, 1, {}, {})) == parts
@@ -85,11 +86,11 @@ def test_shares_are_made_in_pieces(monkeypatch):
     monkeypatch.setattr(simple_assignor, "PIECE", 2)
     named = [TopicIdPartition(T, index) for index in range(3)]
     members = [SharingMember(name, frozenset([T]), {T: frozenset([0, 1, 2])}) for name in "abcde"]
-    # Each member knows its partitions (1) and keeps up to two (0 or 1); then pairs of members, partitions, and fills.
+    # Each member knows its three partitions and keeps up to two; then come members, partitions, and fills.
     kept = [2, 1, 1, 1, 1]
     assert list(simple_assignor._shares(6, list("abcde")).values()) == kept
     work = simple_assignor._share({each: [] for each in named}, frozenset([T]), members)
-    assert pauses(work) == 5 + 1 + 2 + 1 + 1
+    assert pauses(work) == (5 * 3 + sum(kept) + 5 + 3) // 2 + 3 // 2
 
 
 @given(groups())
