@@ -164,12 +164,10 @@ class InSyncReplicas:
 
     # -- answers of the controller
 
-    def committed(self, isr: tuple[BrokerId, ...], partition_epoch: PartitionEpoch) -> bool:
-        """Applies the committed ISR. Returns False if metadata already has a newer one."""
-        if partition_epoch < self.isr.partition_epoch:
-            return False
-        self._set(IsrState(isr, partition_epoch))
-        return True
+    def committed(self, isr: tuple[BrokerId, ...], partition_epoch: PartitionEpoch) -> None:
+        """Applies the committed ISR, unless metadata already has a newer one."""
+        if partition_epoch >= self.isr.partition_epoch:
+            self._set(IsrState(isr, partition_epoch))
 
     def not_applied(self) -> None:
         """Drops the proposal, which the controller has not applied: the committed ISR remains."""

@@ -97,7 +97,7 @@ class ReplicaProgress:
         """Returns True unless the follower has lagged for longer than `lag_seconds_max`."""
         if self.end_offset == leader_end:
             return True
-        last = max(self.caught_up_at, self.clock.time) if self.at_end else self.caught_up_at
+        last = self.clock.time if self.at_end else self.caught_up_at
         return now - last <= lag_seconds_max
 
 

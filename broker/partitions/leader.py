@@ -336,9 +336,8 @@ class PartitionLeader:
         partition_epoch: PartitionEpoch,
     ) -> None:
         """Applies the controller's answer to `change`, unless the metadata already has it."""
-        if not self._is_current(change) or leader_epoch != self.epoch:
-            return
-        if self._in_sync.committed(isr, partition_epoch):
+        if self._is_current(change) and leader_epoch == self.epoch:
+            self._in_sync.committed(isr, partition_epoch)
             self.reconsider_followers()
 
     def isr_refused(self, change: IsrChange, code: int) -> bool:

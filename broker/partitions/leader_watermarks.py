@@ -63,8 +63,7 @@ class LeaderWatermarks:
             broker = brokers.get(replica_id)
             if broker is not None and not broker.fenced:
                 start = min(start, progress.log_start_offset)
-        if start > self.low.offset:
-            self.low.advance(start)
+        self.low.advance(max(start, self.low.offset))
 
     def close(self) -> None:
         """Closes both watermarks: waiting tasks get NotLeaderError."""
