@@ -48,9 +48,8 @@ def _fail(
     request: FindCoordinatorRequest, code: ErrorCode, message: str
 ) -> FindCoordinatorResponse:
     keys = request.coordinator_keys
-    if not keys:
-        return _respond([_nowhere(request.key, code, message)], 0)
-    return _respond([_nowhere(key, code, message) for key in keys], MANY_KEYS_VERSION)
+    found = [_nowhere(key, code, message) for key in keys or [request.key]]
+    return _respond(found, has_many=bool(keys))
 
 
 @handles(
@@ -71,7 +70,8 @@ def find_coordinator(
     request: FindCoordinatorRequest, ctx: GroupContext, call: Call
 ) -> Handling[FindCoordinatorResponse]:
     version = call.header.api_version
-    keys = request.coordinator_keys if version >= MANY_KEYS_VERSION else [request.key]
+    has_many = version >= MANY_KEYS_VERSION
+    keys = request.coordinator_keys if has_many else [request.key]
     kind = _KINDS.get(request.key_type)
     found: list[Coordinator] = []
     is_share = request.key_type == SHARE_PARTITION
@@ -79,7 +79,7 @@ def find_coordinator(
         for key in keys:
             found.append(_nowhere(key, ErrorCode.INVALID_REQUEST))
             yield None
-        return _respond(found, version)
+        return _respond(found, has_many=has_many)
     may_see: Callable[[str], bool]
     if is_share:
         if keys:
@@ -100,7 +100,7 @@ def find_coordinator(
         else:
             found.append(_nowhere(key, kind.refusal))
         yield None
-    return _respond(found, version)
+    return _respond(found, has_many=has_many)
 
 
 def _created(topic: str, ctx: GroupContext) -> Handling[str]:
@@ -176,8 +176,8 @@ def _nowhere(key: str, code: ErrorCode, message: str = "") -> Coordinator:
     )
 
 
-def _respond(found: list[Coordinator], version: int) -> FindCoordinatorResponse:
-    if version >= MANY_KEYS_VERSION:
+def _respond(found: list[Coordinator], *, has_many: bool) -> FindCoordinatorResponse:
+    if has_many:
         return FindCoordinatorResponse(coordinators=found)
     coordinator = found[0]
     return FindCoordinatorResponse(
