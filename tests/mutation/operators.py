@@ -64,6 +64,9 @@ def is_no_behaviour(node: ast.AST) -> bool:
     match node:
         case ast.Assert() | ast.JoinedStr():
             return True
+        # `zip` asserts that the lengths are equal.
+        case ast.keyword(arg="strict", value=ast.Constant(value=True)):
+            return True
         case ast.Expr(value=ast.Constant()):  # a docstring
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):

@@ -40,6 +40,8 @@ def changes(tmp_path):
         ("f(a)\n  f(a)", ["f(a) -> (left out)", "f(a) -> (left out)  #2"]),
         ("if a:\n    b()", ["a -> not a", "b() -> (left out)"]),
         ("assert a < b", []),
+        ("return zip(a, b, strict=True)", []),
+        ("return g(a, strict=False)", ["g(a, strict=False) -> g(a, strict=True)"]),
         ("log.info('%d', a + 1)", []),
         ("events.SOMETHING.log(log, count=a + 1)", []),
         ("event.log(log, count=a + 1)", []),
