@@ -1,4 +1,4 @@
-"""Pauses after each so many items of a loop."""
+"""Pauses of a loop after every n-th item."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def loop(items, pause):
         (6, [0, 1, 2, 3, 4]),
     ],
 )
-def test_loop_pauses_after_each_so_many_items(every, steps):
+def test_loop_pauses_after_every_nth_item(every, steps):
     assert list(loop(5, pauses(every))) == steps
 
 
