@@ -26,10 +26,6 @@ S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 T = TypeVar("T")
 
-# The batch size, in records, into which non-atomic results are split: tombstones take a few hundred bytes each, a batch
-# 1 MiB.
-BATCH_RECORDS_MAX = 1_000
-
 
 class ServingShard(Generic[S, R]):
     """The shard of one epoch, after its load.
@@ -57,8 +53,9 @@ class ServingShard(Generic[S, R]):
             commit_seconds=spec.commit_timeout_ms / 1000,
             late=ErrorCode.COORDINATOR_NOT_AVAILABLE,
         )
+        self._writer = PartitionWriter(spec, leader)
         self._machine = ReplicatedStateMachine[R](
-            PartitionWriter(spec, leader).append, shard.replay, self._progress, parted
+            self._writer.append, shard.replay, self._progress, parted
         )
         self.effects = EffectRunner[R](shard, self._progress, self._store, begin)
 
@@ -127,13 +124,12 @@ class ServingShard(Generic[S, R]):
         return info
 
     def _write(self, result: Result[R, T]) -> PendingResponse[T]:
-        records, count = result.records, len(result.records)
-        if count > BATCH_RECORDS_MAX and not result.atomic and result.producer is None:
-            last = (count - 1) // BATCH_RECORDS_MAX * BATCH_RECORDS_MAX
-            for start in range(0, last, BATCH_RECORDS_MAX):
-                part = records[start : start + BATCH_RECORDS_MAX]
+        records = result.records
+        if not result.atomic and result.producer is None and len(records) > 1:
+            *parts, records = self._writer.parts(records)
+            for part in parts:
                 self._machine.respond(result._replace(records=part))
-            result = result._replace(records=records[last:])
+            result = result._replace(records=records)
         pending = self._machine.respond(result)
         if not records and not pending.ready():
             self._leader.expedite()

@@ -1,16 +1,16 @@
 """Writes a shard's records: one batch for each append, either plain or in a producer's transaction.
 
-Source: Kafka's `PartitionWriter`.
+Source: Kafka's `PartitionWriter`, and `CoordinatorRuntime.append` for the sizes of batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from trimaran.broker.coordination.ports import CoordinatorPartition
 from trimaran.broker.coordination.shard import CoordinatorSpec
-from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView
 from trimaran.log.batches.records import build_batch
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.node.runtime.clock import now_ms
@@ -19,8 +19,8 @@ from trimaran.wire.identity import Offset
 
 R = TypeVar("R")
 
-# Kafka's default `message.max.bytes`: followers with default settings could not replicate a larger batch.
-BATCH_BYTES_MAX = 1_048_588
+# The most bytes of a record besides its key and its value: five sizes and counts, a time, and the attributes.
+RECORD_OVERHEAD_MAX = 32
 
 # The codes that clients get for failed appends: Kafka's `CoordinatorOperationExceptionHelper`.
 _RESPONSE_CODES = {
@@ -42,6 +42,27 @@ class PartitionWriter(Generic[R]):
     def __init__(self, spec: CoordinatorSpec[Any, R], leader: CoordinatorPartition) -> None:
         self._spec = spec
         self._leader = leader
+
+    def parts(self, records: Sequence[R]) -> Iterator[Sequence[R]]:
+        """Yields the records, in order, in as few parts as fit in one batch each. A record that is too large for any
+        batch is a part of its own, which `append` refuses.
+        """
+        at_ms, encode, size_max = now_ms(), self._spec.serde.encode, self._batch_bytes_max
+        begin, size = 0, HEADER_BYTES
+        for number, record in enumerate(records):
+            key, value, *_ = encode(record, at_ms)
+            more = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_MAX
+            if size + more > size_max and number > begin:
+                yield records[begin:number]
+                begin, size = number, HEADER_BYTES
+            size += more
+        yield records[begin:]
+
+    @property
+    def _batch_bytes_max(self) -> int:
+        """The topic's limit; the smallest `segment.bytes` is less than the default of `max.message.bytes`."""
+        config = self._leader.log.config
+        return min(config.max_message_bytes, config.segment_bytes)
 
     def append(self, result: Result[R, Any]) -> Offset:
         """Appends the records of a result as one batch; returns the offset of the last one.
@@ -73,7 +94,7 @@ class PartitionWriter(Generic[R]):
                 base_sequence=0,  # no client reads the sequences of coordinators; Kafka numbers them in this way
                 is_transactional=True,
             )
-        if len(batch) > BATCH_BYTES_MAX:
+        if len(batch) > self._batch_bytes_max:
             raise KafkaError(response_code(ErrorCode.RECORD_LIST_TOO_LARGE))
         return bytearray(batch)
 

@@ -18,7 +18,7 @@ PENDING_MEMBERS_MAX = 10_000
 MEMBER_BYTES_MAX = 4 << 20
 
 # The maximum for all members together. One record of a megabyte must hold their metadata for the selected protocol and
-# their assignments (`shard.BATCH_BYTES_MAX`); so this limit also exceeds four protocols. Kafka does not limit this
+# their assignments (`max.message.bytes` of the topic); so this limit also exceeds four protocols. Kafka does not limit this
 # size.
 GROUP_BYTES_MAX = 16 << 20
 

@@ -47,7 +47,7 @@ E = ErrorCode
 PartitionCount = Callable[[bytes], int]
 """Returns the number of partitions of the topic with this id in the newest metadata; 0 if there is no such topic."""
 
-# The bounds of one write of the shard itself: records, and their bytes, which must fit in one batch.
+# The bounds of one write of the shard itself: records, and their bytes
 RECORDS_PER_STEP = 250
 BYTES_PER_STEP = 500_000
 

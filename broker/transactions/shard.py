@@ -35,8 +35,6 @@ log = logging.getLogger(__name__)
 LOOKED_AT_PER_STEP = 5_000
 ABORTED_PER_STEP = 50
 EXPIRED_PER_STEP = 250
-# The bytes of ids after which a write has no more tombstones: an id has up to 32 KiB, and a batch 1 MiB.
-EXPIRED_BYTES_PER_STEP = 500_000
 
 
 class _Timer(Enum):
@@ -249,15 +247,14 @@ class TransactionCoordinatorShard:
     def _expire(self, at: Instant) -> bool:
         """Continues or begins a sweep for unused ids, as `_abort_timed_out` does for open transactions."""
         ids = self._to_expire = self._to_expire or deque(self.transactions)
-        expired, size = [], 0
+        expired = []
         for transactional_id in _taken(ids, LOOKED_AT_PER_STEP):
             transaction = self.transactions.get(transactional_id)
             if transaction is not None and rules.is_expired(
                 transaction, self.limits.id_expiration_ms, at.now_ms
             ):
                 expired.append(TransactionRecord(transactional_id, None))
-                size += len(transactional_id.encode())
-                if len(expired) == EXPIRED_PER_STEP or size >= EXPIRED_BYTES_PER_STEP:
+                if len(expired) == EXPIRED_PER_STEP:
                     break
         if expired:
             self._write(expired)

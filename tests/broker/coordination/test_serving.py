@@ -9,7 +9,7 @@ import trio.testing
 from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, Forgotten
 from tests.broker.coordination.rig import code_of, open_rig
 from tests.counted_work import Work
-from trimaran.broker.coordination import effects, writing
+from trimaran.broker.coordination import effects
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.watermark import Watermark
@@ -310,9 +310,6 @@ async def test_follow_up_ends_with_the_epoch(tmp_path):
         assert ended == ["begun"]
 
 
-# -- responses on the wire
-
-
 # -- writes
 
 
@@ -331,48 +328,6 @@ async def test_failed_write_changes_nothing(tmp_path, failure, answer):
         leader.failing = failure
         assert code_of(lambda: rig.add("a")) is answer
         assert shard.counts == {}
-
-
-async def test_batch_size_is_limited_by_followers(tmp_path, monkeypatch):
-    async with open_rig(tmp_path) as rig:
-        await rig.serve()
-        rig.add("a")
-        [batch] = rig.batches()
-        monkeypatch.setattr(writing, "BATCH_BYTES_MAX", batch.size)
-        rig.add("b")
-        assert code_of(lambda: rig.add("cc")) is E.UNKNOWN_SERVER_ERROR
-        assert len(rig.batches()) == 2
-
-
-async def test_atomic_write_is_one_batch_or_none(tmp_path):
-    async with open_rig(tmp_path) as rig:
-        _, shard = await rig.serve()
-        rig.epoch().submit(Result([Count(f"{n}", n) for n in range(2_500)], None))
-        assert [batch.count for batch in rig.batches()] == [2_500]
-        too_large = Result([Count("n" * 1_000, n) for n in range(1_100)], None)
-        assert code_of(lambda: rig.epoch().submit(too_large)) is E.UNKNOWN_SERVER_ERROR
-        assert len(shard.counts) == 2_500
-
-
-async def test_non_atomic_write_is_split_into_batches(tmp_path):
-    async with open_rig(tmp_path) as rig:
-        _, shard = await rig.serve()
-        records = [Count(f"{n}", n) for n in range(2_500)]
-        assert rig.epoch().submit(Result(records, None, atomic=False)).ready()
-        assert [batch.count for batch in rig.batches()] == [1_000, 1_000, 500]
-        assert len(shard.counts) == 2_500
-
-
-async def test_batches_before_refused_one_take_effect(tmp_path):
-    async with open_rig(tmp_path) as rig:
-        _, shard = await rig.serve()
-        pending = PendingResponse()
-        rig.epoch().step(lambda shard, _at: shard.wait_for("0", 1, pending))
-        records = [Count("0", 1)] * 1_000 + [Count("n" * 2_000, n) for n in range(1_000)]
-        result = Result(records, None, atomic=False)
-        assert code_of(lambda: rig.epoch().submit(result)) is E.UNKNOWN_SERVER_ERROR
-        assert shard.counts == {"0": 1}
-        assert pending.ready()
 
 
 # -- time, and writes without a request

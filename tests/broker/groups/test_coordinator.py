@@ -592,10 +592,32 @@ def stored_offsets(rig, index):
     """Returns the offsets that a coordinator loads from the log."""
     loader, log = CoordinatorLoader(serde_of()), rig.leaders[index].log
     shard = GroupCoordinatorShard(rig.limits, lambda *_: True, GROUP_DEPENDENCIES)
-    found = log.read(0, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
+    found = log.read(0, 1 << 22, upto_offset=log.log_end_offset, min_one=True)
     loader.feed(found.read())
     loader.replay_into(shard)
     return shard.store.offsets
+
+
+LONG_IDS = [f"{number}".rjust(3_000, "g") for number in range(400)]
+
+
+def delete_topic(rig):
+    delta = MetadataDelta(rig.metadata.image)
+    delta.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+    rig.groups.publish(delta, rig.metadata.image, None)
+
+
+@pytest.mark.parametrize("remove", [delete_topic, lambda rig: deleted(rig, *LONG_IDS)])
+async def test_removed_groups_may_exceed_a_batch(tmp_path, remove):
+    """A tombstone has the id of its group: together they take 1.2 MB."""
+    async with open_rig(tmp_path, GroupLimits(partition_count=1)) as rig:
+        rig.lead(0)
+        await rig.loaded(0)
+        for group_id in LONG_IDS:
+            rig.groups.commit_offsets(commit_request(1, group_id), 9)
+        assert len(stored_offsets(rig, 0)) == len(LONG_IDS)
+        remove(rig)
+        assert stored_offsets(rig, 0) == {}
 
 
 @pytest.mark.parametrize("retention_ms", [-1, DAY_MS], ids=["with topic id", "without"])

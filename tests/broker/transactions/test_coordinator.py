@@ -195,6 +195,19 @@ async def test_missing_metadata_is_awaited_for_a_second(rig, nursery, mock_clock
     assert await outcome(wait_known, [new, gone, T0]) == ({gone, T0}, 1000)
 
 
+async def test_removed_ids_may_exceed_a_batch(tmp_path, mock_clock):
+    """A tombstone has its id: together they take 1.2 MB."""
+    limits = TransactionLimits(id_expiration_ms=0, expiry_interval_ms=1_000)
+    async with open_rig(tmp_path, limits=limits) as rig:
+        for number in range(200):
+            name = f"{number}".rjust(6_000)
+            await finished(rig.coordinator.initializing(name, 60_000, None))
+        assert len(rig.shard.transactions) == 200
+        mock_clock.autojump_threshold = 0
+        await trio.sleep(2)
+        assert rig.shard.transactions == {}
+
+
 async def test_uncommitted_decision_times_out(tmp_path, mock_clock):
     async with open_rig(tmp_path, limits=TransactionLimits(commit_timeout_ms=70)) as rig:
         mock_clock.autojump_threshold = 0

@@ -72,15 +72,6 @@ def test_simultaneous_timeouts_are_aborted_in_turns(driver):
     assert driver.shard.deadline() == 70 + LIMITS.abort_interval_ms / 1000
 
 
-def test_long_ids_expire_in_writes_of_few_bytes(driver, monkeypatch):
-    monkeypatch.setattr(shards, "EXPIRED_BYTES_PER_STEP", 3 * len("id-1") + 1)
-    fill(driver, S.EMPTY)
-    turns = sweep(driver, 8 * 24 * 3600)
-    assert sum(turns) == COUNT
-    assert max(turns) == 4
-    assert driver.shard.transactions == {}
-
-
 def test_live_transactions_are_examined_in_turns(driver):
     fill(driver, S.ONGOING)
     assert sweep(driver, 20) == [0] * (COUNT // 10)
