@@ -16,7 +16,7 @@ from pathlib import Path
 from trimaran.broker import events
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.storage.directories import LogDirectories
-from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
+from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaPropertiesError
 from trimaran.log.durability.group_commit import Durability, GroupCommit
 from trimaran.log.durability.health import StorageFailure
@@ -125,9 +125,7 @@ def _open(path: Path, config: ServerConfig) -> LogDirectory:
 
 
 def _check(directories: list[LogDirectory], metadata: LogDirectory) -> None:
-    """Checks that all directories have the same cluster id and distinct directory ids, and that there is only one
-    metadata log. Raises MetaPropertiesError.
-    """
+    """Checks that all directories have the same cluster id and distinct directory ids. Raises MetaPropertiesError."""
     cluster_id = metadata.meta_properties.cluster_id
     ids: dict[bytes, Path] = {}
     for directory in directories:
@@ -136,10 +134,6 @@ def _check(directories: list[LogDirectory], metadata: LogDirectory) -> None:
         if twin != directory.path:
             raise MetaPropertiesError(
                 f"{directory.path} and {twin} have the same directory.id: one is a copy of the other"
-            )
-        if directory is not metadata and CLUSTER_METADATA in directory:
-            raise MetaPropertiesError(
-                f"{directory.path} holds a metadata log, and {metadata.path} is configured to"
             )
 
 

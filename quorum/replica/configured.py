@@ -6,9 +6,11 @@ Used by controllers and brokers. Source: Kafka's `KafkaRaftManager`, `QuorumConf
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaPropertiesError
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.formatting.storage import BOOTSTRAP
 from trimaran.quorum.metadata.loader import MetadataLoader
@@ -94,13 +96,21 @@ def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
 
 
 def check_metadata(config: ServerConfig) -> None:
-    """Checks that all finalized levels in the metadata log are known; called before the directory is opened, which
-    changes it. Blocks.
+    """Checks that the metadata log is where the configuration says, and that all finalized levels in it are known;
+    called before the directory is opened, which changes it. Blocks.
 
     Raises:
+        MetaPropertiesError: another log directory has a metadata log: the node would begin with an empty one, and a
+            lone voter would lead an empty cluster. Kafka refuses it, too (`KafkaRaftServer.initializeLogDirs`).
         MetadataTooNew: a level is above ours; the message names it.
     """
     path = config.metadata_directory
+    for other in config.log_directories:
+        with suppress(OSError):  # this is reported when the directory is opened
+            if (other / DIRECTORY_NAME).exists() and not other.samefile(path):
+                raise MetaPropertiesError(
+                    f"{other} holds a metadata log, and {path} is configured to"
+                )
     check_directory(path / DIRECTORY_NAME, path / BOOTSTRAP)
 
 

@@ -12,19 +12,22 @@ from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from trimaran.wire.messages.consumer_protocol import decode_assignment, decode_subscription
+from trimaran.wire.messages.consumer_protocol import decode_assignment, decode_topics
 from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.schema import Message
 
+_CONSUMER = "consumer"
+
 
 def classic_described(
     client: BlockingClient, group: str, *, with_operations: bool = False
 ) -> dict[str, Any] | None:
     """Returns a classic group; None for a dead group, since Kafka describes a missing group as dead. `topics` of a
-    member are those that it subscribes to, which are not reported during a rebalance; None if it is no consumer.
+    member are those that it subscribes to, which are not reported during a rebalance; None if it is no consumer, or its
+    subscription is malformed.
     """
     request = DescribeGroupsRequest(groups=[group], include_authorized_operations=with_operations)
     response = client.call(CoordinatorNode(group), request)
@@ -35,6 +38,7 @@ def classic_described(
     return {
         **operations_of(found, asked=with_operations),
         "state": found.group_state,
+        "protocol_type": found.protocol_type,
         "epoch": None,
         "assignment_epoch": None,
         "assignor": found.protocol_data,
@@ -55,7 +59,7 @@ def classic_described(
 
 def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]:
     """Returns the assignment of a consumer; other protocols have formats of their own in these bytes."""
-    if protocol_type != "consumer" or not data:
+    if protocol_type != _CONSUMER or not data:
         return {}
     try:
         assigned = decode_assignment(data).assigned_partitions
@@ -65,13 +69,13 @@ def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]
 
 
 def _subscribed(protocol_type: str, data: bytes) -> list[str] | None:
-    """Returns the topics with which a consumer joined; None for other protocols."""
-    if protocol_type != "consumer":
+    """Returns the topics with which a consumer joined; None for other protocols, or if they cannot be read."""
+    if protocol_type != _CONSUMER:
         return None
     try:
-        return sorted(decode_subscription(data).topics) if data else []
+        return sorted(decode_topics(data)) if data else []
     except RemoteProtocolError:
-        return []
+        return None
 
 
 def consumer_described(
@@ -157,12 +161,15 @@ def owners(described_group: Mapping[str, Any]) -> dict[TopicPartition, Mapping[s
 
 
 def ensure_not_consumed(described_group: Mapping[str, Any], topics: Collection[str]) -> None:
-    """Raises KafkaError, as OffsetDelete would, if members subscribe to one of the topics, or are no consumers. While a
-    classic group rebalances, only its coordinator knows the topics.
+    """Raises KafkaError, as OffsetDelete would, if members subscribe to one of the topics, or are no consumers. A
+    member with a malformed subscription may subscribe to any topic (`ClassicGroup.isSubscribedToTopic` of Kafka). While
+    a classic group rebalances, only its coordinator knows the topics.
     """
     members = described_group["members"]
     if any(member["topics"] is None for member in members):
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {described_group['group']}")
+        if described_group["protocol_type"] != _CONSUMER:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {described_group['group']}")
+        refuse_consumed(topics, topics)
     consumed = {topic for member in members for topic in member["topics"]}
     consumed |= {topic for member in members for topic in member["assignment"]}  # also by a pattern
     refuse_consumed(topics, consumed)

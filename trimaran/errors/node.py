@@ -65,6 +65,12 @@ def _of_directory(error: MetaPropertiesError) -> UserError:
             why,
             "correct node.id or log.dirs; never edit the meta.properties of a directory with data",
         )
+    if "holds a metadata log" in why:
+        return UserError(
+            "the metadata log is in another log directory",
+            why,
+            "set metadata.log.dir to the directory that holds the log of this node",
+        )
     return UserError(
         "the log directory cannot be identified", why, "restore meta.properties from a backup"
     )

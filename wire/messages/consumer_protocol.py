@@ -60,6 +60,28 @@ def decode_subscription(view: bytes | memoryview) -> ConsumerProtocolSubscriptio
     return ConsumerProtocolSubscription.decode_prefix(view[2:], version)[0]
 
 
+def decode_topics(metadata: bytes) -> list[str]:
+    """Returns the topics of a subscription: `int16 version, array of topics`; ignores the rest, so any version is read.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed.
+    """
+    try:
+        count = int.from_bytes(metadata[2:6], "big", signed=True)
+        if len(metadata) < 6 or not 0 <= count * 2 <= len(metadata):
+            raise RemoteProtocolError("a subscription without topics")
+        topics, position = [], 6
+        for _ in range(count):
+            end = position + 2 + int.from_bytes(metadata[position : position + 2], "big")
+            if end > len(metadata):
+                raise RemoteProtocolError("a subscription is cut off")
+            topics.append(metadata[position + 2 : end].decode())
+            position = end
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"a topic in a subscription is not UTF-8: {error}") from None
+    return topics
+
+
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int) -> bytes:
     """Returns the bytes that the leader of a group sends for one member.
 

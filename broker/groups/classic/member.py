@@ -12,6 +12,7 @@ from trimaran.broker.groups.memory import MEMBER_BYTES
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.consumer_protocol import decode_topics
 from trimaran.wire.messages.join_group import JoinGroupResponse
 from trimaran.wire.messages.sync_group import SyncGroupResponse
 
@@ -100,29 +101,7 @@ def subscribed_topics(
     topics: set[str] = set()
     try:
         for member in members:
-            topics.update(_topics_of(member.metadata(protocol_name)))
+            topics.update(decode_topics(member.metadata(protocol_name)))
     except RemoteProtocolError:
         return None
     return frozenset(topics)
-
-
-def _topics_of(metadata: bytes) -> list[str]:
-    """Parses `int16 version, array of topics` and ignores the rest.
-
-    Raises:
-        RemoteProtocolError: the bytes are malformed.
-    """
-    try:
-        count = int.from_bytes(metadata[2:6], "big", signed=True)
-        if len(metadata) < 6 or not 0 <= count * 2 <= len(metadata):
-            raise RemoteProtocolError("a subscription without topics")
-        topics, position = [], 6
-        for _ in range(count):
-            end = position + 2 + int.from_bytes(metadata[position : position + 2], "big")
-            if end > len(metadata):
-                raise RemoteProtocolError("a subscription is cut off")
-            topics.append(metadata[position + 2 : end].decode())
-            position = end
-    except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"a topic in a subscription is not UTF-8: {error}") from None
-    return topics

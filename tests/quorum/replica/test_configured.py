@@ -9,6 +9,7 @@ import pytest
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import features, topic
 from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaPropertiesError
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.formatting.initial_voters import parse_initial_voters
 from trimaran.quorum.formatting.storage import format_directories
@@ -17,7 +18,12 @@ from trimaran.quorum.raft.listener import CommittedBatch
 from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.quorum.raft_log.snapshot_format import SnapshotDamaged, encode_snapshot
-from trimaran.quorum.replica.configured import open_log, snapshot_of, timeouts_of
+from trimaran.quorum.replica.configured import (
+    check_metadata,
+    open_log,
+    snapshot_of,
+    timeouts_of,
+)
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.transactions import BeginTransactionRecord, EndTransactionRecord
 
@@ -37,6 +43,24 @@ def test_answer_sizes_follow_configuration_within_step_limit(configured, used):
     chosen = {} if configured is None else dict.fromkeys(keys, configured)
     timeouts = timeouts_of(config_of(**chosen))
     assert (timeouts.fetch_max_bytes, timeouts.snapshot_max_bytes) == (used, used)
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_metadata_log_in_another_directory_prevents_start(tmp_path, is_linked):
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.mkdir()
+    if is_linked:
+        second.symlink_to(first)
+    else:
+        second.mkdir()
+    (first / "__cluster_metadata-0").mkdir()
+    check_metadata(config_of(log_dirs=f"{first},{second}"))
+    moved = config_of(log_dirs=f"{first},{second}", metadata_log_dir=second)
+    if is_linked:
+        check_metadata(moved)
+        return
+    with pytest.raises(MetaPropertiesError, match=f"^{first} holds a metadata log, and {second} "):
+        check_metadata(moved)
 
 
 # --- a damaged snapshot at the start of the log

@@ -68,25 +68,30 @@ def test_lag_unknown_to_coordinator_is_unknown(client_of):
     assert groups.total_lag(rows) == 0
 
 
+def subscription(*topics):
+    return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 3)
+
+
 @pytest.mark.parametrize(
-    ("protocol", "topics", "code"),
+    ("protocol", "metadata", "topics", "code"),
     [
-        ("consumer", ["t"], ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
-        ("consumer", ["u"], None),
-        ("consumer", None, None),  # not reported during a rebalance
-        ("connect", ["t"], ErrorCode.NON_EMPTY_GROUP),
+        ("consumer", subscription("t"), ["t"], ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+        ("consumer", subscription("u"), ["u"], None),
+        # The bytes behind the topics are malformed; no broker reads them.
+        ("consumer", subscription("u")[:9] + b"\xff", ["u"], None),
+        ("consumer", subscription("u")[:8], None, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+        ("consumer", b"", [], None),  # not reported during a rebalance
+        ("connect", subscription("t"), None, ErrorCode.NON_EMPTY_GROUP),
     ],
 )
-def test_consumed_topics_of_classic_members_are_refused(protocol, topics, code):
+def test_consumed_topics_of_classic_members_are_refused(protocol, metadata, topics, code):
     response = classic(protocol=protocol)
-    if topics is not None:
-        subscription = ConsumerProtocolSubscription(topics=topics)
-        response.groups[0].members[0].member_metadata = encode_subscription(subscription, 3)
+    response.groups[0].members[0].member_metadata = metadata
     client = SimpleNamespace(call=lambda *_: response)
     found = {"group": "g", **consumer_groups.classic_described(client, "g")}
+    assert found["members"][0]["topics"] == topics
     if code is None:
         consumer_groups.ensure_not_consumed(found, ["t"])
-        assert found["members"][0]["topics"] == (topics or [])
         return
     with pytest.raises(KafkaError) as refused:
         consumer_groups.ensure_not_consumed(found, ["s", "t"])

@@ -20,6 +20,7 @@ CAUSES = [
     (ConfigError("node.id", "x", "must be a whole number", origin="f:3"), "f:3", Exit.USAGE),
     (MetaPropertiesError("d is missing: the directory is not formatted"), "format", Exit.NO),
     (MetaPropertiesError("d belongs to node 1, this process is of node 2"), "node.id", Exit.NO),
+    (MetaPropertiesError("d holds a metadata log, and e"), "metadata.log.dir to", Exit.NO),
     (DirectoryLocked("d is in use by another process"), "in use", Exit.NO),
     (StorageFailure("d is offline"), "repair", Exit.NO),
     (WrongCluster("this directory is of cluster a"), "cluster a", Exit.REFUSED),

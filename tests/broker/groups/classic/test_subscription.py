@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trimaran.broker.groups.classic.member import _topics_of
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.consumer_protocol import decode_topics
 
 
 def subscription(count: int, *topics: bytes) -> bytes:
@@ -14,28 +14,28 @@ def subscription(count: int, *topics: bytes) -> bytes:
 
 
 def test_named_topics_are_read():
-    assert _topics_of(subscription(2, b"orders", b"")) == ["orders", ""]
-    assert _topics_of(subscription(0)) == []
-    assert _topics_of(subscription(0)[:6]) == []
+    assert decode_topics(subscription(2, b"orders", b"")) == ["orders", ""]
+    assert decode_topics(subscription(0)) == []
+    assert decode_topics(subscription(0)[:6]) == []
     # No field follows the last name.
-    assert _topics_of(subscription(10, *[b""] * 10)[: 6 + 20]) == [""] * 10
-    assert _topics_of(subscription(1, b"orders")[: 6 + 8]) == ["orders"]
+    assert decode_topics(subscription(10, *[b""] * 10)[: 6 + 20]) == [""] * 10
+    assert decode_topics(subscription(1, b"orders")[: 6 + 8]) == ["orders"]
 
 
 @pytest.mark.parametrize("size", [0, 2, 5])
 def test_truncated_subscription_is_refused(size):
     with pytest.raises(RemoteProtocolError, match="without topics"):
-        _topics_of(subscription(0)[:size])
+        decode_topics(subscription(0)[:size])
 
 
 @pytest.mark.parametrize("count", [-1, 1 << 24, 1 << 30])
 def test_count_beyond_available_bytes_is_refused(count):
     with pytest.raises(RemoteProtocolError, match="without topics"):
-        _topics_of(subscription(count, b"orders"))
+        decode_topics(subscription(count, b"orders"))
 
 
 def test_invalid_topic_name_is_refused():
     with pytest.raises(RemoteProtocolError, match="cut off"):
-        _topics_of(subscription(1)[:6] + b"\0\5abc")
+        decode_topics(subscription(1)[:6] + b"\0\5abc")
     with pytest.raises(RemoteProtocolError, match="UTF-8"):
-        _topics_of(subscription(1, b"\xff"))
+        decode_topics(subscription(1, b"\xff"))
