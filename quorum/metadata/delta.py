@@ -24,6 +24,7 @@ from trimaran.quorum.metadata.other_deltas import (
     UnknownDelta,
     quota_key,
 )
+from trimaran.quorum.metadata.tokens import held_bytes
 from trimaran.quorum.metadata.topics_delta import TopicsDelta
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.records import (
@@ -112,6 +113,7 @@ class MetadataDelta:
             self.tokens.apply(),
             self.quotas.apply(),
             self.unknown.apply(),
+            self.image.token_bytes + self.tokens.growth(held_bytes),
         )
 
 

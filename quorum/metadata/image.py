@@ -261,6 +261,8 @@ class MetadataImage:
     tokens: TokensImage = field(default_factory=Map)
     quotas: QuotasImage = field(default_factory=Map)
     unknown: UnknownRecords = UnknownRecords()
+    # The approximate memory of `tokens`; a sum over all of them at each creation would take long.
+    token_bytes: int = 0
 
     def same_content(self, other: MetadataImage) -> bool:
         """Returns whether the images are equal, except for their origins and unknown records."""
@@ -274,6 +276,8 @@ class MetadataImage:
 
 
 _CONTENT = tuple(
-    part.name for part in fields(MetadataImage) if part.name not in ("provenance", "unknown")
+    part.name
+    for part in fields(MetadataImage)
+    if part.name not in ("provenance", "unknown", "token_bytes")
 )
 EMPTY = MetadataImage()

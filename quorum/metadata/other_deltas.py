@@ -6,6 +6,7 @@ Source: Kafka's `FeaturesDelta`, `ConfigurationsDelta`, `ProducerIdsDelta`, `Acl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from immutables import Map
@@ -171,6 +172,15 @@ class MapDelta(Generic[K, R]):
 
     def apply(self) -> Map[K, R]:
         return updated(self.image, self.changed) if self.changed else self.image
+
+    def growth(self, measure: Callable[[R], int]) -> int:
+        """Returns by how much the sum of a measure of all records grows."""
+        growth = 0
+        for key, record in self.changed.items():
+            before = self.image.get(key)
+            growth += 0 if record is None else measure(record)
+            growth -= 0 if before is None else measure(before)
+        return growth
 
 
 def quota_key(record: ClientQuotaRecord) -> tuple[QuotaEntity, str]:

@@ -11,6 +11,8 @@ import hmac
 from collections.abc import Callable
 from functools import lru_cache
 
+from trimaran.node.runtime.steps import Steps
+from trimaran.node.text.memory import text_bytes
 from trimaran.quorum.metadata.image import TokensImage
 from trimaran.wire.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -21,6 +23,10 @@ from trimaran.wire.records.security import DelegationTokenRecord
 
 # The number of cached HMACs; each costs microseconds, and a search needs all of them.
 _REMEMBERED = 1 << 16
+# The number of HMACs that take as long as a record (`Steps`).
+_TOKENS_PER_STEP = 8
+# The memory of a token without its names.
+_TOKEN_BYTES = 400
 # The first version of creating and describing tokens with the requester in the response (KIP-373).
 VERSION_NAMING_REQUESTERS = 3
 
@@ -31,12 +37,22 @@ def token_hmac(secret: str, token_id: str) -> bytes:
     return hmac.digest(secret.encode(), token_id.encode(), "sha512")
 
 
-def find_token(tokens: TokensImage, secret: str, wanted: bytes) -> DelegationTokenRecord | None:
-    """Returns the token with that HMAC."""
-    for token_id, token in tokens.items():
+def find_token(
+    tokens: TokensImage, secret: str, wanted: bytes
+) -> Steps[DelegationTokenRecord | None]:
+    """Returns the token with that HMAC, in steps of some tokens."""
+    for number, (token_id, token) in enumerate(tokens.items(), 1):
         if hmac.compare_digest(token_hmac(secret, token_id), wanted):
             return token
+        if number % _TOKENS_PER_STEP == 0:
+            yield 1
     return None
+
+
+def held_bytes(token: DelegationTokenRecord) -> int:
+    """Returns the approximate memory of a token."""
+    names = sum(map(text_bytes, token.renewers))
+    return _TOKEN_BYTES + text_bytes(token.owner) + text_bytes(token.requester) + names
 
 
 def token_filter(

@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
-from trimaran.cli import global_options
+from trimaran.cli import global_options, output
 from trimaran.cli.global_options import take, watched
+from trimaran.cli.output import say
 from trimaran.errors.user_error import Exit, UserError
 
 
@@ -61,6 +62,43 @@ def test_watch_continues_after_a_failure(capsys, monkeypatch):
     shown = capsys.readouterr()
     assert shown.out == "turn 0\n\n\nturn 3\n"
     assert "nobody listens" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "shown"), [(False, "ab--c-a"), (True, "ab-ab-cb-ab")], ids=["file", "terminal"]
+)
+def test_watch_repeats_no_message_still_shown(capsys, monkeypatch, is_terminal, shown):
+    """The terminal is cleared for each output, which removes what was said about the last one."""
+    said, runs = [], iter(["ab", "ab", "cb", "ab"])
+
+    def run():
+        for message in next(runs):
+            say(message)
+
+    def complain(text):
+        said.append(text)
+
+    def sleep(_seconds):
+        said.append("-")
+        if len(said) >= len(shown):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(global_options.time, "sleep", sleep)
+    monkeypatch.setattr(output, "complain", complain)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    watched(run, 1.0)
+    assert "".join(said) == f"{shown}-"
+
+
+def test_message_of_first_failure_is_shown(capsys):
+    def run():
+        say("this key has no effect")
+        raise UserError("nobody listens", "refused", "start it")
+
+    with pytest.raises(UserError):
+        watched(run, 1.0)
+    say("and this")
+    assert capsys.readouterr().err == "this key has no effect\nand this\n"
 
 
 def test_immediate_failure_of_watch_is_an_error():

@@ -6,11 +6,11 @@ import contextlib
 import io
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from trimaran.cli.commands import COMMANDS, WATCHED
-from trimaran.cli.output import complain
+from trimaran.cli.output import complain, kept_messages, say
 from trimaran.errors.user_error import Exit, UserError
 
 WATCH_SECONDS = 2.0
@@ -87,20 +87,23 @@ def watched(run: Callable[[], object], seconds: float | None, *, until_ok: bool 
     follows.
 
     A missing response of the cluster is reported, and the command runs again. With `until_ok` it ends with exit code
-    0.
+    0. A message that the last run had, too, is not repeated, unless the terminal was cleared.
     """
     if seconds is None:
         return run()
-    is_first = True
+    is_first, said = True, list[str]()
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             began = time.monotonic()
-            text, code, failure = _captured(run)
+            with kept_messages() as messages:
+                text, code, failure = _captured(run)
             if failure is not None and (
                 (is_first and not until_ok) or failure.exit_code == Exit.USAGE
             ):
+                _say_each(messages)
                 raise failure
             if sys.stdout.isatty():
+                said = []
                 sys.stdout.write(
                     f"{_CLEAR}every {seconds:g} s, Ctrl-C ends   {time.strftime('%X')}\n\n"
                 )
@@ -108,6 +111,8 @@ def watched(run: Callable[[], object], seconds: float | None, *, until_ok: bool 
                 sys.stdout.write("\n")
             sys.stdout.write(text)
             sys.stdout.flush()
+            _say_each(message for message in messages if message not in said)
+            said = messages
             if failure is not None:
                 complain(failure)
             elif until_ok and code == Exit.OK:
@@ -115,6 +120,11 @@ def watched(run: Callable[[], object], seconds: float | None, *, until_ok: bool 
             is_first = False
             time.sleep(max(0.0, began + seconds - time.monotonic()))
     return Exit.OK
+
+
+def _say_each(messages: Iterable[str]) -> None:
+    for message in messages:
+        say(message)
 
 
 def _captured(run: Callable[[], object]) -> tuple[str, object, UserError | None]:

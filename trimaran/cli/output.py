@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -30,6 +31,7 @@ KafkaFormat = Annotated[
 # A table with more rows does not fit on a screen, so their number is printed, too.
 ROWS_OF_A_SCREEN = 59
 _is_quiet = False
+_kept: list[str] | None = None
 
 
 def be_quiet(quiet: bool) -> None:
@@ -162,8 +164,23 @@ def put(text: object = "", *, flush: bool = False) -> None:
 
 def say(text: str) -> None:
     """Prints a message, as opposed to data, to stderr, except with `-q`."""
-    if not _is_quiet:
+    if _is_quiet:
+        return
+    if _kept is None:
         complain(text)
+    else:
+        _kept.append(text)
+
+
+@contextmanager
+def kept_messages() -> Iterator[list[str]]:
+    """Collects the messages of `say` within the block, instead of printing them."""
+    global _kept  # noqa: PLW0603 - one process is one command
+    _kept = kept = list[str]()
+    try:
+        yield kept
+    finally:
+        _kept = None
 
 
 def say_unknown(unknown: str, what: str = "this") -> None:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.replicated.state_machine import Result
-from trimaran.node.text.memory import text_bytes
+from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import MetadataImage, TokensImage
 from trimaran.quorum.metadata.tokens import (
     VERSION_NAMING_REQUESTERS,
     find_token,
+    held_bytes,
     split_principal,
     token_hmac,
 )
@@ -41,10 +42,9 @@ LONG_MAX = (1 << 63) - 1
 NO_TIME = -1
 # Longer names would not fit the record's strings, and only the frame size would limit the number of renewers.
 RENEWERS_MAX = 1000
-# The bound for all tokens, which each node keeps until they expire. 30,000 tokens with usual names fit. Each login
+# The bound for all tokens, which each node keeps until they expire. 30,000 tokens with usual names fit. A renewal
 # searches all of them. Kafka does not limit their number.
 TOKENS_BYTES_MAX = 16 << 20
-_TOKEN_BYTES = 400
 # The number of tokens that one sweep removes; the next sweep continues. Kafka's number.
 EXPIRED_MAX = 1000
 
@@ -122,7 +122,7 @@ def create_token(
         expiration_timestamp=min(max_timestamp, now_ms + rules.renewal_ms),
         token_id=new_id(),
     )
-    if sum(map(_held_bytes, image.tokens.values()), _held_bytes(record)) > TOKENS_BYTES_MAX:
+    if image.token_bytes + held_bytes(record) > TOKENS_BYTES_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
             f"all delegation tokens together have {TOKENS_BYTES_MAX} bytes: expire some, or name fewer renewers",
@@ -137,11 +137,6 @@ def create_token(
     return Result([record], response)
 
 
-def _held_bytes(token: DelegationTokenRecord) -> int:
-    names = sum(map(text_bytes, token.renewers))
-    return _TOKEN_BYTES + text_bytes(token.owner) + text_bytes(token.requester) + names
-
-
 def renew_token(
     request: RenewDelegationTokenRequest,
     image: MetadataImage,
@@ -149,13 +144,13 @@ def renew_token(
     requester: str,
     *,
     now_ms: int,
-) -> Result[Message, RenewDelegationTokenResponse]:
+) -> Steps[Result[Message, RenewDelegationTokenResponse]]:
     """Moves the expiry to now plus the requested period, but never beyond the token's maximum lifetime.
 
     Raises:
         KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, …_NOT_FOUND, …_EXPIRED, …_OWNER_MISMATCH.
     """
-    token = _token(image, rules, request.hmac)
+    token = yield from _token(image, rules, request.hmac)
     _check_alive(token, now_ms)
     _check_renewer(token, requester)
     asked = request.renew_period_ms
@@ -172,13 +167,13 @@ def expire_token(
     requester: str,
     *,
     now_ms: int,
-) -> Result[Message, ExpireDelegationTokenResponse]:
+) -> Steps[Result[Message, ExpireDelegationTokenResponse]]:
     """Moves the expiry to now plus the requested period; a negative period removes the token immediately.
 
     Raises:
         KafkaError: the same errors as `renew_token`.
     """
-    token = _token(image, rules, request.hmac)
+    token = yield from _token(image, rules, request.hmac)
     _check_renewer(token, requester)
     period = request.expiry_time_period_ms
     if period < 0:
@@ -217,9 +212,9 @@ def _check_enabled(image: MetadataImage, rules: TokenRules) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _token(image: MetadataImage, rules: TokenRules, hmac: bytes) -> DelegationTokenRecord:
+def _token(image: MetadataImage, rules: TokenRules, hmac: bytes) -> Steps[DelegationTokenRecord]:
     _check_enabled(image, rules)
-    token = find_token(image.tokens, rules.secret, hmac)
+    token = yield from find_token(image.tokens, rules.secret, hmac)
     if token is None:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
     return token

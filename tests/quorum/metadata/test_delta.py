@@ -20,6 +20,7 @@ from tests.quorum.metadata.build import (
 )
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MIGRATING_DIRECTORY, PartitionImage
+from trimaran.quorum.metadata.tokens import held_bytes
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.records.brokers import (
     ControllerEndpoint,
@@ -338,6 +339,24 @@ def test_stored_records_are_kept_until_removed(added, removed, part):
     image = image_of(added)
     assert list(getattr(image, part).values()) == [added]
     assert getattr(image_of(removed, base=image), part) == Map()
+
+
+def test_bytes_of_tokens_follow_their_records():
+    large = TOKEN.replace(renewers=["User:" + "b" * 100])
+    other = TOKEN.replace(token_id="u")
+    removal = RemoveDelegationTokenRecord(token_id="t")
+    image = image_of(TOKEN, TOKEN)
+    for records, held in (
+        ([other], [TOKEN, other]),
+        ([large], [large, other]),
+        ([removal, large, removal, removal], [other]),
+    ):
+        image = image_of(*records, base=image)
+        assert image.token_bytes == sum(map(held_bytes, held))
+    snapshot = MetadataDelta(image)
+    snapshot.replay(large)
+    snapshot.finish_snapshot()
+    assert snapshot.apply(image.provenance).token_bytes == held_bytes(large)
 
 
 def test_no_op_records_change_nothing():

@@ -6,6 +6,8 @@ import pytest
 
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import features, image_of
+from tests.slow_steps import calls_of
+from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller.security import delegation_tokens
 from trimaran.quorum.controller.security.delegation_tokens import (
     TokenRules,
@@ -35,29 +37,45 @@ IMAGE = image_of(features())
 ALICE, BOB, CARL = "User:alice", "User:bob", "User:carl"
 
 
-def create(image=IMAGE, rules=RULES, requester=ALICE, *, at=0, renewers=("bob",), **fields):
+def creation(image=IMAGE, rules=RULES, requester=ALICE, *, at=0, renewers=("bob",), **fields):
     values = {"owner_principal_type": "", "owner_principal_name": "", "max_lifetime_ms": -1}
     request = CreateDelegationTokenRequest(
         renewers=[CreatableRenewers(principal_type="User", principal_name=n) for n in renewers],
         **(values | fields),
     )
     ids = (f"token-{n}" for n in itertools.count(len(image.tokens)))
-    result = create_token(
+    return create_token(
         request, image, rules, requester, version=3, now_ms=at, new_id=lambda: next(ids)
     )
+
+
+def create(image=IMAGE, *arguments, **options):
+    result = creation(image, *arguments, **options)
     return image_of(*result.records, base=image), result.response
 
 
 def renew(image, hmac, requester=ALICE, *, at, period=-1):
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period)
-    result = renew_token(request, image, RULES, requester, now_ms=at)
+    result = at_once(renew_token(request, image, RULES, requester, now_ms=at))
     return image_of(*result.records, base=image), result.response.expiry_timestamp_ms
 
 
 def expire(image, hmac, requester=ALICE, *, at, period):
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period)
-    result = expire_token(request, image, RULES, requester, now_ms=at)
+    result = at_once(expire_token(request, image, RULES, requester, now_ms=at))
     return image_of(*result.records, base=image), result.response.expiry_timestamp_ms
+
+
+def token_record(token_id):
+    return DelegationTokenRecord(
+        owner=ALICE,
+        requester=ALICE,
+        renewers=[BOB],
+        issue_timestamp=0,
+        max_timestamp=1000,
+        expiration_timestamp=100,
+        token_id=token_id,
+    )
 
 
 def refused(function, *arguments, **options):
@@ -78,6 +96,21 @@ def test_names_in_all_tokens_have_bounded_size(monkeypatch):
     image, _ = create(image, renewers=["r" * 10_000])
     owner = {"owner_principal_type": "User", "owner_principal_name": "a" * 29_000}
     assert refused(create, image, **owner) is ErrorCode.POLICY_VIOLATION
+
+
+def test_token_is_found_in_steps_of_some():
+    image = image_of(*[token_record(f"{n}") for n in range(1_000)], base=IMAGE)
+    request = RenewDelegationTokenRequest(hmac=b"?", renew_period_ms=1)
+    steps = renew_token(request, image, RULES, ALICE, now_ms=1)
+    assert [next(steps) for _ in range(125)] == [1] * 125
+    assert refused(next, steps) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+@pytest.mark.parametrize("count", [100, 1_000])
+def test_creation_does_not_look_at_other_tokens(count):
+    """Its calls are counted; a sum over all tokens would make more."""
+    image = image_of(*[token_record(f"{n}") for n in range(count)], base=IMAGE)
+    assert calls_of(lambda: creation(image)) < 100
 
 
 def test_token_is_created_renewed_and_expired():
@@ -171,7 +204,7 @@ def test_invalid_token_requests_are_refused():
     assert refused(create, renewers=["x"] * 1001) is ErrorCode.INVALID_REQUEST
     assert create(renewers=["x"] * 1000)[1].error_code == 0
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=1)
-    code = refused(renew_token, request, image, no_key, ALICE, now_ms=1)
+    code = refused(at_once, renew_token(request, image, no_key, ALICE, now_ms=1))
     assert code is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
