@@ -94,17 +94,15 @@ VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # older clients treat this code as fa
 def fetch(request: FetchRequest, ctx: DataContext, call: Call) -> Handling[FetchResponse]:
     version, epoch = call.header.api_version, request.session_epoch
     terms = _terms(request, ctx, call)
-    if version < FIRST_FETCH_VERSION_OF_BATCHES or epoch == FINAL_EPOCH:
-        if request.session_id != NO_SESSION:
-            ctx.fetch_sessions.close(request.session_id)
+    if request.session_id != NO_SESSION and epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        ctx.fetch_sessions.close(request.session_id)
+    if epoch == FINAL_EPOCH:  # also of versions without sessions
         response = yield from _without_session(request, ctx, call, terms)
         if version < FIRST_FETCH_VERSION_OF_BATCHES:
             yield Wait(partial(_convert, response, request, call))
             _hide_storage_errors(response)
         return response
     if epoch == INITIAL_EPOCH:
-        if request.session_id != NO_SESSION:
-            ctx.fetch_sessions.close(request.session_id)
         session = _open_session(request, ctx, call, terms) if request.topics else None
         if session is None:
             return (yield from _without_session(request, ctx, call, terms))

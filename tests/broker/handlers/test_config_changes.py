@@ -112,6 +112,14 @@ def test_only_directories_of_this_broker_are_cordoned(harness, tmp_path):
     assert answers(harness, cordoning(here, APPEND)) == [None], "it is there already"
 
 
+def test_another_broker_is_refused_before_its_configs(harness):
+    message, answered = incremental((BROKER, "12", {CORDONED: "/nowhere"})), {}
+    options = {"validate_only": False, "may_alter_loggers": True}
+    trio.run(finished, respond_here(message.resources, harness.context, answered, **options))
+    [error] = answered.values()
+    assert error.message == "Unexpected broker id, expected 11, but received 12"
+
+
 async def refusals(harness, message, answered=()):
     found = {key: KafkaError(E.NONE) for key in answered}
     before = set(found)

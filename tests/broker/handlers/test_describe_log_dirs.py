@@ -10,6 +10,7 @@ from tests.cluster.data_side import open_harness, partition, topic
 from tests.cluster.in_process import cluster, connected_to
 from trimaran.broker.handlers.describe_log_dirs import describe_log_dirs
 from trimaran.log.batches.batch import iter_batches
+from trimaran.log.directories.directory import LogDirectory
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -87,6 +88,19 @@ async def test_all_failed_directories_are_described(harness, tmp_path):
     harness.directory.health.fail("the disk is gone")
     (result,) = (await described(harness)).results
     assert (result.error_code, result.log_dir) == (ErrorCode.KAFKA_STORAGE_ERROR, str(tmp_path))
+
+
+@pytest.mark.parametrize("what", ["volume", "segment_files"])
+async def test_unreadable_directory_is_described_as_failed(harness, monkeypatch, tmp_path, what):
+    """The disk has failed, and the broker has not noticed yet."""
+
+    def fail(*_):
+        raise OSError("input/output error")
+
+    monkeypatch.setattr(LogDirectory, what, fail)
+    (result,) = (await described(harness)).results
+    assert (result.error_code, result.log_dir) == (ErrorCode.KAFKA_STORAGE_ERROR, str(tmp_path))
+    assert result.topics == []
 
 
 async def test_replica_of_failed_directory_is_listed_nowhere(tmp_path):

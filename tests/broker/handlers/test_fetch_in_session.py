@@ -73,6 +73,15 @@ async def test_first_request_opens_session_of_its_partitions(harness, autojump_c
     assert harness.context.fetch_sessions._room.used == 5
 
 
+@pytest.mark.parametrize(("epoch", "count"), [(0, 1), (-1, 0), (1, 1)])
+async def test_session_ends_with_first_and_last_epoch(harness, epoch, count):
+    """The client begins another one, or goes on without."""
+    opened = await ask(harness, request(wanted(0), epoch=0))
+    [session] = sessions(harness)
+    await ask(harness, request(wanted(0), session_id=opened.session_id, epoch=epoch))
+    assert (session.closed, len(sessions(harness))) == (epoch != 1, count)
+
+
 async def test_followers_session_is_privileged(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     await ask(harness, request(wanted(0), follower=12, epoch=0))

@@ -65,9 +65,14 @@ async def test_member_joins_stays_and_leaves(tmp_path, monkeypatch, autojump_clo
 async def test_heartbeat_without_feature_is_not_served(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         await rig.leading()
-        for level, code in ((0, E.UNSUPPORTED_VERSION), (1, E.NONE), (2, E.NONE)):
+        for level, member_id, code in (
+            (0, "m", E.UNSUPPORTED_VERSION),
+            (0, "", E.UNSUPPORTED_VERSION),
+            (1, "m", E.NONE),
+            (2, "m", E.NONE),
+        ):
             served(rig, level)
-            answer = await rig.call(share_group_heartbeat, joining(), 1)
+            answer = await rig.call(share_group_heartbeat, joining(member_id=member_id), 1)
             assert E(answer.error_code) is code
 
 
