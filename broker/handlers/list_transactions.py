@@ -43,10 +43,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
 def list_transactions(
     request: ListTransactionsRequest, ctx: TransactionContext, call: Call
 ) -> Handling[ListTransactionsResponse]:
-    asked = dict.fromkeys(request.state_filters)
-    unknown = [name for name in asked if name not in STATE_NAMES]
-    if unknown and len(unknown) == len(asked):
-        return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=[])
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATE_NAMES]
     found, room = EncodedArray(), call.room()
     may_see = may_with(
         ctx, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, asked_for=False
@@ -57,10 +54,10 @@ def list_transactions(
         yield None
         for some in candidates(ctx.transactions, request, ctx.now_ms()):
             names = yield from matching(matches, list(some), call.connection.id)
+            room.worked(JUDGED_WORK * len(names))
             for name in filter(may_see, names):
                 found.append(room.encoded(_listed(name, some[name])))
                 yield None
-            room.worked(JUDGED_WORK * len(names))
             room.expect(IDS_PER_STEP * OBJECT_BYTES)
             yield None
     except KafkaError as error:

@@ -143,11 +143,11 @@ def _admitted(
     may_read = may_with_topic(ctx, call, Operation.READ)
     found: list[tuple[_Topic, list[OffsetCommitRequestPartition]]] = []
     for topic in request.topics:
+        room.take(TOPIC_BYTES + len(topic.name))
         partitions = EncodedArray()
         response = OffsetCommitResponseTopic(
             name=topic.name, topic_id=topic.topic_id, partitions=partitions
         )
-        room.take(TOPIC_BYTES + len(topic.name))
         responses.append(response)
         image, refused = find_topic(topic, topics, may_read, by_id=version >= TOPIC_ID_VERSION)
         known: list[OffsetCommitRequestPartition] = []

@@ -65,13 +65,13 @@ def offset_for_leader_epoch(
     yield from opening(ctx.partitions, keys)
     room, results = call.room(), []
     for topic in request.topics:
+        room.take(TOPIC_BYTES + len(topic.topic))
         partitions = EncodedArray()
         for wanted in topic.partitions:
             key = TopicPartition(topic.topic, wanted.partition)
             partitions.append(room.encoded(_end_offset(key, wanted, ctx)))
             yield None
         results.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
-        room.take(TOPIC_BYTES + len(topic.topic))
     return OffsetForLeaderEpochResponse(topics=results)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import product
 
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
@@ -46,12 +47,9 @@ async def test_filters(tmp_path):
 
 async def test_invalid_pattern_is_refused(tmp_path):
     async with broker_client(tmp_path, **SETTINGS) as one:
-        for pattern in ("(", r"(a)\1", "a" * 1001):
-            assert await listed(one, transactional_id_pattern=pattern) == (
-                [],
-                E.INVALID_REGULAR_EXPRESSION,
-                [],
-            )
+        for pattern, states in product(("(", r"(a)\1", "a" * 1001), ([], ["Odd"])):
+            answer = await listed(one, transactional_id_pattern=pattern, state_filters=states)
+            assert answer == ([], E.INVALID_REGULAR_EXPRESSION, [])
 
 
 async def test_pattern_is_matched_in_thread_in_pieces(tmp_path, monkeypatch):
