@@ -113,14 +113,11 @@ def _known(
 
 def _add(found: Mapping[str, dict[bytes, set[int]]], sharers: Sharers) -> Work[None]:
     """Adds the partitions to those of their members."""
-    worked = 0
+    pause = pauses(PIECE)
     for (topic_id, index), member_ids in sharers.items():
         for member_id in member_ids:
             found[member_id].setdefault(topic_id, set()).add(index)
-        worked += len(member_ids)
-        if worked >= PIECE:
-            worked = 0
-            yield
+            yield from next(pause)
 
 
 def _shares(total: int, member_ids: Sequence[str]) -> dict[str, int]:
