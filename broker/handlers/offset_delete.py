@@ -9,6 +9,7 @@ from trimaran.broker.handlers.batches import PARTITIONS_PER_BATCH
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.node.replicated.pending import settled
+from trimaran.node.runtime.steps import pieces
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -89,8 +90,7 @@ def _deleted(
             yield None
         yield None
     decided = []
-    for start in range(0, max(1, len(known)), PARTITIONS_PER_BATCH):
-        some = known[start : start + PARTITIONS_PER_BATCH]
+    for some in [*pieces(known, PARTITIONS_PER_BATCH)] or [[]]:
         decided.append(ctx.groups.delete_offsets(request.group_id, some))
         yield None
     for pending in decided:

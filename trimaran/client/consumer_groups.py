@@ -59,7 +59,7 @@ def classic_described(
 
 def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]:
     """Returns the assignment of a consumer; other protocols have formats of their own in these bytes."""
-    if protocol_type != _CONSUMER or not data:
+    if protocol_type != _CONSUMER:
         return {}
     try:
         assigned = decode_assignment(data).assigned_partitions

@@ -20,6 +20,7 @@ from trimaran.broker.groups.consumer.assignors.model import (
     AssignmentInput,
 )
 from trimaran.broker.groups.heartbeating.work import Work
+from trimaran.node.runtime.steps import pieces
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.transport.scheduling.pauses import pauses
 
@@ -80,13 +81,8 @@ def _unassigned(
         yield from next(pause)
     left: list[TopicIdPartition] = []
     for topic_id, count in topics:
-        for start in range(0, count, PIECE):
-            end = min(start + PIECE, count)
-            left += [
-                TopicIdPartition(topic_id, p)
-                for p in range(start, end)
-                if (topic_id, p) not in taken
-            ]
+        for some in pieces(range(count), PIECE):
+            left += [TopicIdPartition(topic_id, p) for p in some if (topic_id, p) not in taken]
             yield
     return left
 
