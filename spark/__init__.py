@@ -1,14 +1,16 @@
-"""PySpark data sources over metadata and data logs: `session()`, `register(spark)`, `views(spark, path)`.
+"""PySpark data sources over metadata and data logs: `session()`, `register(spark)`, `views(spark, path)`,
+`decoded(frame, registry=…)`.
 
 The package is loaded in users' interpreters, so each name imports its module on first use (PEP 562).
 """
 
 from importlib import import_module
 
-__all__ = ["register", "session", "views"]
+__all__ = ["decoded", "register", "session", "views"]
 
 _HOMES = {
     "session": "trimaran.spark.sessions.session",
+    "decoded": "trimaran.spark.schema_values.decoded",
     "register": "trimaran.spark.sources",
     "views": "trimaran.spark.sources",
 }

@@ -206,6 +206,9 @@ PYTHON = {
     "spark_exactly_once.md": Elsewhere(
         "tests/spark/sink/test_exactly_once.py", "its options, for several drivers"
     ),
+    "spark_values.md": Elsewhere(
+        "tests/spark/schema_values/test_decoded.py", "its call, with a registry of the test"
+    ),
     "spark_writing.md": Elsewhere("tests/spark/sink/test_spark_write.py", "its frames, by Spark"),
     "testing.md": Elsewhere(
         "tests/trimaran/testing/test_recipes.py", "all but two, which need more"

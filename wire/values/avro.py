@@ -41,11 +41,16 @@ _REFUSED = (
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """A schema with its named types, checked."""
+    """A schema with its named types, checked. It is pickled as its `texts`, those of the references first."""
 
     parsed: Any
     named: dict[str, Any]
     recursive: bool
+    texts: tuple[str, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Returns the call that makes the schema in another process."""
+        return avro_schema, (self.texts[-1], self.texts[:-1])
 
     def decode(self, payload: memoryview, read_as: AvroSchema | None = None) -> object:
         """Returns the value with `dict`, `list`, `bytes`, `datetime`, `Decimal` and other types of Python.
@@ -103,7 +108,7 @@ def avro_schema(text: str, references: Sequence[str] = ()) -> AvroSchema:
         raise UnusableSchema(
             f"no Avro schema that can be used ({told}): see who registered it"
         ) from None
-    return AvroSchema(parsed, named, shape.recursive)
+    return AvroSchema(parsed, named, shape.recursive, (*references, text))
 
 
 def _bounded(schema: Any) -> Any:

@@ -117,18 +117,28 @@ class ValueDecoder:
         self,
         registry: SchemaRegistry,
         *,
-        read_as: AvroSchema | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Args: read_as: the reader's schema of values in Avro."""
         self._registry = registry
-        self._read_as = read_as
         self._monotonic = monotonic
         self._known: OrderedDict[SchemaId, Schema] = OrderedDict()
         self._refused: OrderedDict[SchemaId, tuple[float, str]] = OrderedDict()
 
-    def decode(self, value: bytes, headers: Headers = (), *, is_key: bool = False) -> DecodedValue:
+    def decode(
+        self,
+        value: bytes,
+        headers: Headers = (),
+        *,
+        is_key: bool = False,
+        read_as: AvroSchema | None = None,
+    ) -> DecodedValue:
         """Decodes a value by the id that it begins with, or that is in its headers.
+
+        Args:
+            value: the bytes of a value or a key.
+            headers: those of its record.
+            is_key: whether it is a key.
+            read_as: the reader's schema, which values in Avro are resolved to.
 
         Raises:
             UndecodedValue: it cannot be decoded; others may be.
@@ -137,14 +147,14 @@ class ValueDecoder:
         check_size(value)
         framed = unframe(value, headers, is_key=is_key)
         try:
-            return DecodedValue(self._payload(framed), framed.schema_id)
+            return DecodedValue(self._payload(framed, read_as), framed.schema_id)
         except UndecodedValue as error:
             raise UndecodedValue(f"{framed.schema_id}: {error}") from None
 
-    def _payload(self, framed: FramedValue) -> object:
+    def _payload(self, framed: FramedValue, read_as: AvroSchema | None) -> object:
         schema = self._schema(framed.schema_id)
         if isinstance(schema, AvroSchema):
-            return schema.decode(framed.payload, self._read_as)
+            return schema.decode(framed.payload, read_as)
         if isinstance(schema, JsonSchema):
             return schema.decode(framed.payload)
         payload = framed.payload

@@ -22,11 +22,10 @@ REGISTRY_SECONDS_MAX = 15.0
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """`content_type` is without parameters; `artifact_type` is Apicurio's header."""
+    """`artifact_type` is Apicurio's header, or empty."""
 
     status: int
     body: bytes
-    content_type: str
     artifact_type: str
 
 
@@ -80,9 +79,8 @@ class HttpServer:
             raise RegistryFailure(
                 f"{self.shown}{path} answers more than {ANSWER_BYTES_MAX} bytes: is it a registry?"
             )
-        kind = response.headers.get_content_type()
         artifact = response.headers.get("X-Registry-ArtifactType", "")
-        return HttpAnswer(response.status, body, kind, artifact)
+        return HttpAnswer(response.status, body, artifact)
 
     def _connection(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)

@@ -28,7 +28,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class ProtobufSchema:
-    """The messages of a .proto file."""
+    """The messages of a .proto file. It is pickled as its descriptors."""
 
     def __init__(self, descriptors: bytes) -> None:
         """Reads a serialized FileDescriptorSet whose last file is the schema.
@@ -36,6 +36,7 @@ class ProtobufSchema:
         Raises:
             UnusableSchema: it is malformed, or an import is missing.
         """
+        self._descriptors = descriptors
         try:
             files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file
             self._pool = descriptor_pool.DescriptorPool()
@@ -49,6 +50,10 @@ class ProtobufSchema:
                 f"no descriptors of Protobuf ({str(error)[:200]}): write them by protoc --include_imports "
                 "--descriptor_set_out"
             ) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Returns the call that makes the schema in another process."""
+        return ProtobufSchema, (self._descriptors,)
 
     def type_at(self, indexes: Sequence[int]) -> Any:
         """Returns the descriptor of the message at a path: the index in the file, then in the message, and so on."""

@@ -110,7 +110,7 @@ class SchemaRegistry:
     def _assembled(self, answer: HttpAnswer, references: str) -> RegisteredSchema:
         text = _text(answer)
         found = self._collected(self._json_list(references), self._artifact)
-        return RegisteredSchema(answer.artifact_type or _guessed(answer, text), text, found)
+        return RegisteredSchema(answer.artifact_type or _guessed(text), text, found)
 
     def _artifact(self, reference: dict[str, Any]) -> tuple[str, Any]:
         group = str(reference.get("groupId") or "default")
@@ -197,9 +197,9 @@ def _text(answer: HttpAnswer) -> str:
         raise UnusableSchema("the registry answers a schema that is not UTF-8") from None
 
 
-def _guessed(answer: HttpAnswer, text: str) -> str:
+def _guessed(text: str) -> str:
     """Returns the kind of a schema whose registry does not say it (Apicurio, for a contentId)."""
-    if "protobuf" in answer.content_type:
+    if text.lstrip()[:1] not in ("{", "[", '"'):
         return PROTOBUF
     return JSON if re.search(r'"(\$schema|properties)"\s*:', text) else AVRO
 

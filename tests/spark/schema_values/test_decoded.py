@@ -1,0 +1,151 @@
+"""Columns decoded by a real Spark, with a registry that speaks HTTP: types, bad values, headers, keys, local files."""
+
+from __future__ import annotations
+
+import json
+import struct
+import uuid
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+import trimaran.spark as ts
+from tests.wire.values.naive_registry import naive_registry
+from trimaran.spark.schema_values.decoded import Decoding, RegistryAccess
+from trimaran.wire.values.avro import avro_schema
+from trimaran.wire.values.decoder import JsonSchema
+from trimaran.wire.values.failures import RegistryFailure, UndecodedValue, UnusableSchema
+
+OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+NEW = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "buyer", "type": "string", "default": "unknown"},
+        {
+            "name": "at",
+            "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}],
+            "default": None,
+        },
+    ],
+}
+ROWS = "key binary, value binary, topic string, partition int, offset bigint"
+HEADERS = "headers array<struct<key:string,value:binary>>"
+
+
+@pytest.fixture
+def served():
+    with naive_registry() as registry:
+        registry.register("orders-value", OLD)
+        registry.register("orders-value", NEW)
+        yield registry
+
+
+def framed(number, payload):
+    return bytearray(struct.pack(">bI", 0, number) + payload)
+
+
+def batch(decoding, values, place=()):
+    made = decoding.columns(
+        pa.array(values, pa.binary()), None, [pa.array([part]) for part in place]
+    )
+    return [(row["value"], row["error"]) for row in made.to_pylist()]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_values_are_columns_of_the_latest_schema(spark, served):
+    values = [
+        framed(1, b"\x02"),
+        framed(2, b"\x04\x02x\x02\x02"),
+        None,
+        bytearray(b"junk"),
+        framed(7, b""),
+    ]
+    rows = [(bytearray(b"k"), value, "orders", 0, at) for at, value in enumerate(values)]
+    frame = spark.createDataFrame(rows, ROWS)
+    found = ts.decoded(frame, registry=served.url, subject="orders-value", on_error="null")
+    assert found.columns == [*frame.columns, "value_error"]
+    rows = found.selectExpr(
+        "value.id", "value.buyer", "CAST(value.at AS STRING) AS at", "value_error AS error"
+    ).collect()
+    assert [tuple(row)[:3] for row in rows[:3]] == [
+        (1, "unknown", None),
+        (2, "x", "1970-01-01 00:00:00.001"),
+        (None, None, None),
+    ]
+    assert [bool(row.error) for row in rows] == [False, False, False, True, True]
+    assert f"id 7: {served.url}/schemas/ids/7 answers 404" in rows[4].error
+    with pytest.raises(PySparkException) as failed:
+        ts.decoded(frame, registry=served.url).collect()
+    assert "topic orders, partition 0, offset 3: the value does not begin" in str(failed.value)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_headers_and_keys_are_decoded(spark, served):
+    guid = uuid.UUID(served.schemas[0]["guid"])
+    headers = [("__key_schema_id", bytearray(b"\x01" + guid.bytes))]
+    frame = spark.createDataFrame(
+        [(bytearray(b"\x0e"), None, "t", 0, 0, headers)], f"{ROWS}, {HEADERS}"
+    )
+    assert json.loads(ts.decoded(frame, "key", registry=served.url).first().key) == {"id": 7}
+
+
+def test_local_schemas_need_no_registry(tmp_path):
+    decoding = Decoding(None, avro_schema(json.dumps(OLD)), "", is_key=False, fails=False)
+    assert batch(decoding, [b"\x02", None]) == [({"id": 1}, None), (None, None)]
+    ((value, error),) = batch(decoding, [b""])
+    assert value is None
+    assert "no value of its Avro schema" in error
+
+
+def test_values_that_arrow_refuses_are_errors():
+    content = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    decoding = Decoding(None, JsonSchema(content), "", is_key=False, fails=False)
+    found = batch(decoding, [b'{"n": 1}', b'{"n": 99999999999999999999}', b'{"n": "x"}', b"null"])
+    assert [value for value, _ in found] == [{"n": 1}, None, None, None]
+    assert [bool(error) for _, error in found] == [False, True, True, False]
+    assert "does not fit into the column" in found[1][1]
+
+
+def test_first_bad_value_is_named_with_its_place():
+    decoding = Decoding(None, JsonSchema({}), "", is_key=False, fails=True)
+    assert batch(decoding, [b"{}"]) == [("{}", None)]
+    with pytest.raises(
+        UndecodedValue,
+        match=r'topic t, partition 3, offset 9: the value is no JSON.*on_error="null"',
+    ):
+        batch(decoding, [b"{"], ("t", 3, 9))
+    with pytest.raises(UndecodedValue, match=r"^a record: "):
+        batch(decoding, [b"{"])
+
+
+def test_failed_registries_fail_each_query():
+    access = RegistryAccess("http://localhost:1", password="secret")
+    with pytest.raises(RegistryFailure, match="no registry listens"):
+        batch(Decoding(access, None, "", is_key=False, fails=False), [bytes(6)])
+    assert "secret" not in repr(access)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "give the URL of a registry"),
+        ({"registry": "http://x", "subject": "a", "schema": "b"}, "give one of them"),
+        ({"schema": "x.txt"}, "no schema by its name"),
+        ({"registry": "http://x", "ids": "global"}, "can be 'globalId' or 'contentId'"),
+        ({"registry": "http://x", "on_error": "drop"}, "can be 'fail' or 'null'"),
+        ({"registry": "x", "subject": "a"}, "no URL of a registry"),
+    ],
+)
+def test_options_that_contradict_are_refused(options, told):
+    with pytest.raises((ValueError, RegistryFailure), match=told):
+        ts.decoded(None, **options)
+
+
+def test_unknown_subjects_are_refused(served):
+    with pytest.raises(UnusableSchema, match=r"answers 404 \(Subject not found"):
+        ts.decoded(None, registry=served.url, subject="order-value")
