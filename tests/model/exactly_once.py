@@ -227,6 +227,9 @@ def _driver_actions(
     steps = _steps_of(driver)
     try:
         operation = _resumed(steps, driver.told)
+        while operation == core.Each(()):
+            driver = driver._replace(told=(*driver.told, ()))
+            operation = steps.send(())
         if isinstance(operation, core.Each):
             yield from _each(world, driver, operation.operations)
             return
@@ -259,8 +262,6 @@ def _each(
 ) -> Iterator[tuple[str, World]]:
     """Carries out any one of the operations that are left."""
     name = f"driver {driver.number}"
-    if not operations:
-        yield f"{name}: nothing to do", world.with_driver(driver._replace(told=(*driver.told, ())))
     for index, operation in enumerate(operations):
         if index in dict(driver.partial):
             continue
