@@ -213,6 +213,15 @@ def test_refused_login_is_one_error(spark, node, kafka, which, wrong, tmp_path):
         assert "\n" not in told, name
 
 
+@pytest.mark.parametrize("which", ["ours", "theirs"])
+def test_client_without_login_is_pointed_to_the_protocol(spark, node, kafka, which):
+    place = node.at("LOGINS") if which == "ours" else kafka["LOGINS"]
+    options = {**options_of(node, "PLAIN"), "kafka.security.protocol": "SSL"}
+    with pytest.raises(PySparkException) as error:
+        values(spark, place, **options, **{"kafka.default.api.timeout.ms": "3000"})
+    assert "check the option kafka.security.protocol" in cause_of(error.value)
+
+
 def drained(stream, folder):
     writer = stream.load().writeStream.format("parquet").trigger(availableNow=True)
     options = {"checkpointLocation": f"{folder}/checkpoint"}

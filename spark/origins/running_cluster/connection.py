@@ -23,6 +23,7 @@ from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
+    ConnectRefused,
     RequestTimedOut,
     VersionMismatch,
 )
@@ -117,7 +118,7 @@ class ClusterSettings:
                 "and kafka.ssl.…"
             ) from None
         except (ConnectionLost, RequestTimedOut) as error:
-            raise DataUnreadable(f"{self.bootstrap}: {error}") from None
+            raise DataUnreadable(f"{self.bootstrap}: {error}{_hint(error.__cause__)}") from None
         except VersionMismatch as error:
             raise DataUnreadable(f"{self.bootstrap} has an unsupported version: {error}") from None
         except KafkaError as error:
@@ -127,6 +128,13 @@ class ClusterSettings:
                 f"{self.bootstrap} sent a malformed response: {error}; check that it is a listener of Kafka, and the "
                 "option kafka.security.protocol"
             ) from None
+
+
+def _hint(reason: BaseException | None) -> str:
+    """A listener with SASL closes the connection of a client without a login at its first request."""
+    if isinstance(reason, ConnectionLost) and not isinstance(reason, ConnectRefused):
+        return "; if the nodes are up, check the option kafka.security.protocol"
+    return ""
 
 
 def _ensure_let_in(
