@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from trimaran.broker import events
+from trimaran.broker.coordination.effects import current_instant
 from trimaran.broker.coordination.loader import load_shard
 from trimaran.broker.coordination.ports import CoordinatorPartition
 from trimaran.broker.coordination.serving import ServingShard
@@ -27,6 +28,7 @@ from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.epoch import open_epoch
 from trimaran.node.runtime.latest import Latest
+from trimaran.node.runtime.steps import Steps
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import LeaderEpoch, Offset
@@ -196,6 +198,21 @@ class ShardEpoch(Generic[S, R]):
     ) -> PendingResponse[T]:
         """Calls `ServingShard.decide`. Also raises KafkaError as `serving` does."""
         return self.serving().decide(act, unwritten)
+
+    def deciding(
+        self, act: Callable[[S, Instant], Steps[Result[R, T]]]
+    ) -> Steps[PendingResponse[T]]:
+        """Passes one input to the shard, which decides in steps; writes its decision in the last one. Between two steps
+        the shard may have other inputs. Raises KafkaError as `decide` does.
+        """
+        steps = act(self.active(), current_instant())
+        while True:
+            self.active()  # after its end, the shard may be unloaded
+            try:
+                units = next(steps)
+            except StopIteration as end:
+                return self.submit(end.value)
+            yield units
 
     def submit(self, result: Result[R, T]) -> PendingResponse[T]:
         """Calls `ServingShard.submit`. Also raises KafkaError as `serving` does."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from trimaran.broker.partitions.lookups import pausing
 from trimaran.node.replicated.pending import PendingResponse, settled
+from trimaran.node.runtime.steps import Steps
 from trimaran.wire.codec.declarations import EncodedArray, Struct
 from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import NO_OFFSET, Offset, SharePartitionKey
@@ -28,11 +30,14 @@ Outcomes = dict[bytes, dict[int, T | KeptError]]
 """The response or the error of each share partition, by topic id and partition."""
 
 
+Decision = PendingResponse[T] | Steps[PendingResponse[T]]
+
+
 def decided(
-    request: Any, decide: Callable[[SharePartitionKey, Any], PendingResponse[T]]
+    request: Any, decide: Callable[[SharePartitionKey, Any], Decision[T]]
 ) -> Handling[Outcomes[T]]:
     """Decides about all share partitions first, so that their records are committed together; returns when all records
-    are committed. `decide` also gets the partition's item of the request; it may raise KafkaError.
+    are committed. `decide` also gets the partition's item of the request; it may raise KafkaError, or work in steps.
     """
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         return {}
@@ -42,7 +47,10 @@ def decided(
         for item in topic.partitions:
             key = SharePartitionKey(request.group_id, topic.topic_id, item.partition)
             try:
-                of_topic[item.partition] = decide(key, item)
+                decision = decide(key, item)
+                if not isinstance(decision, PendingResponse):
+                    decision = yield from pausing(decision)
+                of_topic[item.partition] = decision
             except KafkaError as error:
                 of_topic[item.partition] = KeptError.of(error)
             yield None

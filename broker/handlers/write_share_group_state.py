@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from itertools import islice
 
 from trimaran.broker.handlers.context import ShareContext
 from trimaran.broker.handlers.share_states import NO_COUNT, Answer, decided, known, no_fields
+from trimaran.broker.share_state.combining import BATCHES_PER_STEP
 from trimaran.broker.share_state.states import DeliveryState, ShareSummary, StateBatch
 from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.runtime.steps import Steps
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import SharePartitionKey
 from trimaran.wire.messages import write_share_group_state as wire
@@ -54,7 +57,7 @@ def write_share_group_state(
 
 def _written(
     key: SharePartitionKey, item: PartitionData, ctx: ShareContext
-) -> PendingResponse[None]:
+) -> Steps[PendingResponse[None]]:
     count = item.delivery_complete_count
     summary = ShareSummary(
         item.state_epoch,
@@ -62,21 +65,28 @@ def _written(
         known(item.start_offset),
         None if count == NO_COUNT else count,
     )
-    return ctx.shares.write(key, summary, _batches(item.state_batches))
+    batches = yield from _batches(item.state_batches)
+    return (yield from ctx.shares.write(key, summary, batches))
 
 
-def _batches(batches: Iterable[wire.StateBatch]) -> list[StateBatch]:
+def _batches(batches: Iterable[wire.StateBatch]) -> Steps[list[StateBatch]]:
     """Returns the batches of a request. Raises KafkaError: INVALID_REQUEST for an unknown state."""
+    found: list[StateBatch] = []
+    left = iter(batches)
     try:
-        return [
-            StateBatch(
-                batch.first_offset,
-                batch.last_offset,
-                _STATES[batch.delivery_state],
-                batch.delivery_count,
-            )
-            for batch in batches
-        ]
+        while piece := list(islice(left, BATCHES_PER_STEP)):
+            found += [
+                StateBatch(
+                    batch.first_offset,
+                    batch.last_offset,
+                    _STATES[batch.delivery_state],
+                    batch.delivery_count,
+                )
+                for batch in piece
+            ]
+            if len(piece) == BATCHES_PER_STEP:
+                yield len(piece)
+        return found
     except KeyError as error:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"a batch has the unknown state {error}"

@@ -3,36 +3,49 @@
 For each record, the state with the higher delivery count is the newer one; with equal counts it is the one with the
 higher number, because numbers grow from "available" to the final states. Source: Kafka's `PersisterStateBatchCombiner`,
 which sorts all batches again for every write; here a small write costs as much as the batches that it touches, and a
-large one passes over both sequences once.
+large one passes over both sequences once, in steps.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from operator import attrgetter
 
 from trimaran.broker.share_state.states import StateBatch
-from trimaran.wire.identity import NO_OFFSET, Offset
+from trimaran.node.runtime.steps import Steps, at_once
+from trimaran.wire.identity import Offset
 
 _FIRST, _LAST = attrgetter("first_offset"), attrgetter("last_offset")
 
 # A write of more batches is united with the known ones in one pass.
 _LAID_SINGLY_MAX = 16
+# The batches that are passed in one step: about a millisecond.
+BATCHES_PER_STEP = 500
 
 
 def combined(
     known: Sequence[StateBatch], written: Iterable[StateBatch], start_offset: Offset
 ) -> tuple[StateBatch, ...]:
+    """Returns the result of `combining` at once."""
+    return at_once(combining(known, written, start_offset))
+
+
+def combining(
+    known: Sequence[StateBatch], written: Iterable[StateBatch], start_offset: Offset
+) -> Steps[tuple[StateBatch, ...]]:
     """Returns the states of all records from `start_offset` on (-1: of all records), in order and in as few batches as
     possible. `known` is the result of an earlier call; `written` may be in any order and overlap. Batches whose last
     offset is below their first are ignored.
     """
-    new = sorted(batch for batch in written if batch.first_offset <= batch.last_offset)
-    if not known or len(new) <= _LAID_SINGLY_MAX:
-        batches = _laid(list(known), new)
+    new = sorted([batch for batch in written if batch.first_offset <= batch.last_offset])
+    if len(new) <= _LAID_SINGLY_MAX:
+        batches = list(known)
+        for batch in new:
+            _lay(batches, batch)
     else:
-        batches = _united(known, _laid([], new))
+        batches = yield from _united(sorted([*known, *new]))
     gone = bisect_left(batches, start_offset, key=_LAST)
     kept = batches[gone:]
     if kept and kept[0].first_offset < start_offset:
@@ -40,56 +53,48 @@ def combined(
     return tuple(kept)
 
 
-def _laid(batches: list[StateBatch], new: Iterable[StateBatch]) -> list[StateBatch]:
-    """Adds each of the `new` batches to the ordered `batches`."""
-    for batch in new:
-        if not batches or batches[-1].last_offset < batch.first_offset:
-            _add(batches, batch, batch.first_offset, batch.last_offset)
-        else:
-            _lay(batches, batch)
-    return batches
+def _lay(batches: list[StateBatch], new: StateBatch) -> None:
+    """Adds a batch to ordered ones without overlaps."""
+    if not batches or batches[-1].last_offset < new.first_offset:
+        _add(batches, new, new.first_offset, new.last_offset)
+        return
+    # A neighbour that only touches `new` is united with it, too, to be joined with it.
+    low = bisect_left(batches, new.first_offset - 1, key=_LAST)
+    high = bisect_right(batches, new.last_offset + 1, key=_FIRST)
+    batches[low:high] = at_once(_united(sorted([*batches[low:high], new])))
 
 
-class _Cursor:
-    """The batches of a sequence one by one; `first` is the first record of `batch` that was not passed yet."""
-
-    __slots__ = ("batch", "first", "left")
-
-    def __init__(self, batches: Iterable[StateBatch]) -> None:
-        self.left = iter(batches)
-        self.pass_batch()
-
-    def pass_batch(self) -> None:
-        self.batch = next(self.left, None)
-        self.first = NO_OFFSET if self.batch is None else self.batch.first_offset
-
-
-def _united(some: Iterable[StateBatch], others: Iterable[StateBatch]) -> list[StateBatch]:
-    """Returns the states of two ordered sequences, each without overlaps."""
+def _united(batches: Sequence[StateBatch]) -> Steps[list[StateBatch]]:
+    """Returns the states of batches that are in the order of their first offsets, and may overlap."""
     found: list[StateBatch] = []
-    low, high = _Cursor(some), _Cursor(others)
-    while (one := low.batch) is not None and (other := high.batch) is not None:
-        if low.first > high.first:
-            low, high = high, low
-        elif one.last_offset < high.first:
-            _add(found, one, low.first, one.last_offset)
-            low.pass_batch()
-        elif low.first < high.first:
-            _add(found, one, low.first, Offset(high.first - 1))
-            low.first = high.first
-        else:
-            is_newer = (one.delivery_count, one.state) >= (other.delivery_count, other.state)
-            last = min(other.last_offset, one.last_offset)
-            _add(found, one if is_newer else other, low.first, last)
-            for cursor, batch in ((low, one), (high, other)):
-                if batch.last_offset == last:
-                    cursor.pass_batch()
-                else:
-                    cursor.first = Offset(last + 1)
-    for cursor in (low, high):
-        while (batch_left := cursor.batch) is not None:
-            _add(found, batch_left, cursor.first, batch_left.last_offset)
-            cursor.pass_batch()
+    # The batches that have begun, the newest first.
+    begun: list[tuple[int, int, StateBatch]] = []
+    following, count, passed = 0, len(batches), 0
+    offset = Offset(0)
+    while begun or following < count:
+        passed += 1
+        if passed % BATCHES_PER_STEP == 0:
+            yield BATCHES_PER_STEP
+        if not begun:
+            batch = batches[following]
+            offset, last = batch.first_offset, batch.last_offset
+            if following + 1 == count or batches[following + 1].first_offset > last:
+                _add(found, batch, offset, last)
+                following += 1
+                continue
+        while following < count and batches[following].first_offset <= offset:
+            batch = batches[following]
+            heappush(begun, (-batch.delivery_count, -batch.state, batch))
+            following += 1
+        newest = begun[0][2]
+        if newest.last_offset < offset:
+            heappop(begun)
+            continue
+        last = newest.last_offset
+        if following < count and batches[following].first_offset <= last:
+            last = Offset(batches[following].first_offset - 1)
+        _add(found, newest, offset, last)
+        offset = Offset(last + 1)
     return found
 
 
@@ -107,11 +112,3 @@ def _add(batches: list[StateBatch], batch: StateBatch, first: Offset, last: Offs
         batches.append(batch)
     else:
         batches.append(StateBatch(first, last, batch.state, batch.delivery_count))
-
-
-def _lay(batches: list[StateBatch], new: StateBatch) -> None:
-    """Adds `new` to the ordered `batches`, which do not end before it."""
-    # A neighbour that only touches `new` is united with it, too, to be joined with it.
-    low = bisect_left(batches, new.first_offset - 1, key=_LAST)
-    high = bisect_right(batches, new.last_offset + 1, key=_FIRST)
-    batches[low:high] = _united(batches[low:high], [new])

@@ -29,6 +29,7 @@ from trimaran.broker.share_state.shard import ShareCoordinatorShard
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
+from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
@@ -97,7 +98,7 @@ class ShareCoordinator:
             with trio.move_on_after(seconds):
                 await epoch.wait_loaded()
 
-    # -- decisions: made before the method returns, committed later. See the shard for their errors.
+    # -- decisions: made before the method or its last step returns, committed later. See the shard for their errors.
 
     def initialize(
         self, key: SharePartitionKey, state_epoch: StateEpoch, start_offset: Offset | None
@@ -119,10 +120,10 @@ class ShareCoordinator:
 
     def write(
         self, key: SharePartitionKey, summary: ShareSummary, batches: Sequence[StateBatch]
-    ) -> PendingResponse[None]:
-        """Stores a position, and the state of these batches."""
+    ) -> Steps[PendingResponse[None]]:
+        """Stores a position, and the state of these batches: decided in steps."""
         self.writes += 1
-        return self._decide(key, lambda shard, at: shard.write(key, summary, batches, at))
+        return self.epoch_of(key).deciding(lambda shard, at: shard.write(key, summary, batches, at))
 
     def delete(self, key: SharePartitionKey) -> PendingResponse[None]:
         """Deletes the state, if there is one."""

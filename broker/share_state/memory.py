@@ -27,14 +27,11 @@ RECORD_BYTES = 150
 RECORD_BATCH_BYTES = 20
 
 
-def held_bytes(
-    key: SharePartitionKey, state: StoredState | None, batches: int | None = None
-) -> int:
-    """Returns the approximate size of a state and its key; with `batches`, of a state with this number of batches."""
+def held_bytes(key: SharePartitionKey, state: StoredState | None) -> int:
+    """Returns the approximate size of a state and its key."""
     if state is None:
         return 0
-    count = len(state.batches) if batches is None else batches
-    return STATE_BYTES + text_bytes(key.group_id) + BATCH_BYTES * count
+    return STATE_BYTES + text_bytes(key.group_id) + BATCH_BYTES * len(state.batches)
 
 
 def encoded_bytes(record: SnapshotRecord) -> int:

@@ -26,6 +26,8 @@ from trimaran.broker.share_state.coordinator import ShareCoordinator
 from trimaran.broker.share_state.rpcs import Rpc
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
 from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.runtime.pacing import run_paced
+from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.image import NO_LEADER
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -68,7 +70,7 @@ class _Asked(NamedTuple, Generic[T]):
     rpc: Rpc[T]
     key: SharePartitionKey
     item: Callable[[], Any]
-    here: Callable[[], PendingResponse[T]]
+    here: Callable[[], PendingResponse[T] | Steps[PendingResponse[T]]]
 
 
 class StatePersister:
@@ -192,7 +194,10 @@ class StatePersister:
 
     async def _here(self, question: _Asked[T]) -> T:
         began = time.monotonic()
-        response = await question.here().wait()
+        pending = question.here()
+        if not isinstance(pending, PendingResponse):
+            pending = await run_paced(pending)
+        response = await pending.wait()
         if question.rpc is rpcs.WRITE:
             self._coordinator.write_times.observe(time.monotonic() - began)
         return response

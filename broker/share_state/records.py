@@ -6,12 +6,14 @@ The state of a share partition is its last snapshot with all updates behind it. 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from trimaran.broker.share_state.states import DeliveryState, StateBatch
 from trimaran.log.batches.records import NewRecord
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.identity import LeaderEpoch, Offset, SharePartitionKey, StateEpoch
 from trimaran.wire.records import share_group_state as wire
@@ -29,6 +31,8 @@ from trimaran.wire.records.share_group_state import (
 )
 
 _KNOWN_STATES = frozenset(DeliveryState)
+# A `wire.StateBatch`, which ends with the count of its tagged fields.
+_BATCH = struct.Struct(">qqbhB")
 
 
 class StoredState(NamedTuple):
@@ -138,13 +142,10 @@ def _update_value(record: UpdateRecord) -> ShareUpdateValue:
     )
 
 
-def _written_batches(batches: Iterable[StateBatch]) -> list[wire.StateBatch]:
-    return [
-        wire.StateBatch(
-            first_offset=first, last_offset=last, delivery_state=state, delivery_count=count
-        )
-        for first, last, state, count in batches
-    ]
+def _written_batches(batches: Iterable[StateBatch]) -> EncodedArray:
+    """Returns the encodings of `wire.StateBatch`; thousands of such objects would be created at once."""
+    pack = _BATCH.pack
+    return EncodedArray([pack(*batch, 0) for batch in batches])
 
 
 def _state(value: ShareSnapshotValue) -> StoredState:

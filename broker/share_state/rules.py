@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimaran.broker.share_state.combining import combined
+from trimaran.broker.share_state.combining import combined, combining
 from trimaran.broker.share_state.records import StoredState, UpdateRecord
 from trimaran.broker.share_state.states import ShareSummary, StateBatch
+from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.wire.identity import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
@@ -81,7 +82,7 @@ def written(
     state: StoredState,
     summary: ShareSummary,
     batches: Sequence[StateBatch],
-) -> UpdateRecord:
+) -> Steps[UpdateRecord]:
     """Returns the update of a write. A start offset below the stored one has no effect; if both are equal, the higher
     count of complete deliveries stays: writes may arrive late.
     """
@@ -93,14 +94,8 @@ def written(
     elif told < state.start_offset:
         count = state.delivery_complete_count
     start_offset = max(told, state.start_offset)
-    return UpdateRecord(
-        key,
-        state.snapshot_epoch,
-        state.leader_epoch,
-        start_offset,
-        count,
-        combined((), batches, start_offset),
-    )
+    kept = yield from combining((), batches, start_offset)
+    return UpdateRecord(key, state.snapshot_epoch, state.leader_epoch, start_offset, count, kept)
 
 
 def led_by(key: SharePartitionKey, state: StoredState, leader_epoch: LeaderEpoch) -> UpdateRecord:
@@ -115,10 +110,10 @@ def led_by(key: SharePartitionKey, state: StoredState, leader_epoch: LeaderEpoch
     )
 
 
-def snapshot(state: StoredState, update: UpdateRecord, now_ms: int) -> StoredState:
-    """Returns a snapshot of the state with an update."""
-    return updated(state, update)._replace(
-        snapshot_epoch=state.snapshot_epoch + 1, created_ms=now_ms, written_ms=now_ms
+def snapshot(after: StoredState, now_ms: int) -> StoredState:
+    """Returns a snapshot of the state after an update."""
+    return after._replace(
+        snapshot_epoch=after.snapshot_epoch + 1, created_ms=now_ms, written_ms=now_ms
     )
 
 
@@ -130,17 +125,18 @@ def again(state: StoredState, now_ms: int) -> StoredState:
 # -- replays
 
 
-def updated(state: StoredState, update: UpdateRecord) -> StoredState:
+def updated(state: StoredState, update: UpdateRecord) -> Steps[StoredState]:
     """Returns the state after an update."""
     start_offset = state.start_offset if update.start_offset == NO_OFFSET else update.start_offset
     leader_epoch = (
         state.leader_epoch if update.leader_epoch == NO_LEADER_EPOCH else update.leader_epoch
     )
+    batches = yield from combining(state.batches, update.batches, start_offset)
     return state._replace(
         leader_epoch=leader_epoch,
         start_offset=start_offset,
         delivery_complete_count=update.delivery_complete_count,
-        batches=combined(state.batches, update.batches, start_offset),
+        batches=batches,
     )
 
 
@@ -166,7 +162,7 @@ def after_update(
         )
         before = StateEntry(none, none.leader_epoch, none.state_epoch, 0, offset)
     return StateEntry(
-        updated(before.state, update) if after is None else after,
+        at_once(updated(before.state, update)) if after is None else after,
         max(before.leader_epoch, update.leader_epoch),
         before.state_epoch,
         before.updates + 1,
@@ -175,12 +171,18 @@ def after_update(
 
 
 def after_snapshot(
-    before: StateEntry | None, state: StoredState, offset: Offset, updates_max: int
+    before: StateEntry | None,
+    state: StoredState,
+    offset: Offset,
+    updates_max: int,
+    *,
+    is_ordered: bool = False,
 ) -> StateEntry:
-    """Returns the entry after a snapshot. Another program may have written it, so its batches are put in order. As in
-    Kafka, the count of updates begins again only if `updates_max` was reached.
+    """Returns the entry after a snapshot. Another program may have written it, so its batches are put in order unless
+    `is_ordered`. As in Kafka, the count of updates begins again only if `updates_max` was reached.
     """
-    state = state._replace(batches=combined((), state.batches, NO_OFFSET))
+    if not is_ordered:
+        state = state._replace(batches=combined((), state.batches, NO_OFFSET))
     leader_epoch, state_epoch = state.leader_epoch, state.state_epoch
     updates = 0
     if before is not None:

@@ -37,6 +37,7 @@ from trimaran.broker.share_state.records import (
 from trimaran.broker.share_state.rules import StateEntry
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
 from trimaran.node.replicated.state_machine import Producer, Result
+from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import LeaderEpoch, Offset, SharePartitionKey, StateEpoch
 
@@ -83,8 +84,8 @@ class ShareCoordinatorShard:
         self._sweeps_cold = False
         # The keys of deleted topics whose tombstones are still to be written.
         self._gone: deque[SharePartitionKey] = deque()
-        # A large update that has been decided, and the state after it: combining them takes some milliseconds.
-        self._foreseen: tuple[UpdateRecord, StoredState] | None = None
+        # The record that was decided last, with the state after it: its batches are combined already.
+        self._foreseen: tuple[ShareRecord, StoredState] | None = None
         self._timers = Timers[_Sweep]()
         self._effects: Effects[ShareRecord] = Effects()
 
@@ -135,7 +136,8 @@ class ShareCoordinatorShard:
         if entry.leader_epoch == leader_epoch:
             return Result((), response)
         update = rules.led_by(key, entry.state, leader_epoch)
-        return Result((self._snapshot_if_due(entry, update, at),), response)
+        after = at_once(rules.updated(entry.state, update))
+        return Result((self._snapshot_if_due(entry, update, after, at),), response)
 
     def summary(self, key: SharePartitionKey) -> Result[ShareRecord, ShareSummary]:
         """Returns the position, with epochs of 0 if there is no state.
@@ -154,31 +156,29 @@ class ShareCoordinatorShard:
         summary: ShareSummary,
         batches: Sequence[StateBatch],
         at: Instant,
-    ) -> Result[ShareRecord, None]:
-        """Stores a position, and the state of these batches.
+    ) -> Steps[Result[ShareRecord, None]]:
+        """Stores a position, and the state of these batches. Between two steps, other inputs may change the state; the
+        last step decides, and its result must be written before the next input.
 
         Raises:
             KafkaError: INVALID_REQUEST, also if there is no state; FENCED_LEADER_EPOCH; FENCED_STATE_EPOCH;
                 UNKNOWN_TOPIC_OR_PARTITION; POLICY_VIOLATION if there is no room.
         """
         _check_not_negative(key.partition, summary.leader_epoch, summary.state_epoch)
-        entry = self._entries.get(key)
-        if entry is None:
-            raise KafkaError(
-                E.INVALID_REQUEST, "the share partition was never initialized: no write"
-            )
-        if entry.leader_epoch > summary.leader_epoch:
-            raise KafkaError(E.FENCED_LEADER_EPOCH)
-        if entry.state_epoch > summary.state_epoch:
-            raise KafkaError(E.FENCED_STATE_EPOCH)
-        self._check_exists(key)
-        if len(batches) > BATCHES_MAX:
+        while True:
+            entry = self._writable(key, summary)
+            if len(batches) > BATCHES_MAX:
+                raise _too_many_batches()
+            if any(batch.first_offset > batch.last_offset for batch in batches):
+                raise KafkaError(E.INVALID_REQUEST, "a batch ends before its first record")
+            update = yield from rules.written(key, entry.state, summary, batches)
+            after = yield from rules.updated(entry.state, update)
+            if self._entries.get(key) is entry:
+                break
+        if len(after.batches) > BATCHES_MAX:
             raise _too_many_batches()
-        if any(batch.first_offset > batch.last_offset for batch in batches):
-            raise KafkaError(E.INVALID_REQUEST, "a batch ends before its first record")
-        update = rules.written(key, entry.state, summary, batches)
-        self._check_batches(key, entry, update)
-        return Result((self._snapshot_if_due(entry, update, at),), None)
+        self._check_room(held_bytes(key, after) - held_bytes(key, entry.state))
+        return Result((self._snapshot_if_due(entry, update, after, at),), None)
 
     def delete(self, key: SharePartitionKey) -> Result[ShareRecord, None]:
         """Deletes the state, if there is one.
@@ -213,22 +213,18 @@ class ShareCoordinatorShard:
         if key.partition >= self._partition_count(key.topic_id):
             raise KafkaError(E.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def _check_batches(
-        self, key: SharePartitionKey, entry: StateEntry, update: UpdateRecord
-    ) -> None:
-        """Checks the room for the batches of a write. Combines them only if there might be no room."""
-        known = len(entry.state.batches)
-        # A batch splits at most one of those that it overlaps.
-        most = known + 2 * len(update.batches)
-        if most <= BATCHES_MAX and self.account.fits(
-            held_bytes(key, entry.state, most) - held_bytes(key, entry.state), STATES_BYTES_MAX
-        ):
-            return
-        after = rules.updated(entry.state, update)
-        self._foreseen = update, after
-        if len(after.batches) > BATCHES_MAX:
-            raise _too_many_batches()
-        self._check_room(held_bytes(key, after) - held_bytes(key, entry.state))
+    def _writable(self, key: SharePartitionKey, summary: ShareSummary) -> StateEntry:
+        entry = self._entries.get(key)
+        if entry is None:
+            raise KafkaError(
+                E.INVALID_REQUEST, "the share partition was never initialized: no write"
+            )
+        if entry.leader_epoch > summary.leader_epoch:
+            raise KafkaError(E.FENCED_LEADER_EPOCH)
+        if entry.state_epoch > summary.state_epoch:
+            raise KafkaError(E.FENCED_STATE_EPOCH)
+        self._check_exists(key)
+        return entry
 
     def _check_room(self, more: int) -> None:
         if not self.account.fits(more, STATES_BYTES_MAX):
@@ -241,11 +237,16 @@ class ShareCoordinatorShard:
         entry = self._entries.get(key)
         return held_bytes(key, None if entry is None else entry.state)
 
-    def _snapshot_if_due(self, entry: StateEntry, update: UpdateRecord, at: Instant) -> ShareRecord:
-        """Returns the update, or after many of them a snapshot with it."""
-        if entry.updates < self.limits.updates_per_snapshot:
-            return update
-        return SnapshotRecord(update.key, rules.snapshot(entry.state, update, at.now_ms))
+    def _snapshot_if_due(
+        self, entry: StateEntry, update: UpdateRecord, after: StoredState, at: Instant
+    ) -> ShareRecord:
+        """Returns the update, or after many of them a snapshot of the state after it."""
+        record: ShareRecord = update
+        if entry.updates >= self.limits.updates_per_snapshot:
+            after = rules.snapshot(after, at.now_ms)
+            record = SnapshotRecord(update.key, after)
+        self._foreseen = record, after
+        return record
 
     # -- calls of the runtime
 
@@ -256,19 +257,26 @@ class ShareCoordinatorShard:
         key, before = record.key, self._entries.get(record.key)
         self._last_offset = offset
         foreseen, self._foreseen = self._foreseen, None
+        known = foreseen[1] if foreseen is not None and foreseen[0] is record else None
         self.account.bytes -= self._held(key)
         if before is not None:
             self._cold -= before.is_cold
         if isinstance(record, UpdateRecord):
-            after = foreseen[1] if foreseen is not None and foreseen[0] is record else None
-            entry = self._entries[key] = rules.after_update(before, record, offset, after)
+            entry = self._entries[key] = rules.after_update(before, record, offset, known)
         else:
             self._entries.pop(key, None)  # the entry moves to the end
             if record.state is None:
                 self._forget(key)
                 return
+            is_ordered = known is not None or (
+                before is not None and record.state.batches is before.state.batches
+            )
             entry = self._entries[key] = rules.after_snapshot(
-                before, record.state, offset, self.limits.updates_per_snapshot
+                before,
+                record.state,
+                offset,
+                self.limits.updates_per_snapshot,
+                is_ordered=is_ordered,
             )
         self._by_topic.setdefault(key.topic_id, {})[key] = None
         self._cold += entry.is_cold

@@ -28,6 +28,8 @@ from trimaran.broker.handlers.delete_share_group_offsets import delete_share_gro
 from trimaran.broker.handlers.describe_share_group_offsets import describe_share_group_offsets
 from trimaran.broker.handlers.share_group_describe import share_group_describe
 from trimaran.broker.handlers.share_group_heartbeat import share_group_heartbeat
+from trimaran.broker.handlers.write_share_group_state import write_share_group_state
+from trimaran.broker.share_state.memory import BATCHES_MAX
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.alter_share_group_offsets import (
@@ -197,6 +199,23 @@ async def test_topics_with_offsets_are_limited(tmp_path, monkeypatch, more, auto
             assert refused.value.code is ErrorCode.POLICY_VIOLATION
         else:
             assert (await finished(altered)).error_code == ErrorCode.NONE
+
+
+async def test_largest_state_is_written_in_steps(tmp_path):
+    """Its batches cannot be joined. The last step encodes them, in three calls for each."""
+    async with open_states(tmp_path) as rig:
+        rig.metadata.set(states_topic(HERE), topic_t(1))
+        await asked(
+            of_states.HANDLER_OF[type(of_states.initialize(0))],
+            of_states.initialize(0),
+            rig,
+            UNDIVIDED_MAX,
+        )
+        for count in (1, 2):
+            batches = [(100 + n, 100 + n, 2 * (n % 2), count) for n in range(BATCHES_MAX)]
+            request = of_states.write(of_states.change(0, *batches))
+            response = await asked(write_share_group_state, request, rig, 3 * BATCHES_MAX)
+            assert set(of_states.codes(response).values()) == {ErrorCode.NONE}
 
 
 async def test_states_are_changed_in_steps(tmp_path):

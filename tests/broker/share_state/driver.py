@@ -9,6 +9,7 @@ from trimaran.broker.share_state.limits import ShareLimits
 from trimaran.broker.share_state.records import ShareRecord, ShareRecordSerde
 from trimaran.broker.share_state.shard import ShareCoordinatorShard
 from trimaran.broker.share_state.states import DeliveryState, ShareState, ShareSummary, StateBatch
+from trimaran.node.runtime.steps import at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import SharePartitionKey
 
@@ -124,7 +125,7 @@ class Driver:
         count: int | None = 0,
     ) -> None:
         summary = ShareSummary(state_epoch, leader_epoch, start_offset, count)
-        self.submit(self.shard.write(key, summary, batches, self.at))
+        self.submit(at_once(self.shard.write(key, summary, batches, self.at)))
 
     def delete(self, key=KEY) -> None:
         self.submit(self.shard.delete(key))

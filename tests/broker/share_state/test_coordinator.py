@@ -12,6 +12,7 @@ from tests.broker.share_state.rig import open_rig, states_topic, topic_t
 from tests.broker.transactions.rig import HERE
 from trimaran.broker.share_state.limits import ShareLimits
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
+from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.topics import RemoveTopicRecord
@@ -24,7 +25,7 @@ STATE = ShareState(ShareSummary(1, 5, 100, 10), (ACKED,))
 async def write_some(shares, key=KEY):
     await shares.initialize(key, 1, 100).wait()
     await shares.read(key, 5).wait()
-    await shares.write(key, ShareSummary(1, 5, 100, 10), [ACKED]).wait()
+    await at_once(shares.write(key, ShareSummary(1, 5, 100, 10), [ACKED])).wait()
 
 
 async def test_a_state_outlives_its_coordinator(tmp_path):
@@ -38,10 +39,21 @@ async def test_a_state_outlives_its_coordinator(tmp_path):
         assert code_of(lambda: rig.shares.read(KEY, 5)) is E.INVALID_REQUEST
 
 
+async def test_write_in_steps_ends_with_the_epoch(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await write_some(rig.shares)
+        many = [StateBatch(2 * n, 2 * n, ACKNOWLEDGED, 1) for n in range(1_000)]
+        steps = rig.shares.write(KEY, STATE.summary, many)
+        next(steps)
+        await rig.reload()
+        assert code_of(lambda: at_once(steps)) is E.NOT_COORDINATOR
+        assert await rig.shares.read(KEY, 5).wait() == STATE
+
+
 async def test_writes_are_counted(tmp_path):
     async with open_rig(tmp_path) as rig:
         await write_some(rig.shares)
-        await rig.shares.write(KEY, STATE.summary, []).wait()
+        await at_once(rig.shares.write(KEY, STATE.summary, [])).wait()
         await rig.shares.initialize(OTHER, 1, 100).wait()
         assert rig.shares.writes == 2
 

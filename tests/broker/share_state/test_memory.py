@@ -7,8 +7,9 @@ from weakref import WeakSet
 import pytest
 
 from tests.broker.share_state.driver import ACKNOWLEDGED, AVAILABLE, KEY, OTHER, Driver, code
-from tests.slow_steps import calls_of
+from tests.slow_steps import calls_of, calls_of_each
 from trimaran.broker.share_state import shard
+from trimaran.broker.share_state.limits import ShareLimits
 from trimaran.broker.share_state.memory import (
     BATCH_BYTES,
     BATCHES_MAX,
@@ -18,7 +19,7 @@ from trimaran.broker.share_state.memory import (
 )
 from trimaran.broker.share_state.records import ShareRecordSerde, SnapshotRecord, StoredState
 from trimaran.broker.share_state.shard import ShareCoordinatorShard
-from trimaran.broker.share_state.states import StateBatch
+from trimaran.broker.share_state.states import ShareSummary, StateBatch
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import SharePartitionKey
 
@@ -120,20 +121,27 @@ def test_the_size_of_a_record_is_not_underestimated(count):
         assert encoded_bytes(record) - RECORD_BYTES <= size <= encoded_bytes(record)
 
 
-MANY = 10_000
-CALLS_EACH_MAX = 20
+# The calls of a step, and those for a batch in the last one: they encode it, and write the record.
+CALLS_A_STEP = 25_000
+CALLS_EACH_MAX = 3
 
 
-@pytest.mark.parametrize("known", [0, 1, MANY])
-def test_largest_write_takes_few_calls_a_batch(known):
-    """It is one step: an acknowledgement of records with different decisions has as many batches as records."""
-    driver = Driver()
+@pytest.mark.parametrize("updates_per_snapshot", [0, 500])
+@pytest.mark.parametrize("known", [0, 1, BATCHES_MAX // 2])
+def test_largest_write_is_decided_in_steps(known, updates_per_snapshot):
+    """An acknowledgement of records with different decisions has as many batches as records."""
+    driver = Driver(ShareLimits(updates_per_snapshot=updates_per_snapshot))
     driver.initialize()
     if known:
         driver.write(*batches(known))
-    written = [StateBatch(100 + n, 100 + n, AVAILABLE, 1 + n % 2) for n in range(MANY)]
-    assert calls_of(lambda: driver.write(*written)) < CALLS_EACH_MAX * MANY
+    written = [
+        StateBatch(100 + n, 100 + n, AVAILABLE, 2 + n % 2) for n in reversed(range(BATCHES_MAX))
+    ]
+    steps = driver.shard.write(KEY, ShareSummary(1, 5, 100, 0), written, driver.at)
+    calls, result = calls_of_each(steps)
+    assert max(calls) < CALLS_A_STEP
+    assert calls_of(lambda: driver.submit(result)) < CALLS_EACH_MAX * BATCHES_MAX
     before = driver.shard._entries[KEY].state
-    assert len(before.batches) > MANY // 2
+    assert len(before.batches) == BATCHES_MAX
     driver.reload()
     assert driver.shard._entries[KEY].state == before

@@ -18,6 +18,7 @@ from tests.broker.share_state.driver import (
 from trimaran.broker.share_state.limits import ShareLimits
 from trimaran.broker.share_state.records import SnapshotRecord, StoredState, UpdateRecord
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
+from trimaran.node.runtime.steps import at_once
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import SharePartitionKey
 
@@ -187,6 +188,39 @@ def test_a_snapshot_before_its_time_keeps_the_count():
     driver.write(ACKED)
     kinds = [type(record) for record in driver.records()]
     assert kinds == [SnapshotRecord, UpdateRecord] * 2 + [SnapshotRecord, UpdateRecord]
+
+
+def many(count):
+    """Returns the batches of a write that takes several steps."""
+    return [StateBatch(100 + 2 * n, 100 + 2 * n, AVAILABLE, count) for n in range(1_000)]
+
+
+def test_write_in_steps_keeps_what_came_between(driver):
+    driver.initialize()
+    steps = driver.shard.write(KEY, ShareSummary(1, 5, 100, 0), many(1), driver.at)
+    next(steps)
+    driver.write(StateBatch(100, 101, ACKNOWLEDGED, 2), start_offset=100)
+    driver.submit(at_once(steps))
+    assert driver.read().batches == (StateBatch(100, 101, ACKNOWLEDGED, 2), *many(1)[1:])
+    driver.reload()
+    assert driver.read().batches == (StateBatch(100, 101, ACKNOWLEDGED, 2), *many(1)[1:])
+
+
+@pytest.mark.parametrize(
+    ("between", "refusal"),
+    [
+        (lambda driver: driver.read(leader_epoch=6), E.FENCED_LEADER_EPOCH),
+        (lambda driver: driver.initialize(state_epoch=2), E.FENCED_STATE_EPOCH),
+        (lambda driver: driver.delete(), E.INVALID_REQUEST),
+        (lambda driver: driver.topics.clear(), E.NONE),
+    ],
+)
+def test_write_in_steps_is_refused_at_its_end(driver, between, refusal):
+    driver.initialize()
+    steps = driver.shard.write(KEY, ShareSummary(1, 5, 100, 0), many(1), driver.at)
+    next(steps)
+    between(driver)
+    assert code(lambda: at_once(steps)) is refusal
 
 
 def test_delete_writes_a_tombstone_once(driver):

@@ -17,6 +17,7 @@ from trimaran.broker.share_state.persister import StatePersister
 from trimaran.broker.share_state.records import ShareRecordSerde, UpdateRecord
 from trimaran.broker.share_state.shard import ShareCoordinatorShard
 from trimaran.broker.share_state.states import StateBatch
+from trimaran.node.runtime.steps import Steps
 from trimaran.wire.identity import LeaderEpoch, StateEpoch
 
 Patch = AbstractContextManager[Any]
@@ -75,7 +76,7 @@ def _start_goes_back() -> Patch:
     real = rules.written
 
     def written(key: Any, state: Any, summary: Any, batches: Any) -> Any:
-        update = real(key, state, summary, batches)
+        update = yield from real(key, state, summary, batches)
         told = summary.start_offset
         return update if told is None else update._replace(start_offset=max(0, told - 1))
 
@@ -87,7 +88,7 @@ def _updates_replace_states() -> Patch:
     real = rules.updated
 
     def updated(state: Any, update: Any) -> Any:
-        after = real(state, update)
+        after = yield from real(state, update)
         return after._replace(batches=combined((), update.batches, after.start_offset))
 
     return mock.patch.object(rules, "updated", updated)
@@ -96,19 +97,20 @@ def _updates_replace_states() -> Patch:
 def _snapshots_forget_the_update() -> Patch:
     """A snapshot that is due lacks the write that made it due."""
 
-    def snapshot(state: Any, _update: Any, now_ms: int) -> Any:
-        return state._replace(
-            snapshot_epoch=state.snapshot_epoch + 1, created_ms=now_ms, written_ms=now_ms
-        )
+    real = ShareCoordinatorShard._snapshot_if_due
 
-    return mock.patch.object(rules, "snapshot", snapshot)
+    def snapshot_if_due(self: Any, entry: Any, update: Any, after: Any, at: Any) -> Any:
+        is_due = entry.updates >= self.limits.updates_per_snapshot
+        return real(self, entry, update, entry.state if is_due else after, at)
+
+    return mock.patch.object(ShareCoordinatorShard, "_snapshot_if_due", snapshot_if_due)
 
 
 def _snapshots_forget_states() -> Patch:
     real = rules.snapshot
 
-    def snapshot(state: Any, update: Any, now_ms: int) -> Any:
-        return real(state, update, now_ms)._replace(batches=())
+    def snapshot(after: Any, now_ms: int) -> Any:
+        return real(after, now_ms)._replace(batches=())
 
     return mock.patch.object(rules, "snapshot", snapshot)
 
@@ -155,8 +157,8 @@ def _lower_counts_win() -> Patch:
     def negated(batches: Iterable[StateBatch]) -> list[StateBatch]:
         return [batch._replace(delivery_count=-batch.delivery_count) for batch in batches]
 
-    def united(some: Iterable[StateBatch], others: Iterable[StateBatch]) -> list[StateBatch]:
-        return negated(real(negated(some), negated(others)))
+    def united(batches: Iterable[StateBatch]) -> Steps[list[StateBatch]]:
+        return negated((yield from real(negated(batches))))
 
     return mock.patch.object(combining, "_united", united)
 
