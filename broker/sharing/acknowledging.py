@@ -7,7 +7,7 @@ does not know the locks, would deliver these records again in any case. Source: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
@@ -116,17 +116,45 @@ class Decisions:
 
     # -- acknowledgements
 
-    def acknowledge(self, member: str, acknowledgement: Acknowledgement) -> None:
-        """Decides the member's acknowledgement; raises KafkaError INVALID_REQUEST or INVALID_RECORD_STATE. The caller
-        then undoes the change.
+    def acknowledge(self, member: str, acknowledgement: Acknowledgement) -> Iterator[None]:
+        """Decides the member's acknowledgement in pieces; raises KafkaError INVALID_REQUEST or INVALID_RECORD_STATE.
+        The caller then undoes the change.
         """
         _check_form(acknowledgement)
-        first, last = acknowledgement[:2]
-        flight = self._flight
-        if last < flight.start:
+        first, last, types = acknowledgement
+        if last < self._flight.start:
             return  # the log, or an earlier acknowledgement, has moved the start since
-        for batch in self._named(first, last):
-            if batch.last >= flight.start:
+        named = self._named(first, last)
+        if last - first < PIECE or (
+            len(types) == 1 and sum([len(batch.runs) for batch in named]) <= PIECE
+        ):
+            self._acknowledge_batches(member, acknowledgement, named)
+            return
+        if named[0].last < first:  # as in Kafka, the batch before a gap must be held, too
+            self._acknowledge_batches(member, acknowledgement, named[:1])
+        for piece in self._pieces(acknowledgement):
+            self._acknowledge_batches(member, piece, self._flight.overlapping(*piece[:2]))
+            yield
+
+    def _pieces(self, acknowledgement: Acknowledgement) -> Iterator[Acknowledgement]:
+        """Yields the parts of an acknowledgement: some records of different types, or some runs of one type."""
+        first, last, types = acknowledgement
+        if len(types) > 1:
+            for at in range(0, len(types), PIECE):
+                some = types[at : at + PIECE]
+                yield Acknowledgement(Offset(first + at), Offset(first + at + len(some) - 1), some)
+            return
+        start = max(first, self._flight.start)
+        for piece in self._flight.pieces_between(start, last, PIECE):
+            low, high = piece[0][1].first, piece[-1][1].last
+            yield Acknowledgement(max(first, low), min(last, high), types)
+
+    def _acknowledge_batches(
+        self, member: str, acknowledgement: Acknowledgement, batches: Sequence[Batch]
+    ) -> None:
+        begin = self._flight.start
+        for batch in batches:
+            if batch.last >= begin:
                 self._acknowledge_batch(member, acknowledgement, batch)
 
     def _named(self, first: Offset, last: Offset) -> Sequence[Batch]:

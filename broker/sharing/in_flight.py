@@ -197,6 +197,13 @@ class InFlight:
         low = bisect_left(self.batches, first, key=_first_of)
         return self.batches[low : bisect_right(self.batches, last, key=_first_of)]
 
+    def overlapping(self, first: Offset, last: Offset) -> list[Batch]:
+        """Returns the batches that have a record from `first` to `last`, both included."""
+        floor = self.floor(first)
+        if floor is not None and floor.last >= first:
+            first = floor.first
+        return self.beginning_in(first, last)
+
     def pieces_between(
         self, first: Offset, last: Offset, size: int
     ) -> Iterator[list[tuple[Batch, RecordRun]]]:

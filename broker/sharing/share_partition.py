@@ -163,7 +163,7 @@ class SharePartition:
         try:
             pause = pauses(PIECE)
             for acknowledgement in acknowledgements:
-                decisions.acknowledge(member, acknowledgement)
+                yield from decisions.acknowledge(member, acknowledgement)
                 yield from next(pause)
             is_closed = False
         except KafkaError:

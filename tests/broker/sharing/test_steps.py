@@ -4,6 +4,9 @@ of its locks and of its connection. A fetch from many partitions is done in step
 
 from __future__ import annotations
 
+from contextlib import suppress
+from random import Random
+
 import pytest
 import trio
 
@@ -19,8 +22,9 @@ from trimaran.broker.sharing.acknowledging import PIECE, Acknowledgement
 from trimaran.broker.sharing.led_share import LedShare
 from trimaran.broker.sharing.share_fetch import COUNTED_A_STEP
 from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.wire.errors import KafkaError
 
-ACCEPT, RELEASE = 1, 2
+GAP, ACCEPT, RELEASE, REJECT = 0, 1, 2, 3
 MANY = 10_000
 # A run takes up to forty calls; the runs of a batch are joined again in one step.
 CALLS_IN_A_STEP_MAX = 40 * PIECE + 4 * MANY
@@ -61,6 +65,85 @@ def test_many_records_are_released_in_steps(name):
     assert len(calls) > MANY // PIECE
     assert max(calls) < CALLS_IN_A_STEP_MAX
     assert {run[2] for run in share.shown()} <= {"AVAILABLE", "ACKNOWLEDGED"}
+
+
+def one_batch():
+    share = Driver(record_locks_max=MANY)
+    share.acquire((0, MANY - 1), most=MANY, size=MANY)
+    return share
+
+
+def cut_batch():
+    """Returns a partition of which member m holds one batch in 10,000 runs."""
+    share = one_batch()
+    share.acknowledge(*[(at, at, [RELEASE]) for at in range(0, MANY, 2)])
+    share.acquire((0, MANY - 1), most=MANY, size=MANY)
+    return share
+
+
+@pytest.mark.parametrize(
+    ("hold", "types"),
+    [
+        (one_batch, [ACCEPT, RELEASE] * (MANY // 2)),
+        (one_batch, [GAP, REJECT] * (MANY // 2)),
+        (one_batch, [ACCEPT] * MANY),
+        (cut_batch, [ACCEPT]),
+        (in_batches, [ACCEPT]),
+    ],
+)
+def test_acknowledgement_of_many_records_takes_steps(hold, types):
+    share = hold()
+    calls, change = calls_of_each(share.deciding("m", [Acknowledgement(0, MANY - 1, types)]))
+    assert len(calls) == MANY // PIECE + 1
+    assert max(calls) < CALLS_IN_A_STEP_MAX
+    share.finish(change)
+    assert {run[2] for run in share.shown()} <= {"AVAILABLE", "ACKNOWLEDGED", "ARCHIVED"}
+
+
+def split_share(random):
+    """Returns a partition with gaps between its batches, and with runs of several states."""
+    share = Driver()
+    at = 0
+    for _ in range(random.randint(1, 4)):
+        size = random.randint(1, 6)
+        share.acquire((at, at + size - 1), member=random.choice("mmmmn"))
+        at += size + random.choice([0, 0, 2])
+    for _ in range(random.randint(0, 4)):
+        offset = random.randint(0, at)
+        with suppress(KafkaError):
+            share.acknowledge((offset, offset, [random.choice([ACCEPT, RELEASE])]))
+    if random.random() < 0.3:
+        share.partition.begin_at(random.randint(0, 5))
+    return share, at
+
+
+def by_record(share):
+    """Returns what is known of each record: runs may be cut where nothing differs."""
+    return {
+        offset: found for first, last, *found in share.shown() for offset in range(first, last + 1)
+    }
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3])
+def test_pieces_of_acknowledgement_decide_as_the_whole(monkeypatch, piece):
+    accepted = 0
+    for seed in range(400):
+        found = []
+        for size in (piece, MANY):
+            monkeypatch.setattr(acknowledging, "PIECE", size)
+            random = Random(seed)
+            share, end = split_share(random)
+            first = random.randint(0, end)
+            count = random.randint(1, end + 2)
+            types = random.choices([GAP, ACCEPT, RELEASE, REJECT], k=random.choice([1, count]))
+            try:
+                stored = share.acknowledge((first, first + count - 1, types))
+            except KafkaError as error:
+                stored = error.code
+            found.append((stored, by_record(share), share.partition.start))
+        assert found[0] == found[1], seed
+        accepted += isinstance(found[0][0], list)
+    assert accepted > 50
 
 
 @pytest.mark.parametrize("name", HELD)
