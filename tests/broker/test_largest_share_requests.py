@@ -15,6 +15,8 @@ from tests.broker.handlers.test_share_group_heartbeat import joining, served
 from tests.broker.share_state import requests as of_states
 from tests.broker.share_state.rig import open_rig as open_states
 from tests.broker.share_state.rig import states_topic, topic_t
+from tests.broker.sharing.led import settle
+from tests.broker.sharing.rig import sharing_rig
 from tests.broker.transactions.rig import HERE
 from tests.slow_steps import CALLS_MAX as UNDIVIDED_MAX
 from tests.slow_steps import no_slow_steps
@@ -55,10 +57,13 @@ pytestmark = pytest.mark.slow(seconds=20)
 MANY = 4_000
 MANY_TOPICS = 2_500
 MANY_STATES = 1_000
+# The largest number of records that a share partition may have in flight.
+MANY_RECORDS = 10_000
 # Detects undivided work of three calls for a partition, or of more for a topic: all topics are written in one record.
 CALLS_MAX = 3 * MANY
 CALLS_MAX_OF_TOPICS = UNDIVIDED_MAX * MANY_TOPICS // TOPICS_MAX
 CALLS_MAX_OF_STATES = 3 * MANY_STATES
+CALLS_MAX_OF_RECORDS = 3 * MANY_RECORDS
 
 
 def many_topics(count):
@@ -199,6 +204,31 @@ async def test_topics_with_offsets_are_limited(tmp_path, monkeypatch, more, auto
             assert refused.value.code is ErrorCode.POLICY_VIOLATION
         else:
             assert (await finished(altered)).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("api", ["fetch", "acknowledge"])
+async def test_largest_acknowledgement_is_stored_in_steps(tmp_path, api):
+    """Records are acknowledged differently, so each has a state of its own."""
+    keys = ("group_share_partition_max_record_locks", "group_share_max_partition_max_record_locks")
+    async with sharing_rig(tmp_path, **dict.fromkeys(keys, MANY_RECORDS)) as rig:
+        rig.produce(MANY_RECORDS)
+        await rig.fetched(0, 0)
+        await settle()
+        limits = {"max_records": MANY_RECORDS, "batch_size": MANY_RECORDS}
+        [topic] = (await rig.fetched(1, 0, **limits)).responses
+        [acquired] = topic.partitions[0].acquired_records
+        assert (acquired.first_offset, acquired.last_offset) == (0, MANY_RECORDS - 1)
+        acks = {0: [(0, MANY_RECORDS - 1, [1, 2] * (MANY_RECORDS // 2))]}
+        with no_slow_steps(CALLS_MAX_OF_RECORDS):
+            if api == "fetch":
+                response = await rig.fetched(2, acks=acks)
+            else:
+                response = await rig.acknowledged(2, acks)
+        [topic] = response.responses
+        code = "acknowledge_error_code" if api == "fetch" else "error_code"
+        assert getattr(topic.partitions[0], code) == ErrorCode.NONE
+        [batches] = rig.states.written
+        assert len(batches) == MANY_RECORDS
 
 
 async def test_largest_state_is_written_in_steps(tmp_path):
