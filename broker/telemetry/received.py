@@ -1,10 +1,13 @@
-"""The newest metrics of clients, for scrapers of this broker; they expire when a client stops pushing."""
+"""The newest metrics of clients, for scrapers of this broker. A series expires when its client stops pushing it, as
+those of a partition that the client no longer consumes.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from trimaran.broker.telemetry.otlp import Point
 from trimaran.node.text.memory import text_bytes
@@ -21,16 +24,33 @@ _SERIES_BYTES = 200
 _CLIENT_BYTES = 1_000
 
 
+class PushedSeries(NamedTuple):
+    """The newest value of a series, with the size of the series."""
+
+    value: float
+    size: int
+    expires_ms: int
+
+
 @dataclass(slots=True, eq=False)
 class ClientSeries:
-    """The series of one client, which `labels` identify; `values` are by name, labels and whether the value is
-    a sum.
+    """The series of one client, which `labels` identify, by name, labels and whether the value is a sum; those that
+    were pushed longest ago are first.
     """
 
     labels: dict[str, str]
-    values: dict[tuple[str, Labels, bool], float] = field(default_factory=dict)
+    series: dict[tuple[str, Labels, bool], PushedSeries] = field(default_factory=dict)
     size: int = 0
     expires_ms: int = 0
+
+    def expire(self, now_ms: int) -> None:
+        """Drops the series that have not been pushed lately."""
+        while self.series:
+            key, oldest = next(iter(self.series.items()))
+            if oldest.expires_ms > now_ms:
+                return
+            self.size -= oldest.size
+            del self.series[key]
 
 
 class ReceivedMetrics:
@@ -52,7 +72,9 @@ class ReceivedMetrics:
             client = self._clients[instance_id] = ClientSeries({}, size=_CLIENT_BYTES)
         self._clients.move_to_end(instance_id)
         client.size += labels_bytes(labels) - labels_bytes(client.labels)
-        client.labels, client.expires_ms = labels, self._now_ms() + kept_ms
+        now_ms = self._now_ms()
+        client.expire(now_ms)
+        client.labels, client.expires_ms = labels, now_ms + kept_ms
         for point in points:
             if not _add(client, point):
                 self.dropped += 1
@@ -61,12 +83,15 @@ class ReceivedMetrics:
             self._size -= self._clients.popitem(last=False)[1].size
 
     def clients(self) -> Iterator[ClientSeries]:
-        """Yields the clients whose metrics have not expired, and removes the expired ones."""
+        """Yields the clients with metrics that have not expired, and removes all others."""
         now_ms = self._now_ms()
         for instance_id, client in list(self._clients.items()):
             if client.expires_ms <= now_ms:
                 self._size -= self._clients.pop(instance_id).size
             else:
+                before = client.size
+                client.expire(now_ms)
+                self._size += client.size - before
                 yield client
 
 
@@ -78,12 +103,14 @@ def labels_bytes(labels: dict[str, str]) -> int:
 def _add(client: ClientSeries, point: Point) -> bool:
     """Adds a point. Returns False if there is no room."""
     key = (point.name, point.labels, point.is_sum)
-    value = client.values.get(key)
-    if value is None:
+    before = client.series.pop(key, None)
+    if before is None:
         texts = sum(text_bytes(k) + text_bytes(v) for k, v in point.labels)
         size = _SERIES_BYTES + text_bytes(point.name) + texts
         if client.size + size > CLIENT_BYTES_MAX:
             return False
         client.size += size
-    client.values[key] = point.value + (value or 0.0 if point.is_delta else 0.0)
+        before = PushedSeries(0.0, size, 0)
+    value = point.value + (before.value if point.is_delta else 0.0)
+    client.series[key] = PushedSeries(value, before.size, client.expires_ms)
     return True

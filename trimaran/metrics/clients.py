@@ -77,7 +77,7 @@ def _add(pushed: dict[str, Metric], client: ClientSeries) -> None:
     text.
     """
     identity = {name: client.labels[name] for name in _IDENTITY if name in client.labels}
-    for (name, labels, is_sum), value in client.values.items():
+    for (name, labels, is_sum), newest in client.series.items():
         kind = "counter" if is_sum else "gauge"
         family_name = _family_name(name)
         family = pushed.get(family_name)
@@ -85,7 +85,9 @@ def _add(pushed: dict[str, Metric], client: ClientSeries) -> None:
             family = pushed[family_name] = Metric(family_name, _DOC, kind)
         if family.type == kind:
             suffix = _TOTAL if is_sum else ""
-            family.add_sample(family_name + suffix, _label_names(dict(labels)) | identity, value)
+            family.add_sample(
+                family_name + suffix, _label_names(dict(labels)) | identity, newest.value
+            )
 
 
 def _family_name(name: str) -> str:

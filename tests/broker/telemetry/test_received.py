@@ -20,7 +20,9 @@ def metrics(now):
 
 
 def values(metrics):
-    return [dict(client.values) for client in metrics.clients()]
+    return [
+        {key: series.value for key, series in client.series.items()} for client in metrics.clients()
+    ]
 
 
 def test_deltas_accumulate_others_keep_newest_value(metrics):
@@ -48,6 +50,39 @@ def test_silent_client_is_forgotten(metrics, now):
     assert values(metrics) == []
 
 
+def of_partition(number):
+    return Point("lag", (("partition", f"{number}"),), number, False, False)
+
+
+def test_series_that_are_no_longer_pushed_expire(metrics, now):
+    """A consumer gets other partitions, and goes on pushing."""
+    metrics.take(b"1", LABELS, [of_partition(0), of_partition(1)], 1000)
+    now[0] = 500
+    metrics.take(b"1", LABELS, [of_partition(0), of_partition(2)], 1000)
+    now[0] = 999
+    assert sorted(values(metrics)[0].values()) == [0, 1, 2]
+    now[0] = 1000
+    assert sorted(values(metrics)[0].values()) == [0, 2]
+    now[0] = 1499
+    metrics.take(b"1", LABELS, [], 1000)
+    now[0] = 1500
+    assert values(metrics) == [{}]
+
+
+def test_room_of_expired_series_is_reused(metrics, now, monkeypatch):
+    monkeypatch.setattr(received, "CLIENT_BYTES_MAX", 2000)
+    monkeypatch.setattr(received, "BYTES_MAX", 4000)
+    for number in range(100):
+        metrics.take(b"1", LABELS, [of_partition(number)], 3000)
+        if number % 7 == 0:
+            list(metrics.clients())
+        now[0] += 1000
+    assert metrics.dropped == 0
+    assert [len(client.series) for client in metrics.clients()] == [2]
+    metrics.take(b"2", LABELS, [], 1000)
+    assert metrics._size == sum(client.size for client in metrics.clients())
+
+
 def test_clients_are_counted_even_without_metrics(metrics, monkeypatch):
     monkeypatch.setattr(received, "BYTES_MAX", 100_000)
     for number in range(9):
@@ -65,7 +100,7 @@ def test_series_are_bounded_per_client_and_total(metrics, monkeypatch):
     points = [Point(f"n{number}", (), 1, False, False) for number in range(9)]
     for client in (b"1", b"2", b"3"):
         metrics.take(client, {"client_id": client.decode()}, points, 1000)
-    assert [(client.labels["client_id"], len(client.values)) for client in metrics.clients()] == [
+    assert [(client.labels["client_id"], len(client.series)) for client in metrics.clients()] == [
         ("2", 4),
         ("3", 4),
     ]
