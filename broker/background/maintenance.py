@@ -87,7 +87,8 @@ class Maintenance:
         while True:
             await trio.sleep(self._times.checkpoint)
             try:
-                await self._directories.save_checkpoints(self._partitions.watermarks())
+                watermarks = await run_paced(self._partitions.watermarks())
+                await self._directories.save_checkpoints(watermarks)
             except KafkaError as error:
                 events.MAINTENANCE_CHECKPOINTS_FAILED.log(log, error=error)
 

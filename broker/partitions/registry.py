@@ -15,6 +15,7 @@ from trimaran.broker.metadata.topic_settings import TopicSettings
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.services import Services
+from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -272,15 +273,17 @@ class Partitions:
         for partition in self if topic is None else self._topics.get(topic, {}).values():
             partition.settings_changed()
 
-    def watermarks(self) -> dict[TopicPartition, Offset]:
-        """Returns the high watermarks for the checkpoint. Includes the saved values of partitions not opened since
-        startup; omits partitions that were never used.
+    def watermarks(self) -> Steps[dict[TopicPartition, Offset]]:
+        """Returns the high watermarks for the checkpoint, in steps of one partition. Includes the saved values of
+        partitions not opened since startup; omits partitions that were never used.
         """
-        return {
-            partition.topic_partition: partition.high_watermark
-            for partition in self
-            if partition.open_log is not None or partition.high_watermark or partition.known_end
-        }
+        found: dict[TopicPartition, Offset] = {}
+        for partition in self:
+            high_watermark = partition.high_watermark
+            if high_watermark or partition.open_log is not None or partition.known_end:
+                found[partition.topic_partition] = high_watermark
+            yield 1
+        return found
 
     def close(self) -> None:
         """Ends every epoch and closes every log."""

@@ -28,6 +28,7 @@ from trimaran.node.config.server import ServerConfig
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.listening.listeners import close_all, limits_of
 from trimaran.node.runtime.graceful import run_gracefully
+from trimaran.node.runtime.steps import at_once
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.controller.server import RunningController
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
@@ -211,7 +212,7 @@ async def _take_leave(parts: Parts, server: Server | None) -> None:
 
 
 async def _close(parts: Parts, *, clean: bool) -> None:
-    watermarks = parts.families.context.partitions.watermarks()
+    watermarks = at_once(parts.families.context.partitions.watermarks())
     parts.families.context.moves.close()
     parts.families.context.partitions.close()
     await parts.storage.close(parts.lifecycle.epoch if clean else None, watermarks)

@@ -23,6 +23,7 @@ from trimaran.log.producers.state import ProducerState
 from trimaran.log.segments import scan
 from trimaran.log.segments.segments import Segments
 from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.identity import TopicPartition
 
@@ -204,7 +205,7 @@ async def test_checkpoint_of_many_logs_is_collected_in_steps(tmp_path, monkeypat
         append(harness, b"a", index=index)
     harness.flush()
     noted = Work(monkeypatch, LogDirectory, "_note_offsets")
-    await harness.directories.save_checkpoints(harness.partitions.watermarks())
+    await harness.directories.save_checkpoints(at_once(harness.partitions.watermarks()))
     assert (noted.calls, noted.in_longest_step) == (11, 1)
     points = read_offsets(tmp_path / RECOVERY_POINTS, REAL_FILES)
     assert points == {("t", index): 1 for index in range(11)}

@@ -14,7 +14,9 @@ from tests.cluster.data_side import (
     topic_id,
     topics_image,
 )
+from tests.slow_steps import calls_of_each
 from trimaran.broker.storage.new_replicas import Standing
+from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.metadata.image import UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -159,7 +161,7 @@ def test_watermarks_are_saved_and_bounded_by_the_log(tmp_path):
     harness.set_image(topic("t", partition((11, 12))), topic("u", partition()))
     append(harness, b"a", b"b", name="u")
     harness.flush()
-    saved = harness.partitions.watermarks()
+    saved = at_once(harness.partitions.watermarks())
     assert saved == {TopicPartition("u", 0): 2}, "nobody used the other"
     harness.partitions.close()
     harness.directory.close(
@@ -169,6 +171,13 @@ def test_watermarks_are_saved_and_bounded_by_the_log(tmp_path):
     again.set_image(topic("t", partition((11, 12))), topic("u", partition((11, 12))))
     assert again.leader("t").high_watermark.offset == 0, "the log has nothing"
     assert again.leader("u").high_watermark.offset == 2
+
+
+def test_watermarks_are_collected_in_steps(harness):
+    harness.set_image(topic("t", *[partition() for _ in range(1_000)]))
+    calls, _ = calls_of_each(harness.partitions.watermarks())
+    assert len(calls) == 1_001
+    assert max(calls) < 50
 
 
 def test_changes_cost_nothing_for_other_partitions(harness):

@@ -11,6 +11,7 @@ from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.partitions.follower import PartitionFollower
 from trimaran.broker.partitions.suspects import LOOK_BYTES_MAX
 from trimaran.log.disk.checkpoints import WRITTEN_LOGS
+from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, TopicImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -33,7 +34,7 @@ def restarted(path, *, clean=True, loses=True, **settings):
     harness.set_image(state(11, 0, **ALONE))
     append(harness, b"a", b"b", b"c")
     harness.flush()
-    harness.directory.save_checkpoints(harness.partitions.watermarks())
+    harness.directory.save_checkpoints(at_once(harness.partitions.watermarks()))
     harness.partitions.close()
     harness.directory.close(broker_epoch=5 if clean else None)
     if loses:
@@ -70,7 +71,7 @@ def test_log_shorter_than_saved_watermark_does_not_lead(tmp_path, caplog):
 def test_operator_may_accept_the_loss(tmp_path):
     harness, _ = restarted(tmp_path)
     refused(harness)
-    harness.directory.save_checkpoints(harness.partitions.watermarks())
+    harness.directory.save_checkpoints(at_once(harness.partitions.watermarks()))
     harness.partitions.close()
     harness.directory.close(broker_epoch=5)
     (tmp_path / "t-0" / "damaged").unlink()

@@ -39,6 +39,7 @@ from trimaran.log.durability.group_commit import Durability, GroupCommit
 from trimaran.log.durability.health import StorageFailure
 from trimaran.log.segments.slices import LogSlice
 from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest, Publisher
@@ -334,7 +335,7 @@ class SimBroker:
         if self.directories.offline is not None:
             return
         self.world.say(self.id, "stops cleanly")
-        watermarks = self.partitions.watermarks()
+        watermarks = at_once(self.partitions.watermarks())
         for partition in self.partitions:
             partition._end_epoch()  # as the server does before it closes its directories
         self.directories.close(broker_epoch=self.epoch, high_watermarks=watermarks)
@@ -422,7 +423,7 @@ class SimBroker:
         while True:
             await trio.sleep(CHECKPOINT_SECONDS)
             with suppress(KafkaError):
-                await self.directories.save_checkpoints(self.partitions.watermarks())
+                await self.directories.save_checkpoints(at_once(self.partitions.watermarks()))
 
     async def _retain(self) -> None:
         while True:

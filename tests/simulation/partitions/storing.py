@@ -45,6 +45,7 @@ from trimaran.log.directories.meta_properties import MetaProperties, MetaPropert
 from trimaran.log.durability.group_commit import Durability
 from trimaran.log.durability.health import StorageFailure
 from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.text.endpoint import Endpoint
@@ -373,7 +374,7 @@ class StoringBroker(SimBroker):
         self._committing.cancel()
         await self._committed.wait()
         self.world.say(self.id, "stops cleanly")
-        watermarks = self.partitions.watermarks()
+        watermarks = at_once(self.partitions.watermarks())
         self.moves.close()
         for partition in self.partitions:
             partition._end_epoch()
