@@ -133,6 +133,16 @@ TABLE = {
             "no longer",
         ),
         Limit(
+            "connections for metrics and probes",
+            "trimaran.metrics.http:CONNECTIONS_MAX",
+            "the one that waits longest is closed",
+        ),
+        Limit(
+            "scrapes of metrics at a time",
+            "trimaran.metrics.serving:SCRAPES_MAX",
+            "status 503",
+        ),
+        Limit(
             "muting of a throttled connection",
             "trimaran.wire.transport.requests.calls:MUTED_SECONDS_MAX",
             "no longer",

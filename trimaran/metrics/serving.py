@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from trimaran.metrics import events
 from trimaran.metrics.families import Families
-from trimaran.metrics.http import HttpRequest, HttpResponse, serve_http
+from trimaran.metrics.http import CONNECTIONS_MAX, HttpRequest, HttpResponse, serve_http
 from trimaran.metrics.process import process_metrics
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.runtime.threads import run_computing
@@ -71,6 +71,10 @@ def text_of(families: Iterable[Metric], accept: str) -> Text:
     encode, content_type = choose_encoder(accept)
     return Text(content_type, encode(_Collected(families)))
 
+
+# The scrapes at a time; further ones are refused, so that half of the connections are left for probes.
+SCRAPES_MAX = CONNECTIONS_MAX // 2
+_TOO_MANY = b"%d scrapes wait already: read /metrics less often\n" % SCRAPES_MAX
 
 KEY = "trimaran.metrics.listener"
 
@@ -127,6 +131,7 @@ class MetricsServer:
         self._monitor = monitor
         # Two concurrent scrapes would cost the loop twice as much and return the same values.
         self._scraping = trio.Lock()
+        self._scrapes = 0
 
     async def respond(self, request: HttpRequest) -> HttpResponse:
         match request.path:
@@ -142,6 +147,15 @@ class MetricsServer:
                 return HttpResponse(404, _PATHS)
 
     async def _metrics(self, request: HttpRequest) -> HttpResponse:
+        if self._scrapes == SCRAPES_MAX:
+            return HttpResponse(503, _TOO_MANY, headers=[("Retry-After", "1")])
+        self._scrapes += 1
+        try:
+            return await self._scraped(request)
+        finally:
+            self._scrapes -= 1
+
+    async def _scraped(self, request: HttpRequest) -> HttpResponse:
         zips = "gzip" in request.headers.get("accept-encoding", "")
         wanted = frozenset(parse_qs(request.query).get(NAMES, ()))
         async with self._scraping:

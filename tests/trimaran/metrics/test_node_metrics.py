@@ -17,9 +17,10 @@ from tests.cluster.nodes import server_config
 from tests.librdkafka import Consumer, Producer
 from trimaran.metrics.alerts import ALERTS
 from trimaran.metrics.dashboard import PANELS
+from trimaran.metrics.http import CONNECTIONS_MAX
 from trimaran.metrics.node_monitor import NodeMonitor
 from trimaran.metrics.registry import SUBJECTS
-from trimaran.metrics.serving import address_of, serving_metrics
+from trimaran.metrics.serving import SCRAPES_MAX, address_of, serving_metrics
 from trimaran.node.config.config_def import ConfigError
 
 
@@ -154,7 +155,8 @@ async def test_scraper_gets_its_requested_format(tmp_path):
             }
 
 
-async def test_starting_node_is_alive_but_not_ready(tmp_path):
+def starting(tmp_path):
+    """Returns the monitor of a node without parts."""
     config = server_config(
         {
             "node.id": "1",
@@ -165,12 +167,39 @@ async def test_starting_node_is_alive_but_not_ready(tmp_path):
             "log.dirs": str(tmp_path),
         }
     )
-    async with serving_metrics(("127.0.0.1", 0), NodeMonitor(config)) as server:
+    return NodeMonitor(config)
+
+
+async def test_starting_node_is_alive_but_not_ready(tmp_path):
+    async with serving_metrics(("127.0.0.1", 0), starting(tmp_path)) as server:
         assert (await get(server, "/healthz"))[0] == 200
         status, _, text = await get(server, "/readyz")
         assert (status, text) == (503, b"the controller is starting\nthe broker is starting\n")
         found = samples((await get(server))[2].decode())
         assert ("trimaran_trio_tasks", ()) in found
+
+
+async def test_waiting_scrapes_keep_no_probe_out(tmp_path):
+    """A supervisor whose probe gets no response restarts the node."""
+    statuses = []
+    async with (
+        serving_metrics(("127.0.0.1", 0), starting(tmp_path)) as server,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def scrape():
+            statuses.append((await get(server))[0])
+
+        async with server._scraping:
+            for number in range(CONNECTIONS_MAX):
+                nursery.start_soon(scrape)
+                while server._scrapes + len(statuses) <= number:
+                    await trio.lowlevel.checkpoint()
+            assert statuses == [503] * (CONNECTIONS_MAX - SCRAPES_MAX)
+            for path, status in (("/healthz", 200), ("/readyz", 503)):
+                assert (await get(server, path))[0] == status
+    assert statuses.count(200) == SCRAPES_MAX
+    assert server._scrapes == 0
 
 
 async def test_fenced_broker_is_not_ready(tmp_path):
