@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import shorten
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 from trimaran.wire.identity import TopicPartition
 
 log = logging.getLogger(__name__)
-Task = tuple[Range, ...]
+Task = Iterable[Range]
 FOUND_LETTERS_MAX = 300  # the number of topics that an error names
 
 
@@ -58,7 +58,7 @@ def wanted_partitions(
 class Plan(NamedTuple):
     """The tasks of a read, each with a few ranges or segments, and how much of the data they read."""
 
-    tasks: Sequence[tuple[Any, ...]]
+    tasks: Sequence[Iterable[Any]]
     summary: str
 
 

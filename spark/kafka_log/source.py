@@ -34,7 +34,7 @@ maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay     of streams
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -191,7 +191,7 @@ def read_request_of(options: LogOptions, columns: tuple[str, ...]) -> ReadReques
 class Planned(InputPartition):
     """A task. The first one of a read has the summary, marked so that `ScanRule.java` finds it in serialized bytes."""
 
-    def __init__(self, task: tuple[Any, ...], summary: str = "") -> None:
+    def __init__(self, task: Iterable[Any], summary: str = "") -> None:
         super().__init__(task)
         self.summary = f"<kafka_log reads {summary}>" if summary else ""
 

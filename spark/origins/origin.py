@@ -7,7 +7,7 @@ node directories (`trimaran.spark.origins.directories.directory_origin`), runnin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -135,7 +135,7 @@ class Origin(Protocol):
         parts: Mapping[TopicPartition, Sequence[Part]],
         split_bytes: int | None,
         tasks_min: int,
-    ) -> Sequence[tuple[Range, ...]]:
+    ) -> Sequence[Iterable[Range]]:
         """Returns ranges that together contain the wanted records of all parts, grouped for executors.
 
         Args:
@@ -143,5 +143,5 @@ class Origin(Protocol):
             tasks_min: the fewest tasks, if there is enough to read.
         """
 
-    def summary(self, tasks: Sequence[tuple[Any, ...]]) -> str:
+    def summary(self, tasks: Sequence[Any]) -> str:
         """Returns how much of the partitions the ranges of some tasks read, for people."""

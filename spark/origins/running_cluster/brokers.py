@@ -10,7 +10,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +159,7 @@ class BrokerOrigin:
         parts: Mapping[TopicPartition, Sequence[Part]],
         split_bytes: int | None,
         tasks_min: int,
-    ) -> list[tuple[BrokerRange, ...]]:
+    ) -> list[BrokerTask]:
         """Groups small partitions into tasks, by the bytes that brokers report for them. Only if there are fewer parts
         than `tasks_min`, large ones are divided, into about equal numbers of offsets, as Spark's Kafka source does.
         """
@@ -177,10 +177,11 @@ class BrokerOrigin:
                 if a < b
             ]
         if is_divided:
-            return [(one,) for one in ranges]
+            return [BrokerTask((one,)) for one in ranges]
         size = sum(one.size for one in ranges)
         share = share_of(size, os.cpu_count() or 1) if split_bytes is None else split_bytes
-        return pack(ranges, share, max(1, min(TASK_RANGES_MAX, len(ranges) // tasks_min)))
+        most = max(1, min(TASK_RANGES_MAX, len(ranges) // tasks_min))
+        return [BrokerTask(some) for some in pack(ranges, share, most)]
 
     def _in_time(
         self, parts: Mapping[TopicPartition, Sequence[Part]]
@@ -227,8 +228,8 @@ class BrokerOrigin:
         log_start = self._bounds[key].start
         return BrokerRange(self._settings, key, leader, topic_id, start, end, log_start, size)
 
-    def summary(self, tasks: Sequence[tuple[BrokerRange, ...]]) -> str:
-        ranges = [one for task in tasks for one in task]
+    def summary(self, tasks: Sequence[BrokerTask]) -> str:
+        ranges = [one for task in tasks for one in task.ranges]
         read = sum(one.end_offset - one.start_offset for one in ranges)
         there = sum(bounds.end - bounds.start for bounds in self._bounds.values())
         topics = len({topic for topic, _ in self._leaders})
@@ -281,8 +282,27 @@ def _ensure_of(asked: TopicPartition, told: TopicPartition) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerTask:
+    """The ranges of one task, all of one cluster."""
+
+    ranges: tuple[BrokerRange, ...]
+
+    def __iter__(self) -> Iterator[BrokerRange]:
+        """Yields the ranges with a client that they share: each of many small ones would connect otherwise.
+
+        Raises:
+            DataUnreadable: the cluster cannot be reached.
+        """
+        with self.ranges[0].cluster.client(is_polling=True) as client:
+            for one in self.ranges:
+                yield replace(one, client=client)
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerRange:
-    """Offsets [start, end) of a partition; `node_id` was its leader when the range was planned."""
+    """Offsets [start, end) of a partition; `node_id` was its leader when the range was planned. A range that a task
+    yields has a client, and can be read.
+    """
 
     cluster: ClusterSettings
     key: TopicPartition
@@ -292,6 +312,7 @@ class BrokerRange:
     end_offset: Offset
     log_start: Offset
     size: int = 0  # bytes, as estimated from what its leader stores
+    client: BlockingClient | None = field(default=None, compare=False, repr=False)
 
     @property
     def log_dir(self) -> str | None:
@@ -302,8 +323,9 @@ class BrokerRange:
         return f"{self.cluster.bootstrap}/{self.key}"
 
     def batches(self, reading: Reading) -> Iterator[Located]:
-        with self.cluster.client(is_polling=True) as client:
-            yield from _PartitionReader(self, client, reading).batches()
+        assert self.client is not None, "a range is read by iterating over its task"
+        with self.cluster.failures_in_words():
+            yield from _PartitionReader(self, self.client, reading).batches()
 
 
 class _PartitionReader:

@@ -102,16 +102,24 @@ class ClusterSettings:
         wait = self.call_limit
         if is_polling:
             wait = TimeLimit(POLL_TIMEOUT, self.poll_timeout_seconds)
-        try:
-            with blocking.BlockingClient(
+        with (
+            self.failures_in_words(),
+            blocking.BlockingClient(
                 addresses,
                 client_id=self.client_id,
                 of_controllers=self.of_controllers,
                 timeout=wait.seconds,
                 security=security,
-            ) as client:
-                _ensure_let_in(client, addresses, wait)
-                yield client
+            ) as client,
+        ):
+            _ensure_let_in(client, addresses, wait)
+            yield client
+
+    @contextmanager
+    def failures_in_words(self) -> Iterator[None]:
+        """Raises DataUnreadable for any failure of the cluster inside the block."""
+        try:
+            yield
         except AuthenticationRefused as error:
             raise DataUnreadable(
                 f"{self.bootstrap} refused access: {error}; see the options kafka.security.protocol, kafka.sasl.… "

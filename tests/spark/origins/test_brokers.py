@@ -102,19 +102,19 @@ def test_every_record_once(cluster, orders, options):
 def test_more_tasks_than_partitions(cluster, orders):
     tasks = plan_log(options_of(cluster, subscribe=orders, minPartitions="8")).tasks
     assert 8 <= len(tasks) <= 9
-    assert all(len(task) == 1 for task in tasks)
+    assert all(len(task.ranges) == 1 for task in tasks)
 
 
 def test_small_partitions_share_a_task(cluster, admin):
     create(cluster, admin, "many", 30)
     produce(cluster, "many", partitions=30)
     [task] = plan_log(options_of(cluster, subscribe="many")).tasks
-    assert len(task) == 30
-    assert all(300 < piece.size < 1000 for piece in task)  # 30 records of a dozen bytes
+    assert len(task.ranges) == 30
+    assert all(300 < piece.size < 1000 for piece in task.ranges)  # 30 records of a dozen bytes
     for wanted in (4, 7, 30):
         tasks = plan_log(options_of(cluster, subscribe="many", minPartitions=str(wanted))).tasks
         assert wanted <= len(tasks) <= 30
-        assert sorted(piece.key.partition for t in tasks for piece in t) == list(range(30))
+        assert sorted(piece.key.partition for t in tasks for piece in t.ranges) == list(range(30))
     assert sorted(read(cluster, subscribe="many")) == all_rows(partitions=30)
 
 
@@ -128,10 +128,11 @@ def test_conditions_reduce_what_brokers_send(cluster, orders):
     plan = planned(one, ["GreaterThanOrEqual", "timestamp", {"us": STAMPS[700] * 1000}])
     assert plan.summary.startswith("topics 1 of ")
     assert plan.summary.endswith(", offsets 67 of 300")
-    [[piece]] = plan.tasks
+    [[piece]] = [task.ranges for task in plan.tasks]
     assert (piece.start_offset, piece.end_offset) == (233, 300)
     assert planned(one, ["GreaterThan", "timestamp", {"us": STAMPS[-1] * 1000}]).tasks == []
-    [[piece]] = planned(one, ["GreaterThan", "timestamp", {"us": -1_000_000}]).tasks
+    tasks = planned(one, ["GreaterThan", "timestamp", {"us": -1_000_000}]).tasks
+    [[piece]] = [task.ranges for task in tasks]
     assert (piece.start_offset, piece.end_offset) == (0, 300)
 
 
@@ -174,8 +175,9 @@ def test_read_survives_death_of_leader(cluster, admin):
     options = options_of(
         cluster, **{"subscribe": "failing", "kafka.max.partition.fetch.bytes": "1000"}
     )
-    [[piece]] = plan_log(options).tasks
-    reading = piece.batches(read_request_of(options, ()).reading)
+    [task] = plan_log(options).tasks
+    ranges = iter(task)
+    reading = next(ranges).batches(read_request_of(options, ()).reading)
     batches = [next(reading).batch for _ in range(2)]
     leader = cluster.partitions("failing")[0]["leader"]
     cluster.kill(leader)

@@ -9,7 +9,7 @@ from tests.wire.transport.cluster import open_cluster
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.origins.origin import DEFAULT_READING, DataUnreadable
-from trimaran.spark.origins.running_cluster.brokers import BrokerRange
+from trimaran.spark.origins.running_cluster.brokers import BrokerRange, BrokerTask
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -35,14 +35,16 @@ def answer(records, *, topic="t", partition=0, code=0, times=1):
     return FetchResponse(responses=[FetchableTopicResponse(topic=topic, partitions=[data])] * times)
 
 
-def read(cluster, patience):
+def read(cluster, patience, times=1):
     bootstrap = ",".join(f"{host}:{port}" for host, port in cluster.addresses.values())
     options = LogOptions.parse(
         {"kafka.bootstrap.servers": bootstrap, "kafkaConsumer.pollTimeoutMs": patience}
     )
-    piece = BrokerRange(options.cluster, TopicPartition("t", 0), 1, b"", 0, COUNT, 0)
+    task = BrokerTask(
+        (BrokerRange(options.cluster, TopicPartition("t", 0), 1, b"", 0, COUNT, 0),) * times
+    )
     try:
-        return [located.batch.count for located in piece.batches(DEFAULT_READING)]
+        return [located.batch.count for piece in task for located in piece.batches(DEFAULT_READING)]
     except DataUnreadable as error:
         return str(error)
 
@@ -62,6 +64,19 @@ async def read_from(answered, patience=PATIENT):
 
 async def test_honest_broker_is_read_completely():
     assert await read_from(answer(BATCH)) == [COUNT]
+
+
+async def test_ranges_of_task_share_connections():
+    @handles(FetchRequest, versions="4-12", access=open_to_all("a test"))
+    def fetch(request, node, call):
+        return answer(BATCH)
+
+    async with open_cluster([1], more=[fetch]) as cluster:
+        counters = cluster.servers[1].counters
+        assert await trio.to_thread.run_sync(read, cluster, PATIENT) == [COUNT]
+        for_one = counters.accepted
+        assert await trio.to_thread.run_sync(read, cluster, PATIENT, 20) == [COUNT] * 20
+        assert counters.accepted == 2 * for_one
 
 
 LIES = {
