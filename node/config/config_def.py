@@ -165,7 +165,7 @@ class ConfigKey:
                 text,
                 why,
                 origin=origin,
-                fix=self._fix,
+                fix=self._remedy("a value that is allowed"),
                 answer=f"Invalid value {self._wrong_part(value)} for configuration {self.name}: {why}",
             )
         return value
@@ -184,11 +184,17 @@ class ConfigKey:
             return next((part for part in value if self.check([part])), self.text_of(value))
         return self.text_of(value)
 
-    @property
-    def _fix(self) -> str:
+    def _remedy(self, wanted: str) -> str:
         if self.required:
-            return f"{self.name} must be set, and has no default: {self.doc}"
-        return f"the default is {self.default_text}"
+            return f"write {wanted}; {self.name} is: {self.doc}"
+        default = (
+            "by default it is not set"
+            if self.default is None
+            else f"the default is {self.default_text}"
+            if self.default_text
+            else "by default it is empty"
+        )
+        return f"write {wanted}; {default}"
 
     @property
     def default_text(self) -> str:
@@ -211,14 +217,18 @@ class ConfigKey:
             case "boolean":
                 if (word := text.strip().lower()) in {"true", "false"}:
                     return word == "true"
-                raise self._wrong(text, origin, "Expected value to be either true or false")
+                raise self._wrong(
+                    text, origin, "Expected value to be either true or false", "true or false"
+                )
             case "int" | "long" | "short":
                 return self._integer(text, origin)
             case "double":
                 try:
                     return float(_number(text))
                 except ValueError:
-                    raise self._wrong(text, origin, "Not a number of type DOUBLE") from None
+                    raise self._wrong(
+                        text, origin, "Not a number of type DOUBLE", "a number"
+                    ) from None
             case "list":
                 return self._list(text, origin)
             case _:
@@ -239,16 +249,17 @@ class ConfigKey:
 
     def _integer(self, text: str, origin: str) -> int:
         low, high = _INTEGERS[self.kind]
+        why = f"Not a number of type {self.kind.upper()}"
         try:
             value = int(_number(text))
         except ValueError:
-            raise self._wrong(text, origin, f"Not a number of type {self.kind.upper()}") from None
+            raise self._wrong(text, origin, why, "a whole number") from None
         if not low <= value <= high:
-            raise self._wrong(text, origin, f"Not a number of type {self.kind.upper()}")
+            raise self._wrong(text, origin, why, f"a whole number from {low} to {high}")
         return value
 
-    def _wrong(self, text: str, origin: str, why: str) -> ConfigError:
-        return ConfigError(self.name, text, why, origin=origin, fix=self._fix)
+    def _wrong(self, text: str, origin: str, why: str, wanted: str) -> ConfigError:
+        return ConfigError(self.name, text, why, origin=origin, fix=self._remedy(wanted))
 
 
 def _number(text: str) -> str:

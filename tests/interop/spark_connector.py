@@ -13,6 +13,7 @@ import json
 import sys
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader
 
@@ -36,7 +37,7 @@ def cached(reader: DataFrameReader) -> tuple[DataFrame, str | None]:
     try:
         frame = reader.load().cache()
         frame.count()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # the latter: in a task of the connector
         return frame, str(error)
     return frame, None
 

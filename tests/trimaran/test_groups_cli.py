@@ -1,10 +1,5 @@
-"""`trimaran groups` with a group of each kind: what each command prints, and its exit code.
+"""`trimaran groups` with a group of each kind: what each command prints, and its exit code."""
 
-Spaces between columns count as two, since ports and times have different widths; ports and fractions of seconds are
-replaced.
-"""
-
-import re
 import shlex
 from pathlib import Path
 
@@ -12,7 +7,7 @@ import pytest
 
 from tests.datadriven import check_transcript
 from tests.trimaran import group_members
-from trimaran.cli.app import run
+from tests.trimaran.printed import printed
 from trimaran.testing import EmbeddedKafka
 from trimaran.wire.blocking import BlockingClient
 
@@ -45,25 +40,12 @@ def driven(request, capsys, monkeypatch):
         def step(asked):
             words = shlex.split(asked.source.splitlines()[-1])
             if words[0] == "trimaran":
-                return _told(words[1:], capsys)
+                return printed(words[1:], capsys)
             if words[0] == "commit":
                 return group_members.commit(client, words[1], int(words[2])) or ""
             return getattr(group_members, words[0])(client, *words[1:]) or ""
 
         yield step
-
-
-def _told(words, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run(words)
-    said = capsys.readouterr()
-    lines = [f"! {line}" for line in said.err.splitlines()] + said.out.splitlines()
-    if ended.value.code:
-        lines.append(f"exit {int(ended.value.code)}")
-    text = "\n".join(line or "." for line in lines)
-    text = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text)
-    text = re.sub(r"(?<![\d.])\d+\.\d+(?![\d.])", "SECONDS", text)
-    return re.sub(r"(?m) +$", "", re.sub(r"(?<=\S) {2,}", "  ", text))
 
 
 def test_groups_of_every_kind(driven):

@@ -189,10 +189,15 @@ COMMANDS = (
     (
         ("topics", "describe"),
         "trimaran.cli.topics:describe",
-        "Show the configs of a topic, and leader, replicas and ISR of each partition.",
+        "Show the configs of topics, and leader, replicas and ISR of each partition.",
     ),
     (("topics", "alter"), "trimaran.cli.topics:alter", "Add partitions to a topic."),
-    (("topics", "delete"), "trimaran.cli.topics:delete", "Delete a topic."),
+    (("topics", "delete"), "trimaran.cli.topics:delete", "Delete topics."),
+    (
+        ("records", "delete"),
+        "trimaran.cli.records_delete:delete_records",
+        "Delete the oldest records of a topic, up to a position.",
+    ),
     (
         ("partitions", "list"),
         "trimaran.cli.partitions:list_partitions",
@@ -450,6 +455,7 @@ NOUNS = {
     "wire": "Captured frames of Kafka's protocol.",
     "logs": "Log segments on disk.",
     "topics": "Topics: list, create, describe, alter, delete.",
+    "records": "Records of a topic: delete the oldest.",
     "partitions": "Partitions: list, history, leader election.",
     "reassign": "Move partitions between brokers.",
     "configs": "Configs of topics, brokers, groups and client metrics in a running cluster.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -32,6 +33,8 @@ OF_CONSUMERS = ("classic", "consumer")
 
 
 def list_groups(
+    pattern: str = "*",
+    /,
     *,
     kind: Kinds = None,
     state: Annotated[
@@ -45,6 +48,9 @@ def list_groups(
 
     With -o kafka, the groups of one --type are listed as Kafka's tool for it lists them; by default classic and
     consumer groups, as kafka-consumer-groups does.
+
+    Args:
+        pattern: Only groups whose names match, such as 'billing-*'; quote it for the shell.
     """
     states = _states(state or ())
     with brokers.connected() as client:
@@ -53,7 +59,9 @@ def list_groups(
     rows = [
         row
         for row in every
-        if (not kinds or row["type"].lower() in kinds) and (not states or row["state"] in states)
+        if (not kinds or row["type"].lower() in kinds)
+        and (not states or row["state"] in states)
+        and fnmatch.fnmatchcase(row["group"], pattern)
     ]
     show_rows(
         rows,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -13,8 +14,11 @@ from trimaran.cli.output import KafkaFormat, put, say, show_data, show_fields, s
 from trimaran.client import changes
 from trimaran.client import partitions as client_partitions
 from trimaran.client import topics as client_topics
-from trimaran.errors.user_error import Exit
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DEFAULT_OF_BROKERS = -1  # num.partitions, default.replication.factor
 PARTITION_COLUMNS = (
@@ -31,6 +35,8 @@ PARTITION_COLUMNS = (
 
 
 def list_topics(
+    pattern: str = "*",
+    /,
     *,
     brokers: Brokers = BROKERS,
     internal: bool = False,
@@ -46,6 +52,7 @@ def list_topics(
     any.
 
     Args:
+        pattern: Only topics whose names match, such as 'orders-*'; quote it for the shell.
         internal: Also list internal topics, such as __consumer_offsets.
         under_replicated: Only topics with a partition that has a replica outside of the ISR.
         at_min_isr: Only topics with a partition with exactly min.insync.replicas replicas in the ISR.
@@ -67,7 +74,8 @@ def list_topics(
     rows = [
         {**row, **({"concerned": concerned[row["topic"]]} if wanted else {})}
         for row in client_topics.topic_rows(topics)
-        if (
+        if fnmatch.fnmatchcase(row["topic"], pattern)
+        and (
             row["topic"] in concerned
             if wanted
             else internal or output == "kafka" or not row["internal"]
@@ -101,8 +109,7 @@ def create(
         replication: Number of replicas of each partition; by default default.replication.factor of the brokers.
         config: KEY=VALUE, such as retention.ms=86400000. May be repeated.
     """
-    pairs = (word.partition("=") for word in config or [])
-    configs = {key: value for key, _, value in pairs}
+    configs = dict(map(_config, config or []))
     with brokers.connected() as client:
         result = changes.create_topic(
             client, name, partitions, replication, configs, validate_only=dry_run
@@ -111,6 +118,18 @@ def create(
         f"{'would create' if dry_run else 'created'} {name}: {counted(result.num_partitions, 'partition')}, "
         f"{counted(result.replication_factor, 'replica')}"
     )
+
+
+def _config(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals or not key:
+        raise UserError(
+            f"{word!r} is not a config",
+            "a config is written KEY=VALUE",
+            "for example --config retention.ms=86400000",
+            exit_code=Exit.USAGE,
+        )
+    return key, value
 
 
 def alter(
@@ -133,38 +152,54 @@ def alter(
     say(f"{name} {'would have' if dry_run else 'has'} {counted(partitions, 'partition')}")
 
 
-def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Deletes a topic and all its records.
+def delete(*names: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
+    """Deletes topics and all their records. If one of them does not exist, none is deleted.
 
     Args:
-        name: The topic.
+        names: The topics.
     """
+    _ensure_named(names, "deleted")
     with brokers.connected() as client:
-        if dry_run:
-            found = client_partitions.topic_of(client, name)
-            say(f"would delete {name}: {counted(len(found.partitions), 'partition')}")
-            return
-        changes.delete_topic(client, name)
-    say(f"deleted {name}")
+        found = {name: client_partitions.topic_of(client, name) for name in names}
+        for name, topic in found.items():
+            if dry_run:
+                say(f"would delete {name}: {counted(len(topic.partitions), 'partition')}")
+            else:
+                changes.delete_topic(client, name)
+                say(f"deleted {name}")
 
 
-def describe(name: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
-    """Shows id and configs of a topic, and for each partition its leader, replicas, ISR, eligible leader replicas,
+def _ensure_named(names: Sequence[str], what: str) -> None:
+    if not names:
+        raise UserError(
+            "no topic was named",
+            f"topics are {what} by name",
+            "name one or more; trimaran topics list shows all topics",
+            exit_code=Exit.USAGE,
+        )
+
+
+def describe(*names: str, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
+    """Shows id and configs of topics, and for each partition its leader, replicas, ISR, eligible leader replicas,
     offsets and size.
 
     Exit code 1 if a partition has no leader.
 
     Args:
-        name: The topic.
+        names: The topics. With several, JSON and YAML are a list.
     """
+    _ensure_named(names, "described")
     with brokers.connected() as client:
-        topic = client_topics.topic_described(client, name)
-        moves = client_topics.moves_of(client, topic) if output == "kafka" else {}
-    if output == "kafka":
-        put(kafka_text.topic_description(topic, moves))
-    elif not show_data(topic, output):
-        _show_topic(topic, output)
-    return Exit.NO if any(row["leader"] < 0 for row in topic["partitions"]) else Exit.OK
+        topics = [client_topics.topic_described(client, name) for name in names]
+        if output == "kafka":
+            for topic in topics:
+                put(kafka_text.topic_description(topic, client_topics.moves_of(client, topic)))
+    if output != "kafka" and not show_data(topics if len(topics) > 1 else topics[0], output):
+        for number, topic in enumerate(topics):
+            if number:
+                put()
+            _show_topic(topic, output)
+    return Exit.NO if any(row["leader"] < 0 for t in topics for row in t["partitions"]) else Exit.OK
 
 
 def _show_topic(topic: dict[str, Any], output: str) -> None:

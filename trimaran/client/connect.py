@@ -14,7 +14,7 @@ from trimaran.client import TIMEOUT_SECONDS
 from trimaran.errors import connecting
 from trimaran.errors.config import of_config
 from trimaran.errors.connecting import mechanisms_wanted, no_conversation, text_of, wants_login
-from trimaran.errors.refused import refused
+from trimaran.errors.refused import UnknownName, refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.config.config_def import ConfigError
 from trimaran.settings.properties import read_file, resolved
@@ -34,10 +34,13 @@ from trimaran.wire.messages.describe_cluster import CONTROLLERS, DescribeCluster
 from trimaran.wire.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
+    from trimaran.client import groups, partitions
     from trimaran.node.security import listener_security
     from trimaran.settings.properties import PropertySetting
     from trimaran.wire.security.listener import ClientSecurity
 else:
+    groups = imported_later("trimaran.client.groups")
+    partitions = imported_later("trimaran.client.partitions")
     listener_security = imported_later("trimaran.node.security.listener_security")
 
 # The wait before the next node is tried; a slow node is tried again later.
@@ -117,7 +120,12 @@ def connected(
             _ensure_the_right_kind_listens(
                 client, addresses, security, of_controllers=of_controllers
             )
-            yield client
+            try:
+                yield client
+            except UnknownName as error:
+                if not of_controllers:
+                    _suggest(client, error)
+                raise
     except AuthenticationRefused as error:
         raise connecting.not_authenticated(bootstrap, error) from error
     except KafkaError as error:
@@ -149,6 +157,17 @@ def connected(
         raise connecting.timed_out(
             addresses, error, security, of_controllers=of_controllers
         ) from error
+
+
+def _suggest(client: BlockingClient, error: UnknownName) -> None:
+    """Adds a similar name of the cluster to the error, if the brokers list their names."""
+    try:
+        if error.kind == "topic":
+            error.suggest([topic.name or "" for topic in partitions.topics_of(client, None)])
+        else:
+            error.suggest([str(row["group"]) for row in groups.group_rows(client)])
+    except (KafkaError, ConnectionLost, RequestTimedOut, VersionMismatch):
+        pass  # the error without a suggestion is the one to show
 
 
 def _ensure_the_right_kind_listens(

@@ -9,6 +9,7 @@ from trimaran.errors.refused import check
 from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NO_BROKER, Offset, TopicPartition
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -45,6 +46,17 @@ def end_offset(
     response = single_item(single_item(topics, "topic").partitions, "partition")
     check(response.error_code, None)
     return Offset(response.offset)
+
+
+def out_of_range(
+    partition: TopicPartition, offset: Offset, start: Offset, end: Offset
+) -> KafkaError:
+    """Returns the error for an offset that is not in a partition, with the offsets that are."""
+    there = f"there are offsets {start} to {end - 1}" if end > start else "it has no records"
+    return KafkaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"{partition.topic}-{partition.partition} at offset {offset}, but {there}",
+    )
 
 
 def end_offsets(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trimaran.client.offsets import LATEST_TIMESTAMP, end_offset
+from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset, out_of_range
 from trimaran.client.positions import Position
 from trimaran.errors.refused import check
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import iter_records
 from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -110,6 +111,10 @@ class TopicReader:
         if not response:
             return []
         found = single_item(single_item(response, "topic").partitions, "partition")
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            first = self._offset_at(partition, EARLIEST_TIMESTAMP)
+            end = self._offset_at(partition, LATEST_TIMESTAMP)
+            raise out_of_range(TopicPartition(self._topic, partition), offset, first, end)
         check(found.error_code, f"{self._topic}-{partition} at offset {offset}")
         return fetched_batches(found)
 

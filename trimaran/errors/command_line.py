@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownCommandError
 from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError, ValidationError
 
+from trimaran.errors import kafka_flags
+from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from cyclopts import App, Argument
 
-# the cutoff of difflib: `--partitons` is --partitions, but `--nope` is not --property
-_SIMILAR = 0.7
 # The expected kinds of values, in the words of the parser and in ours.
 _KINDS = {"int": "a whole number", "float": "a number"}
 
 
 def of_command_line(error: CycloptsError) -> UserError:
     """Returns the error of the parser in three lines."""
-    command = " ".join(["trimaran", *(error.command_chain or ())])
+    words = " ".join(error.command_chain or ())
+    command = f"trimaran {words}" if words else "trimaran"
+    own = _options(error.app)
+    for token in error.root_input_tokens or ():
+        flag = token.partition("=")[0]
+        if flag not in own and (answer := kafka_flags.answer(words, flag)) is not None:
+            what = f"{command} has no option {flag}"
+            return UserError(what, "it is a flag of Kafka's tools", answer, exit_code=Exit.USAGE)
     what, why = _said(error, command)
     return UserError(what, why, f"{command} --help explains it", exit_code=Exit.USAGE)
 
@@ -50,12 +55,19 @@ def _said(error: CycloptsError, command: str) -> tuple[str, str]:
 def _unknown_command(error: UnknownCommandError, command: str) -> tuple[str, str]:
     word = (error.unused_tokens or ["?"])[0]
     known = _commands(error.app)
-    why = _similar(word, known) or f"the commands are {', '.join(known)}"
+    why = did_you_mean(word, known) or f"the commands are {', '.join(known)}"
     return f"there is no command {command} {word}", why
 
 
 def _commands(app: App | None) -> list[str]:
     return [name for name in app or () if not name.startswith("-")]
+
+
+def _options(app: App | None) -> set[str]:
+    """Returns the names of the options of a command; none for a noun, which only has commands."""
+    if app is None or app.default_command is None:
+        return set()
+    return {name for argument in app.assemble_argument_collection() for name in argument.names}
 
 
 def _unknown_option(error: UnknownOptionError, command: str) -> tuple[str, str]:
@@ -70,14 +82,9 @@ def _unknown_option(error: UnknownOptionError, command: str) -> tuple[str, str]:
     if swapped in options:
         return f"{command} has no option {word}", f"did you mean {swapped}?"
     longer = [name for name in options if name.startswith("--")]
-    return f"{command} has no option {word}", _similar(
+    return f"{command} has no option {word}", did_you_mean(
         word, longer
     ) or "no option has a similar name"
-
-
-def _similar(word: str, known: Sequence[str]) -> str | None:
-    found = difflib.get_close_matches(word, known, n=1, cutoff=_SIMILAR)
-    return f"did you mean {found[0]}?" if found else None
 
 
 def _missing(error: MissingArgumentError, command: str) -> tuple[str, str]:

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
+    from trimaran.node.config import group_keys, topic_keys
     from trimaran.quorum.metadata import image
 else:
+    group_keys = imported_later("trimaran.node.config.group_keys")
+    topic_keys = imported_later("trimaran.node.config.topic_keys")
     image = imported_later("trimaran.quorum.metadata.image")
 
 
+class UnknownName(UserError):
+    """The cluster has nothing of this name; what it has may be similar."""
+
+    def __init__(self, kind: Literal["topic", "group"], name: str, why: str, fix: str) -> None:
+        super().__init__(f"there is no {kind} {name}", why, fix, exit_code=Exit.REFUSED)
+        self.kind, self.name = kind, name
+
+    def suggest(self, known: Collection[str]) -> None:
+        """Adds a similar name to the error, if there is one."""
+        if (question := did_you_mean(self.name, known)) is not None:
+            self.why = f"{self.why}; {question}"
+
+
 def no_topic(name: str, why: str = "no broker knows it") -> UserError:
-    return UserError(
-        f"there is no topic {name}",
+    return UnknownName(
+        "topic",
+        name,
         why,
         f"trimaran topics list shows all topics; trimaran topics create {name} creates it",
-        exit_code=Exit.REFUSED,
     )
 
 
 def no_group(*names: str) -> UserError:
-    return UserError(
-        f"there is no group {', '.join(names)}",
+    return UnknownName(
+        "group",
+        ", ".join(names),
         "no coordinator knows it",
         "trimaran groups list shows all groups",
-        exit_code=Exit.REFUSED,
     )
 
 
@@ -84,7 +102,23 @@ def refused(error: KafkaError) -> UserError:
     """Returns the user-facing error for an error code of the cluster."""
     name = error.code.name
     said = "" if error.is_bare else f": {error.message}"
-    return UserError("the cluster refused", f"{name}{said}", _fix_of(name), exit_code=Exit.REFUSED)
+    fix = _fix_of_config(error.message) or _fix_of(name)
+    return UserError("the cluster refused", f"{name}{said}", fix, exit_code=Exit.REFUSED)
+
+
+_UNKNOWN_CONFIG = re.compile(r"Unknown (topic|group) config name: (\S+)")
+
+
+def _fix_of_config(message: str) -> str | None:
+    """Returns a similar config, if the message is about an unknown one."""
+    found = _UNKNOWN_CONFIG.search(message)
+    if found is None:
+        return None
+    kind, name = found.groups()
+    known = topic_keys.TOPIC_CONFIGS if kind == "topic" else group_keys.GROUP_CONFIGS
+    question = did_you_mean(name, known, most=3)
+    all_shown = f"trimaran configs get {kind}/NAME --all shows all configs"
+    return all_shown if question is None else f"{question} {all_shown}"
 
 
 def _fix_of(name: str) -> str:
@@ -121,7 +155,7 @@ FIXES = {
     "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows all topics",
     "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",
     "INVALID_REPLICATION_FACTOR": "use at most as many replicas as there are live brokers: trimaran brokers list",
-    "OFFSET_OUT_OF_RANGE": "leave --offset out to begin with the oldest record",
+    "OFFSET_OUT_OF_RANGE": "name one of them, start or end",
     "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …),"
     " or send smaller records",
     "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers, then try again",

@@ -49,15 +49,21 @@ class PropertySetting:
 def read_file(path: Path) -> dict[str, PropertySetting]:
     """Reads a `.properties` file; a later line wins, as in Java."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return _parse(path, text)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"cannot read the configuration {path}",
-            (error.strerror if isinstance(error, OSError) else None) or str(error),
-            "name a .properties file that exists and that this user may read",
-            exit_code=Exit.USAGE,
-        ) from error
+        return _parse(path, path.read_text(encoding="utf-8"))
+    except OSError as error:
+        why = error.strerror or str(error)
+        fix = "name a .properties file that exists and that this user may read"
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        why = (
+            f"line {line}, column {column}: the byte 0x{error.object[error.start]:02x} is not UTF-8"
+        )
+        fix = "save the file as UTF-8, or write the character as \\uXXXX"
+    except ValueError as error:
+        why = str(error)
+        fix = "write a backslash as \\\\, and other characters as \\uXXXX with four hexadecimal digits"
+    raise UserError(f"cannot read the configuration {path}", why, fix, exit_code=Exit.USAGE)
 
 
 def _parse(path: Path, text: str) -> dict[str, PropertySetting]:

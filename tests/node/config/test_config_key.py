@@ -115,7 +115,7 @@ def test_value_out_of_bounds_answers_like_kafka(one, text, answer):
     with pytest.raises(ConfigError) as refused:
         one.parse(text)
     assert refused.value.answer.startswith(answer)
-    assert refused.value.fix == "the default is none"
+    assert refused.value.fix == "write a value that is allowed; by default it is not set"
 
 
 def test_key_accepting_only_default_says_why():
@@ -138,7 +138,7 @@ def refused():
             "0",
             (
                 "Value must be at least 1",
-                "the default is 5",
+                "write a value that is allowed; the default is 5",
                 "Invalid value 0 for configuration a.key: ",
             ),
         ),
@@ -147,7 +147,7 @@ def refused():
             "1.5",
             (
                 "Value must be no more than 1",
-                "the default is 0.5",
+                "write a value that is allowed; the default is 0.5",
                 "Invalid value 1.5 for configuration a.key: ",
             ),
         ),
@@ -156,21 +156,25 @@ def refused():
             "a,c,d",
             (
                 "String must be one of: a, b",
-                "the default is a",
+                "write a value that is allowed; the default is a",
                 "Invalid value c for configuration a.key: ",
             ),
         ),
         (
             key("list", [], lambda value: None if len(value) < 2 else "too many"),
             "a,b",
-            ("too many", "the default is ", "Invalid value a,b for configuration a.key: "),
+            (
+                "too many",
+                "write a value that is allowed; by default it is empty",
+                "Invalid value a,b for configuration a.key: ",
+            ),
         ),
         (
             key("string", None, one_of("a", "b"), required=True),
             "c",
             (
                 "String must be one of: a, b",
-                "a.key must be set, and has no default: A key.",
+                "write a value that is allowed; a.key is: A key.",
                 "Invalid value c for configuration a.key: ",
             ),
         ),
@@ -179,7 +183,7 @@ def refused():
             "maybe",
             (
                 "Expected value to be either true or false",
-                "the default is true",
+                "write true or false; the default is true",
                 "Invalid value maybe for configuration a.key: ",
             ),
         ),
@@ -188,7 +192,7 @@ def refused():
             "0",
             (
                 "Value must be between 1 and 9 or equal to -1",
-                "the default is -1",
+                "write a value that is allowed; the default is -1",
                 "Invalid value 0 for configuration a.key: ",
             ),
         ),
@@ -198,18 +202,22 @@ def refused():
                 text,
                 (
                     f"Not a number of type {kind.upper()}",
-                    "the default is 1",
+                    f"write a whole number{bounds}; the default is 1",
                     f"Invalid value {text} for configuration a.key: ",
                 ),
             )
-            for kind, text in (("short", "x"), ("int", "1_0"), ("long", "9223372036854775808"))
+            for kind, text, bounds in (
+                ("short", "x", ""),
+                ("int", "1_0", ""),
+                ("long", str(1 << 63), f" from {-(1 << 63)} to {(1 << 63) - 1}"),
+            )
         ),
         (
             key("double", 1.0),
             "x",
             (
                 "Not a number of type DOUBLE",
-                "the default is 1.0",
+                "write a number; the default is 1.0",
                 "Invalid value x for configuration a.key: ",
             ),
         ),

@@ -36,10 +36,12 @@ def wrong(base, **changes):
     return caught.value
 
 
-@pytest.mark.parametrize("value", ["x", "-3"])
-def test_wrong_value_without_default_is_reported(value):
+@pytest.mark.parametrize(
+    ("value", "wanted"), [("x", "a whole number"), ("-3", "a value that is allowed")]
+)
+def test_wrong_value_without_default_is_reported(value, wanted):
     assert wrong(BROKER, node_id=value).fix == (
-        "node.id must be set, and has no default: Id of this node, unique in the cluster."
+        f"write {wanted}; node.id is: Id of this node, unique in the cluster."
     )
 
 

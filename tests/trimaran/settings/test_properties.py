@@ -33,6 +33,24 @@ def test_missing_file_is_a_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("data", "why", "fix"),
+    [
+        (b"a=1\nb=2\xff\n", "line 2, column 4: the byte 0xff is not UTF-8", r"as \uXXXX"),
+        (b"\xc3", "line 1, column 1: the byte 0xc3 is not UTF-8", r"as \uXXXX"),
+        ("gr\u00fc\u00df=\u00fc\nb=".encode() + b"\xfc", "line 2, column 3", r"as \uXXXX"),
+        (b"a=\\u12\n", r"Invalid \u escape sequence", "four hexadecimal digits"),
+    ],
+)
+def test_wrong_character_is_shown_by_its_place(tmp_path, data, why, fix):
+    file = tmp_path / "wrong.properties"
+    file.write_bytes(data)
+    with pytest.raises(UserError) as refused:
+        read_file(file)
+    assert why in refused.value.why
+    assert fix in refused.value.fix
+
+
+@pytest.mark.parametrize(
     ("variable", "key"),
     [
         ("KAFKA_PROCESS_ROLES", "process.roles"),
