@@ -7,7 +7,7 @@ rows of another (PySpark 4.3.0: `PythonDataSourceV2.setReadInfo`); it passes no 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from trimaran.wire.later import imported_later
@@ -20,7 +20,8 @@ else:
 
 log = logging.getLogger(__name__)
 
-SOURCE = Path(__file__).with_name("ScanRule.java")
+# In a zip file of `--py-files` it has no path.
+SOURCE = resources.files(__package__).joinpath("ScanRule.java")
 CLASS = "trimaran.ScanRule"
 
 

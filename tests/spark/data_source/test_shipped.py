@@ -1,6 +1,10 @@
 """Readers reach executors of the same version only."""
 
 import pickle
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +12,7 @@ pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle
 
+import trimaran
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
 from trimaran.spark.data_source import shipped
 from trimaran.spark.kafka_log.source import KafkaLogSource
@@ -44,3 +49,24 @@ def test_other_version_is_refused(kind, streaming, path, monkeypatch):
         OptionError, match=r"the driver has trimaran .*, this executor has 0\.0\.1: install"
     ):
         pickle.loads(sent)
+
+
+def test_rule_is_read_from_a_zip_file(tmp_path):
+    """Spark sends `--py-files` as such a file."""
+    sent = tmp_path / "sent.zip"
+    with zipfile.ZipFile(sent, "w") as archive:
+        for name in (
+            *("__init__.py", "spark/__init__.py", "spark/data_source/__init__.py"),
+            *("spark/data_source/scan_rule.py", "spark/data_source/ScanRule.java"),
+            *("wire/__init__.py", "wire/later.py"),
+        ):
+            archive.write(Path(trimaran.__file__).parent / name, f"trimaran/{name}")
+    program = "from trimaran.spark.data_source.scan_rule import SOURCE; print(SOURCE.read_text())"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(sent)},
+    )
+    assert "public class ScanRule extends Rule {" in done.stdout
