@@ -127,11 +127,14 @@ def _of_sums_and_calls(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
 
 def swaps(statements: list[ast.stmt]) -> Iterator[tuple[int, list[ast.stmt]]]:
     """Yields the index of the first of two adjacent statements with effects, and the list with the two swapped. Skips a
-    pair if the second uses a name that the first defines, because every test would notice.
+    pair if the second uses a name that the first defines, because every test would notice, and a pair that starts two
+    tasks, because trio runs them in any order.
     """
     for index, (first, second) in enumerate(pairwise(statements)):
         needs = _names(first, ast.Store) & _names(second)
-        if _acts(first) and _acts(second) and not needs and ast.dump(first) != ast.dump(second):
+        tasks = _starts_task(first) and _starts_task(second)
+        have_order = not needs and not tasks and ast.dump(first) != ast.dump(second)
+        if _acts(first) and _acts(second) and have_order:
             yield index, [*statements[:index], second, first, *statements[index + 2 :]]
 
 
@@ -141,6 +144,13 @@ def _acts(node: ast.stmt) -> bool:
         return isinstance(node.value, CALLS) and not is_no_behaviour(node.value)
     is_plain = isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
     return is_plain and isinstance(node.value, ast.Await)
+
+
+def _starts_task(node: ast.stmt) -> bool:
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="start_soon"))):
+            return True
+    return False
 
 
 def _names(node: ast.AST, context: type[ast.expr_context] = ast.expr_context) -> set[str]:

@@ -84,6 +84,8 @@ def test_attribute_set_by_constructor_is_not_changed(changes):
         ("c = await a()\n  await b(c)", []),
         ("a()\n  a()", []),
         ("a()\n  log.info(b)", []),
+        ("c.start_soon(a)\n  c.start_soon(b)", []),
+        ("c.start_soon(a)\n  b()", ["c.start_soon(a); b() -> b(); c.start_soon(a)"]),
     ],
 )
 def test_two_neighbouring_statements_are_swapped(changes, code, expected):
