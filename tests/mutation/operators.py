@@ -1,6 +1,6 @@
 """Small mistakes in one node of a function, like those that programmers make. `mutations` yields replacements for a
 node, `swaps` those for a list of statements. Changes that no test could notice (texts, logged or printed values, types)
-are not made.
+are not made, and neither are those of a measure: the amount of work after which a step ends (`yield 1`).
 """
 
 import ast
@@ -118,7 +118,7 @@ def _of_sums_and_calls(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
             yield from _of_sum(node)
         case ast.AugAssign(op=ast.Add() | ast.Sub()) if not isinstance(node.value, TEXTS):
             yield replaced(node, op=OPPOSITES[type(node.op)]())
-        case ast.Constant(value=int()):  # bool is a subclass of int
+        case ast.Constant(value=int()) if not isinstance(parent, ast.Yield):
             yield from _of_number(node, parent)
         case ast.Expr(value=ast.Call() | ast.Await(value=ast.Call())):
             if not is_no_behaviour(node.value):
@@ -173,7 +173,7 @@ def _of_sum(node: ast.BinOp) -> Iterator[ast.AST]:
 
 
 def _of_number(node: ast.Constant, parent: ast.AST) -> Iterator[ast.AST]:
-    if isinstance(node.value, bool):
+    if isinstance(node.value, bool):  # a subclass of int
         yield replaced(node, value=not node.value)
     elif not (isinstance(parent, ast.BinOp) and node.value == 1):
         yield replaced(node, value=node.value + 1)

@@ -100,6 +100,7 @@ def test_two_neighbouring_statements_are_swapped(changes, code, expected):
         ("return 0.5", ["return 0.5 -> return 500.0"]),
         ("return 0.0", []),  # zero multiplied by a thousand is still zero
         ("return 3", ["return 3 -> return 4"]),
+        ("yield 1", []),  # the amount of work of a step
         ("return a * 1000", ["a * 1000 -> a"]),
         ("return a / 1_000_000", ["a / 1000000 -> a"]),
         ("return 1000 * a", ["1000 * a -> a"]),
