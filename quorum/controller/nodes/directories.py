@@ -21,7 +21,7 @@ from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage, PartitionImage
 from trimaran.quorum.metadata.topics_delta import merge_change
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import BrokerId, TopicIdPartition
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -46,13 +46,14 @@ def changes_of_offline_directories(
     """Takes the replicas in failed directories out of ISR and leadership, and elects other leaders; then removes the
     directories from the broker's registration.
     """
-    offline = set(request.offline_log_dirs) & set(broker.directories)
-    if not offline:
+    failed = set(request.offline_log_dirs)
+    online = [directory for directory in broker.directories if directory not in failed]
+    if len(online) == len(broker.directories):
         return []
     records: list[Message] = []
-    for directory in sorted(offline):
-        records += yield from taken_out(state, broker.id, directory)
-    online = [directory for directory in broker.directories if directory not in offline]
+    for directory in broker.directories:
+        if directory in failed:
+            records += yield from taken_out(state, broker.id, directory)
     record = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online
     )
@@ -98,24 +99,22 @@ def assign_replicas(
         topics = []
         for asked in directory.topics:
             yield 1
-            topic = state.image.topics.by_id.get(asked.topic_id)
+            is_known = asked.topic_id in state.image.topics.by_id
             partitions = []
             for index in (each_partition.partition_index for each_partition in asked.partitions):
                 yield 1
-                code, ref = ErrorCode.UNKNOWN_TOPIC_ID, None
-                if topic is not None:
-                    partition = changed.get(
-                        TopicIdPartition(topic.id, index)
-                    ) or topic.partitions.get(index)
-                    code = _check(partition, broker.id)
-                    ref = None if partition is None else PartitionRef(topic, index, partition)
-                if ref is not None and code is ErrorCode.NONE:
-                    record = _assign(state, ref, broker, directory.id)
+                key = TopicIdPartition(asked.topic_id, index)
+                code = (
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
+                )
+                for ref in state.partition_refs([key]):
+                    partition = changed.get(key, ref.partition)
+                    is_replica = broker.id in partition.replicas
+                    code = ErrorCode.NONE if is_replica else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    record = _assign(state, ref._replace(partition=partition), broker, directory.id)
                     if record is not None:
                         records.append(record)
-                        changed[TopicIdPartition(asked.topic_id, index)] = merge_change(
-                            ref.partition, record
-                        )
+                        changed[key] = merge_change(partition, record)
                 partitions.append(
                     AssignReplicasToDirsResponsePartitionData(
                         partition_index=index, error_code=code
@@ -132,17 +131,10 @@ def assign_replicas(
     return Result(records, AssignReplicasToDirsResponse(directories=directories), atomic=False)
 
 
-def _check(partition: PartitionImage | None, broker_id: BrokerId) -> ErrorCode:
-    if partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if broker_id not in partition.replicas:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return ErrorCode.NONE
-
-
 def _assign(
     state: ControllerState, ref: PartitionRef, broker: BrokerRegistration, directory: bytes
 ) -> PartitionChangeRecord | None:
+    """Returns the change of the partition; None if the broker has no replica of it, or has it there already."""
     partition = ref.partition
     assigned = tuple(
         directory if replica == broker.id else known

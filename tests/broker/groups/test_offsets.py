@@ -8,7 +8,6 @@ import pytest
 
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver, subscription
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.offsets import INT64_MAX
 from trimaran.broker.groups.registry import serde_of
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -16,6 +15,7 @@ from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetF
 
 E = ErrorCode
 LIMITS = GroupLimits()
+INT64_MAX = (1 << 63) - 1
 DAY = 24 * 3600
 ID_A, ID_B = b"a" * 16, b"b" * 16
 

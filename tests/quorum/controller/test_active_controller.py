@@ -143,6 +143,7 @@ def test_reregistered_broker_must_reach_its_last_registration(active_controller)
     write(broker(2), broker(1))
     assert registered_at() == END + 1
     write(UnregisterBrokerRecord(broker_id=1, broker_epoch=101))
+    assert active_controller._registered_at.keys() == {2}, "an unregistered broker takes no memory"
     write(broker(1, epoch=END + 3))
     assert registered_at() == END + 3
 

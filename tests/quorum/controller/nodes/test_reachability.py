@@ -11,14 +11,12 @@ from immutables import Map
 
 from trimaran.quorum.controller.nodes import liveness
 from trimaran.quorum.controller.nodes.liveness import ProbeResult
-from trimaran.quorum.controller.nodes.reachability import (
-    PROBE_AGAIN_SECONDS,
-    PROBES_AT_ONCE,
-    Reachability,
-)
+from trimaran.quorum.controller.nodes.reachability import Reachability
 from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage, MetadataImage
 from trimaran.wire.text.endpoint import Endpoint
 
+# Written here again, so that a changed number fails a test.
+PROBE_AGAIN_SECONDS, PROBES_AT_ONCE = 10.0, 10
 A, B = ("10.0.0.1", 9092), ("10.0.0.2", 9092)
 ANSWERS = ProbeResult(answered=frozenset({A}))
 SILENT = ProbeResult()

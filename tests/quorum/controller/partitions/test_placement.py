@@ -96,6 +96,23 @@ def test_placement_pattern_does_not_repeat(nodes, factor):
     raise AssertionError("it repeats with every seed")
 
 
+class CountingPrng(random.Random):
+    """Counts the lists that are shuffled."""
+
+    shuffled = 0
+
+    def shuffle(self, x):
+        self.shuffled += 1
+        super().shuffle(x)
+
+
+def test_order_is_shuffled_once_every_broker_has_led():
+    listed, prng = brokers(broker(1), broker(2), broker(3)), CountingPrng(1)
+    # Each time the racks, and the active and the fenced brokers of the one rack.
+    counts = [prng.shuffled // 3 for _ in place_replicas(listed, 10, 1, prng)]
+    assert counts == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+
+
 def test_adjacency_of_racks_varies():
     listed = brokers(broker(1, rack="a"), broker(2, rack="b"), broker(3, rack="c"))
     in_turn = {(1, 2, 3), (2, 3, 1), (3, 1, 2)}

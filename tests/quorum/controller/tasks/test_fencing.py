@@ -16,20 +16,15 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller
 from trimaran.quorum.controller.nodes import liveness
-from trimaran.quorum.controller.nodes.leases import FIRST_HEARTBEAT_SECONDS
 from trimaran.quorum.controller.nodes.liveness import ProbeResult
-from trimaran.quorum.controller.nodes.reachability import PROBE_AGAIN_SECONDS
 from trimaran.quorum.controller.tasks import fencing
-from trimaran.quorum.controller.tasks.fencing import (
-    LATE_SECONDS,
-    PROBE_INTERVAL_SECONDS,
-    READING_SECONDS,
-)
-from trimaran.quorum.controller.tasks.own_decisions import WRITE_AGAIN_SECONDS
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.brokers import UnregisterBrokerRecord
 
 SESSION = 9.0
+# Written here again, so that a changed time fails a test.
+FIRST_HEARTBEAT_SECONDS, PROBE_AGAIN_SECONDS, PROBE_INTERVAL_SECONDS = 2.5, 10.0, 0.25
+LATE_SECONDS, READING_SECONDS, WRITE_AGAIN_SECONDS = 0.1, 0.5, 1.0
 RECORDS = (
     features(),
     broker(1),

@@ -17,7 +17,6 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller
 from trimaran.quorum.controller.tasks import fencing, upkeep
-from trimaran.quorum.controller.tasks.own_decisions import WRITE_AGAIN_SECONDS
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.misc import NoOpRecord
 from trimaran.wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
@@ -157,10 +156,10 @@ async def test_failed_upkeep_write_is_retried_shortly(autojump_clock):
     records = (features(), broker(1), broker(2), topic("t", 1), moved)
     async with solo(*records, balance=300.0) as one:
         one.log.refuses = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
-        await trio.sleep(300 + WRITE_AGAIN_SECONDS / 2)
+        await trio.sleep(300.5)
         assert one.log.batches == []
         one.log.refuses = None
-        await trio.sleep(WRITE_AGAIN_SECONDS)
+        await trio.sleep(1)
         assert one.log.batches == [[change(1, 0, leader=1)]]
 
 
