@@ -1,8 +1,8 @@
 """Rebalances, static members and timeouts as transcripts (`testdata/*.txt`).
 
-Commands: `limits`, `join`, `sync`, `heartbeat`, `leave`, `commit-offset`, `advance`, `hold`, `commit`, `fail-writes`,
-`reload`, `unload`, `group`, `deadline`, `log`. Members are called by the names in `as=`; the effects of a command are
-printed as `name: answer`, then the group if it has changed.
+Commands: `whole`, `limits`, `join`, `sync`, `heartbeat`, `leave`, `commit-offset`, `advance`, `hold`, `commit`,
+`fail-writes`, `reload`, `unload`, `group`, `deadline`, `log`. Members are called by the names in `as=`; the effects of
+a command are printed as `name: answer`, then the group if it has changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.groups.driver import Driver, subscription
-from tests.broker.groups.interpreter import GroupInterpreter
+from tests.broker.groups.interpreter import GroupInterpreter, shown
 from tests.datadriven import check_transcript
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.wire.errors import ErrorCode
@@ -157,7 +157,10 @@ class Interpreter(GroupInterpreter):
     def _printed(self, token: str, response: object) -> str:
         who = token.partition("#")[0]
         if isinstance(response, JoinGroupResponse):
-            return self._printed_join(who, response)
+            printed = self._printed_join(who, response)
+            return shown(response) if self.whole else printed
+        if self.whole:
+            return shown(response)
         assert isinstance(response, SyncGroupResponse)
         if response.error_code:
             return f"sync {ErrorCode(response.error_code).name}"

@@ -1,6 +1,6 @@
 """Consumer groups as transcripts (`testdata/*.txt`).
 
-Commands: `settings`, `topics`, `beat` (ConsumerGroupHeartbeat), `leave`, `commit-offset`, `advance`, `reload`,
+Commands: `whole`, `settings`, `topics`, `beat` (ConsumerGroupHeartbeat), `leave`, `commit-offset`, `advance`, `reload`,
 `fail-writes`, and of the classic protocol `join`, `sync`, `classic-beat`, `classic-leave`. A member reports its last
 assignment as owned, unless `owned=` says otherwise. After each command the group is printed if it has changed.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_id
-from tests.broker.groups.interpreter import GroupInterpreter
+from tests.broker.groups.interpreter import GroupInterpreter, shown
 from tests.datadriven import check_transcript
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
@@ -94,9 +94,11 @@ class Interpreter(GroupInterpreter):
             return [f"{who}: {response.name}"]
         self.epochs[who] = response.member_epoch
         if response.assignment is None:
-            return [f"{who}: epoch {response.member_epoch}"]
+            return [f"{who}: {shown(response) if self.whole else f'epoch {response.member_epoch}'}"]
         found = {t.topic_id: t.partitions for t in response.assignment.topic_partitions}
         self.given[who] = {t.rstrip(b"-").decode(): p for t, p in found.items()}
+        if self.whole:
+            return [f"{who}: {shown(response)}"]
         return [f"{who}: epoch {response.member_epoch}, {printed(found)}"]
 
     def do_leave(self, who: str, epoch: str = "-1", instance: str | None = None) -> list[str]:
@@ -194,6 +196,8 @@ class Interpreter(GroupInterpreter):
         return lines
 
     def _answer(self, response: object) -> str:
+        if self.whole:
+            return shown(response)
         code = ErrorCode(response.error_code)
         if isinstance(response, SyncGroupResponse):
             if code:
