@@ -98,12 +98,13 @@ class GroupKind(StoredKind, Generic[G_co]):
     enabled_by: EnabledBy | None = None
 
     def is_rebalance(self, store: GroupStore, record: GroupRecord) -> bool:
-        """Whether the record, which is not yet applied, gives a group of this kind another epoch or, if it is classic,
-        another generation. Without members, a classic group has no rebalance. Source: the places where Kafka's
+        """Whether a new value of `epoch_record`, which is not yet applied, gives a group another epoch or, if it is
+        classic, another generation. Without members, a classic group has no rebalance. Source: the places where Kafka's
         `GroupMetadataManager` records the sensors of rebalances.
         """
         value, known = record.value, self.epoch_record
-        if known is None or value is None or not getattr(value, "members", True):
+        assert known is not None, "the record is of its type"
+        if value is None or not getattr(value, "members", True):
             return False
         before = store.of(self.name).get(getattr(record.key, known.group_id))
         epoch: GroupEpoch = getattr(value, known.epoch)

@@ -71,9 +71,7 @@ class Removals:
 
     def loaded(self) -> None:
         """Begins to remove the offsets that were found during the load."""
-        found, knows = self._with_gone_topics, self._knows_topic
-        self._walks.add(of_gone_topics(self._store, found, knows))
-        self._walks.add(pending_of_gone_topics(self._store, knows))
+        self._walks.add(self._of_gone_topics())
         self._add_kinds()
 
     def topics_deleted(self, topic_ids: Mapping[str, bytes]) -> None:
@@ -87,6 +85,11 @@ class Removals:
     def _add_kinds(self) -> None:
         for kind in self._kinds:
             self._walks.add(kind.of_gone_topics())
+
+    def _of_gone_topics(self) -> Walk:
+        """Yields tombstones for the offsets that were found during the load."""
+        yield from of_gone_topics(self._store, self._with_gone_topics, self._knows_topic)
+        yield from pending_of_gone_topics(self._store, self._knows_topic)
 
     def _of_deleted_topics(self) -> Walk:
         """Yields tombstones for all topics that were deleted before the walk begins."""

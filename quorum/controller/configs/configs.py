@@ -159,8 +159,6 @@ def _decide(
     for resource in listed:
         yield steps_of(resource.configs)
         kind, name = key = resource_of(resource)
-        if key in errors:
-            continue
         try:
             if times[key] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")

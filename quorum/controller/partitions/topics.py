@@ -108,8 +108,6 @@ def create_topics(
     results: dict[str, CreatableTopicResult] = {}
     created: dict[str, str] = {}  # names by their form in metrics
     for topic in request.topics:
-        if topic.name in results:
-            continue
         yield steps_of(topic.configs)
         try:
             _check_times(topic.name, times[topic.name])
@@ -302,8 +300,6 @@ def create_partitions(
     records: list[Message] = []
     results: dict[str, CreatePartitionsTopicResult] = {}
     for topic in request.topics:
-        if topic.name in results:
-            continue
         code, message = ErrorCode.NONE, None
         try:
             if times[topic.name] > 1:

@@ -50,6 +50,14 @@ async def test_start_and_clean_end_are_recorded(tmp_path, caplog):
     directory.close(broker_epoch=None)
 
 
+async def test_credentials_are_read_early_only_for_scram(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(server, "last_image", lambda *arguments: read.append(arguments))
+    async with cluster(tmp_path, brokers=0) as nodes:
+        await nodes.active()
+    assert read == [], "its listeners are of PLAINTEXT"
+
+
 async def test_broker_registers_with_active_controller(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         images = Images(await nodes.active())

@@ -49,6 +49,13 @@ def deadlines(operation):
     return found
 
 
+def test_members_without_sync_are_named_in_order(operation, caplog):
+    caplog.set_level("INFO")
+    operation.group.awaiting_sync = {"a", "b", "c"}
+    rebalance.sync_expired(operation)
+    assert "a, b, c did not sync in time" in caplog.text
+
+
 def refused_join(code, member_id=""):
     return JoinGroupResponse(
         throttle_time_ms=0,

@@ -6,6 +6,7 @@ import pytest
 
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import broker, config, features, image_of
+from trimaran.quorum.controller.configs import feature_updates
 from trimaran.quorum.controller.configs.feature_updates import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
@@ -235,6 +236,17 @@ def test_eligible_leaders_make_min_insync_replicas_the_clusters():
     assert refused((ELR, 1, UPGRADE), image=image_of(features(22))).endswith(
         f"{ELR} could not be set to 1 because it depends on metadata.version level 23"
     )
+
+
+def test_needed_level_may_be_present_or_updated_too(monkeypatch):
+    group, needed = "group.version", {"group.version": {ELR: 1}}
+    monkeypatch.setattr(feature_updates, "needs_of", lambda name, _level: needed.get(name, {}))
+    without = image_of(features())
+    level = FeatureLevelRecord(name=group, feature_level=1)
+    on = FeatureLevelRecord(name=ELR, feature_level=1)
+    assert update((group, 1, UPGRADE), image=image_of(on, base=without)).records == [level]
+    assert level in update((group, 1, UPGRADE), (ELR, 1, UPGRADE), image=without).records
+    assert refused((group, 1, UPGRADE), image=without).endswith(f"it depends on {ELR} level 1")
 
 
 def test_new_cluster_gets_levels_of_its_metadata_version():

@@ -103,6 +103,7 @@ def test_unloadable_policy_is_refused(monkeypatch, function):
     with pytest.raises(ConfigError) as caught:
         policies_of(config_of(create_topic_policy_class_name="rules"))
     assert caught.value.key == "create.topic.policy.class.name"
+    assert caught.value.origin.startswith("test.properties")
     assert "trimaran.policy.create_topic" in caught.value.fix
 
 
