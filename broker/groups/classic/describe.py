@@ -22,18 +22,17 @@ Description = tuple[DescribedGroup, Iterator[DescribedGroupMember]]
 
 def describe_group(group: ClassicGroup) -> Description:
     """Returns the group and its current members; subscriptions and assignments are only included for stable groups."""
-    stable = group.state is GroupState.STABLE
+    protocol = group.protocol_name if group.state is GroupState.STABLE else None
     result = described(group.id, group.state.value)
     result.protocol_type = group.protocol_type or ""
-    result.protocol_data = (group.protocol_name or "") if stable else ""
-    return result, _members(group, stable)
+    result.protocol_data = protocol or ""
+    return result, _members(group, protocol)
 
 
-def _members(group: ClassicGroup, stable: bool) -> Iterator[DescribedGroupMember]:
+def _members(group: ClassicGroup, protocol: str | None) -> Iterator[DescribedGroupMember]:
     """Yields the members at the time of the call."""
-    protocol = group.protocol_name or ""
     members = [
-        (member, member.metadata(protocol) if stable else b"", member.assignment)
+        (member, b"" if protocol is None else member.metadata(protocol), member.assignment)
         for member in group.members.values()
     ]
     return itertools.starmap(_describe_member, members)

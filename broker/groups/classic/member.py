@@ -63,8 +63,8 @@ class Member:
         said = size_of(self.protocols) + len(self.assignment)
         return MEMBER_BYTES + sum(map(text_bytes, texts)) + said
 
-    def metadata(self, protocol: str) -> bytes:
-        """Returns this member's metadata for `protocol`, which it must support."""
+    def metadata(self, protocol: str | None) -> bytes:
+        """Returns this member's metadata for the protocol of its generation, which it must support."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Container[str]) -> str:

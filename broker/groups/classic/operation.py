@@ -148,7 +148,6 @@ class GroupOperation:
 
     def joined_members(self) -> list[JoinGroupResponseMember]:
         group = self.group
-        assert group.protocol_name is not None
         return [
             JoinGroupResponseMember(
                 member_id=member.id,

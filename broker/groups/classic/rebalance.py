@@ -49,7 +49,8 @@ def loaded(operation: GroupOperation, value: GroupMetadataValue | None) -> None:
     """Takes over a group as the new coordinator; `value` is the group's record, if any."""
     if operation.group.state is not S.STABLE:
         return
-    if value is not None and is_to_rebalance(value):
+    assert value is not None, "a stable group has a record"
+    if is_to_rebalance(value):
         prepare(operation, "it was a consumer group")
     elif len(operation.group.members) > operation.limits.members_max:
         prepare(operation, "the loaded group is over its maximal size")
@@ -204,13 +205,12 @@ def sync_expired(operation: GroupOperation) -> None:
 def committed(operation: GroupOperation, write: GroupWrite) -> None:
     """Handles the commit of `write`."""
     group = operation.group
-    if write.generation != group.generation:
-        return
-    if write.purpose is Purpose.ASSIGNMENT and group.state is S.COMPLETING_REBALANCE:
-        if group.storing_generation == write.generation:
-            assign(operation, write.assignments)
-    elif write.purpose is Purpose.STATIC_MEMBER and group.state is S.STABLE:
-        _admit_replacement(operation, write)
+    match write.purpose, group.state:
+        case Purpose.ASSIGNMENT, S.COMPLETING_REBALANCE:
+            if group.storing_generation == write.generation:
+                assign(operation, write.assignments)
+        case Purpose.STATIC_MEMBER, S.STABLE:
+            _admit_replacement(operation, write)
 
 
 def write_failed(operation: GroupOperation, write: GroupWrite, code: ErrorCode) -> None:
@@ -219,11 +219,12 @@ def write_failed(operation: GroupOperation, write: GroupWrite, code: ErrorCode) 
     events.GROUP_WRITE_FAILED.log(log, group=group, purpose=write.purpose.value, error=code.name)
     if write.generation != group.generation:
         return
-    if write.purpose is Purpose.ASSIGNMENT and group.state is S.COMPLETING_REBALANCE:
-        reset_assignments(operation, code)
-        prepare(operation, f"the assignment could not be stored: {code.name}")
-    elif write.purpose is Purpose.STATIC_MEMBER and group.state is S.STABLE:
-        _revert_replacement(operation, write, code)
+    match write.purpose, group.state:
+        case Purpose.ASSIGNMENT, S.COMPLETING_REBALANCE:
+            reset_assignments(operation, code)
+            prepare(operation, f"the assignment could not be stored: {code.name}")
+        case Purpose.STATIC_MEMBER, S.STABLE:
+            _revert_replacement(operation, write, code)
 
 
 def _admit_replacement(operation: GroupOperation, write: GroupWrite) -> None:

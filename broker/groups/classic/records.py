@@ -29,7 +29,7 @@ def group_value(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupM
                 client_host=member.client_host,
                 rebalance_timeout=member.rebalance_timeout_ms,
                 session_timeout=member.session_timeout_ms,
-                subscription=member.metadata(group.protocol_name or ""),
+                subscription=member.metadata(group.protocol_name),
                 assignment=assignments.get(member.id, b""),
             )
             for member in group.members.values()

@@ -57,8 +57,6 @@ def sync(
 
 
 def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> Member:
-    if group.state is S.EMPTY:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)

@@ -26,7 +26,6 @@ from trimaran.quorum.controller.nodes.brokers import (
 from trimaran.quorum.controller.partitions.broker_changes import in_steps
 from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP
 from trimaran.quorum.metadata.image import BrokerRegistration
-from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import BrokerEpoch, TopicIdPartition
 from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -55,14 +54,14 @@ def broker_registration(
     decided = ProcessedPartitions()
 
     def leave(keys: Sequence[TopicIdPartition]) -> Steps[None]:
-        _check(request, ctx, active)
+        _check(request, ctx.cluster_id, active)
         change = partial(changes_of_new_incarnation, request, active.state)
         records = yield from in_steps(keys, change)
         yield from active.write(Result(records, None, atomic=False))
         decided.note(active.state, keys)
 
     def register() -> Steps[BrokerRegistrationResponse | list[TopicIdPartition]]:
-        known = _check(request, ctx, active)
+        known = _check(request, ctx.cluster_id, active)
         left = partitions_of_old_incarnation(request, active.state, decided)
         if len(left) > PARTITIONS_PER_STEP:
             return left
@@ -87,13 +86,11 @@ def broker_registration(
 
 
 def _check(
-    request: BrokerRegistrationRequest, ctx: ControllerContext, active: ActiveController
+    request: BrokerRegistrationRequest, cluster_id: str, active: ActiveController
 ) -> BrokerRegistration | None:
-    """Returns the broker's present registration. Raises KafkaError as `check_registration`, or NOT_CONTROLLER."""
-    if ctx.controller.active() is not active:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    """Returns the broker's present registration. Raises KafkaError as `check_registration`."""
     alive = _other_is_alive(request, active)
-    check_registration(request, active.image, cluster_id=ctx.cluster_id, other_is_alive=alive)
+    check_registration(request, active.image, cluster_id=cluster_id, other_is_alive=alive)
     return active.image.cluster.brokers.get(request.broker_id)
 
 

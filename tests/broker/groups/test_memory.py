@@ -12,7 +12,6 @@ from trimaran.broker.groups import memory
 from trimaran.broker.groups.classic import arrivals as arrivals_module
 from trimaran.broker.groups.classic.arrivals import (
     ABANDONED_SECONDS,
-    KEPT_BYTES_PER_CONNECTION,
     KEPT_PER_CONNECTION,
     Arrivals,
     is_arriving,
@@ -21,6 +20,7 @@ from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.consumer.group import ResolvedRegex, _regex_bytes
 from trimaran.broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from trimaran.broker.groups.memory import MEMBER_BYTES, GroupAccount
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.store import PENDING_OFFSETS_MAX, GroupStore, OffsetsRoom
@@ -551,6 +551,8 @@ def test_reconnecting_member_gets_a_whole_session(driver):
     join_from(driver, "c", 2, member_id)
     driver.leave((driver.answers["other"].member_id, None))
     assert driver.answers["c"].error_code == E.NONE
+    session = TimerKey(Timer.SESSION, "g", member_id)
+    assert driver.shard._timers._deadlines[session] == driver.now + 1_800
     driver.advance(ABANDONED_SECONDS + 1)
     assert member_id in driver.groups["g"].members
 
@@ -642,7 +644,7 @@ def test_fewer_long_ids_are_remembered_per_connection():
         awaited.add((LONG, str(number)))
         arrivals.note((LONG, str(number)), 1)
         awaited.intersection_update([("g", "0")])
-    assert len(arrivals._connection_of) <= KEPT_BYTES_PER_CONNECTION // len(LONG) + 1
+    assert len(arrivals._connection_of) <= (1 << 20) // len(LONG) + 1
     arrivals.closed(1)
     assert not arrivals._noted_bytes
 
