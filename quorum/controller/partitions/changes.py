@@ -61,9 +61,9 @@ def change_partition(
         unclean = False
     elif leader in new.elr:
         elr = tuple(replica for replica in new.elr if replica != leader)
-        new = new._replace(leader=leader, isr=(leader,), elr=elr)
+        new = new._replace(isr=(leader,), elr=elr)
     elif unclean:
-        new = new._replace(leader=leader, isr=(leader,), leader_recovery_state=RECOVERING)
+        new = new._replace(isr=(leader,), leader_recovery_state=RECOVERING)
     if unclean or not keeps_eligible:
         new = new._replace(elr=())
     if not new.isr and not keeps_eligible:

@@ -132,18 +132,15 @@ class PartitionIndex:
         if old is None:
             self._add_name(new.name)
         before = _NO_PARTITIONS if old is None else old.partitions
-        kept = 0
         for number, partition in new.partitions.items():
             was = before.get(number)
-            kept += was is not None
             if was is not partition:
                 self._change(TopicIdPartition(new.id, number), was, partition)
             yield
-        if kept < len(before):  # an epoch has added topics and ended before they were committed
-            for number, was in before.items():
-                if number not in new.partitions:
-                    self._change(TopicIdPartition(new.id, number), was, None)
-                yield
+        for number, was in before.items():
+            if number not in new.partitions:  # an epoch added it, and ended before that was committed
+                self._change(TopicIdPartition(new.id, number), was, None)
+            yield
 
     def _remove_partitions(self, topic: TopicImage) -> Iterator[None]:
         for number, partition in topic.partitions.items():

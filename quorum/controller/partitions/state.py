@@ -92,8 +92,7 @@ class ControllerState:
         """Yields the partitions of `keys` that still exist."""
         for topic_id, number in keys:
             topic = self.image.topics.by_id.get(topic_id)
-            partition = None if topic is None else topic.partitions.get(number)
-            if topic is not None and partition is not None:
+            if topic is not None and (partition := topic.partitions.get(number)) is not None:
                 yield PartitionRef(topic, number, partition)
 
     def may_lead(self, partition: PartitionImage, returning: BrokerId | None = None) -> MayLead:

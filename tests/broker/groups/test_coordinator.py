@@ -16,6 +16,7 @@ from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_ima
 from trimaran.broker.coordination import loader
 from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.groups.classic import kind as classic
 from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
 from trimaran.broker.groups.limits import GroupLimits
@@ -776,6 +777,32 @@ async def test_member_that_could_not_be_replaced_expires(tmp_path, autojump_cloc
         assert set(group.members) == {"n"}
         await trio.sleep(46)
         assert not group.members
+
+
+async def test_member_without_a_group_is_refused(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        with pytest.raises(KafkaError, match="GroupId can't be empty") as refused:
+            heartbeat(rig, new_member("n", group=""))
+        assert refused.value.code is E.INVALID_REQUEST
+
+
+async def test_end_of_connection_ends_unfinished_joins(tmp_path, autojump_clock):
+    """A shard that is still loading, or has ended, knows of no connection."""
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        other = rig.index_of("h")
+        assert other != index
+        rig.lead(other)  # it has no turn to load
+        rig.groups.join(join_request(session_ms=60_000), 9, "c", "/h", connection=7)
+        group = rig.epoch(index).active().of(classic.KIND).groups["g"]
+        assert len(group.pending) == 1
+        for connection in (8, 7):
+            assert rig.groups.closing(connection) == rig.groups.closing(connection)
+            rig.groups.closing(connection)()
+            await trio.sleep(11)
+            assert len(group.pending) == (1 if connection == 8 else 0)
 
 
 async def test_unwritable_group_leaves_nothing(tmp_path):

@@ -88,6 +88,15 @@ def test_dynamic_members_id_is_refused_for_static(driver):
     assert code_of(driver, "b again") is E.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.parametrize("is_consumer_group", [False, True])
+def test_member_id_begins_with_bounded_name(driver, is_consumer_group):
+    if is_consumer_group:
+        driver.consumer_heartbeat("other")
+    driver.join("a", client="n" * 1_001, version=4)
+    name, _, suffix = driver.answers["a"].member_id.partition("-")
+    assert (name, bool(suffix)) == ("n" * 1_000, True)
+
+
 def test_ids_that_were_given_out_have_a_bound(driver, monkeypatch):
     """A member of the group, or a client that was already given an id, is admitted nevertheless."""
     monkeypatch.setattr(joining, "PENDING_MEMBERS_MAX", 2)

@@ -99,8 +99,8 @@ async def test_stopping_controller_hands_over_and_drains(tmp_path, monkeypatch, 
     monkeypatch.setattr(Server, "drain", noted_drain)
     async with cluster(tmp_path, controllers=controllers, brokers=0) as nodes:
         await nodes.stop((await nodes.active()).node_id)
-    waits = 0.0 if controllers == 1 else server.HAND_OVER_SECONDS
-    assert asked[:2] == [("stop", waits), ("drain", server.DRAIN_SECONDS)]
+    waits = 0.0 if controllers == 1 else 0.5
+    assert asked[:2] == [("stop", waits), ("drain", 1.0)]
 
 
 async def test_failed_start_closes_its_listener(tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.groups.driver import Driver, subscription, topic_id
+from trimaran.broker.groups.consumer import heartbeat
 from trimaran.broker.groups.consumer.heartbeat import check_request
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.settings import (
@@ -192,6 +193,33 @@ def test_freed_partitions_are_repeated_unless_confirmed(driver, owned):
 
 
 # -- changed subscriptions
+
+
+def test_topics_are_hashed_once_per_version(driver, monkeypatch):
+    found, asked = heartbeat.metadata_hash, []
+
+    def noted(names, topics):
+        asked.append(topics.version)
+        return found(names, topics)
+
+    epoch = driver.consumer_heartbeat("a").member_epoch
+    monkeypatch.setattr(heartbeat, "metadata_hash", noted)
+    for _ in range(3):
+        driver.consumer_heartbeat("a", epoch)
+    driver.topics.set("u", 1)
+    for _ in range(3):
+        driver.consumer_heartbeat("a", epoch)
+    assert len(asked) == len(set(asked)) == 2
+
+
+@pytest.mark.parametrize(("epoch", "is_kept"), [(2, True), (-1, False)])
+def test_work_is_dropped_with_an_unwritten_leave(driver, epoch, is_kept):
+    driver.consumer_heartbeat("a")
+    before = driver.consumers._works["g"]
+    driver.failing = ErrorCode.NOT_COORDINATOR
+    refused = driver.consumer_heartbeat("a", epoch, topics=["u"] if epoch > 0 else None)
+    assert refused is ErrorCode.NOT_COORDINATOR
+    assert (driver.consumers._works.get("g") is before) is is_kept
 
 
 def test_missing_topics_may_be_subscribed(driver):

@@ -173,6 +173,16 @@ def test_failed_resolution_keeps_known_topics(later):
     assert later.consumers.next_regex("g") is None
 
 
+def test_pattern_resolved_for_removed_group_is_dropped(later):
+    later.consumer_heartbeat("a", regex="t.*")
+    work(later).regexes["u.*"] = lambda _name: True
+    del later.shard.store.of("consumer")["g"]
+    before = len(later.log)
+    later.consumers.regex_resolved("g", "u.*", frozenset("u"), 1, later.at)
+    later.settle()
+    assert (work(later).regexes.keys(), len(later.log)) == ({"t.*"}, before)
+
+
 def test_removed_group_gets_no_follow_up(later):
     epoch = later.consumer_heartbeat("a", regex="t.*").member_epoch
     later.consumers.forget("g")

@@ -149,13 +149,15 @@ class Interpreter(GroupInterpreter):
         )
         self.driver.advance(0)
 
-    def do_sync(self, who: str, gen: str, assign: str = "") -> None:
+    def do_sync(self, who: str, gen: str, assign: str = "", **protocol: str) -> None:
         given = dict(pair.split("=") for pair in assign.strip("()").split())
         self.driver.sync(
             self._token(who),
             self.ids[who],
             int(gen),
             {self.ids[name]: assigned(parsed(part)) for name, part in given.items()},
+            protocol_type=protocol.get("type"),
+            protocol_name=protocol.get("name"),
         )
 
     def do_classic_beat(self, who: str, gen: str) -> list[str]:

@@ -10,7 +10,7 @@ from tests.quorum.metadata.build import SOMEWHERE, features, image_of, replay, u
 from trimaran.node.runtime.latest import Latest
 from trimaran.quorum.controller.nodes import registrar as module
 from trimaran.quorum.controller.nodes.controllers import register_controller
-from trimaran.quorum.controller.nodes.registrar import PAUSE_SECONDS, TIMEOUT_SECONDS, Registrar
+from trimaran.quorum.controller.nodes.registrar import Registrar
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.raft.listener import LeaderAndEpoch
 from trimaran.wire.client.errors import ConnectRefused
@@ -104,7 +104,7 @@ async def test_below_3_7_controllers_do_not_register(quorum, autojump_clock, lev
     """Nodes at those levels could not read the record."""
     async with running(quorum) as one:
         await one.publish(image_of(*([features(level)] if level else [])))
-        await trio.sleep(TIMEOUT_SECONDS / 2)
+        await trio.sleep(2.5)
         assert len(quorum.requests) == requests
 
 
@@ -120,7 +120,7 @@ async def test_new_incarnation_replaces_the_previous_one(quorum, autojump_clock)
 async def test_unseen_registration_is_repeated(quorum, autojump_clock):
     async with running(quorum) as one:
         await one.publish(image_of(features()))
-        await trio.sleep(TIMEOUT_SECONDS - 0.1)
+        await trio.sleep(4.9)
         assert len(quorum.requests) == 1
         await trio.sleep(0.2)
         assert len(quorum.requests) == 2
@@ -137,9 +137,9 @@ async def test_refused_registration_is_retried_with_growing_pauses(
         await one.publish(image_of(features()))
         await trio.sleep(60)
         pauses = [b - a for a, b in zip(quorum.times, quorum.times[1:], strict=False)]
-        assert pauses[0] <= PAUSE_SECONDS * 2
+        assert pauses[0] <= 0.1
         assert 10 < len(pauses) < 60
-        assert max(pauses) <= TIMEOUT_SECONDS * 1.3
+        assert max(pauses) <= 6.5
         quorum.leader.set(LeaderAndEpoch(8, 2))
         await trio.sleep(10)
         assert quorum.requests[-1][0] == SECOND
