@@ -23,7 +23,6 @@ from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
-    RESOURCE_TYPES,
     TOPIC_RESOURCE,
     MetadataImage,
 )
@@ -85,8 +84,8 @@ def check(
     forwarded: bool,
     server: Mapping[str, Any] = NOTHING,
 ) -> None:
-    """Checks the configs that a resource would have after the change. A broker's config may be deleted unless the
-    remaining ones are inconsistent without it.
+    """Checks the configs that a resource of a known kind would have after the change. A broker's config may be deleted
+    unless the remaining ones are inconsistent without it.
 
     `forwarded`: the broker that received the request has already made the checks that only this broker can make.
     `server`: the configs of this node, which bound those of groups.
@@ -113,8 +112,6 @@ def check(
             if not name:
                 raise _invalid("Default group resources are not allowed.")
             check_group_configs(after, server)
-        else:
-            raise _invalid(f"Unknown resource type {RESOURCE_TYPES.get(kind, 'UNKNOWN')}")
     except ConfigError as error:
         raise _invalid_config(error.answer) from error
 

@@ -138,7 +138,9 @@ class PartitionIndex:
                 self._change(TopicIdPartition(new.id, number), was, partition)
             yield
         for number, was in before.items():
-            if number not in new.partitions:  # an epoch added it, and ended before that was committed
+            if (
+                number not in new.partitions
+            ):  # an epoch added it, and ended before that was committed
                 self._change(TopicIdPartition(new.id, number), was, None)
             yield
 

@@ -97,10 +97,17 @@ def test_deleted_config_is_no_new_value_for_policy():
         Policies(create_topic=lambda _: "no").check_topic(NewTopic("t", 1, 1, None, {}))
 
 
-@pytest.mark.parametrize("function", [None, "nothing", "ErrorCode.NONE"])
-def test_unloadable_policy_is_refused(monkeypatch, function):
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (None, "classes of Java do not run here"),
+        ("nothing", "it cannot be loaded"),
+        ("ErrorCode.NONE", "it is no function"),
+    ],
+)
+def test_unloadable_policy_is_refused(monkeypatch, function, why):
     installed(monkeypatch, **({"create_topic": function} if function else {}))
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=why) as caught:
         policies_of(config_of(create_topic_policy_class_name="rules"))
     assert caught.value.key == "create.topic.policy.class.name"
     assert caught.value.origin.startswith("test.properties")
