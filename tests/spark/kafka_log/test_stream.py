@@ -129,6 +129,19 @@ def test_available_now_ends_at_initial_end_of_data(log):
     assert found == {"orders": {"0": 20, "1": 0}}
 
 
+def test_stream_tells_options_without_effect_once(log, caplog):
+    log.put(0, BATCHES[:2])
+    options = {"kafka.max.poll.records": "5"}
+    reader, reads_only = reader_of(log, **options), reader_of(log, **options)
+    start = {"orders": {"0": 0}}
+    end = reader.latestOffset(start, ReadAllAvailable())
+    log.append(0, 5)
+    assert reader.latestOffset(end, ReadAllAvailable()) != end
+    assert len(rows(reads_only, start, end)) == 20
+    (told,) = (message for message in caplog.messages if "no effect" in message)
+    assert "kafka.max.poll.records" in told
+
+
 def test_records_deleted_before_read_are_reported(log, caplog):
     log.put(0, BATCHES)
     log.starts["orders", 0] = 50

@@ -81,6 +81,17 @@ def test_stream_ends_at_offset_of_majority(tmp_path):
     assert reader_of(tmp_path).initialOffset() == at(log.offset - 1)
 
 
+def test_stream_tells_options_without_effect_once(tmp_path, caplog):
+    log = standard()
+    stored(tmp_path, log)
+    reader = reader_of(tmp_path, **{"kafka.max.poll.records": "5"})
+    for _ in range(2):
+        assert reader.latestOffset(at(0), ReadAllAvailable()) == at(log.offset)
+    assert rows(reader, at(0), at(log.offset))
+    (told,) = caplog.messages
+    assert "no effect of kafka.max.poll.records" in told
+
+
 def test_truncated_records_are_reported(tmp_path):
     log = standard()
     stored(tmp_path, log)
