@@ -3,7 +3,8 @@
 import importlib
 import pkgutil
 from collections.abc import Callable
-from functools import partial
+
+from hypothesis import settings
 
 import trimaran.wire.messages
 import trimaran.wire.records
@@ -22,6 +23,8 @@ def _collect() -> list[type[Message]]:
 
 
 MESSAGES = _collect()
+# For a test in which each example is one of all messages.
+examples_of_all = settings(max_examples=settings().max_examples // 3)
 
 
 def versions_of(cls: type[Message]) -> range:
@@ -38,10 +41,7 @@ def telling_versions_of(cls: type[Message]) -> list[int]:
     )
 
 
-def check_versions(cls: type[Message], check: Callable[[type[Message], int], None]) -> None:
-    """Checks every version, even after one has failed."""
-    check_each(versions_of(cls), partial(check, cls))
-
-
-def case_id(cls: type[Message]) -> str:
-    return cls.__name__
+def check_all(check: Callable[[type[Message], int], None]) -> None:
+    """Checks every version of every message, even after one has failed."""
+    pairs = [(cls, version) for cls in MESSAGES for version in versions_of(cls)]
+    check_each(pairs, lambda pair: check(*pair))

@@ -11,7 +11,8 @@ from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from tests.wire.declared import MESSAGES, case_id
+from tests.checks import check_each
+from tests.wire.declared import MESSAGES
 from tests.wire.random_messages import plan_of, samples
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.codec.declarations import Struct
@@ -78,8 +79,11 @@ def test_every_schema_of_theirs_is_declared():
     assert sum(map(len, PATHS.values())) > 600
 
 
-@pytest.mark.parametrize("cls", [OURS[name] for name in PATHS if name in OURS], ids=case_id)
-def test_same_bytes_and_values(cls):
+def test_same_bytes_and_values():
+    check_each((OURS[name] for name in PATHS if name in OURS), has_the_same_bytes_and_values)
+
+
+def has_the_same_bytes_and_values(cls):
     for version, path in PATHS[cls.__name__].items():
         their_class = resolve_name(path)
         read, write = entity_reader(their_class), entity_writer(their_class)

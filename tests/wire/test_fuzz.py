@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.checks import assert_only_raises
-from tests.wire.declared import MESSAGES, case_id, telling_versions_of
+from tests.checks import assert_only_raises, check_each
+from tests.wire.declared import MESSAGES, examples_of_all, telling_versions_of
 from tests.wire.random_messages import random_message
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.header import decode_request_header, decode_response_header
@@ -53,34 +53,43 @@ def check(cls, version, data: bytes) -> None:
     assert cls.decode(encoded, version).encode(version) == encoded
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
+@examples_of_all
 @given(seed=st.integers(0, 2**32 - 1))
-def test_mutated(cls, seed):
-    rng = random.Random(seed)
-    for version in telling_versions_of(cls):
-        encoded = random_message(cls, version, seed).encode(version)
-        for _ in range(4):
-            check(cls, version, mutate(encoded, rng))
+def test_mutated(seed):
+    def check_mutants(cls):
+        rng = random.Random(seed)
+        for version in telling_versions_of(cls):
+            encoded = random_message(cls, version, seed).encode(version)
+            for _ in range(4):
+                check(cls, version, mutate(encoded, rng))
+
+    check_each(MESSAGES, check_mutants)
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
+@examples_of_all
 @given(garbage=st.binary(max_size=64))
-def test_garbage(cls, garbage):
-    for version in telling_versions_of(cls):
-        check(cls, version, garbage)
+def test_garbage(garbage):
+    def check_garbage(cls):
+        for version in telling_versions_of(cls):
+            check(cls, version, garbage)
+
+    check_each(MESSAGES, check_garbage)
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
+@examples_of_all
 @given(seed=st.integers(0, 2**32 - 1))
-def test_cut_or_followed(cls, seed):
-    for version in telling_versions_of(cls):
-        encoded = random_message(cls, version, seed).encode(version)
-        step = max(1, len(encoded) // 10)
-        for size in range(0, len(encoded), step):
+def test_cut_or_followed(seed):
+    def is_refused(cls):
+        for version in telling_versions_of(cls):
+            encoded = random_message(cls, version, seed).encode(version)
+            step = max(1, len(encoded) // 10)
+            for size in range(0, len(encoded), step):
+                with pytest.raises(RemoteProtocolError):
+                    cls.decode(encoded[:size], version)
             with pytest.raises(RemoteProtocolError):
-                cls.decode(encoded[:size], version)
-        with pytest.raises(RemoteProtocolError):
-            cls.decode(encoded + b"\0", version)
+                cls.decode(encoded + b"\0", version)
+
+    check_each(MESSAGES, is_refused)
 
 
 @given(garbage=st.binary(max_size=64))

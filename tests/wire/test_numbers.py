@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from tests.wire.declared import MESSAGES, case_id, check_versions
+from tests.wire.declared import check_all
 from tests.wire.random_messages import INTEGERS, random_message
 from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.codec.plan import plan_struct, shape_of
@@ -33,9 +33,8 @@ def set_integers(value, version, end):
                 set_integers(item, version, end)
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_me8_integers_at_their_ends(cls):
-    check_versions(cls, travels_with_integers_at_their_ends)
+def test_me8_integers_at_their_ends():
+    check_all(travels_with_integers_at_their_ends)
 
 
 def travels_with_integers_at_their_ends(cls, version):

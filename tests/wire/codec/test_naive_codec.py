@@ -2,10 +2,8 @@
 
 import random
 
-import pytest
-
 from tests.wire import naive_codec
-from tests.wire.declared import MESSAGES, case_id, check_versions
+from tests.wire.declared import check_all
 from tests.wire.random_messages import random_message
 from tests.wire.test_fuzz import mutate
 from trimaran.wire.errors import RemoteProtocolError
@@ -22,14 +20,12 @@ def outcome(decode, *arguments):
         return None
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_the_same_bytes_and_values(cls):
-    check_versions(cls, makes_and_reads_the_same)
+def test_the_same_bytes_and_values():
+    check_all(makes_and_reads_the_same)
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_the_same_is_refused(cls):
-    check_versions(cls, refuses_the_same)
+def test_the_same_is_refused():
+    check_all(refuses_the_same)
 
 
 def makes_and_reads_the_same(cls, version):

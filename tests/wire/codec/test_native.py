@@ -7,8 +7,9 @@ import tracemalloc
 
 import pytest
 
+from tests.checks import check_each
 from tests.undisturbed import undisturbed
-from tests.wire.declared import MESSAGES, case_id, check_versions, telling_versions_of
+from tests.wire.declared import MESSAGES, check_all, telling_versions_of
 from tests.wire.random_messages import random_message
 from tests.wire.test_fuzz import mutate
 from tests.wire.twins import COMPILED, outcome, readers
@@ -44,9 +45,8 @@ def shown(value):
     return type(value), repr(value)  # a NaN does not equal itself
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_whole_and_broken_bytes_decode_alike(cls):
-    check_versions(cls, reads_the_same)
+def test_whole_and_broken_bytes_decode_alike():
+    check_all(reads_the_same)
 
 
 def reads_the_same(cls, version):
@@ -62,9 +62,8 @@ def reads_the_same(cls, version):
                 assert result(native, data, budget) == result(generated, data, budget)
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_bulk_decoding_equals_single_decoding(cls):
-    check_versions(cls, reads_many)
+def test_bulk_decoding_equals_single_decoding():
+    check_all(reads_many)
 
 
 def reads_many(cls, version):
@@ -82,8 +81,11 @@ def reads_many(cls, version):
     assert at_once([b"\1\2" + whole[0], b"\1\3" + whole[0]], b"\1\2") is None
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_every_prefix_decodes_alike(cls):
+def test_every_prefix_decodes_alike():
+    check_each(MESSAGES, reads_prefixes_alike)
+
+
+def reads_prefixes_alike(cls):
     for version in telling_versions_of(cls):
         native, generated = readers(cls, version)
         encoded = random_message(cls, version, 1).encode(version)
