@@ -7,18 +7,18 @@ import pytest
 QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
-# Planning is most of the cost of a query over few rows.
+# Planning is most of the cost of a query over few rows, and compiling it is most of the rest.
 SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 
 @pytest.fixture(scope="session")
 def spark():
     pytest.importorskip("pyspark")
-    from trimaran.spark.analyses.engines import SETTINGS
+    from trimaran.spark.analyses.engines import INTERPRETED, SETTINGS
     from trimaran.spark.sessions.session import session
 
     made = session(local_cores=1, app_name="tests")
-    for key, value in {**SETTINGS, **SMALL}.items():
+    for key, value in {**SETTINGS, **SMALL, **INTERPRETED}.items():
         made.conf.set(key, value)
     yield made
     made.stop()

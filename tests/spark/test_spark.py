@@ -17,6 +17,8 @@ from tests.spark.directories import (
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, Log, partition, standard, store
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
+from trimaran.spark.analyses.catalogue import ANALYSES
+from trimaran.spark.analyses.engines import spark_settings
 from trimaran.spark.data_source.schemas import spark_schema
 from trimaran.wire.records.topics import TopicRecord
 
@@ -29,6 +31,11 @@ pytestmark = [
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 BATCHES = data_batches(40, gaps=True)
+# The session of all tests interprets its queries.
+COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "CODEGEN_ONLY",
+}
 CLEANED = {("orders", number): next_offset(BATCHES) for number in range(3)}
 
 
@@ -44,7 +51,13 @@ def cluster(tmp_path_factory):
     return root
 
 
-def test_records_equal_what_was_written(spark, cluster):
+@pytest.mark.parametrize("settings", [{}, COMPILED], ids=["interpreted", "compiled"])
+def test_records_equal_what_was_written(spark, cluster, settings):
+    with spark_settings(spark, settings):
+        check_records_are_those_written(spark, cluster)
+
+
+def check_records_are_those_written(spark, cluster):
     source = spark.read.format("kafka_log").option("includeHeaders", "true")
     frame = source.option("splitBytes", "2000").load(str(cluster))
     assert frame.columns == [
@@ -99,26 +112,39 @@ def test_wrong_options_and_columns_are_reported(spark, cluster):
         spark.read.format("kafka_log").schema("ofset bigint").load(str(cluster)).count()
 
 
-@pytest.mark.parametrize(("engine", "name"), [("auto", "DuckDB"), ("spark", "Spark")])
-def test_the_report(request, cluster, tmp_path, engine, name):
+def of_each_view():
+    """Returns names of analyses that together read every view of the catalogue."""
+    found, read = [], set()
+    for name, analysis in ANALYSES.items():
+        if not read.issuperset(analysis.views):
+            found.append(name)
+            read.update(analysis.views)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("engine", "name", "analyses"),
+    [("auto", "DuckDB", list(ANALYSES)), ("spark", "Spark", of_each_view())],
+    ids=["auto", "spark"],
+)
+def test_the_report(request, cluster, tmp_path, engine, name, analyses):
     if engine == "spark":
         request.getfixturevalue("spark")
-    from trimaran.spark.analyses.catalogue import ANALYSES
     from trimaran.spark.analyses.report import write_report
 
-    index = write_report(cluster, tmp_path / "report", engine=engine)
+    index = write_report(cluster, tmp_path / "report", analyses, engine=engine)
     text = index.read_text()
     assert {p.name for p in index.parent.iterdir()} == {"index.html", "plotly.min.js"}
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
-    assert set(re.findall(r'<section id="(\w+)">', text)) == set(ANALYSES)
+    assert set(re.findall(r'<section id="(\w+)">', text)) == set(analyses)
     gap = "longest gap between the records of two epochs 2.5 s (the time without a leader is at most that)"
     assert f"controller 2 leads at the end; {gap}" in text
-    assert re.findall(r"rows, [\d.]+ s in (\w+)\)", text) == [name] * len(ANALYSES)
+    assert re.findall(r"rows, [\d.]+ s in (\w+)\)", text) == [name] * len(analyses)
     assert "without a leader 2.5 s" not in text
     assert "1 of 1 partition offline for a time; orders-0 longest, 2.5 s" in text
     assert "not possible" not in text
     drawn = text.count("Plotly.newPlot")
-    assert drawn + text.count('<p class="nothing">') == len(ANALYSES)
+    assert drawn + text.count('<p class="nothing">') == len(analyses)
     for option in ('"showSendToCloud": false', '"responsive": true'):
         assert text.count(option) == drawn
     assert "</a><a" not in text  # a line of links would be too long
@@ -138,7 +164,6 @@ def test_report_of_only_a_metadata_log(tmp_path):
 
 
 def test_empty_partitions_are_skew(spark, tmp_path):
-    from trimaran.spark.analyses.catalogue import ANALYSES
     from trimaran.spark.analyses.report import write_report
 
     log = Log().lead(1, 1000)

@@ -18,9 +18,8 @@ from trimaran.log.compaction.cleaning import CleanerLimits
 from trimaran.log.compaction.offset_map import SLOT_BYTES
 from trimaran.spark.analyses.catalogue import ANALYSES
 from trimaran.spark.analyses.running import collected
-from trimaran.spark.sources import VIEWS
-
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+from trimaran.spark.analyses.views import columns_of, in_this_process
+from trimaran.spark.in_process.database import database
 
 NAME = "replica_divergence"
 H = [{"key": "h", "value": b"x"}]
@@ -145,30 +144,26 @@ def append(copy, log, start):
                 copy.append_as_follower(memoryview(bytearray(batch.buffer)))
 
 
-def compared(spark, root):
+def compared(root):
     analysis = ANALYSES[NAME]
-    frames = {
-        view: spark.read.format("kafka_log")
-        .options(**VIEWS[view][1])
-        .schema(schema)
-        .load(str(root))
-        for view, schema in analysis.views.items()
-    }
-    return Told(analysis, collected(analysis.compute(**frames)))
+    with database() as opened:
+        load = in_this_process(opened, root)
+        tables = {view: load(view, columns_of(schema)) for view, schema in analysis.views.items()}
+        return Told(analysis, collected(analysis.compute(**tables)))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_copies_of_real_cleaners_are_equal(spark, tmp_path, seed):
+def test_copies_of_real_cleaners_are_equal(tmp_path, seed):
     directories = replicas(tmp_path, seed)
     sizes = {b: sum(f.stat().st_size for f in d.glob("*.log")) for b, d in directories.items()}
     assert sizes[1] < sizes[2] < sizes[3]
-    told = compared(spark, tmp_path)
+    told = compared(tmp_path)
     assert told.levels == ["ok"], told.text
     assert len(told.rows()) == 3
     assert all(pair["compared_records"] > 10 for pair in told.rows())
 
 
-def test_batch_lost_from_cleaned_log_is_found(spark, tmp_path):
+def test_batch_lost_from_cleaned_log_is_found(tmp_path):
     directories = replicas(tmp_path, 0)
     path, lost = next(
         (path, batch)
@@ -179,7 +174,7 @@ def test_batch_lost_from_cleaned_log_is_found(spark, tmp_path):
     data = path.read_bytes()
     path.write_bytes(data.replace(bytes(lost.buffer), b""))
     assert len(path.read_bytes()) == len(data) - lost.size
-    told = compared(spark, tmp_path)
+    told = compared(tmp_path)
     different = {
         (r["broker"], r["other"]): r["first_different_offset"]
         for r in told.rows()
