@@ -272,5 +272,5 @@ def test_random_groups(seed):
 
 @pytest.mark.slow
 def test_random_groups_at_length():
-    generations = [run(seed, 600).newest_generation for seed in range(1_000, 1_150)]
-    assert sum(generations) > 1_000, "the consumers hardly ever got anywhere"
+    generations = [run(seed, 600).newest_generation for seed in range(1_000, 1_060)]
+    assert sum(generations) > 400, "the consumers hardly ever got anywhere"
