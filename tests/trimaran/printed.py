@@ -1,4 +1,4 @@
-"""What a command prints, as text of a transcript."""
+"""The output of a command as text of a transcript."""
 
 import re
 

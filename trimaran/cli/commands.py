@@ -193,11 +193,7 @@ COMMANDS = (
     ),
     (("topics", "alter"), "trimaran.cli.topics:alter", "Add partitions to a topic."),
     (("topics", "delete"), "trimaran.cli.topics:delete", "Delete topics."),
-    (
-        ("records", "delete"),
-        "trimaran.cli.records_delete:delete_records",
-        "Delete the oldest records of a topic, up to a position.",
-    ),
+    (("records", "delete"), "trimaran.cli.records_delete:delete_records", "Delete old records."),
     (
         ("partitions", "list"),
         "trimaran.cli.partitions:list_partitions",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 
-class Deletion(NamedTuple):
+class RecordDeletion(NamedTuple):
     """The records of a partition from `start`, its first, up to `before`, which stays."""
 
     partition: TopicPartition
@@ -33,17 +33,19 @@ class Deletion(NamedTuple):
         return max(0, self.before - self.start)
 
 
-def deletion_in(client: BlockingClient, partition: TopicPartition, before: Position) -> Deletion:
+def deletion_in(
+    client: BlockingClient, partition: TopicPartition, before: Position
+) -> RecordDeletion:
     """Returns the deletion of all records before a position. Raises KafkaError: the position is beyond the end."""
     start = end_offset(client, partition, EARLIEST_TIMESTAMP)
     end = end_offset(client, partition, LATEST_TIMESTAMP)
     offset = before.offset_in(client, partition)
     if offset > end:
         raise out_of_range(partition, offset, start, end)
-    return Deletion(partition, start, max(start, offset))
+    return RecordDeletion(partition, start, max(start, offset))
 
 
-def delete_records(client: BlockingClient, deletion: Deletion, *, timeout_ms: int) -> Offset:
+def delete_records(client: BlockingClient, deletion: RecordDeletion, *, timeout_ms: int) -> Offset:
     """Deletes records, and returns the offset of the first that is left. Raises KafkaError."""
     topic, index = deletion.partition
     wanted = DeleteRecordsPartition(partition_index=index, offset=deletion.before)
