@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from trimaran.wire.messages.end_txn import EndTxnRequest
@@ -214,6 +215,9 @@ def end_txn(client: Client, last: Any) -> Message:
         )
     )
     (answered,) = client.ask(request).responses[0].partition_responses
+    while answered.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:  # the last one is being ended
+        time.sleep(RETRY_SECONDS)
+        (answered,) = client.ask(request).responses[0].partition_responses
     assert answered.error_code == 0, answered
     return EndTxnRequest(transactional_id="id", committed=True, **producer)
 
