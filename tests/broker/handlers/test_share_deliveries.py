@@ -75,6 +75,15 @@ async def test_stored_acknowledgements_are_counted_by_type(tmp_path):
         assert counted == {ACCEPT: 11, REJECT: 1, RELEASE: 1, GAP: 1}
 
 
+async def test_records_at_hand_are_not_waited_for(tmp_path, monkeypatch, autojump_clock):
+    async with sharing_rig(tmp_path) as rig:
+        await begun(rig)
+        rig.produce(1)
+        monkeypatch.setattr(ShareFetch, "attach", lambda _fetch: pytest.fail("it waits"))
+        answer = await rig.fetched(1, max_wait_ms=1_000)
+        assert answer.responses[0].partitions[0].records.size > 0
+
+
 async def test_waits_and_their_ends_are_counted(tmp_path, autojump_clock):
     async with sharing_rig(tmp_path) as rig:
         await begun(rig)
