@@ -23,7 +23,7 @@ def _collect() -> list[type[Message]]:
 
 
 MESSAGES = _collect()
-# These settings are for tests in which each example is one of all messages.
+# The settings of a test in which each example is about all messages.
 examples_of_all = settings(max_examples=settings().max_examples // 3)
 
 
