@@ -8,6 +8,7 @@ import trio
 from tests.broker.calls import Paused, started
 from tests.broker.sharing.rig import sharing_rig, shown
 from tests.cluster.data_side import topic_id
+from trimaran.broker.sharing.share_fetch import ShareFetch
 from trimaran.broker.sharing.share_partitions import SharePartitions
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages import share_acknowledge as acknowledging
