@@ -136,12 +136,13 @@ class GroupOperation:
     def joined(self, member: Member) -> JoinGroupResponse:
         """Returns the current generation for `member`: the leader also gets all members."""
         group = self.group
+        assert group.leader is not None, "a group with a member has a leader"
         leads = group.leader == member.id
         return JoinGroupResponse(
             generation_id=group.generation,
             protocol_type=group.protocol_type,
             protocol_name=group.protocol_name,
-            leader=group.leader or "",
+            leader=group.leader,
             member_id=member.id,
             members=self.joined_members() if leads else [],
         )

@@ -11,11 +11,13 @@ from tests.broker.groups.test_coordinator import (
     new_member,
     sync_request,
 )
+from trimaran.broker.groups.classic import kind as classic
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.share import kind as share
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.streams import kind as streams
+from trimaran.wire.messages.leave_group import LeaveGroupRequest
 from trimaran.wire.records.share_groups import ShareGroupMetadataKey, ShareGroupMetadataValue
 from trimaran.wire.records.streams_groups import (
     StreamsGroupMetadataKey,
@@ -66,6 +68,9 @@ async def test_assigned_generations_of_classic_groups_count(tmp_path, autojump_c
         joined = joining.response
         rig.groups.sync(sync_request(joined.member_id, joined.generation_id, {}))
         assert rig.groups.rebalances == {"classic": 1}
+        rig.groups.leave(LeaveGroupRequest(group_id="g", member_id=joined.member_id), 2)
+        group = rig.epoch(rig.index_of("g")).active().of(classic.KIND).groups["g"]
+        assert (group.generation, rig.groups.rebalances) == (2, {"classic": 1}), "it is empty"
 
 
 async def test_loaded_epochs_do_not_count(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.broker.groups.classic.test_group import member
+from trimaran.broker.groups.classic.member import subscribed_topics
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import decode_topics
 
@@ -20,6 +22,13 @@ def test_named_topics_are_read():
     # No field follows the last name.
     assert decode_topics(subscription(10, *[b""] * 10)[: 6 + 20]) == [""] * 10
     assert decode_topics(subscription(1, b"orders")[: 6 + 8]) == ["orders"]
+
+
+def test_members_without_protocol_have_unknown_subscriptions():
+    """As in a record without a protocol that has members."""
+    assert subscribed_topics("consumer", None, [member("a")]) is None
+    assert subscribed_topics("consumer", None, []) == frozenset()
+    assert subscribed_topics("connect", "range", [member("a")]) is None
 
 
 @pytest.mark.parametrize("size", [0, 2, 5])

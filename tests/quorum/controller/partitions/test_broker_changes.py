@@ -20,6 +20,7 @@ from trimaran.quorum.controller.partitions.broker_changes import changes_with, c
 from trimaran.quorum.controller.partitions.elections import balance_leaders, elect_leaders
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -42,6 +43,13 @@ def after(image, records):
 
 
 # --- brokers that leave and return
+
+
+def test_partition_with_a_leader_gets_no_other():
+    """It has been elected since the task listed the partitions; its broker's shutdown will move it."""
+    image = cluster(changed_broker(1, in_controlled_shutdown=1), partition(1, 0, [1, 2]))
+    assert changes_with(state_of(image), keys=[TopicIdPartition(uid(1), 0)]) == []
+    assert changes_without(state_of(image), 1) == [change(1, 0, isr=[2], leader=2)]
 
 
 def test_departing_follower_leaves_isr_without_new_epoch():
