@@ -46,7 +46,12 @@ FETCH_OFFSETS_VERSION = 7
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 MISSING = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 OPEN = "Ongoing"
-WAITING = RETRIED | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT}
+# A coordinator may not have heard of a new topic yet: Kafka's producer waits, too (`TransactionManager`).
+WAITING = RETRIED | {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
 
 
 class TransactionCoordinators:
@@ -188,6 +193,13 @@ class TransactionCoordinators:
                 raise WriteFailed(
                     f"{error}: it is on a partition of __transaction_state, which has no leader; the brokers create "
                     "that topic when there are as many of them as transaction.state.log.replication.factor says"
+                ) from None
+            if (
+                isinstance(reason, KafkaError)
+                and reason.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ):
+                raise WriteFailed(
+                    f"transactional id {transactional_id}: {error}: was a topic deleted meanwhile?"
                 ) from None
             raise
 

@@ -20,10 +20,12 @@ from trimaran.spark.sink.exactly_once.coordinator import TransactionCoordinators
 from trimaran.spark.sink.exactly_once.decisions import decoded, topic_of
 from trimaran.spark.sink.exactly_once.driver import SinkDriver, open_driver
 from trimaran.spark.sink.exactly_once.task import write_prepared
-from trimaran.spark.sink.options import SinkOptions
+from trimaran.spark.sink.options import CreatedTopics, SinkOptions
+from trimaran.spark.sink.topics import create_topic
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.errors import VersionMismatch
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -196,6 +198,30 @@ class Watched(SinkDriver):
         finally:
             with self.lock:
                 self.now -= 1
+
+
+class Creating(BlockingClient):
+    """A client during whose first request about it the topic `late` is created."""
+
+    is_created = False
+
+    def _ask(self, step, deadline):
+        answer = super()._ask(step, deadline)
+        if isinstance(step.request, AddPartitionsToTxnRequest) and not self.is_created:
+            self.is_created = True
+            create_topic(self, "late", CreatedTopics(1, -1))
+        return answer
+
+
+def test_topic_that_a_coordinator_learns_late_is_added(cluster):
+    late = TopicPartition("late", 0)
+    with Creating(cluster.bootstrap) as client:
+        coordinators = TransactionCoordinators(client, late)
+        transaction = protocol.Prepared("of-late", coordinators.take("of-late", 60_000))
+        coordinators.add_partitions(transaction, [late])
+        assert client.is_created
+        assert coordinators.open_transaction("of-late") == transaction
+        assert coordinators.end(transaction, is_commit=False) is protocol.Ending.ENDED
 
 
 def test_many_transactions_end_at_a_time(cluster):
