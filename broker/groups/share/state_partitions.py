@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from trimaran.broker.groups.memory import NAME_BYTES, PARTITION_BYTES
@@ -21,6 +22,8 @@ from trimaran.wire.records.share_groups import (
 
 # The maximum number of topics with states: the record with all of them is written in one step, 10 µs for each.
 TOPICS_MAX = 3_000
+
+_PARTITIONS = attrgetter("partitions")
 
 
 class TopicState(NamedTuple):
@@ -52,7 +55,7 @@ class StatePartitions:
         topics = [*self.initializing.values(), *self.initialized.values()]
         names = [topic.name for topic in topics]
         names += self.deleting.values()
-        partitions = sum([len(topic.partitions) for topic in topics])
+        partitions = sum(map(len, map(_PARTITIONS, topics)))
         return PARTITION_BYTES * partitions + NAME_BYTES * len(names) + texts_bytes(names)
 
     # -- changes
