@@ -206,6 +206,9 @@ PYTHON = {
     "spark_exactly_once.md": Elsewhere(
         "tests/spark/sink/test_exactly_once.py", "its options, for several drivers"
     ),
+    "spark_recipes.md": Elsewhere(
+        "tests/interop/test_spark_recipes.py", "all of them, with packages that this project lacks"
+    ),
     "spark_values.md": Elsewhere(
         "tests/spark/schema_values/test_decoded.py", "its call, with a registry of the test"
     ),
