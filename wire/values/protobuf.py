@@ -7,6 +7,8 @@ become what they mean: times, durations, wrapped numbers, JSON.
 from __future__ import annotations
 
 import datetime as dt
+import json
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -103,11 +105,42 @@ class ProtobufSchema:
 
 
 def protobuf_schema(text: str, references: Mapping[str, str]) -> ProtobufSchema:
-    """Compiles a schema; `references` has the files that it imports, by name."""
+    """Compiles a schema; `references` has the files that it imports, by name, each after those that it imports.
+
+    A schema may also be a descriptor in base64: so Confluent's serializers for Python register them, and not every
+    registry turns them into text.
+    """
     name = "schema.proto"
     while name in references:
         name = f"_{name}"
-    return ProtobufSchema(protoc.compiled(name, {**references, name: text}))
+    own = _serialized(name, text)
+    if own is None:
+        return ProtobufSchema(protoc.compiled(name, {**references, name: text}))
+    given = [found for each in references if (found := _serialized(each, references[each]))]
+    known = {each.name for each in given}
+    imports = {
+        each: None for file in (*given, own) for each in file.dependency if each not in known
+    }
+    texts = {each: references[each] for each in references if each not in known}
+    texts[name] = 'syntax = "proto3";' + "".join(
+        f"import {json.dumps(protoc.checked(each))};" for each in imports
+    )
+    files = descriptor_pb2.FileDescriptorSet.FromString(protoc.compiled(name, texts))
+    del files.file[-1]
+    files.file.extend((*given, own))
+    return ProtobufSchema(files.SerializeToString())
+
+
+def _serialized(name: str, text: str) -> Any:
+    """Returns the descriptor that a text has in base64, with the name by which it is imported, or None."""
+    try:
+        found = descriptor_pb2.FileDescriptorProto.FromString(b64decode(text, validate=True))
+    except ModuleNotFoundError as error:
+        raise UnusableSchema(f"Protobuf needs {error.name}. {EXTRA}") from None
+    except (ValueError, message.DecodeError):
+        return None
+    found.name = name
+    return found
 
 
 def _value(parsed: Any) -> object:

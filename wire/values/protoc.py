@@ -50,7 +50,7 @@ def compiled(name: str, texts: Mapping[str, str]) -> bytes:
     """
     with tempfile.TemporaryDirectory(prefix="trimaran-protoc-") as folder:
         for each, text in {**_CONFLUENT, **texts}.items():
-            path = Path(folder, "files", _checked(each))
+            path = Path(folder, "files", checked(each))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         return _run(Path(folder, "files"), name, Path(folder, "descriptors"))
@@ -62,7 +62,7 @@ def compiled_file(path: Path) -> bytes:
         return _run(path.parent, path.name, Path(folder, "descriptors"))
 
 
-def _checked(name: str) -> str:
+def checked(name: str) -> str:
     """Returns the name of an import if it stays in the folder of the files."""
     parts = PurePosixPath(name).parts
     if (

@@ -6,10 +6,11 @@ import datetime as dt
 import math
 import subprocess
 import sys
+from base64 import b64encode
 from decimal import Decimal
 
 import pytest
-from google.protobuf import message_factory
+from google.protobuf import descriptor_pb2, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -187,6 +188,29 @@ def test_import_with_the_own_name_is_kept():
         {"schema.proto": MONEY},
     )
     assert schema.type_at([0]).full_name == "Own"
+
+
+def in_base64(name, texts):
+    """Returns the descriptor of a file as Confluent's serializer for Python registers it."""
+    files = descriptor_pb2.FileDescriptorSet.FromString(protoc.compiled(name, texts)).file
+    return b64encode(files[-1].SerializeToString()).decode()
+
+
+def test_descriptors_in_base64_are_schemas():
+    money = {"money/money.proto": MONEY}
+    top = in_base64("other.proto", {**money, "other.proto": TEXT})
+    for reference in (MONEY, in_base64("money/money.proto", money)):
+        schema = protobuf_schema(top, {"money/money.proto": reference})
+        order = new(schema, "Order")
+        order.sum.cents = 7
+        assert read(schema, order)["sum"] == {"cents": 7}
+        assert schema.type_at([1]).full_name == "shop.Special"
+
+
+def test_descriptors_in_base64_import_checked_names():
+    file = descriptor_pb2.FileDescriptorProto(name="x", dependency=["../x.proto"])
+    with pytest.raises(UnusableSchema, match=r"no name of an imported \.proto file"):
+        protobuf_schema(b64encode(file.SerializeToString()).decode(), {})
 
 
 @pytest.mark.parametrize("descriptors", [b"", b"\xff\xff", b"\x0a\x03\x0a\x01a\x00"])
