@@ -10,8 +10,8 @@ from typing import TypeVar
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 from trimaran.spark.sink.exactly_once.coordinator import TransactionCoordinators
 
-# Requests at a time, each over connections of its own. A coordinator flushes for each transaction, so more of them
-# share a flush; a driver of hundreds of tasks does not get faster beyond this.
+# Requests at a time, each over connections of its own: the driver waits for a flush and a round trip of each, and
+# coordinators share a flush among transactions that end at a time.
 AT_ONCE = 16
 # Transactions for each thread, at least: a thread connects to the coordinators first.
 SHARE = 4
