@@ -48,11 +48,9 @@ def check_commit(
         )
     old = is_transactional and version < TXN_STALE_EPOCH_VERSION
     stale = ErrorCode.ILLEGAL_GENERATION if classic or old else ErrorCode.STALE_MEMBER_EPOCH
-    if epoch == member.epoch:
-        return all_may
     if epoch > member.epoch:
         raise KafkaError(stale)
-    return _assigned_since(member, epoch, stale)
+    return all_may if epoch == member.epoch else _assigned_since(member, epoch, stale)
 
 
 def _assigned_since(member: ConsumerMember, epoch: GroupEpoch, stale: ErrorCode) -> CheckPartition:

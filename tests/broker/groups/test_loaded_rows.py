@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.broker.groups.driver import Driver
 from trimaran.broker.groups.loaded_rows import LoadedRows
 from trimaran.broker.groups.registry import serde_of
+from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.records.groups import (
     GroupMetadataKey,
@@ -85,6 +86,22 @@ def test_rows_are_applied_once():
     rows = [row(0, 1), row(1, 1), row(0, 2), row(0), row(1, 3), row(1, 4)]
     LoadedRows(SERDE, driver.shard).take((at, *each) for at, each in enumerate(rows))
     assert [driver.offset(partition=index) for index in (0, 1)] == [None, 4]
+
+
+def test_metadata_of_loaded_offsets_is_counted():
+    """Of new offsets, and of those that replace others."""
+    key = [
+        encode_group_key(OffsetCommitKey(group="g", topic="t", partition=index)) for index in (0, 1)
+    ]
+    rows = []
+    for offset, (index, metadata) in enumerate([(0, "ab"), (1, "cde"), (1, "f"), (0, "")]):
+        value = OffsetCommitValue(offset=offset, metadata=metadata, commit_timestamp=1)
+        rows.append((offset, key[index], encode_group_value(value, 4)))
+    for count in range(1, 5):
+        shard = Driver().shard
+        LoadedRows(SERDE, shard).take(rows[:count])
+        held = [value.metadata for _, value in shard.store.offsets_of("g")]
+        assert shard.account.offset_metadata_bytes == sum(map(text_bytes, held))
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\x00", b"\x00\x04", b"\x00\x63" + bytes(30)])

@@ -82,7 +82,7 @@ def test_joining_member_must_own_nothing():
         check_request(joining(topic_partitions=None), 1, ("uniform",))
 
 
-@pytest.mark.parametrize(("version", "epoch"), [(0, 1), (1, 1), (1, 0)])
+@pytest.mark.parametrize(("version", "epoch"), [(0, 1), (0, -1), (1, 1), (1, 0)])
 def test_only_version_0_joins_without_an_id(version, epoch):
     with pytest.raises(KafkaError, match="MemberId can't be empty"):
         check_request(joining(member_id="", member_epoch=epoch), version, ("uniform",))

@@ -72,6 +72,17 @@ def test_upgrade_keeps_epoch_and_resolves_topics(driver):
     assert member.assigned == {topic_id("t"): dict.fromkeys(range(4), 1)}
 
 
+def test_upgraded_subscription_is_sorted_without_duplicates(driver):
+    names = [f"t{number}" for number in (5, 3, 9, 1, 7, 3, 5)]
+    protocols = [("range", subscription(names))]
+    driver.join("a", version=3, protocols=protocols)
+    driver.advance(3)
+    member_id = driver.answers["a"].member_id
+    driver.sync("s", member_id, 1, {member_id: b""})
+    driver.consumer_heartbeat("n")
+    assert consumer(driver).members[member_id].subscribed_names == ("t1", "t3", "t5", "t7", "t9")
+
+
 def test_duplicate_topic_in_classic_assignment_is_merged(driver):
     """Each partition keeps its owner: no other member gets a partition that is still being read."""
     named = [ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[n]) for n in (0, 1)]
