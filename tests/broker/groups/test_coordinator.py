@@ -26,6 +26,8 @@ from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.producers.marker import EndMarker
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.steps import at_once
 from trimaran.node.runtime.watermark import Watermark
@@ -784,6 +786,21 @@ async def test_member_without_a_group_is_refused(tmp_path):
         with pytest.raises(KafkaError, match="GroupId can't be empty") as refused:
             heartbeat(rig, new_member("n", group=""))
         assert refused.value.code is E.INVALID_REQUEST
+
+
+async def test_commit_after_end_of_verified_transaction_is_refused(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        producer = Producer(5, 0)
+        verified = rig.groups.unverified_from("g", producer)
+        rig.groups.commit_offsets_in_transaction(commit_request(7), 5, producer, verified)
+        assert rig.groups.unverified_from("g", producer) is None
+        rig.groups.complete_transaction(index, producer, EndMarker(False, 0), 1)
+        with pytest.raises(KafkaError) as refused:
+            rig.groups.commit_offsets_in_transaction(commit_request(8), 5, producer, verified)
+        assert refused.value.code is E.INVALID_TXN_STATE
 
 
 async def test_end_of_connection_ends_unfinished_joins(tmp_path, autojump_clock):

@@ -89,7 +89,7 @@ def test_rows_are_applied_once():
 
 
 def test_metadata_of_loaded_offsets_is_counted():
-    """Of new offsets, and of those that replace others."""
+    """New offsets add theirs, and others replace theirs."""
     key = [
         encode_group_key(OffsetCommitKey(group="g", topic="t", partition=index)) for index in (0, 1)
     ]

@@ -148,6 +148,14 @@ def test_running_resolution_is_not_started_again(later):
     assert later.follow_ups == ["g"]
 
 
+def test_pattern_is_resolved_with_rights_of_first_sender(later):
+    later.consumer_heartbeat("a", regex="t.*", may_see=lambda name: name != "t0")
+    later.consumer_heartbeat("b", regex="t.*")
+    later.match()
+    assert matched(later) == {"t1", "t2", "t3", "t4", "t5"} & set(later.topics.names())
+    assert "t0" in later.topics.names()
+
+
 def test_invalid_pattern_is_refused_unwritten(driver):
     assert driver.consumer_heartbeat("a", regex="(") is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert not driver.log
