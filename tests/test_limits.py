@@ -745,6 +745,11 @@ TABLE = {
             "not decoded",
         ),
         Limit("time of Protobuf's compiler", VALUES + "protoc:COMPILER_SECONDS_MAX", "not decoded"),
+        Limit(
+            "fields of a column of Spark",
+            "trimaran.spark.schema_values.column_types:FIELDS_MAX",
+            "refused",
+        ),
     ],
 }
 ROWS = [limit for limits in TABLE.values() for limit in limits]

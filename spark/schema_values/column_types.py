@@ -6,7 +6,7 @@ A part that has no type of its own is a string with JSON: unions of several type
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,26 +15,37 @@ from pyspark.sql import types as t
 from trimaran.wire.values.avro import AvroSchema
 from trimaran.wire.values.avro_shape import NESTING_MAX
 from trimaran.wire.values.decoder import JsonSchema, Schema
-from trimaran.wire.values.failures import UndecodedValue
+from trimaran.wire.values.failures import UndecodedValue, UnusableSchema
 from trimaran.wire.values.json_form import as_json
 from trimaran.wire.values.protobuf import WELL_KNOWN, ProtobufSchema, is_map
 
 DECIMAL_DIGITS_MAX = 38
 """Of Spark's decimals."""
+FIELDS_MAX = 5_000
+"""Fields of the type of a column, those inside structs included. Types that others name twice double with each level: a
+kilobyte of a schema can have a billion fields.
+"""
 
 _UNSIGNED_DIGITS = 20
 
 
 @dataclass(frozen=True)
 class ColumnType:
-    """`shaped` brings a decoded value, which is not None, into the form that Arrow takes for the type."""
+    """`shaped` brings a decoded value, which is not None, into the form that Arrow takes for the type. `fields` is the
+    number of fields of the type.
+    """
 
     spark: t.DataType
     shaped: Callable[[Any], Any]
+    fields: int = 0
 
 
 def column_type(schema: Schema, message: str = "") -> ColumnType:
-    """Returns the type of a schema; `message` is the name of a Protobuf message, by default the first of the file."""
+    """Returns the type of a schema; `message` is the name of a Protobuf message, by default the first of the file.
+
+    Raises:
+        UnusableSchema: the type would have too many fields.
+    """
     if isinstance(schema, AvroSchema):
         return _avro(schema.parsed, schema.named, ())
     if isinstance(schema, ProtobufSchema):
@@ -71,7 +82,7 @@ def _list_of(item: ColumnType) -> ColumnType:
         _expect(value, list, "an array")
         return [None if each is None else item.shaped(each) for each in value]
 
-    return ColumnType(t.ArrayType(item.spark), shaped)
+    return ColumnType(t.ArrayType(item.spark), shaped, item.fields)
 
 
 def _map_of(key: t.DataType, value: ColumnType) -> ColumnType:
@@ -79,17 +90,31 @@ def _map_of(key: t.DataType, value: ColumnType) -> ColumnType:
         _expect(found, dict, "a map")
         return [(k, None if v is None else value.shaped(v)) for k, v in found.items()]
 
-    return ColumnType(t.MapType(key, value.spark), shaped)
+    return ColumnType(t.MapType(key, value.spark), shaped, value.fields)
 
 
-def _struct_of(fields: dict[str, ColumnType]) -> ColumnType:
+def _struct_of(members: Iterable[tuple[str, ColumnType]]) -> ColumnType:
+    """Takes the members one by one, so that none is made after there are too many fields."""
+    fields: dict[str, ColumnType] = {}
+    count = 0
+    for member, its_kind in members:
+        fields[member] = its_kind
+        count += 1 + its_kind.fields
+        if count > FIELDS_MAX:
+            raise UnusableSchema(
+                f"the column would have more than {FIELDS_MAX} fields: decode by a schema with fewer, or without one "
+                "to JSON"
+            )
+
     def shaped(found: Any) -> Any:
         _expect(found, dict, "a record")
         values = ((name, kind, found.get(name)) for name, kind in fields.items())
         return {name: None if value is None else kind.shaped(value) for name, kind, value in values}
 
     return ColumnType(
-        t.StructType([t.StructField(name, kind.spark) for name, kind in fields.items()]), shaped
+        t.StructType([t.StructField(name, kind.spark) for name, kind in fields.items()]),
+        shaped,
+        count,
     )
 
 
@@ -142,7 +167,7 @@ def _avro(schema: Any, named: dict[str, Any], path: tuple[str, ...]) -> ColumnTy
     if kind in ("record", "error"):
         inside = (*path, schema["name"])
         return _struct_of(
-            {each["name"]: _avro(each["type"], named, inside) for each in schema["fields"]}
+            (each["name"], _avro(each["type"], named, inside)) for each in schema["fields"]
         )
     if kind == "array":
         return _list_of(_avro(schema["items"], named, path))
@@ -187,22 +212,22 @@ def _message(descriptor: Any, path: tuple[str, ...]) -> ColumnType:
         wrapped = descriptor.fields_by_name.get("value") if name.endswith("Value") else None
         simple = wrapped is not None and name != "google.protobuf.Value"
         return _protobuf_field(wrapped, path) if simple else JSON_TEXT
-    if name in path:
+    if name in path or len(path) > NESTING_MAX:
         return JSON_TEXT
     inside = (*path, name)
-    fields = {}
-    for each in descriptor.fields:
-        if is_map(each):
-            key = each.message_type.fields_by_name["key"]
-            value = _protobuf_field(each.message_type.fields_by_name["value"], inside)
-            kind = _protobuf_field(key, inside).spark
-            fields[each.name] = _map_of(
-                t.StringType() if isinstance(kind, t.BooleanType) else kind, value
-            )
-        else:
-            found = _protobuf_field(each, inside)
-            fields[each.name] = _list_of(found) if each.is_repeated else found
-    return _struct_of(fields)
+    return _struct_of((each.name, _member(each, inside)) for each in descriptor.fields)
+
+
+def _member(descriptor: Any, path: tuple[str, ...]) -> ColumnType:
+    if is_map(descriptor):
+        inner = descriptor.message_type.fields_by_name
+        key = _protobuf_field(inner["key"], path).spark
+        return _map_of(
+            t.StringType() if isinstance(key, t.BooleanType) else key,
+            _protobuf_field(inner["value"], path),
+        )
+    found = _protobuf_field(descriptor, path)
+    return _list_of(found) if descriptor.is_repeated else found
 
 
 def _protobuf_field(descriptor: Any, path: tuple[str, ...]) -> ColumnType:
@@ -251,7 +276,7 @@ def _json(schema: JsonSchema, part: Any, path: tuple[str, ...]) -> ColumnType:
     inside = (*path, "[inside]")
     if kind == "object" and isinstance(part.get("properties"), dict) and part["properties"]:
         return _struct_of(
-            {name: _json(schema, each, inside) for name, each in part["properties"].items()}
+            (name, _json(schema, each, inside)) for name, each in part["properties"].items()
         )
     if kind == "object" and isinstance(part.get("additionalProperties"), dict):
         return _map_of(t.StringType(), _json(schema, part["additionalProperties"], inside))

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 
-from trimaran.spark.schema_values.column_types import column_type
+from trimaran.spark.schema_values.column_types import FIELDS_MAX, column_type
 from trimaran.wire.values.avro import avro_schema
+from trimaran.wire.values.avro_shape import NESTING_MAX
 from trimaran.wire.values.decoder import JsonSchema
-from trimaran.wire.values.failures import UndecodedValue
+from trimaran.wire.values.failures import UndecodedValue, UnusableSchema
 from trimaran.wire.values.protobuf import protobuf_schema
 
 PROTO = """syntax = "proto3";
@@ -117,6 +118,66 @@ def test_types_of_protobuf():
 )
 def test_types_of_json(schema, told):
     assert column_type(JsonSchema(schema)).spark.simpleString() == told
+
+
+DOUBLINGS = 20
+TYPES_IN = {"array": "items", "map": "values"}
+
+
+def doubled_avro(inside):
+    """Returns records each of which has the one below in two arrays, or maps: their values may be empty."""
+    schema: object = "int"
+    for level in range(DOUBLINGS):
+        again = f"Level{level - 1}" if level else "int"
+        schema = fields(*({"type": inside, TYPES_IN[inside]: each} for each in (schema, again)))
+        schema["name"] = f"Level{level}"
+    return avro_schema(json.dumps(schema))
+
+
+def doubled_json():
+    parts = {
+        f"Level{level}": {
+            "type": "object",
+            "properties": {name: {"$ref": f"#/Level{level + 1}"} for name in "ab"},
+        }
+        for level in range(DOUBLINGS)
+    }
+    return JsonSchema({"$ref": "#/Level0", **parts})
+
+
+def nested_protobuf(levels, members):
+    """Returns messages each of which has the next one, `{0}`, in these members."""
+    texts = [f"message M{at} {{ {members.format(f'M{at + 1}')} }}" for at in range(levels)]
+    last = f"message M{levels} {{ string s = 1; }}"
+    return protobuf_schema("\n".join(('syntax = "proto3";', *texts, last)), {})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: doubled_avro("array"),
+        lambda: doubled_avro("map"),
+        doubled_json,
+        lambda: nested_protobuf(DOUBLINGS, "{0} a = 1; {0} b = 2;"),
+        lambda: nested_protobuf(DOUBLINGS, "repeated {0} a = 1; map<string, {0}> b = 2;"),
+    ],
+)
+def test_types_that_double_are_refused(make):
+    with pytest.raises(UnusableSchema, match=f"more than {FIELDS_MAX} fields"):
+        column_type(make())
+
+
+def test_fields_of_all_levels_are_counted():
+    inner = fields(*["int"] * (FIELDS_MAX - 2))
+    assert avro(fields("int", inner | {"name": "S"})).fields == FIELDS_MAX
+    with pytest.raises(UnusableSchema):
+        avro(fields("int", "int", inner | {"name": "S"}))
+
+
+def test_deep_messages_are_json_from_a_level_on():
+    told = column_type(nested_protobuf(6 * NESTING_MAX, "{0} a = 1;")).spark.simpleString()
+    levels = NESTING_MAX + 1
+    assert told == "struct<a:" * levels + "string" + ">" * levels
 
 
 def test_values_take_the_form_of_arrow():
