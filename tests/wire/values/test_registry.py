@@ -137,17 +137,20 @@ def test_tls_is_verified():
 
 
 @contextmanager
-def answering(*pieces):
-    """Serves one connection, which stays open after these bytes."""
+def answering(*pieces, stays_open=True):
+    """Serves one connection, and ends it after these bytes unless it stays open."""
     listener = socket.create_server(("127.0.0.1", 0))
     done = threading.Event()
 
     def serve():
         peer, _ = listener.accept()
         with peer:
+            if not stays_open:
+                peer.recv(1 << 16)  # the request: unread, it would reset the connection
             for piece in pieces:
                 peer.sendall(piece)
-            done.wait()
+            if stays_open:
+                done.wait()
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -170,6 +173,22 @@ def test_silent_servers_are_given_up(begun):
 
 def test_other_protocols_are_failures():
     with answering(b"SSH-2.0-OpenSSH\r\n") as url:
+        with pytest.raises(RegistryFailure, match="no answer of a registry"):
+            SchemaRegistry(HttpServer(url)).schema(short(1))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n",
+        b'HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{"schema": "5"}',
+        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nf\r\n{"schema": "5"}\r\n',
+    ],
+)
+def test_answers_that_end_early_are_failures(answer):
+    with answering(answer, stays_open=False) as url:
         with pytest.raises(RegistryFailure, match="no answer of a registry"):
             SchemaRegistry(HttpServer(url)).schema(short(1))
 
