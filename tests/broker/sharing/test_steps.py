@@ -204,6 +204,24 @@ def test_others_act_between_pieces_of_a_release(monkeypatch, moves_to):
     assert share.partition.start == moves_to
 
 
+@pytest.mark.parametrize("moves_to", [3, 4, 9])
+def test_start_cuts_a_later_piece_of_release(monkeypatch, moves_to):
+    """The log start moves between two pieces, into a run that is held: records before it are not free again."""
+    monkeypatch.setattr(acknowledging, "PIECE", 1)
+    share = Driver()
+    share.acquire((0, 1))
+    share.acquire((2, 9))
+    releasing = share.partition.release("m", share.rules, share.now, lambda: False)
+    next(releasing)
+    share.partition.begin_at(moves_to)
+    assert [tuple(batch[:3]) for batch in share.finish(done(releasing))] == [
+        (0, 1, DeliveryState.AVAILABLE),
+        (2, moves_to - 1, DeliveryState.ARCHIVED),
+        (moves_to, 9, DeliveryState.AVAILABLE),
+    ]
+    assert share.partition.start == moves_to
+
+
 async def test_closed_acknowledgement_is_undone_in_a_task(tmp_path):
     async with led(tmp_path) as given:
         share, reader = given.share, Reader()
