@@ -17,7 +17,7 @@ from tests.cluster.nodes import server_config
 from tests.librdkafka import Consumer, Producer
 from trimaran.metrics.alerts import ALERTS
 from trimaran.metrics.dashboard import PANELS
-from trimaran.metrics.http import CONNECTIONS_MAX
+from trimaran.metrics.http import CONNECTIONS_MAX, HttpRequest
 from trimaran.metrics.node_monitor import NodeMonitor
 from trimaran.metrics.registry import SUBJECTS
 from trimaran.metrics.serving import SCRAPES_MAX, address_of, serving_metrics
@@ -200,6 +200,23 @@ async def test_waiting_scrapes_keep_no_probe_out(tmp_path):
                 assert (await get(server, path))[0] == status
     assert statuses.count(200) == SCRAPES_MAX
     assert server._scrapes == 0
+
+
+async def test_scrapes_that_end_early_leave_their_places(tmp_path, monkeypatch):
+    scrape = HttpRequest("/metrics", {}, "")
+    async with serving_metrics(("127.0.0.1", 0), starting(tmp_path)) as server:
+        async with server._scraping:
+            for _ in range(SCRAPES_MAX):
+                with trio.CancelScope() as late:
+                    late.cancel()
+                    await server.respond(scrape)
+                assert late.cancelled_caught
+        with monkeypatch.context() as failing:
+            failing.setattr(server._monitor, "families", lambda: 1 / 0)
+            for _ in range(SCRAPES_MAX):
+                with pytest.raises(ZeroDivisionError):
+                    await server.respond(scrape)
+        assert (await get(server))[0] == 200
 
 
 async def test_fenced_broker_is_not_ready(tmp_path):
