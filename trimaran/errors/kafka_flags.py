@@ -167,6 +167,5 @@ def answer(command: str, flag: str) -> str | None:
     """Returns what to write in place of a flag of Kafka's tools, for a command such as `topics create`; None for a word
     that is none of their flags.
     """
-    name = flag.partition("=")[0]
     of_noun = ANSWERS.get(command.partition(" ")[0], {})
-    return ANSWERS.get(command, {}).get(name) or of_noun.get(name)
+    return ANSWERS.get(command, {}).get(flag) or of_noun.get(flag)
