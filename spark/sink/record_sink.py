@@ -102,7 +102,6 @@ class RecordSink:
             while begin < end:
                 begin = self._fill(partition, rows, order, begin, end)
         self.count += rows.size
-        self._rows_bytes = 0
         self._seal_old()
 
     def flush(self) -> None:
