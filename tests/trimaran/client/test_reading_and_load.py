@@ -162,18 +162,24 @@ def test_timestamp_at_offset_uses_next_record(offset, batches, expected):
     assert reader.timestamp_at(0, offset) == expected
 
 
-def test_refused_fetch_is_reported_with_its_partition():
-    reader = TopicReader(
-        Client(fetched(code=ErrorCode.OFFSET_OUT_OF_RANGE)), "t", [0], is_committed=False
-    )
-    with pytest.raises(KafkaError, match="t-0 at offset 7"):
-        reader.fetch(0, 7, wait=True)
-    assert (
-        TopicReader(Client(FetchResponse(responses=[])), "t", [0], is_committed=False).fetch(
-            0, 7, wait=True
-        )
-        == []
-    )
+@pytest.mark.parametrize(
+    ("code", "bounds", "told"),
+    [
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, (), "t-0 at offset 7"),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, (2, 5), "t-0 at offset 7, but there are offsets 2 to 4"),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, (5, 5), "t-0 at offset 7, but it has no records"),
+    ],
+)
+def test_refused_fetch_is_reported_with_its_partition(code, bounds, told):
+    client = Client(fetched(code=code), *offset_answers(*bounds))
+    with pytest.raises(KafkaError, match=f"{told}$"):
+        TopicReader(client, "t", [0], is_committed=False).fetch(0, 7, wait=True)
+    assert client.answers == []
+
+
+def test_answer_without_topics_has_no_batches():
+    reader = TopicReader(Client(FetchResponse(responses=[])), "t", [0], is_committed=False)
+    assert reader.fetch(0, 7, wait=True) == []
 
 
 @given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40), st.sampled_from([50, 95, 99.9]))
