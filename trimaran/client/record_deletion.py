@@ -30,16 +30,16 @@ class RecordDeletion(NamedTuple):
     @property
     def offsets(self) -> int:
         """Returns the number of offsets; compaction may have removed records before."""
-        return max(0, self.before - self.start)
+        return self.before - self.start
 
 
 def deletion_in(
     client: BlockingClient, partition: TopicPartition, before: Position
 ) -> RecordDeletion:
     """Returns the deletion of all records before a position. Raises KafkaError: the position is beyond the end."""
-    start = end_offset(client, partition, EARLIEST_TIMESTAMP)
-    end = end_offset(client, partition, LATEST_TIMESTAMP)
     offset = before.offset_in(client, partition)
+    start = end_offset(client, partition, EARLIEST_TIMESTAMP)
+    end = end_offset(client, partition, LATEST_TIMESTAMP)  # last: records may be written meanwhile
     if offset > end:
         raise out_of_range(partition, offset, start, end)
     return RecordDeletion(partition, start, max(start, offset))
