@@ -130,6 +130,9 @@ async def test_groups_are_served_only_between_load_and_end(tmp_path):
             rig.groups.commit_offsets(commit_request(1), 9)
         assert code_of(caught) is E.COORDINATOR_LOAD_IN_PROGRESS
         with pytest.raises(KafkaError) as caught:
+            rig.groups.unverified_from("g", Producer(5, 0))
+        assert code_of(caught) is E.COORDINATOR_LOAD_IN_PROGRESS
+        with pytest.raises(KafkaError) as caught:
             [*chain.from_iterable(rig.groups.list_groups((), ()))]
         assert code_of(caught) is E.COORDINATOR_LOAD_IN_PROGRESS
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")

@@ -15,13 +15,13 @@ from trimaran.broker.groups.consumer.operation import ConsumerTimer
 from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite, HeartbeatTimer
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.outputs import Timer, TimerKey
-from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.records import GroupRecord, Tombstones
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
-from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
+from trimaran.wire.records.groups import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 
 E = ErrorCode
 S = GroupState
@@ -261,6 +261,20 @@ def test_unawaited_writes_are_not_remembered(driver):
     driver.shard.outputs.effects.writes.append(HeartbeatGroupWrite(kind="consumer", group_id="g"))
     driver.shard.take()
     assert not driver.shard.outputs.awaited
+
+
+def test_only_failed_tombstones_give_up_removals(driver, monkeypatch):
+    given_up = []
+    monkeypatch.setattr(driver.shard._removals, "give_up", lambda: given_up.append(write))
+    tombstones = Tombstones([GroupRecord(GroupMetadataKey(group="g"), None)])
+    other = HeartbeatGroupWrite(kind="consumer", group_id="g")
+    for write, code in (
+        (tombstones, E.NONE),
+        (other, E.NOT_ENOUGH_REPLICAS),
+        (tombstones, E.NOT_ENOUGH_REPLICAS),
+    ):
+        driver.shard.written(write, code, driver.at)
+    assert given_up == [tombstones]
 
 
 def test_deleted_consumer_group_has_no_more_work(driver):

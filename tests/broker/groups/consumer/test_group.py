@@ -122,6 +122,30 @@ def test_tombstones_leave_nothing_of_group(log):
     assert not group.regex_counts
 
 
+def test_tombstones_are_of_members_and_targets():
+    """A member may have no target yet, and a target may be of a member that has left."""
+    group = ConsumerGroup("g")
+    for record in (
+        records.RECORDS.member("g", ConsumerMember("a")),
+        records.RECORDS.target("g", "b", {TOPIC: frozenset([0])}),
+    ):
+        group.apply(record.key, record.value)
+    of = [
+        (
+            type(record.key).__name__.removeprefix("ConsumerGroup").removesuffix("Key"),
+            record.key.member_id,
+        )
+        for record in records.group_tombstones(group)
+        if hasattr(record.key, "member_id")
+    ]
+    assert of == [
+        ("CurrentMemberAssignment", "a"),
+        ("TargetAssignmentMember", "b"),
+        ("TargetAssignmentMember", "a"),
+        ("MemberMetadata", "a"),
+    ]
+
+
 def test_group_without_records_is_gone_and_empty():
     group = ConsumerGroup("g")
     assert group.is_gone
