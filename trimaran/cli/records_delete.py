@@ -40,10 +40,10 @@ def delete_records(
         ]
         for deletion in deletions:
             name = f"{topic}-{deletion.partition.partition}"
-            if not deletion.offsets:
+            if not deletion.size:
                 say(f"{name}: nothing to delete, it begins at offset {deletion.start}")
                 continue
-            what = f"{counted(deletion.offsets, 'offset')} from {deletion.start} on"
+            what = f"{counted(deletion.size, 'offset')} from {deletion.start} on"
             if dry_run:
                 say(f"{name}: would delete {what}")
                 continue

@@ -28,7 +28,7 @@ class RecordDeletion(NamedTuple):
     before: Offset
 
     @property
-    def offsets(self) -> int:
+    def size(self) -> int:
         """Returns the number of offsets; compaction may have removed records before."""
         return self.before - self.start
 

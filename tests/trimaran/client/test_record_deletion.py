@@ -43,7 +43,7 @@ class Growing:
 )
 def test_records_before_a_position_are_deleted(position, before, offsets):
     deletion = deletion_in(Growing(), PARTITION, parse_position(position))
-    assert (deletion.start, deletion.before, deletion.offsets) == (3, before, offsets)
+    assert (deletion.start, deletion.before, deletion.size) == (3, before, offsets)
 
 
 def test_position_beyond_the_end_is_refused():
