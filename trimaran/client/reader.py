@@ -12,7 +12,7 @@ from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import iter_records
 from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -74,7 +74,7 @@ class TopicReader:
         while waiting:
             before_round()
             for index in waiting:
-                for batch in self.fetch(index, positions[index], wait=not exit_at_end):
+                for batch in self._in_range(index, positions[index], wait=not exit_at_end):
                     for record in batch.records():
                         if until is not None and record.offset >= ends[index]:
                             break
@@ -95,6 +95,17 @@ class TopicReader:
         where = TopicPartition(self._topic, partition)
         return end_offset(self._client, where, timestamp, isolation=self._isolation)
 
+    def _in_range(self, partition: int, offset: Offset, *, wait: bool) -> list[FetchedBatch]:
+        """Fetches; the error for an offset that is not in the partition names those that are."""
+        try:
+            return self.fetch(partition, offset, wait=wait)
+        except KafkaError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+        first = self._offset_at(partition, EARLIEST_TIMESTAMP)
+        end = self._offset_at(partition, LATEST_TIMESTAMP)
+        raise out_of_range(TopicPartition(self._topic, partition), offset, first, end)
+
     def fetch(self, partition: int, offset: Offset, *, wait: bool) -> list[FetchedBatch]:
         wanted = FetchPartition(
             partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
@@ -111,10 +122,6 @@ class TopicReader:
         if not response:
             return []
         found = single_item(single_item(response, "topic").partitions, "partition")
-        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            first = self._offset_at(partition, EARLIEST_TIMESTAMP)
-            end = self._offset_at(partition, LATEST_TIMESTAMP)
-            raise out_of_range(TopicPartition(self._topic, partition), offset, first, end)
         check(found.error_code, f"{self._topic}-{partition} at offset {offset}")
         return fetched_batches(found)
 

@@ -165,16 +165,24 @@ def test_timestamp_at_offset_uses_next_record(offset, batches, expected):
 @pytest.mark.parametrize(
     ("code", "bounds", "told"),
     [
-        (ErrorCode.UNKNOWN_LEADER_EPOCH, (), "t-0 at offset 7"),
-        (ErrorCode.OFFSET_OUT_OF_RANGE, (2, 5), "t-0 at offset 7, but there are offsets 2 to 4"),
-        (ErrorCode.OFFSET_OUT_OF_RANGE, (5, 5), "t-0 at offset 7, but it has no records"),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, (), ""),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, (2, 5), ", but there are offsets 2 to 4"),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, (5, 5), ", but it has no records"),
     ],
 )
-def test_refused_fetch_is_reported_with_its_partition(code, bounds, told):
+def test_refused_position_is_reported_with_its_partition(code, bounds, told):
     client = Client(fetched(code=code), *offset_answers(*bounds))
-    with pytest.raises(KafkaError, match=f"{told}$"):
-        TopicReader(client, "t", [0], is_committed=False).fetch(0, 7, wait=True)
+    reader = TopicReader(client, "t", [0], is_committed=False)
+    with pytest.raises(KafkaError, match=f"t-0 at offset 7{told}$"):
+        next(reader.records(Position(offset=7), exit_at_end=False))
     assert client.answers == []
+
+
+def test_refused_fetch_asks_for_nothing_else():
+    """Its caller may know a better offset, and have less time."""
+    client = Client(fetched(code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    with pytest.raises(KafkaError, match=r"t-0 at offset 7$"):
+        TopicReader(client, "t", [0], is_committed=False).fetch(0, 7, wait=True)
 
 
 def test_answer_without_topics_has_no_batches():
