@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.checks import assert_only_raises
 from trimaran.wire.values import protoc
+from trimaran.wire.values.avro import SCALE_MAX
 from trimaran.wire.values.failures import UndecodedValue, UnusableSchema
 from trimaran.wire.values.protobuf import ProtobufSchema, protobuf_schema
 
@@ -135,9 +136,15 @@ def test_values_out_of_range_are_refused(schema):
     special.at.seconds = 2**62
     with pytest.raises(UndecodedValue, match="out of range"):
         read(schema, special)
-    special.at.seconds, special.price.scale = 0, 2**31 - 1
-    with pytest.raises(UndecodedValue, match="with scale 2147483647"):
-        read(schema, special)
+    special.at.seconds = 0
+    for scale in (SCALE_MAX + 1, -SCALE_MAX - 1, 2**31 - 1, -(2**31)):
+        special.price.scale = scale
+        with pytest.raises(UndecodedValue, match=f"with scale {scale}"):
+            read(schema, special)
+    special.price.value = b"\1"
+    for scale in (SCALE_MAX, -SCALE_MAX):
+        special.price.scale = scale
+        assert read(schema, special)["price"] == Decimal(f"1e{-scale}")
 
 
 def test_deep_messages_are_refused(schema):

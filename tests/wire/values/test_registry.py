@@ -42,6 +42,15 @@ def test_schemas_are_found_by_id_guid_and_subject(served, client):
     assert client.schema(guid) == client.latest("a/b-value") == by_id
 
 
+@pytest.mark.parametrize("end", ["", "/"])
+@pytest.mark.parametrize("base", ["", "/below/it"])
+def test_paths_are_requested_below_the_url(served, base, end):
+    registry = SchemaRegistry(HttpServer(f"{served.url}{base}{end}"))
+    with pytest.raises(UnusableSchema):
+        registry.schema(short(7))
+    assert served.asked == [f"{base}/schemas/ids/7"]
+
+
 def test_references_precede_those_that_use_them(served, client):
     served.register("base", '"base"')
     served.register("left", '"left"', references=[("n.Base", "base")])
@@ -217,6 +226,23 @@ def test_ids_of_apicurio_are_global_or_content_ids(served):
         assert served.asked[0] == f"/apis/registry/v3/ids/{number}Ids/1?returnArtifactType=true"
     with pytest.raises(UnusableSchema, match="an id of Confluent's registry"):
         apicurio(served).schema(SchemaId(IdKind.GUID, 1))
+
+
+@pytest.mark.parametrize(
+    ("subject", "path"),
+    [
+        ("top", "groups/default/artifacts/top"),
+        ("g/top", "groups/g/artifacts/top"),
+        ("g/h/top", "groups/g%2Fh/artifacts/top"),
+        ("a b/t?p", "groups/a%20b/artifacts/t%3Fp"),
+    ],
+)
+def test_artifact_of_apicurio_follows_its_group(served, subject, path):
+    for end in ("", "/"):
+        url = f"{served.url}/apis/registry/v2{end}"
+        with pytest.raises(UnusableSchema):
+            SchemaRegistry(HttpServer(url)).latest(subject)
+    assert served.asked == [f"/apis/registry/v2/{path}"] * 2
 
 
 @pytest.mark.parametrize("version", [2, 3])
