@@ -55,10 +55,9 @@ def test_interrupted_series_resumes_without_repetition(programs, tmp_path):
     assert results(other) == {}, "another system has runs of its own"
 
 
-def test_run_that_does_not_end_is_killed(programs, monkeypatch):
+def test_run_that_does_not_end_is_killed(programs):
     programs[1] = "import time; time.sleep(600)"
-    monkeypatch.setattr(series, "RUN_SECONDS_MAX", 0.5)
-    played = Series("ours", None)
+    played = Series("ours", None, seconds_max=0.5)
     played.play([1], 1)
     assert results(played) == {1: "client hung"}
     assert not played.all_ok
