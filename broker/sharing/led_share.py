@@ -181,11 +181,11 @@ class LedShare(Interest):
 
     def retire(self) -> None:
         """Ends the share partition when its letters are sent and its changes stored: no member of the group has a
-        session.
+        session. A fetch that waits gets NOT_LEADER_OR_FOLLOWER, with which members ask again.
         """
         self.is_retiring = True
         if not self._is_writing and not self._is_sending and self.core is not None:
-            self.end(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE))
+            self.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def end(self, error: KafkaError) -> None:
         """Ends the share partition; acknowledgements that are not stored fail with `error`."""
@@ -206,7 +206,7 @@ class LedShare(Interest):
             self._scope.cancel()
         else:
             self._has_made_way = True
-        self._close(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE))
+        self._close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self._wake()
         return self if self._is_writing else self._before
 

@@ -114,8 +114,11 @@ def unregister(client: BlockingClient, node_id: NodeId) -> None:
 
 
 def ensure_registered(client: BlockingClient, node_id: NodeId) -> None:
-    """Raises KafkaError, as `unregister` would, for a controller that is not registered."""
-    if node_id not in {controller.broker_id for controller in _described_cluster(client).brokers}:
+    """Raises KafkaError, as `unregister` would, for a controller that is active or not registered."""
+    described = _described_cluster(client)
+    if node_id == described.controller_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"controller {node_id} is active")
+    if node_id not in {controller.broker_id for controller in described.brokers}:
         raise KafkaError(
             ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"controller {node_id} is not registered"
         )

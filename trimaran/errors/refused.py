@@ -162,6 +162,9 @@ FIXES = {
     "SECURITY_DISABLED": "to use ACLs, set authorizer.class.name in the file of every node",
     "BROKER_ID_NOT_REGISTERED": "trimaran brokers list shows all registrations",
     "CONTROLLER_ID_NOT_REGISTERED": "trimaran metadata ls image/cluster/controllers shows all registrations",
+    "DELEGATION_TOKEN_NOT_FOUND": "this is the HMAC of no token: trimaran tokens list shows them",
+    "DELEGATION_TOKEN_OWNER_MISMATCH": "log in as the owner of the token, or as one of its renewers",
+    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": "log in over SASL or TLS, and not with a token",
     "GROUP_ID_NOT_FOUND": "trimaran groups list shows all groups",
     "GROUP_SUBSCRIBED_TO_TOPIC": "a member consumes the topic: stop it, then try again",
 }

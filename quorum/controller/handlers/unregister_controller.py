@@ -19,4 +19,6 @@ from trimaran.wire.transport.scheduling.effects import Handling
 def unregister_controller(
     request: UnregisterControllerRequest, ctx: ControllerContext, _call: Call
 ) -> Handling[UnregisterControllerResponse]:
-    return ctx.controller.submit(lambda active: decide(request.controller_id, active.image))
+    return ctx.controller.submit(
+        lambda active: decide(request.controller_id, active.image, ctx.config.node_id)
+    )

@@ -76,14 +76,19 @@ def register_controller(
 
 
 def unregister_controller(
-    controller_id: NodeId, image: MetadataImage
+    controller_id: NodeId, image: MetadataImage, active_id: NodeId
 ) -> Result[Message, UnregisterControllerResponse]:
     """Removes the registration of a controller. A running controller registers again at once.
 
     Raises:
-        KafkaError: UNSUPPORTED_VERSION if the cluster's metadata.version has no such record;
+        KafkaError: INVALID_REQUEST for the active controller;
+            UNSUPPORTED_VERSION if the cluster's metadata.version has no such record;
             CONTROLLER_ID_NOT_REGISTERED.
     """
+    if controller_id == active_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
+        )
     if image.features.metadata_version < versions.CONTROLLER_UNREGISTRATION:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,

@@ -240,7 +240,7 @@ async def test_disabling_the_feature_ends_everything(tmp_path):
         assert (len(rig.sessions), len(rig.sharing)) == (1, 1)
         await publish_level(rig, None)
         assert (len(rig.sessions), len(rig.sharing)) == (0, 0)
-        assert shown(await waiting.finish()) == {0: (ErrorCode.LEADER_NOT_AVAILABLE, [], 0)}
+        assert shown(await waiting.finish()) == {0: (ErrorCode.NOT_LEADER_OR_FOLLOWER, [], 0)}
         assert rig.states.written == []
         await publish_level(rig, 1)
         assert shown(await first_fetch(rig)) == {0: (0, [(0, 2, 1)], 0)}

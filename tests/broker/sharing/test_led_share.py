@@ -312,7 +312,7 @@ async def test_retirement_waits_for_writes(tmp_path):
         given.states.open.set()
         await settle()
         assert pending.response is None
-        assert given.share.error.code is ErrorCode.LEADER_NOT_AVAILABLE
+        assert given.share.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_retirement_waits_for_letters(tmp_path):
@@ -326,7 +326,7 @@ async def test_retirement_waits_for_letters(tmp_path):
         given.owner.deliveries.set()
         await settle()
         assert given.states.written == [[(0, 9, 3, 1)], [(0, 9, 4, 1)]]
-        assert given.share.error.code is ErrorCode.LEADER_NOT_AVAILABLE
+        assert given.share.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_retirement_waits_for_the_load(tmp_path):
@@ -339,7 +339,7 @@ async def test_retirement_waits_for_the_load(tmp_path):
         assert share.error is None
         given.states.open.set()
         await settle()
-        assert share.error.code is ErrorCode.LEADER_NOT_AVAILABLE
+        assert share.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize(("reset", "start"), [("earliest", 0), ("latest", 100)])
@@ -400,12 +400,12 @@ async def test_share_partition_that_loads_makes_way(tmp_path):
         await settle()
         share.retire()
         assert share.make_way() is None
-        assert share.error.code is ErrorCode.LEADER_NOT_AVAILABLE
+        assert share.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         given.states.open.set()
         await settle()
         assert (share.core, reader.woken) == (None, 1)
         assert given.owner.told == [
-            ("timer", None), ("ended", ErrorCode.LEADER_NOT_AVAILABLE), ("runs", 0)
+            ("timer", None), ("ended", ErrorCode.NOT_LEADER_OR_FOLLOWER), ("runs", 0)
         ]  # fmt: skip
 
 
@@ -420,7 +420,7 @@ async def test_share_partition_that_writes_makes_way(tmp_path):
         waiting = given.acknowledge((4, 5, [ACCEPT]))
         share.retire()
         assert share.make_way() is share
-        assert (share.error.code, reader.woken) == (ErrorCode.LEADER_NOT_AVAILABLE, 1)
+        assert (share.error.code, reader.woken) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
         given.states.open.set()
         await share.settle()
         assert (writing.response, waiting.response) == (None, None)

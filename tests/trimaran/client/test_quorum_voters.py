@@ -10,7 +10,7 @@ from trimaran.cli.connect import Controllers
 from trimaran.client import quorum_voters
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.api_versions import ApiVersionsResponse, FinalizedFeatureKey
-from trimaran.wire.messages.describe_cluster import DescribeClusterResponse
+from trimaran.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumResponsePartitionData,
     ReplicaState,
@@ -101,6 +101,22 @@ def test_voters_stay_without_right_or_feature(options, code):
     asked = client(**options), found, CLUSTER, 3, THREE
     assert refusal(quorum_voters.ensure_addable, *asked) is code
     assert refusal(quorum_voters.ensure_removable, client(**options), found, 2, TWO) is code
+
+
+@pytest.mark.parametrize(
+    ("node_id", "code"),
+    [(1, E.INVALID_REQUEST), (2, E.NONE), (3, E.CONTROLLER_ID_NOT_REGISTERED)],
+)
+def test_dry_run_refuses_what_the_controller_would(node_id, code):
+    described = DescribeClusterResponse(
+        cluster_id=CLUSTER,
+        controller_id=1,
+        brokers=[
+            DescribeClusterBroker(broker_id=each, host="h", port=1, rack=None, is_fenced=False)
+            for each in (1, 2)
+        ],
+    )
+    assert refusal(quorum_voters.ensure_registered, Client(described), node_id) is code
 
 
 def test_completed_change_is_reported_before_later_failures(monkeypatch, capsys):

@@ -21,6 +21,15 @@ async def test_registered_controller_is_forgotten_and_may_return(tmp_path):
         assert 7 in one.image.cluster.controllers
 
 
+async def test_active_controller_does_not_unregister_itself(tmp_path):
+    async with controller_client(tmp_path) as one:
+        answer = await one.call(UnregisterControllerRequest(controller_id=1))
+        assert (answer.error_code, answer.error_message) == (
+            ErrorCode.INVALID_REQUEST,
+            "Controller cannot unregister itself while it is active.",
+        )
+
+
 async def test_unauthorized_client_unregisters_no_controller(tmp_path):
     async with controller_client(tmp_path, **NOBODY) as one:
         answer = await one.call(UnregisterControllerRequest(controller_id=7))

@@ -20,7 +20,7 @@ REGISTERED = RegisterControllerRecord(
 
 
 def test_registered_controller_is_removed_by_one_record():
-    result = unregister_controller(NodeId(3), image_of(features(33), REGISTERED))
+    result = unregister_controller(NodeId(3), image_of(features(33), REGISTERED), NodeId(1))
     assert result == Result(
         [UnregisterControllerRecord(controller_id=NodeId(3))],
         UnregisterControllerResponse(error_message=None),
@@ -33,9 +33,13 @@ def test_registered_controller_is_removed_by_one_record():
         (33, 4, ErrorCode.CONTROLLER_ID_NOT_REGISTERED),
         (32, 3, ErrorCode.UNSUPPORTED_VERSION),
         (32, 4, ErrorCode.UNSUPPORTED_VERSION),
+        (33, 1, ErrorCode.INVALID_REQUEST),
+        (32, 1, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_unknown_controller_or_old_level_is_refused(level, controller_id, code):
+def test_active_or_unknown_controller_is_not_unregistered(level, controller_id, code):
     with pytest.raises(KafkaError) as refused:
-        unregister_controller(NodeId(controller_id), image_of(features(level), REGISTERED))
+        unregister_controller(
+            NodeId(controller_id), image_of(features(level), REGISTERED), NodeId(1)
+        )
     assert refused.value.code == code
