@@ -104,8 +104,8 @@ def _shards(world: SharesWorld) -> Sequence[Patch]:
         return result
 
     def write(shard: Any, key: Any, summary: Any, *given: Any) -> Any:
-        result = writing(shard, key, summary, *given)
-        checker.fences.writes(shard, key, summary)
+        result = yield from writing(shard, key, summary, *given)
+        checker.fences.writes(shard, key, summary)  # of a write that is decided, not refused
         return result
 
     def replay(shard: Any, offset: Any, record: Any, *given: Any) -> None:
