@@ -6,7 +6,6 @@ resumes: seeds in the file are not repeated.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import signal
@@ -16,7 +15,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from tests.chaos.spark_sink.run import KILLS, SYSTEMS, play
-from tests.chaos.transactions.series import FAILED, OK, Series
+from tests.chaos.transactions.series import FAILED, OK, Series, parser_of
 from tests.librdkafka import LOGGER
 
 # A run takes some minutes on a machine with two free cores.
@@ -24,13 +23,7 @@ RUN_SECONDS_MAX = 1800.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="./dev chaos --spark-sink", description=__doc__)
-    parser.add_argument("runs", type=int, nargs="?", default=1)
-    parser.add_argument("--seed", type=int, default=1, help="of the first run")
-    parser.add_argument("-j", "--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--system", choices=sorted(SYSTEMS), default="ours")
-    parser.add_argument("--ledger", type=Path, help="a line of JSON for each run; a series goes on")
-    parser.add_argument("--data", type=Path, help="plays one run, with its cluster here")
+    parser = parser_of("--spark-sink", __doc__, 1, SYSTEMS)
     parser.add_argument("--kills", type=int, default=KILLS, help="of one run, with --data")
     options = parser.parse_args()
     # No process outlives a run that receives SIGTERM.
@@ -40,9 +33,7 @@ def main() -> None:
     if options.data is not None:
         _one(options.system, options.seed, options.data, options.kills)
     series = Series(options.system, options.ledger, "tests.chaos.spark_sink", RUN_SECONDS_MAX)
-    series.play(range(options.seed, options.seed + options.runs), options.jobs)
-    print(series.summary())
-    sys.exit(not series.all_ok)
+    series.play_and_exit(options)
 
 
 def _one(system: str, seed: int, data: Path, kills: int) -> None:

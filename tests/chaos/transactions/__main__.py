@@ -5,7 +5,6 @@ Each run is a separate process. With `--ledger FILE` an interrupted series resum
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -16,26 +15,16 @@ from confluent_kafka import KafkaException
 from tests.chaos.transactions.clusters import SYSTEMS
 from tests.chaos.transactions.copying import ClientHangs
 from tests.chaos.transactions.run import play
-from tests.chaos.transactions.series import FAILED, HUNG, OK, Series
+from tests.chaos.transactions.series import FAILED, HUNG, OK, Series, parser_of
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="./dev chaos --transactions", description=__doc__)
-    parser.add_argument("runs", type=int, nargs="?", default=5)
-    parser.add_argument("--seed", type=int, default=1, help="of the first run")
-    parser.add_argument("-j", "--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--system", choices=sorted(SYSTEMS), default="ours")
-    parser.add_argument("--ledger", type=Path, help="a line of JSON for each run; a series goes on")
-    parser.add_argument("--data", type=Path, help="plays one run, with its cluster here")
-    options = parser.parse_args()
+    options = parser_of("--transactions", __doc__, 5, SYSTEMS).parse_args()
     # No node outlives a run that receives SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if options.data is not None:
         _one(options.system, options.seed, options.data)
-    series = Series(options.system, options.ledger)
-    series.play(range(options.seed, options.seed + options.runs), options.jobs)
-    print(series.summary())
-    sys.exit(not series.all_ok)
+    Series(options.system, options.ledger).play_and_exit(options)
 
 
 def _one(system: str, seed: int, data: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from tests.chaos.transactions.clusters import clear_away
 
@@ -45,6 +47,20 @@ def command_of(module: str, system: str, seed: int, data: Path) -> list[str]:
     """Returns the command that plays one run."""
     program = [sys.executable, "-m", module]
     return [*program, "--system", system, "--seed", str(seed), "--data", str(data)]
+
+
+def parser_of(
+    verb: str, description: str | None, runs: int, systems: Iterable[str]
+) -> argparse.ArgumentParser:
+    """Returns the parser of a verb that plays a series of `runs`, or with `--data` one run of it."""
+    parser = argparse.ArgumentParser(prog=f"./dev chaos {verb}", description=description)
+    parser.add_argument("runs", type=int, nargs="?", default=runs)
+    parser.add_argument("--seed", type=int, default=1, help="of the first run")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--system", choices=sorted(systems), default="ours")
+    parser.add_argument("--ledger", type=Path, help="a line of JSON for each run; a series goes on")
+    parser.add_argument("--data", type=Path, help="plays one run, with its cluster here")
+    return parser
 
 
 class Series:
@@ -92,6 +108,12 @@ class Series:
             with self._ledger.open("a") as file:
                 file.write(json.dumps(asdict(played)) + "\n")
         return played
+
+    def play_and_exit(self, options: argparse.Namespace) -> NoReturn:
+        """Plays the runs that the options of a verb ask for, prints the summary, and exits with 1 if a run failed."""
+        self.play(range(options.seed, options.seed + options.runs), options.jobs)
+        print(self.summary())
+        sys.exit(not self.all_ok)
 
     @property
     def all_ok(self) -> bool:
