@@ -81,6 +81,8 @@ LIMITS = "trimaran.wire.transport.connection.limits:ConnectionLimits."
 HEAVY = "trimaran.wire.transport.requests.elements:"
 GROUPS = "trimaran.broker.groups.limits:"
 VALUES = "trimaran.wire.values."
+FAULTS = "trimaran.faults."
+DROPPED = "the oldest are dropped"
 PATTERNS = "trimaran.broker.metadata.topic_patterns:"
 TABLE = {
     "Connections": [
@@ -750,6 +752,16 @@ TABLE = {
             "trimaran.spark.schema_values.column_types:FIELDS_MAX",
             "refused",
         ),
+    ],
+    "Faults on demand": [
+        Limit("rules", FAULTS + "rules:RULES_MAX", "refused"),
+        Limit("characters of a rule's name", FAULTS + "rules:RULE_NAME_CHARS_MAX", "refused"),
+        Limit("steps of a sequence", FAULTS + "rules:SEQUENCE_STEPS_MAX", "refused"),
+        Limit("bytes of a plan file", FAULTS + "plan_file:PLAN_BYTES_MAX", "refused"),
+        Limit("wait of a rule", FAULTS + "action_parser:SECONDS_MAX", "refused"),
+        Limit("observations of a rule", FAULTS + "observations:OBSERVATIONS_MAX", DROPPED),
+        Limit("bytes of their frames", FAULTS + "observations:OBSERVED_BYTES_MAX", DROPPED),
+        Limit("lines of the trace", FAULTS + "observations:TRACE_LINES_MAX", DROPPED),
     ],
 }
 ROWS = [limit for limits in TABLE.values() for limit in limits]

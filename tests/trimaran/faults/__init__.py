@@ -1,0 +1,1 @@
+"""Rules, engine and relay of faults on demand."""

@@ -1,0 +1,108 @@
+"""The observations of rules: decoded requests and responses, as objects and as JSON; and the trace of all that was done."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from trimaran.wire.messages.registry import ApiKey
+from trimaran.wire.schema import Message
+from trimaran.wire.text.as_json import as_json
+
+# The newest observations of a rule that are kept. Counters count all.
+OBSERVATIONS_MAX = 10_000
+# The bytes of the frames of these observations.
+OBSERVED_BYTES_MAX = 64 << 20
+# The newest lines of the trace that are kept.
+TRACE_LINES_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPeer:
+    """The connection of a request. Connections are numbered from 1 in the order of their first request."""
+
+    connection: int
+    listener: str = ""
+    broker: int = -1
+    client_id: str = ""
+    software: str = ""
+    principal: str = ""
+
+
+@dataclass(slots=True)
+class Observation:
+    """One request that a rule matched. `response` is None until it was seen, and if there was none."""
+
+    rule: str
+    peer: FaultPeer
+    api: ApiKey
+    version: int
+    correlation_id: int
+    request: Message
+    items: tuple[dict[str, Any], ...] = ()
+    done: str = ""
+    response: Message | None = None
+    frame_bytes: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns a value for `json.dumps`; secrets are hidden."""
+        return {
+            "rule": self.rule,
+            "connection": self.peer.connection,
+            "listener": self.peer.listener,
+            "broker": self.peer.broker,
+            "client_id": self.peer.client_id,
+            "software": self.peer.software,
+            "principal": self.peer.principal,
+            "api": self.api.spelling,
+            "version": self.version,
+            "correlation_id": self.correlation_id,
+            "done": self.done,
+            "request": as_json(self.request, self.version),
+            "response": None if self.response is None else as_json(self.response, self.version),
+        }
+
+
+@dataclass(slots=True)
+class RuleCounters:
+    """How often a rule has matched, and how often it has done something."""
+
+    matched: int = 0
+    applied: int = 0
+
+
+@dataclass(slots=True)
+class ObservationLog:
+    """The newest observations of one rule, bounded in number and bytes."""
+
+    kept: deque[Observation] = field(default_factory=deque)
+    frame_bytes: int = 0
+
+    def add(self, observation: Observation) -> None:
+        self.kept.append(observation)
+        self.frame_bytes += observation.frame_bytes
+        while len(self.kept) > OBSERVATIONS_MAX or (
+            self.frame_bytes > OBSERVED_BYTES_MAX and len(self.kept) > 1
+        ):
+            self.frame_bytes -= self.kept.popleft().frame_bytes
+
+    def clear(self) -> None:
+        self.kept.clear()
+        self.frame_bytes = 0
+
+
+@dataclass(slots=True)
+class FaultTrace:
+    """The actions that were carried out, a line each. A line has no time and no port, so that two runs can be compared."""
+
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES_MAX))
+    count: int = 0
+
+    def add(self, line: str) -> None:
+        self.count += 1
+        self.lines.append(f"{self.count} {line}")
+
+    def __str__(self) -> str:
+        lost = self.count - len(self.lines)
+        return "\n".join([f"({lost} earlier lines are lost)"] * bool(lost) + list(self.lines))
