@@ -1,4 +1,4 @@
-"""The observations of rules: decoded requests and responses, as objects and as JSON; and the trace of all that was done."""
+"""The observations of rules: decoded requests and responses, and the trace of all that was done."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ObservationLog:
 
 @dataclass(slots=True)
 class FaultTrace:
-    """The actions that were carried out, a line each. A line has no time and no port, so that two runs can be compared."""
+    """The actions that were carried out, a line each: without times and ports, so that two runs can be compared."""
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES_MAX))
     count: int = 0

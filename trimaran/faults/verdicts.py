@@ -1,4 +1,4 @@
-"""The verdicts upon frames, which a relay carries out: decisions of the engine of one connection, which does no I/O itself.
+"""The verdicts upon frames, which a relay carries out: decisions of the engine of one connection.
 
 A relay carries out the verdicts of each direction one after the other, so a wait also delays all later ones of its
 direction. Frames are without their size field.

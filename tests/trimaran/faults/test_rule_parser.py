@@ -9,10 +9,10 @@ from trimaran.faults.actions import (
     DelayFrame,
     DropFrame,
     EndConnection,
+    EndMoment,
     ErrorPlace,
     FaultTime,
     HoldFrame,
-    EndMoment,
     Side,
 )
 from trimaran.faults.conditions import FieldCondition
