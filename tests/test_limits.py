@@ -650,6 +650,11 @@ TABLE = {
             "more wait",
         ),
         Limit(
+            "groups or transactional ids of one request of a client",
+            "trimaran.wire.client.coordinators:KEYS_MAX",
+            "more take further requests",
+        ),
+        Limit(
             "bytes of a decision: 80 for each task",
             SINK + "exactly_once.decisions:DECISION_BYTES_MAX",
             "an error; the micro-batch is repeated",

@@ -11,7 +11,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +22,8 @@ from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.bootstrap import Bootstrap, parse_bootstrap
 from trimaran.wire.client.calls import RETRIED, Ask, Pause, Steps, refresh, routed_call
 from trimaran.wire.client.conversation import RESPONSE_BYTES_MAX, Conversation
-from trimaran.wire.client.destinations import AnyNode, Destination, NodeWithId
+from trimaran.wire.client.coordinators import describe_transactions, find_coordinators
+from trimaran.wire.client.destinations import AnyNode, CoordinatorNode, Destination, NodeWithId
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
@@ -38,6 +39,7 @@ from trimaran.wire.schema import Message
 if TYPE_CHECKING:
     import ssl
 
+    from trimaran.wire.messages.describe_transactions import TransactionState
     from trimaran.wire.security.listener import ClientSecurity
 
 # The client id of all our clients that are not given another one.
@@ -238,6 +240,32 @@ class BlockingClient:
         names = None if topics is None else list(topics)
         steps = refresh(self.routing, names, ExponentialBackoff(uniform=_uniform))
         return self._drive(steps, timeout, ATTEMPT_SECONDS, "refresh")
+
+    def find_coordinators(self, wanted: Sequence[CoordinatorNode]) -> None:
+        """Learns the coordinators of groups, or of transactional ids, with one request for all that are not known.
+
+        Raises:
+            RequestTimedOut: some were not found within the time limit of a call.
+            VersionMismatch: the node finds one at a time (before 3.0).
+            KafkaError: this user may not look up one of them.
+        """
+        steps = find_coordinators(self.routing, wanted, ExponentialBackoff(uniform=_uniform))
+        self._drive(steps, None, ATTEMPT_SECONDS, "FindCoordinatorRequest")
+
+    def describe_transactions(
+        self, transactional_ids: Sequence[str], *, retried: frozenset[int] = RETRIED
+    ) -> dict[str, TransactionState]:
+        """Returns the transactions by id, with one request to each coordinator; their errors are none of `retried`.
+
+        Raises:
+            RequestTimedOut, VersionMismatch, KafkaError: see `find_coordinators`.
+        """
+        backoff = ExponentialBackoff(uniform=_uniform)
+        steps = describe_transactions(self.routing, transactional_ids, backoff, retried=retried)
+        found: dict[str, TransactionState] = self._drive(
+            steps, None, ATTEMPT_SECONDS, "DescribeTransactionsRequest"
+        )
+        return found
 
     def connection_to(
         self, address: Address, *, timeout: float = CONNECT_SECONDS

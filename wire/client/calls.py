@@ -18,7 +18,11 @@ from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Address
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
-from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.schema import Message
@@ -67,7 +71,7 @@ RETRIED: frozenset[int] = frozenset(
 # Requests whose responses report faults as data: partitions without a leader, offline log directories.
 _DESCRIBING = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS})
 
-# The highest version of FindCoordinator with a single key; several keys are not needed here.
+# The highest version of FindCoordinator with a single key; for several see `trimaran.wire.client.coordinators`.
 _ONE_COORDINATOR_VERSION = 3
 
 
@@ -159,9 +163,16 @@ def _ask_coordinator(routing: Routing, address: Address, wanted: CoordinatorNode
     """Requests the coordinator. Raises KafkaError: retries cannot help, for example if an ACL is missing."""
     request = FindCoordinatorRequest(key=wanted.key, key_type=wanted.key_type)
     response = yield Ask(address, request, _ONE_COORDINATOR_VERSION)
-    routing.update_coordinator(wanted, response)
-    if response.error_code and response.error_code not in RETRIED:
-        error = KafkaError(ErrorCode.of(response.error_code), response.error_message or "")
+    learn_coordinator(routing, wanted, response)
+
+
+def learn_coordinator(
+    routing: Routing, wanted: CoordinatorNode, found: FindCoordinatorResponse | Coordinator
+) -> None:
+    """Updates the route to a coordinator. Raises KafkaError: retries cannot help, for example if an ACL is missing."""
+    routing.update_coordinator(wanted, found)
+    if found.error_code and found.error_code not in RETRIED:
+        error = KafkaError(ErrorCode.of(found.error_code), found.error_message or "")
         raise KafkaError(error.code, wanted.what) if error.is_bare else error
 
 

@@ -22,7 +22,7 @@ from trimaran.wire.client.destinations import (
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_NODE, Address, LeaderEpoch, NodeId, TopicPartition
 from trimaran.wire.messages.describe_cluster import DescribeClusterResponse
-from trimaran.wire.messages.find_coordinator import FindCoordinatorResponse
+from trimaran.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from trimaran.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 # The most topics and coordinators remembered; above this number the oldest ones are forgotten, and requested again when
@@ -141,13 +141,20 @@ class Routing:
         self.bootstrap.learned(nodes.values())
 
     def update_coordinator(
-        self, wanted: CoordinatorNode, response: FindCoordinatorResponse
+        self, wanted: CoordinatorNode, found: FindCoordinatorResponse | Coordinator
     ) -> None:
-        """Updates the coordinator from a response of version 3 or below; a response with an error is ignored."""
-        if response.error_code:
+        """Updates the coordinator from a response of version 3 or below, or from an entry of a later one; an error is
+        ignored.
+        """
+        if found.error_code:
             return
-        node_id = NodeId(response.node_id)
-        self.nodes[node_id] = Address(response.host, response.port)
+        node_id = NodeId(found.node_id)
+        self.nodes[node_id] = Address(found.host, found.port)
         self._coordinators[wanted] = node_id
         if len(self._coordinators) > _REMEMBERED_MAX:
             del self._coordinators[next(iter(self._coordinators))]
+
+    def take_coordinators(self, other: Routing) -> None:
+        """Takes over the coordinators that another client of the same cluster knows."""
+        self.nodes.update(other.nodes)
+        self._coordinators.update(other._coordinators)

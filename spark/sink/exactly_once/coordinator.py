@@ -7,14 +7,16 @@ lease names one transaction for ever.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.sink.exactly_once.protocol import Ending, Fenced, Prepared, ProducerLease
 from trimaran.wire.client.calls import RETRIED
+from trimaran.wire.client.coordinators import TRANSACTION
 from trimaran.wire.client.destinations import CoordinatorNode
-from trimaran.wire.client.errors import RequestTimedOut
+from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, TopicPartition
@@ -23,7 +25,6 @@ from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
-from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
 from trimaran.wire.messages.end_txn import EndTxnRequest
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
@@ -63,7 +64,10 @@ class TransactionCoordinators:
         self._marks = marks
 
     def through(self, client: BlockingClient) -> TransactionCoordinators:
-        """Returns the same coordinators, for another thread with a client of its own."""
+        """Returns the same coordinators, for another thread with a client of its own; it knows those that this one has
+        found.
+        """
+        client.routing.take_coordinators(self._client.routing)
         return TransactionCoordinators(client, self._marks)
 
     def take(
@@ -171,37 +175,32 @@ class TransactionCoordinators:
         self._check(transaction.transactional_id, code)
         return Ending.ENDED
 
-    def open_transaction(self, transactional_id: str) -> Prepared | None:
-        """Returns the transaction of an id, if it is open. Raises WriteFailed."""
-        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        response = self._ask(transactional_id, request)
-        found = single_item(response.transaction_states, "transaction")
-        if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            return None
-        self._check(transactional_id, found.error_code)
-        if found.transaction_state != OPEN:
-            return None
-        return Prepared(transactional_id, ProducerLease(found.producer_id, found.producer_epoch))
+    def open_transactions(self, transactional_ids: Sequence[str]) -> list[Prepared]:
+        """Returns the transactions of these ids that are open, in any order. Raises WriteFailed, and VersionMismatch
+        before 3.0.
+        """
+        with _explained():
+            states = self._client.describe_transactions(transactional_ids, retried=WAITING)
+        found = []
+        for name, state in states.items():
+            if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                continue
+            self._check(name, state.error_code)
+            if state.transaction_state == OPEN:
+                found.append(Prepared(name, ProducerLease(state.producer_id, state.producer_epoch)))
+        return found
+
+    def find(self, transactional_ids: Sequence[str]) -> None:
+        """Finds the coordinators of all these ids with one request, unless they are known. Raises WriteFailed."""
+        wanted = [CoordinatorNode(name, TRANSACTION) for name in transactional_ids]
+        # Brokers before 3.0 find one at a time, which the requests about a transaction do.
+        with _explained(), suppress(VersionMismatch):
+            self._client.find_coordinators(wanted)
 
     def _ask(self, transactional_id: str, request: Message, version: int | None = None) -> Any:
-        to = CoordinatorNode(transactional_id, key_type=1)
-        try:
+        to = CoordinatorNode(transactional_id, TRANSACTION)
+        with _explained(f"transactional id {transactional_id}: "):
             return self._client.call(to, request, version=version, retried=WAITING)
-        except RequestTimedOut as error:
-            reason = error.__cause__
-            if isinstance(reason, KafkaError) and reason.code in MISSING:
-                raise WriteFailed(
-                    f"{error}: it is on a partition of __transaction_state, which has no leader; the brokers create "
-                    "that topic when there are as many of them as transaction.state.log.replication.factor says"
-                ) from None
-            if (
-                isinstance(reason, KafkaError)
-                and reason.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            ):
-                raise WriteFailed(
-                    f"transactional id {transactional_id}: {error}: was a topic deleted meanwhile?"
-                ) from None
-            raise
 
     def _check(self, what: str, code: int) -> None:
         if code in FENCED:
@@ -212,3 +211,19 @@ class TransactionCoordinators:
 
 def _mark_of(lease: ProducerLease) -> str:
     return f"{lease.producer_id}/{lease.epoch}"
+
+
+@contextmanager
+def _explained(what: str = "") -> Iterator[None]:
+    try:
+        yield
+    except RequestTimedOut as error:
+        reason = error.__cause__
+        if isinstance(reason, KafkaError) and reason.code in MISSING:
+            raise WriteFailed(
+                f"{error}: it is on a partition of __transaction_state, which has no leader; the brokers create "
+                "that topic when there are as many of them as transaction.state.log.replication.factor says"
+            ) from None
+        if isinstance(reason, KafkaError) and reason.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise WriteFailed(f"{what}{error}: was a topic deleted meanwhile?") from None
+        raise

@@ -151,6 +151,7 @@ class SinkDriver:
             case AreOpen(transactions):
                 return self._not_open(transactions)
             case Each(operations):
+                self._coordinators.find([each.transaction.transactional_id for each in operations])
                 return self._pool.map(self._carry_out_at, operations)
         return None
 
@@ -187,21 +188,15 @@ class SinkDriver:
                 return ()  # before 3.0: open transactions time out
             else:
                 names += [found.transactional_id for found in response.transaction_states]
-        own = list(filter(wanted.fullmatch, names))
-        found = self._pool.map(TransactionCoordinators.open_transaction, own)
-        return tuple(transaction for transaction in found if transaction is not None)
+        return tuple(self._coordinators.open_transactions(list(filter(wanted.fullmatch, names))))
 
     def _not_open(self, transactions: Sequence[Prepared]) -> tuple[Prepared, ...]:
         try:
             names = [transaction.transactional_id for transaction in transactions]
-            found = self._pool.map(TransactionCoordinators.open_transaction, names)
+            found = set(self._coordinators.open_transactions(names))
         except VersionMismatch:
             return ()  # before 3.0: the commit shows it
-        return tuple(
-            transaction
-            for transaction, now in zip(transactions, found, strict=True)
-            if now != transaction
-        )
+        return tuple(transaction for transaction in transactions if transaction not in found)
 
     def _write(self, lease: ProducerLease, decision: Decision) -> None:
         own = Prepared(self._driver_id, lease)

@@ -5,6 +5,7 @@ zombies, time-outs and old checkpoints meet the decisions.
 import json
 import logging
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from itertools import count
 
@@ -221,7 +222,7 @@ def test_topic_that_a_coordinator_learns_late_is_added(cluster):
         transaction = protocol.Prepared("of-late", coordinators.take("of-late", 60_000))
         coordinators.add_partitions(transaction, [late])
         assert client.is_created
-        assert coordinators.open_transaction("of-late") == transaction
+        assert coordinators.open_transactions(["of-late"]) == [transaction]
         assert coordinators.end(transaction, is_commit=False) is protocol.Ending.ENDED
 
 
@@ -234,6 +235,33 @@ def test_many_transactions_end_at_a_time(cluster):
     assert 1 < driver.most <= len(driver.threads) == min(pool.AT_ONCE, MANY // pool.SHARE)
     assert query.written() == expected(1)
     assert query.open_transactions() == []
+
+
+def counted_requests(monkeypatch):
+    """Returns the number of requests by name, of all clients from now on."""
+    counts, ask = Counter(), BlockingClient._ask
+
+    def count_and_ask(client, step, deadline):
+        counts[type(step.request).__name__.removesuffix("Request")] += 1
+        return ask(client, step, deadline)
+
+    monkeypatch.setattr(BlockingClient, "_ask", count_and_ask)
+    return counts
+
+
+def test_many_transactions_are_found_by_one_request(cluster, monkeypatch):
+    query = Query(cluster)
+    outcomes = query.prepared(0, cuts=MANY)
+    counts = counted_requests(monkeypatch)
+    query.commit(outcomes, 0)
+    # The decision, its mark of the end, and each transaction are ended; the driver's own coordinator is found alone.
+    assert counts["EndTxn"] == MANY + 2
+    assert (counts["FindCoordinator"], counts["DescribeTransactions"]) == (2, 1)
+    query.prepared(1, cuts=MANY)
+    counts.clear()
+    assert query.begin().decision.batch == 0  # it finds and fences what is open
+    assert query.open_transactions() == []
+    assert (counts["FindCoordinator"], counts["DescribeTransactions"]) == (2, 1)
 
 
 class Closing:
