@@ -12,7 +12,10 @@ from tests.mutation import survivors
 from tests.source_files import asserts, parsed, source_file
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench")
+PACKAGES = (
+    *("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench"),
+    "distributions",
+)
 BODY_LINES_MAX = 70
 FILE_LINES_MAX = 500
 # A loop that Cython compiles as a whole: a call into another module would cost more than its work.

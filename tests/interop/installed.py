@@ -1,5 +1,5 @@
 """The first steps of a new user with an installed trimaran, in an empty directory. Runs with the Python of that
-environment, which needs pytest but nothing of a checkout:
+environment, which needs pytest-trimaran but nothing of a checkout:
 
     python installed.py [--compiled | --interpreted] [--full]
 

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(__file__).with_name("installed.py")
+PLUGIN = ROOT / "distributions" / "pytest-trimaran"
 # The PATH of a user's shell; that of the tests contains the virtual environment of the checkout.
 BARE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
@@ -62,12 +63,19 @@ def dist(tmp_path_factory):
     tools = {**builder.environ, "PATH": f"{builder.python.parent}:{BARE['PATH']}"}
     run(builder.python, "-m", "auditwheel", "repair", "-w", out, built, env=tools)
     built.unlink()
+    run(builder.python, "-m", "build", "-o", out / "plugin", PLUGIN, env=tools | registry())
     return out
 
 
 @pytest.fixture(scope="module")
 def wheel(dist):
     (found,) = dist.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def plugin(dist):
+    (found,) = (dist / "plugin").glob("*.whl")
     return found
 
 
@@ -113,15 +121,22 @@ def test_release_builds_the_expected_wheels(tmp_path):
     )
 
 
-def test_package_with_compiled_parts_serves(wheel, tmp_path):
+def test_plugin_is_one_module(plugin):
+    """pytest rewrites the assertions of every module of such a distribution."""
+    names = zipfile.ZipFile(plugin).namelist()
+    assert [name for name in names if name.endswith(".py")] == ["pytest_trimaran.py"]
+
+
+def test_package_with_compiled_parts_serves(wheel, plugin, tmp_path):
     bare = Environment(tmp_path)
-    bare.pip("install", wheel, "pytest")
+    bare.pip("install", wheel, plugin)
     bare.check("--compiled")
 
 
-def test_package_built_without_compiler_serves(source, tmp_path):
+def test_package_built_without_compiler_serves(source, plugin, tmp_path):
     bare = Environment(tmp_path)
-    bare.pip("install", "--no-binary", "trimaran", source, "pytest", CC="there-is-no-compiler")
+    words = ("install", "--no-binary", "trimaran", source, plugin)
+    bare.pip(*words, CC="there-is-no-compiler")
     bare.check("--interpreted")
 
 
