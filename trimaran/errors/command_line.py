@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownCommandError
 from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError, ValidationError
 
-from trimaran.errors import kafka_flags
+from trimaran.errors import kafka_words
 from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
 
@@ -26,7 +26,7 @@ def of_command_line(error: CycloptsError) -> UserError:
     own = _options(error.app)
     for token in error.root_input_tokens or ():
         flag = token.partition("=")[0]
-        if flag not in own and (answer := kafka_flags.answer(words, flag)) is not None:
+        if flag not in own and (answer := kafka_words.answer(words, flag)) is not None:
             what = f"{command} has no option {flag}"
             return UserError(what, "it is a flag of Kafka's tools", answer, exit_code=Exit.USAGE)
     what, why = _said(error, command)

@@ -4,7 +4,7 @@ import pytest
 
 from trimaran.cli.app import build, run
 from trimaran.cli.commands import COMMANDS
-from trimaran.errors.kafka_flags import ANSWERS, answer
+from trimaran.errors.kafka_words import ANSWERS, answer
 
 # The flags of the tools' --help in Kafka 4.4, by our command.
 FLAGS = {
