@@ -9,7 +9,7 @@ from cyclopts import CoercionError, CycloptsError, MissingArgumentError, Unknown
 from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError, ValidationError
 
 from trimaran.errors import kafka_words
-from trimaran.errors.similar import did_you_mean
+from trimaran.errors.similar import did_you_mean, of_same_action
 from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def of_command_line(error: CycloptsError) -> UserError:
     """Returns the error of the parser in three lines."""
     words = " ".join(error.command_chain or ())
     command = f"trimaran {words}" if words else "trimaran"
+    if isinstance(error, UnknownCommandError):
+        return _unknown_command(error, words, command)
     own = _options(error.app)
     for token in error.root_input_tokens or ():
         flag = token.partition("=")[0]
@@ -34,8 +36,6 @@ def of_command_line(error: CycloptsError) -> UserError:
 
 
 def _said(error: CycloptsError, command: str) -> tuple[str, str]:
-    if isinstance(error, UnknownCommandError):
-        return _unknown_command(error, command)
     if isinstance(error, UnknownOptionError):
         return _unknown_option(error, command)
     if isinstance(error, UnusedCliTokensError):
@@ -52,11 +52,29 @@ def _said(error: CycloptsError, command: str) -> tuple[str, str]:
     return f"cannot run {command} like this", " ".join(str(error).split())
 
 
-def _unknown_command(error: UnknownCommandError, command: str) -> tuple[str, str]:
-    word = (error.unused_tokens or ["?"])[0]
+def _unknown_command(error: UnknownCommandError, words: str, command: str) -> UserError:
+    """Returns the error of a word that is no command. A tool or a command of Kafka comes first: the word may be spelled
+    like a command here that does something else.
+    """
+    word, *rest = error.unused_tokens or ["?"]
+    is_flag = word.startswith("-")
+    what = f"{command} has no option {word}" if is_flag else f"there is no command {command} {word}"
+    if not words:
+        why, use = "it is one of Kafka's tools", kafka_words.answer_for_tool(word, rest)
+    elif is_flag:
+        told = kafka_words.answers(words, [word, *rest])
+        why, use = "it is a flag of Kafka's tools", told[0] if told else None
+    else:
+        why, use = "it is a command of Kafka's tools", kafka_words.answer(words, word)
+    if use is not None:
+        return UserError(what, why, use, exit_code=Exit.USAGE)
     known = _commands(error.app)
-    why = did_you_mean(word, known) or f"the commands are {', '.join(known)}"
-    return f"there is no command {command} {word}", why
+    why = (
+        of_same_action(word, known)
+        or did_you_mean(word, known)
+        or f"the commands are {', '.join(known)}"
+    )
+    return UserError(what, why, f"{command} --help explains it", exit_code=Exit.USAGE)
 
 
 def _commands(app: App | None) -> list[str]:
