@@ -15,7 +15,9 @@ from trimaran.wire.blocking import BlockingClient
 
 @pytest.fixture
 def driven(capsys, monkeypatch):
-    """Returns a function that runs a step: `trimaran` and its words, or `write TOPIC PARTITION COUNT`."""
+    """Returns a function that runs a step: `trimaran` and its words, `errors` and its words for the messages only, or
+    `write TOPIC PARTITION COUNT`.
+    """
     with EmbeddedKafka() as kafka, BlockingClient(kafka.bootstrap) as client:
         monkeypatch.setenv("TRIMARAN_BOOTSTRAP", kafka.bootstrap)
         monkeypatch.setattr(
@@ -28,7 +30,10 @@ def driven(capsys, monkeypatch):
                 lines = [(None, b"v%d" % i) for i in range(int(words[3]))]
                 IdempotentProducer(client, words[1]).send(int(words[2]), lines)
                 return "ok"
-            return re.sub(r"(?m)(^id +|TopicId: )\S+", r"\1ID", printed(words[1:], capsys))
+            told = printed(words[1:], capsys)
+            if words[0] == "errors":
+                return "\n".join(line for line in told.splitlines() if line[:1] in ("!", "e"))
+            return re.sub(r"(?m)(^id +|TopicId: )\S+", r"\1ID", told)
 
         yield step
 

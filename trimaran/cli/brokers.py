@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from trimaran.cli import names
 from trimaran.cli.connect import BROKERS, DEFAULT_DATA, Brokers, Data, DryRun, remember
 from trimaran.cli.output import Format, put, say, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
 from trimaran.client import brokers as client_brokers
 from trimaran.client import configs as client_configs
 from trimaran.client import log_dirs, partitions
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import grow_running as local_grow_running
 from trimaran.local import growing, layout, state_file
@@ -19,7 +21,10 @@ from trimaran.quorum.metadata import image
 from trimaran.wire.identity import BrokerId
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
 ADDED_COLUMNS = ("role", "id", "address", "dir", "pid", "state")
@@ -34,27 +39,42 @@ def list_brokers(*, brokers: Brokers = BROKERS, output: Format = "table") -> int
     return Exit.NO if any(row["state"] == "fenced" for row in rows) else Exit.OK
 
 
-def describe(broker: BrokerId, *, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Shows a broker: state, partitions, replicas out of sync, disks, and its dynamic configs.
+def describe(*ids: BrokerId, brokers: Brokers = BROKERS, output: Format = "table") -> int:
+    """Shows brokers: state, partitions, replicas out of sync, disks, and their dynamic configs.
 
-    Exit code 1 if it is fenced or a log directory is offline.
+    Exit code 1 if one is fenced, a log directory is offline, or one of several brokers does not exist.
 
     Args:
-        broker: The id of the broker.
+        ids: The ids of the brokers. With several, JSON and YAML are a list.
     """
+    names.ensure_named(ids, "broker", "described")
     with brokers.connected() as client:
-        found = _described(client, broker)
-    if not show_data(found, output):
-        fields = {key: value for key, value in found.items() if key != "log_dirs"}
-        configs = " ".join(f"{key}={value}" for key, value in found["configs"].items())
-        show_fields({**fields, "configs": configs or None}, output)
-        if found["log_dirs"]:
-            put()
-            show_rows(found["log_dirs"], output, columns=DIR_COLUMNS)
-    is_well = found["state"] == "active" and all(
-        log_dir["state"] == "online" for log_dir in found["log_dirs"]
+        topics = partitions.topics_of(client, None)
+        rows = {row["id"]: row for row in client_brokers.broker_rows(client, topics)}
+        found, missing = names.each(
+            dict.fromkeys(ids), lambda broker: _described(client, broker, rows, topics)
+        )
+    if not show_data(found if len(ids) > 1 else found[0], output):
+        for number, broker in enumerate(found):
+            if number:
+                put()
+            _show(broker, output)
+    return names.end(missing, Exit.OK if all(map(_is_well, found)) else Exit.NO)
+
+
+def _show(broker: Mapping[str, Any], output: str) -> None:
+    fields = {key: value for key, value in broker.items() if key != "log_dirs"}
+    configs = " ".join(f"{key}={value}" for key, value in broker["configs"].items())
+    show_fields({**fields, "configs": configs or None}, output)
+    if broker["log_dirs"]:
+        put()
+        show_rows(broker["log_dirs"], output, columns=DIR_COLUMNS)
+
+
+def _is_well(broker: Mapping[str, Any]) -> bool:
+    return broker["state"] == "active" and all(
+        log_dir["state"] == "online" for log_dir in broker["log_dirs"]
     )
-    return Exit.OK if is_well else Exit.NO
 
 
 def add(
@@ -103,17 +123,15 @@ def add(
     return Exit.OK
 
 
-def _described(client: BlockingClient, broker: BrokerId) -> dict[str, Any]:
-    topics = partitions.topics_of(client, None)
-    rows = client_brokers.broker_rows(client, topics)
-    row = next((row for row in rows if row["id"] == broker), None)
-    if row is None:
-        raise UserError(
-            f"there is no broker {broker}",
-            f"the registered brokers are {', '.join(str(each_row['id']) for each_row in rows)}",
-            "trimaran brokers list shows them",
-            exit_code=Exit.REFUSED,
-        )
+def _described(
+    client: BlockingClient,
+    broker: BrokerId,
+    rows: Mapping[BrokerId, Mapping[str, Any]],
+    topics: Sequence[MetadataResponseTopic],
+) -> dict[str, Any]:
+    if broker not in rows:
+        raise refused.no_broker(broker, rows)
+    row = rows[broker]
     held = [p for topic in topics for p in topic.partitions if broker in p.replica_nodes]
     return {
         **row,

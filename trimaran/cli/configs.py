@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from trimaran.cli import kafka_text
+from trimaran.cli import kafka_text, names
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, say, show_rows
 from trimaran.client import configs
 from trimaran.client.changes import APPEND, DELETE, SET, SUBTRACT, Change, alter_configs
 from trimaran.errors import refused
+from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.config import dynamic_keys
 from trimaran.quorum.metadata import image
@@ -56,9 +57,10 @@ def parse_resource(text: str) -> Resource:
     needs_name = number != image.BROKER_RESOURCE
     is_wrong = (of_node and name and not name.isdecimal()) or (needs_name and not name)
     if number is None or is_wrong:
+        similar = did_you_mean(word.lower(), types) if number is None else None
         raise UserError(
             f"{text!r} is not a resource with configs",
-            f"it is written TYPE/NAME, and TYPE is one of {', '.join(types)}",
+            similar or f"it is written TYPE/NAME, and TYPE is one of {', '.join(types)}",
             "write topic/orders, group/readers, client-metrics/m, broker/11, or broker for all brokers",
             exit_code=Exit.USAGE,
         )
@@ -87,7 +89,7 @@ def list_resources(
     if kind is not None and kind.lower() not in types:
         raise UserError(
             f"{kind!r} is not a type of resources with configs",
-            f"the types are {', '.join(types)}",
+            did_you_mean(kind.lower(), types) or f"the types are {', '.join(types)}",
             "for example trimaran configs list client-metrics",
             exit_code=Exit.USAGE,
         )
@@ -108,26 +110,32 @@ def list_resources(
 
 def get(
     resource: str,
-    *names: str,
+    *keys: str,
     every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
     brokers: Brokers = BROKERS,
     output: KafkaFormat = "table",
-) -> None:
-    """Shows the configs that were set for a resource; with --all also the defaults.
+) -> int:
+    """Shows the configs that were set for a resource; with --all also the defaults. Exit code 1 if it does not have one
+    of the named configs.
 
     Args:
         resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; or broker for
             all brokers.
-        names: Only these configs.
+        keys: Only these configs; each may be a pattern, such as 'retention.*'.
         every: Also show configs that have their default.
     """
     wanted = parse_resource(resource)
     with brokers.connected() as client:
         _learn_node(client, wanted)
-        rows = configs.config_rows(
-            client, wanted.type, wanted.name, wanted.node, list(names) or None
-        )
-    shown = [row for row in rows if every or names or row["is_set"]]
+        rows = configs.config_rows(client, wanted.type, wanted.name, wanted.node)
+    known = {str(row["name"]) for row in rows}
+    # The configs of all brokers are only those that were set.
+    declared = [] if wanted.name else [key for key in keys if dynamic_keys.declared_key(key)]
+    missing = _unknown(resource, names.expanded(keys, lambda: known), known.union(declared))
+    rows = [row for row in rows if names.matches(str(row["name"]), keys)]
+    if missing is not None and not rows:
+        raise missing
+    shown = [row for row in rows if every or keys or row["is_set"]]
     show_rows(
         shown,
         output,
@@ -135,6 +143,7 @@ def get(
         noun="config",
         kafka=lambda: kafka_text.configs(wanted.kind, wanted.name, rows, every=every),
     )
+    return names.end(missing)
 
 
 def set_configs(
@@ -153,34 +162,37 @@ def set_configs(
     _alter(brokers, resource, [parse_pair(pair) for pair in pairs], dry_run)
 
 
-def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
+def delete(resource: str, *keys: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
     """Resets configs to their defaults.
 
     Args:
         resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; or broker for
             all brokers.
-        names: The configs to reset, such as retention.ms.
+        keys: The configs to reset, such as retention.ms.
     """
     wanted = parse_resource(resource)
-    if names:
+    if keys:
         with brokers.connected() as client:
             _learn_node(client, wanted)
             known = configs.config_rows(client, wanted.type, wanted.name, wanted.node)
-        _ensure_known(resource, names, {str(row["name"]) for row in known})
-    _alter(brokers, resource, [(name, DELETE, None) for name in names], dry_run)
+        # A cluster accepts the deletion of any key, so a mistyped one would seem to be reset.
+        missing = _unknown(resource, keys, {str(row["name"]) for row in known})
+        if missing is not None:
+            raise missing
+    _alter(brokers, resource, [(key, DELETE, None) for key in keys], dry_run)
 
 
-def _ensure_known(resource: str, names: Sequence[str], known: AbstractSet[str]) -> None:
-    """Checks that the keys exist: a cluster accepts the deletion of any key, so a mistyped one would seem to be
-    reset.
-    """
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise UserError(
-            f"{resource} has no config {', '.join(unknown)}",
-            "it was not set, and there is no default of that name",
-            f"trimaran configs get {resource} --all shows all configs",
-        )
+def _unknown(resource: str, keys: Sequence[str], known: AbstractSet[str]) -> UserError | None:
+    """Returns the error for the keys that a resource does not have, if there are any."""
+    unknown = [key for key in keys if key not in known]
+    if not unknown:
+        return None
+    question = did_you_mean(unknown[0], known) if len(unknown) == 1 else None
+    return UserError(
+        f"{resource} has no config {', '.join(unknown)}",
+        question or "it was not set, and there is no default of that name",
+        f"trimaran configs get {resource} --all shows all configs",
+    )
 
 
 def parse_pair(text: str) -> Change:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.cli import kafka_group_text
 from trimaran.cli.folding import show_folded
-from trimaran.cli.output import put, show_data
+from trimaran.cli.output import put
 from trimaran.client import streams_groups
 from trimaran.errors.user_error import Exit, UserError
 
@@ -28,8 +28,12 @@ COLUMNS = (
 )
 
 
-def show_topology(client: BlockingClient, group: Mapping[str, Any], output: str) -> int:
-    """Prints the topology. Raises UserError for groups of other kinds, and for `-o kafka` without a description."""
+def topology_of(client: BlockingClient, group: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the topology of a described group; `description` is None if none is available.
+
+    Raises:
+        UserError: the group is of another kind.
+    """
     if group["type"] != "streams":
         raise UserError(
             f"{group['group']} has no topology",
@@ -39,25 +43,26 @@ def show_topology(client: BlockingClient, group: Mapping[str, Any], output: str)
         )
     described = streams_groups.topology_of(client, str(group["group"]))
     is_available = described is not None and described["status"] == "available"
-    if output == "kafka":
-        if described is None or not is_available:
-            raise _no_description(str(group["group"]))
-        put(kafka_group_text.topology(described))
-        return Exit.OK
-    subtopologies = group["subtopologies"]
-    data = {
+    return {
         "group": group["group"],
         "topology_epoch": group["topology_epoch"],
-        "subtopologies": subtopologies,
+        "subtopologies": group["subtopologies"],
         "description": described if is_available else None,
     }
-    if show_data(data, output):
-        return Exit.OK
-    show_folded(subtopologies, output, columns=COLUMNS, noun="subtopology")
-    if described is not None and is_available:
+
+
+def show_topology(_group: Mapping[str, Any], topology: Mapping[str, Any], output: str) -> None:
+    """Prints the topology. Raises UserError for `-o kafka` without a description."""
+    described = topology["description"]
+    if output == "kafka":
+        if described is None:
+            raise _no_description(topology["group"])
+        put(kafka_group_text.topology(described))
+        return
+    show_folded(topology["subtopologies"], output, columns=COLUMNS, noun="subtopology")
+    if described is not None:
         put()
         put(kafka_group_text.topology(described).rstrip("\n"))
-    return Exit.OK
 
 
 def _no_description(group: str) -> UserError:

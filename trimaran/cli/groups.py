@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import fnmatch
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli import group_views, kafka_group_text
+from trimaran.cli import group_views, kafka_group_text, names
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.folding import show_folded
-from trimaran.cli.group_topology import show_topology
+from trimaran.cli.group_topology import show_topology, topology_of
 from trimaran.cli.group_views import STATES, Kinds
 from trimaran.cli.output import Format, KafkaFormat, put, say, show_data, show_rows
 from trimaran.cli.progress import progress
 from trimaran.client import group_members, group_offsets, record_ages
 from trimaran.client import groups as client_groups
 from trimaran.errors import refused
+from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.wire import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trimaran.wire.blocking import BlockingClient
 
@@ -33,9 +34,7 @@ OF_CONSUMERS = ("classic", "consumer")
 
 
 def list_groups(
-    pattern: str = "*",
-    /,
-    *,
+    *patterns: str,
     kind: Kinds = None,
     state: Annotated[
         list[str] | None,
@@ -50,7 +49,7 @@ def list_groups(
     consumer groups, as kafka-consumer-groups does.
 
     Args:
-        pattern: Only groups whose names match, such as 'billing-*'; quote it for the shell.
+        patterns: Only groups with these names, or that match such as 'billing-*'; quote it for the shell.
     """
     states = _states(state or ())
     with brokers.connected() as client:
@@ -61,7 +60,7 @@ def list_groups(
         for row in every
         if (not kinds or row["type"].lower() in kinds)
         and (not states or row["state"] in states)
-        and fnmatch.fnmatchcase(row["group"], pattern)
+        and names.matches(row["group"], patterns)
     ]
     show_rows(
         rows,
@@ -78,39 +77,42 @@ def list_groups(
 
 def _states(given: Sequence[str]) -> set[str]:
     """Returns Kafka's names of the states, which may be written in any case. Raises UserError for an unknown one."""
-    names = {state.lower(): state for state in STATES}
+    known = {state.lower(): state for state in STATES}
     wanted = [word.strip().lower() for text in given for word in text.split(",")]
     for word in wanted:
-        if word not in names:
+        if word not in known:
             raise UserError(
                 f"{word!r} is not a state of a group",
-                f"the states are {', '.join(STATES)}",
+                did_you_mean(word, known) or f"the states are {', '.join(STATES)}",
                 "for example trimaran groups list --state empty",
                 exit_code=Exit.USAGE,
             )
-    return {names[word] for word in wanted}
+    return {known[word] for word in wanted}
 
 
 def describe(
-    group: str,
-    *,
+    *groups: str,
     members: Flag = False,
     state: Flag = False,
     topology: Flag = False,
     brokers: Brokers = BROKERS,
     output: KafkaFormat = "table",
 ) -> int:
-    """Shows the committed offsets and the lag of a group: in records, and in seconds as the age of the next record.
+    """Shows the committed offsets and the lag of groups: in records, and in seconds as the age of the next record.
 
     The committed offset of a share group is its start offset: all records before it are done. Its lag is the
     number of records from there on that are not done yet, as the coordinator counts them.
 
+    Exit code 1 if one of several groups does not exist.
+
     Args:
-        group: A group of any type: classic, consumer, share or streams.
+        groups: Groups of any type: classic, consumer, share or streams; each may be a pattern, such as 'billing-*'.
+            With several, JSON and YAML are a list.
         members: Show the members instead, and the partitions or tasks assigned to each.
         state: Show type, state, assignor, epochs and coordinator instead.
         topology: Show the subtopologies of a streams group instead, and the description of its topology.
     """
+    names.ensure_named(groups, "group", "described")
     if members + state + topology > 1:
         raise UserError(
             "--members, --state and --topology cannot be combined",
@@ -118,46 +120,91 @@ def describe(
             "use one after the other, or -o json for everything",
             exit_code=Exit.USAGE,
         )
-
     with brokers.connected() as client:
-        found = group_members.group_described(client, group)
+        found, missing = names.each(
+            expanded_groups(client, groups),
+            lambda name: group_members.group_described(client, name),
+        )
+        # Kafka's tool shows no ages, and needs no right to read.
+        ages = None if output == "kafka" else record_ages.RecordAges(client)
+        data: Callable[[Mapping[str, Any]], Any]
+        show: Callable[[Mapping[str, Any], Any, str], None]
         if topology:
-            return show_topology(client, found, output)
-        if members:
-            _show_members(found, output)
+            data, show = partial(topology_of, client), show_topology
+        elif members:
+            data, show = _members_of, _show_members
         elif state:
-            _show_state(found, output)
+            data, show = _state_of, _show_state
         else:
-            # Kafka's tool shows no ages, and needs no right to read.
-            ages = None if output == "kafka" else record_ages.RecordAges(client)
-            _show_offsets(found, _offsets(client, found, ages), output)
-            _say_denied(ages)
-    return Exit.OK
+            data, show = partial(_offsets_of, client, ages), _show_offsets
+        told: list[Any] = [data(group) for group in found]
+        if not show_data(_listed(found, told) if names.several(groups) else told[0], output):
+            for number, of_group in enumerate(told):
+                if number and output != "kafka":
+                    put()
+                show(found[number], of_group, output)
+        _say_denied(ages)
+        return names.end(missing)
 
 
-def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> None:
+def _listed(found: Sequence[Mapping[str, Any]], told: Sequence[Any]) -> list[dict[str, Any]]:
+    """Returns the data of several groups as one list; each row names its group."""
+    return [
+        {"group": group["group"], **row}
+        for group, data in zip(found, told, strict=True)
+        for row in (data if isinstance(data, list) else [data])
+    ]
+
+
+def expanded_groups(client: BlockingClient, words: Sequence[str]) -> list[str]:
+    """Returns `names.expanded` of groups."""
+    return names.expanded(
+        words, lambda: [str(row["group"]) for row in client_groups.group_rows(client)]
+    )
+
+
+def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> int:
     """Shows the lag of groups: records over all partitions, and seconds of the partition that is furthest behind.
 
+    Without names, groups of a kind that the cluster does not serve are left out. Exit code 1 if one of several groups
+    does not exist.
+
     Args:
-        groups: Groups to show; by default all.
+        groups: Groups to show; each may be a pattern, such as 'billing-*'; by default all.
     """
     with brokers.connected() as client:
-        found = [
-            row for row in client_groups.group_rows(client) if not groups or row["group"] in groups
-        ]
-        if missing := sorted(set(groups) - {str(row["group"]) for row in found}):
-            raise refused.no_group(*missing)
-        rows = []
+        listed = {str(row["group"]): row for row in client_groups.group_rows(client)}
+        found, missing = names.each(
+            names.expanded(groups, lambda: listed) if groups else listed,
+            lambda name: _row_of(listed, name),
+        )
+        rows: list[dict[str, Any]] = []
+        not_served = []
         ages = record_ages.RecordAges(client)
         with progress("asking for offsets", len(found), unit="group") as bar:
-            for row in found:
+            for number, row in enumerate(found, 1):
                 lags = client_groups.total_lags(client, row, ages, all_ages=True)
-                rows.append({**row, **{name: lags[name] for name in LAG_COLUMNS if name in lags}})
-                bar.at(len(rows))
-    show_rows(rows, output, columns=LAG_COLUMNS, noun="group")
-    if hidden := [str(row["group"]) for row in rows if row["lag"] is None]:
-        say(f"lag of {', '.join(hidden)} is not known: no DESCRIBE for topics of the members")
-    _say_denied(ages)
+                if lags is None and row["group"] in groups:
+                    group_members.ensure_served(client, row["group"])
+                if lags is None:
+                    not_served.append(str(row["group"]))
+                else:
+                    kept = {name: lags[name] for name in LAG_COLUMNS if name in lags}
+                    rows.append({**row, **kept})
+                bar.at(number)
+        show_rows(rows, output, columns=LAG_COLUMNS, noun="group")
+        if not_served:
+            say(f"left out, since the cluster does not serve their type: {', '.join(not_served)}")
+        if hidden := [str(row["group"]) for row in rows if row["lag"] is None]:
+            say(f"lag of {', '.join(hidden)} is not known: no DESCRIBE for topics of the members")
+        _say_denied(ages)
+        return names.end(missing)
+
+
+def _row_of(rows: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    if name not in rows:
+        raise refused.no_group(name)
+    return rows[name]
 
 
 def _say_denied(ages: record_ages.RecordAges | None) -> None:
@@ -167,11 +214,11 @@ def _say_denied(ages: record_ages.RecordAges | None) -> None:
         say(f"LAG-SECONDS is not known for {topics}: it needs READ for the topic")
 
 
-def _offsets(
-    client: BlockingClient, found: Mapping[str, Any], ages: record_ages.RecordAges | None
-) -> list[dict[str, Any]]:
-    """Returns the committed or assigned partitions in order, each with its member; without `ages` no records are
-    read.
+def _offsets_of(
+    client: BlockingClient, ages: record_ages.RecordAges | None, found: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the group with its committed or assigned partitions in order, each with its member; without `ages` no
+    records are read.
     """
     owners = group_members.owners_of(found)
     told = (
@@ -190,23 +237,26 @@ def _offsets(
             "lag": None,
             "lag_seconds": None,
         }
-    return [
+    offsets = [
         {
             **rows[key],
             **{name: owners.get(key, {}).get(name) for name in ("member", "client", "host")},
         }
         for key in sorted(rows)
     ]
+    return {**found, "offsets": offsets}
 
 
-def _show_offsets(found: Mapping[str, Any], offsets: Sequence[dict[str, Any]], output: str) -> None:
-    view = group_views.VIEWS[found["type"]]
+def _members_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return list(found["members"])
+
+
+def _show_offsets(found: Mapping[str, Any], data: Mapping[str, Any], output: str) -> None:
+    view, offsets = group_views.VIEWS[found["type"]], data["offsets"]
     if output == "kafka":
         view.say_state(found, "offsets")
         if found["members"] or found["type"] != "streams":
             put(view.kafka_offsets(found, offsets))
-        return
-    if show_data({**found, "offsets": offsets}, output):
         return
     behind = counted(client_groups.total_lag(offsets), "record")
     put(
@@ -215,14 +265,12 @@ def _show_offsets(found: Mapping[str, Any], offsets: Sequence[dict[str, Any]], o
     show_folded(offsets, output, columns=view.offset_columns, noun="partition")
 
 
-def _show_members(found: Mapping[str, Any], output: str) -> None:
-    view, members = group_views.VIEWS[found["type"]], found["members"]
+def _show_members(found: Mapping[str, Any], members: Sequence[Any], output: str) -> None:
+    view = group_views.VIEWS[found["type"]]
     if output == "kafka":
         view.say_state(found, "members")
         if members or found["type"] in OF_CONSUMERS:
             put(view.kafka_members(found))
-        return
-    if show_data(members, output):
         return
     rows = [
         {
@@ -246,11 +294,15 @@ def _flat(value: Any) -> Any:
     ]
 
 
-def _show_state(found: Mapping[str, Any], output: str) -> None:
+def _state_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    row = {name: value for name, value in found.items() if name != "subtopologies"}
+    return [{**row, "members": len(found["members"])}]
+
+
+def _show_state(found: Mapping[str, Any], rows: Sequence[dict[str, Any]], output: str) -> None:
     view = group_views.VIEWS[found["type"]]
     if output == "kafka":
         view.say_state(found, "state")
         put(view.kafka_state(found))
         return
-    row = {name: value for name, value in found.items() if name != "subtopologies"}
-    show_rows([{**row, "members": len(found["members"])}], output, columns=view.state_columns)
+    show_rows(rows, output, columns=view.state_columns)

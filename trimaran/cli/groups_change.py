@@ -9,12 +9,14 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.group_views import Kind
+from trimaran.cli.groups import expanded_groups
 from trimaran.cli.internal_topics import (
     InternalTopics,
     delete_topics,
     ensure_inputs,
     internal_topics_of,
 )
+from trimaran.cli.names import ensure_named
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client import changes, group_kinds, group_members, positions, rights, topic_partitions
 from trimaran.client import groups as client_groups
@@ -210,19 +212,13 @@ def delete(
     """Deletes groups of any type with their offsets. A group must have no members.
 
     Args:
-        groups: The groups to delete.
+        groups: The groups to delete; each may be a pattern, such as 'billing-*'.
     """
-    if not groups:
-        raise UserError(
-            "no group was named",
-            "groups are deleted by name",
-            "name one or more; trimaran groups list shows all groups",
-            exit_code=Exit.USAGE,
-        )
-    names = list(dict.fromkeys(groups))
+    ensure_named(groups, "group", "deleted")
     failed: dict[str, UserError] = {}
     reasons = []
     with brokers.connected() as client:
+        names = expanded_groups(client, groups)
         for group in names:
             try:
                 _delete(client, group, with_topics=delete_internal_topics, dry_run=dry_run)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from trimaran.cli import kafka_text
+from trimaran.cli import kafka_text, names
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import KafkaFormat, show_rows
 from trimaran.client import log_dirs as client_log_dirs
@@ -26,21 +26,23 @@ def log_dirs(
 ) -> int:
     """Shows the log directories of brokers: bytes of the replicas in them, and bytes of their disks.
 
-    Exit code 1 if one is offline. JSON and YAML show every replica.
+    Exit code 1 if one is offline, or one of several named brokers is not live. JSON and YAML show every replica.
 
     Args:
         broker: Only this broker; by default all. May be repeated.
-        topic: Only replicas of this topic; by default of all. May be repeated.
+        topic: Only replicas of this topic, which may be a pattern, such as 'orders-*'; by default of all. May be
+            repeated.
     """
     with brokers.connected() as client:
         client.refresh()
         known = sorted(client.routing.nodes)
-        refused.ensure_brokers_run(broker or (), known)
-        found = [
-            row
-            for node in broker or map(BrokerId, known)
-            for row in client_log_dirs.log_dirs_of(client, node, topic)
-        ]
+        missing = refused.not_live(broker or (), known)
+        asked = [BrokerId(node) for node in broker or known if node in known]
+        if missing is not None and not asked:
+            raise missing
+        topics, missing_topics = names.topics_named(client, topic) if topic else (None, None)
+        named = None if topics is None else [one.name or "" for one in topics]
+        found = [row for node in asked for row in client_log_dirs.log_dirs_of(client, node, named)]
     rows = [
         {
             "broker": row["broker"],
@@ -63,4 +65,5 @@ def log_dirs(
         noun="log directory",
         kafka=lambda: kafka_text.log_dirs(found),
     )
-    return Exit.NO if any(row["error"] for row in found) else Exit.OK
+    code = Exit.NO if any(row["error"] for row in found) else Exit.OK
+    return names.end(missing or missing_topics, code)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from trimaran.cli import names
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client import changes, partitions
@@ -35,7 +36,7 @@ def list_partitions(
     partition.
 
     Args:
-        topic: Only partitions of this topic. May be repeated.
+        topic: Only partitions of this topic, which may be a pattern, such as 'orders-*'. May be repeated.
         under_replicated: Only partitions with a replica that is not in the ISR.
         offline: Only partitions without a leader.
         at_min_isr: Only partitions with exactly min.insync.replicas replicas in the ISR.
@@ -51,9 +52,10 @@ def list_partitions(
     )
     wanted = [test for given, test in tests if given]
     with brokers.connected() as client:
-        rows = partitions.partitions_of(client, partitions.topics_of(client, topic), wanted)
-    show_rows(rows, output, columns=COLUMNS)
-    return Exit.NO if wanted and rows else Exit.OK
+        topics, missing = names.topics_named(client, topic)
+        rows = partitions.partitions_of(client, topics, wanted)
+        show_rows(rows, output, columns=COLUMNS)
+        return names.end(missing, Exit.NO if wanted and rows else Exit.OK)
 
 
 def elect_leader(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from trimaran.cli import names
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import put, say
 from trimaran.client import brokers as client_brokers
@@ -41,16 +42,16 @@ def plan(
     """Prints a plan for reassign apply, with the replicas of topics spread over brokers as for new topics.
 
     Args:
-        topics: Topics to reassign; by default all except the internal ones.
+        topics: Topics to reassign; each may be a pattern, such as 'orders-*'; by default all except the internal ones.
         to: Ids of the brokers to place replicas on; by default all live brokers.
         ignore_racks: Do not spread the replicas of a partition over racks.
         save_current: Write the current assignment to this file, as a plan to go back.
     """
     with brokers.connected() as client:
-        found = client_partitions.topics_of(client, topics or None)
+        found, missing = names.topics_named(client, topics)
+        if missing is not None:
+            raise missing
         racks = client_brokers.racks_of(client)
-        for topic in found:
-            refused.check_topic(topic.name or "", topic.error_code)
         current = client_partitions.replicas_of(
             topic for topic in found if topics or not topic.is_internal
         )

@@ -187,6 +187,6 @@ def _not_served(why: str) -> UserError:
     return UserError(
         "this cluster serves no share groups",
         why,
-        "trimaran features upgrade share.version=1, on brokers of Apache Kafka 4.2 or ours",
+        "trimaran features upgrade share.version=2 (1 on brokers of Apache Kafka 4.2 and 4.3)",
         exit_code=Exit.REFUSED,
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli import kafka_text
+from trimaran.cli import kafka_text, names
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, put, say, show_data, show_fields, show_rows
 from trimaran.client import changes
@@ -16,9 +15,6 @@ from trimaran.client import partitions as client_partitions
 from trimaran.client import topics as client_topics
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DEFAULT_OF_BROKERS = -1  # num.partitions, default.replication.factor
 PARTITION_COLUMNS = (
@@ -35,9 +31,7 @@ PARTITION_COLUMNS = (
 
 
 def list_topics(
-    pattern: str = "*",
-    /,
-    *,
+    *patterns: str,
     brokers: Brokers = BROKERS,
     internal: bool = False,
     under_replicated: bool = False,
@@ -52,8 +46,8 @@ def list_topics(
     any.
 
     Args:
-        pattern: Only topics whose names match, such as 'orders-*'; quote it for the shell.
-        internal: Also list internal topics, such as __consumer_offsets.
+        patterns: Only topics with these names, or that match such as 'orders-*'; quote it for the shell.
+        internal: Also list internal topics, such as __consumer_offsets; those that are named are listed anyway.
         under_replicated: Only topics with a partition that has a replica outside of the ISR.
         at_min_isr: Only topics with a partition with exactly min.insync.replicas replicas in the ISR.
         under_min_isr: Only topics with a partition with fewer than min.insync.replicas; it takes no records with
@@ -74,11 +68,14 @@ def list_topics(
     rows = [
         {**row, **({"concerned": concerned[row["topic"]]} if wanted else {})}
         for row in client_topics.topic_rows(topics)
-        if fnmatch.fnmatchcase(row["topic"], pattern)
+        if names.matches(row["topic"], patterns)
         and (
             row["topic"] in concerned
             if wanted
-            else internal or output == "kafka" or not row["internal"]
+            else internal
+            or output == "kafka"
+            or not row["internal"]
+            or names.names_internal(row["topic"], patterns)
         )
     ]
     columns = ["topic", "partitions", "replicas", "internal", *(["concerned"] if wanted else [])]
@@ -152,54 +149,53 @@ def alter(
     say(f"{name} {'would have' if dry_run else 'has'} {counted(partitions, 'partition')}")
 
 
-def delete(*names: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
+def delete(*topics: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
     """Deletes topics and all their records. If one of them does not exist, none is deleted.
 
     Args:
-        names: The topics.
+        topics: The topics; each may be a pattern, such as 'orders-*'.
     """
-    _ensure_named(names, "deleted")
+    names.ensure_named(topics, "topic", "deleted")
     with brokers.connected() as client:
-        found = {name: client_partitions.topic_of(client, name) for name in names}
-        for name, topic in found.items():
-            if dry_run:
-                say(f"would delete {name}: {counted(len(topic.partitions), 'partition')}")
-            else:
-                changes.delete_topic(client, name)
-                say(f"deleted {name}")
-
-
-def _ensure_named(names: Sequence[str], what: str) -> None:
-    if not names:
-        raise UserError(
-            "no topic was named",
-            f"topics are {what} by name",
-            "name one or more; trimaran topics list shows all topics",
-            exit_code=Exit.USAGE,
+        found, missing = names.each(
+            names.expanded_topics(client, topics),
+            lambda name: client_partitions.topic_of(client, name),
         )
+        if missing is not None:
+            raise missing
+        for topic in found:
+            if dry_run:
+                say(f"would delete {topic.name}: {counted(len(topic.partitions), 'partition')}")
+            else:
+                changes.delete_topic(client, topic.name or "")
+                say(f"deleted {topic.name}")
 
 
-def describe(*names: str, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
+def describe(*topics: str, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
     """Shows id and configs of topics, and for each partition its leader, replicas, ISR, eligible leader replicas,
     offsets and size.
 
-    Exit code 1 if a partition has no leader.
+    Exit code 1 if a partition has no leader, or one of several topics does not exist.
 
     Args:
-        names: The topics. With several, JSON and YAML are a list.
+        topics: The topics; each may be a pattern, such as 'orders-*'. With several, JSON and YAML are a list.
     """
-    _ensure_named(names, "described")
+    names.ensure_named(topics, "topic", "described")
     with brokers.connected() as client:
-        topics = [client_topics.topic_described(client, name) for name in names]
+        found, missing = names.each(
+            names.expanded_topics(client, topics),
+            lambda name: client_topics.topic_described(client, name),
+        )
         if output == "kafka":
-            for topic in topics:
+            for topic in found:
                 put(kafka_text.topic_description(topic, client_topics.moves_of(client, topic)))
-    if output != "kafka" and not show_data(topics if len(topics) > 1 else topics[0], output):
-        for number, topic in enumerate(topics):
-            if number:
-                put()
-            _show_topic(topic, output)
-    return Exit.NO if any(row["leader"] < 0 for t in topics for row in t["partitions"]) else Exit.OK
+        elif not show_data(found if names.several(topics) else found[0], output):
+            for number, topic in enumerate(found):
+                if number:
+                    put()
+                _show_topic(topic, output)
+        is_led = all(row["leader"] >= 0 for topic in found for row in topic["partitions"])
+        return names.end(missing, Exit.OK if is_led else Exit.NO)
 
 
 def _show_topic(topic: dict[str, Any], output: str) -> None:

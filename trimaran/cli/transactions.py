@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-from trimaran.cli import kafka_text
+from trimaran.cli import kafka_text, names
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import Format, KafkaFormat, put, say, show_fields, show_rows
+from trimaran.cli.output import Format, KafkaFormat, put, say, show_data, show_fields, show_rows
 from trimaran.client import topic_partitions
 from trimaran.client import transactions as client_transactions
 from trimaran.errors.user_error import Exit, UserError
@@ -57,20 +57,33 @@ def list_transactions(
 
 
 def describe(
-    transactional_id: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table"
-) -> None:
-    """Shows producer, state and partitions of a transactional id.
+    *transactional_ids: str, brokers: Brokers = BROKERS, output: KafkaFormat = "table"
+) -> int:
+    """Shows producer, state and partitions of transactional ids. Exit code 1 if one of several does not exist.
 
     Args:
-        transactional_id: The transactional id.
+        transactional_ids: The transactional ids; each may be a pattern, such as 'billing-*'. With several, JSON and
+            YAML are a list.
     """
+    names.ensure_named(transactional_ids, "transactional id", "described", listed_by="transactions")
     now_ms = clock.now_ms()
     with brokers.connected() as client:
-        fields = client_transactions.transaction_described(client, transactional_id, now_ms=now_ms)
+        found, missing = names.each(
+            names.expanded(
+                transactional_ids,
+                lambda: [row["id"] for row in client_transactions.transaction_rows(client)],
+            ),
+            lambda name: client_transactions.transaction_described(client, name, now_ms=now_ms),
+        )
     if output == "kafka":
-        put(kafka_text.transaction_description(fields, now_ms))
-        return
-    show_fields(fields, output)
+        for fields in found:
+            put(kafka_text.transaction_description(fields, now_ms))
+    elif not show_data(found if names.several(transactional_ids) else found[0], output):
+        for number, fields in enumerate(found):
+            if number:
+                put()
+            show_fields(fields, output)
+    return names.end(missing)
 
 
 def hanging(
@@ -84,14 +97,14 @@ def hanging(
     any.
 
     Args:
-        topic: Topics to check; by default all.
+        topic: Topics to check; each may be a pattern, such as 'orders-*'; by default all.
         older_than_minutes: Only transactions whose producer has written nothing for this long. Do not go below
             transaction.max.timeout.ms: younger ones may still be completed.
     """
     with brokers.connected() as client:
         rows = client_transactions.hanging_rows(
             client,
-            topic,
+            names.expanded_topics(client, topic) if topic else None,
             older_than_ms=older_than_minutes * 60_000,
             now_ms=clock.now_ms(),
         )

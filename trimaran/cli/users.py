@@ -7,15 +7,17 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from trimaran.cli import names
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client import users as client_users
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -25,22 +27,31 @@ _BOTH: tuple[Mechanism, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _ITERATIONS = 8192
 
 
-def list_users(
-    names: Annotated[list[str] | None, Parameter(negative=())] = None,
-    /,
-    *,
-    brokers: Brokers = BROKERS,
-    output: Format = "table",
-) -> int:
+def list_users(*users: str, brokers: Brokers = BROKERS, output: Format = "table") -> int:
     """Lists SCRAM users with their mechanisms. Passwords and keys are not shown.
 
+    Exit code 1 if one of several named users does not exist.
+
     Args:
-        names: Users to list; by default all.
+        users: Users to list; each may be a pattern, such as 'billing-*'; by default all.
     """
     with brokers.connected() as client:
-        rows = client_users.user_rows(client, names)
-    show_rows(rows, output, columns=["user", "mechanism", "iterations"])
-    return Exit.OK
+        is_listed = not users or any(map(refused.is_pattern, users))
+        rows = client_users.user_rows(client, None if is_listed else users)
+        known = {str(row["user"]): None for row in rows}
+        found, missing = names.each(
+            names.expanded(users, lambda: known) if users else known,
+            lambda name: _known(known, name),
+        )
+    shown = [row for row in rows if row["user"] in found]
+    show_rows(shown, output, columns=["user", "mechanism", "iterations"])
+    return names.end(missing)
+
+
+def _known(known: Collection[str], name: str) -> str:
+    if name not in known:
+        raise refused.no_user(name)
+    return name
 
 
 def add(
@@ -104,11 +115,11 @@ def remove(
 
 
 def _no_such(name: str, there: Sequence[str]) -> UserError:
+    if not there:
+        return refused.no_user(name)
     return UserError(
-        f"{name} has no password to remove" if there else f"there is no user {name}",
-        f"the mechanisms of {name} are {', '.join(there)}"
-        if there
-        else "the cluster has no password of that name",
+        f"{name} has no password to remove",
+        f"the mechanisms of {name} are {', '.join(there)}",
         "trimaran users list shows them",
         exit_code=Exit.REFUSED,
     )

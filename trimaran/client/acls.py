@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.client.configs import told_configs
 from trimaran.errors.refused import check
+from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.metadata.acls import Acl, known
 from trimaran.quorum.metadata.authorizer import AclIndex, judge
@@ -54,7 +55,8 @@ def parse_pattern(text: str) -> Pattern:
     if kind is None or not name:
         raise UserError(
             f"{text!r} is not a resource of ACLs",
-            f"it is written TYPE/NAME, and TYPE is one of {', '.join(types)}",
+            (kind is None and did_you_mean(word.lower(), types))
+            or f"it is written TYPE/NAME, and TYPE is one of {', '.join(types)}",
             "write topic/orders, topic/orders-*, group/readers or cluster",
             exit_code=Exit.USAGE,
         )
@@ -73,9 +75,10 @@ def parse_operations(text: str) -> list[Operation]:
     found = [known.get(word.strip().lower().replace("_", "-")) for word in text.split(",")]
     operations = [operation for operation in found if operation is not None]
     if len(operations) < len(found):
+        wrong = text.split(",")[found.index(None)].strip().lower()
         raise UserError(
             f"{text!r} is not an operation",
-            f"the operations are {', '.join(known)}",
+            did_you_mean(wrong, known) or f"the operations are {', '.join(known)}",
             "name one, or several separated by commas",
             exit_code=Exit.USAGE,
         )

@@ -164,7 +164,7 @@ def _suggest(client: BlockingClient, error: UnknownName) -> None:
     try:
         if error.kind == "topic":
             error.suggest([topic.name or "" for topic in partitions.topics_of(client, None)])
-        else:
+        elif error.kind == "group":
             error.suggest([str(row["group"]) for row in groups.group_rows(client)])
     except (KafkaError, ConnectionLost, RequestTimedOut, VersionMismatch):
         pass  # the error without a suggestion is the one to show

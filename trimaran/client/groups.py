@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.group_kinds import kind_named
 from trimaran.errors.refused import check
+from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.list_groups import ListGroupsRequest
@@ -14,6 +15,9 @@ from trimaran.wire.messages.list_groups import ListGroupsRequest
 if TYPE_CHECKING:
     from trimaran.client.record_ages import RecordAges
     from trimaran.wire.blocking import BlockingClient
+
+
+HIDDEN: dict[str, Any] = dict.fromkeys(("topics", "partitions", "lag", "lag_seconds"))
 
 
 def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
@@ -72,15 +76,22 @@ def seconds_behind(row: Mapping[str, Any], ages: RecordAges) -> float | None:
 
 def total_lags(
     client: BlockingClient, row: Mapping[str, Any], ages: RecordAges, *, all_ages: bool
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     """Returns the topics and partitions in which a listed group has positions, the lag in records over all of them, and
     the age of the oldest record that is not consumed; None for what is hidden. Without `all_ages`, only the partition
-    that is furthest behind is read.
+    that is furthest behind is read. Returns None if the brokers list the group, but do not serve its kind.
     """
     described = _described_if_visible(client, row)
     if described is None:
-        return dict.fromkeys(("topics", "partitions", "lag", "lag_seconds"))
-    rows = offset_rows(client, described)
+        return HIDDEN
+    try:
+        rows = offset_rows(client, described)
+    except VersionMismatch:
+        return None
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        return None
     behind = sorted((one for one in rows if one["lag"]), key=lambda one: -one["lag"])
     seconds = [seconds_behind(one, ages) for one in (behind if all_ages else behind[:1])]
     is_known = not any(one["topic"] in ages.denied for one in behind)

@@ -40,6 +40,12 @@ def topic_of(client: BlockingClient, name: str) -> MetadataResponseTopic:
     return topic
 
 
+def known_topic(topic: MetadataResponseTopic) -> MetadataResponseTopic:
+    """Returns the metadata of a topic. Raises KafkaError, and UserError if there is no such topic."""
+    check_topic(topic.name or "", topic.error_code)
+    return topic
+
+
 def replicas_of(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition, list[BrokerId]]:
     """Returns the replicas by topic and partition."""
     return {
@@ -54,7 +60,7 @@ def partitions_of(
 ) -> list[dict[str, Any]]:
     """See `rows_of`."""
     for topic in topics:
-        check_topic(topic.name or "", topic.error_code)
+        known_topic(topic)
     minimums: dict[str, int] = {}
     if is_at_min_isr in wanted or is_under_min_isr in wanted:
         minimums = _min_insync_replicas(client, [topic.name or "" for topic in topics])

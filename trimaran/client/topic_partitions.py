@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from trimaran.errors.refused import check, no_topic
+from trimaran.errors.refused import check_topic, no_topic
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
@@ -43,7 +43,7 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
     if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         why = "and the brokers do not create it" if create else "reading does not create it"
         raise no_topic(topic, f"no broker knows it, {why}")
-    check(found.error_code, f"topic {topic}")
+    check_topic(topic, found.error_code)
     leaders = {p.partition_index: p.leader_id for p in found.partitions}
     return [leaders[index] for index in sorted(leaders)]
 

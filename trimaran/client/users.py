@@ -30,12 +30,15 @@ _SALT_BYTES = 24
 
 
 def user_rows(client: BlockingClient, names: Sequence[str] | None) -> list[dict[str, Any]]:
-    """Returns a row for each mechanism of the named users, or of all users without names. Raises KafkaError."""
+    """Returns a row for each mechanism of the named users, or of all users without names; none for a name without a
+    password. Raises KafkaError.
+    """
     wanted = [UserName(name=name) for name in names] if names else None
     response = client.call(None, DescribeUserScramCredentialsRequest(users=wanted))
     check(response.error_code, response.error_message)
     for result in response.results:
-        check(result.error_code, result.error_message)
+        if result.error_code != ErrorCode.RESOURCE_NOT_FOUND:
+            check(result.error_code, result.error_message)
     return [
         {
             "user": result.user,

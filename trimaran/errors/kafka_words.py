@@ -354,7 +354,7 @@ ANSWERS: Mapping[str, Mapping[str, str]] = {
 }
 _CONNECT = Tool("Connect has no broker in it: Kafka's own connect-*.sh work with this cluster")
 _VERIFIABLE = Tool(
-    "use trimaran produce or trimaran consume; Kafka's own tool works with this cluster"
+    "use trimaran produce, or trimaran consume; Kafka's own tool works with this cluster"
 )
 _SHARES = Tool("use trimaran consume TOPIC -g GROUP", "consume")
 _ELECTION = Tool("use trimaran partitions elect-leader", "partitions")

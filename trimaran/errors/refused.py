@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.node.text.wording import plural_of
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.later import imported_later
 
@@ -20,53 +21,92 @@ else:
     image = imported_later("trimaran.quorum.metadata.image")
 
 
-class UnknownName(UserError):
-    """The cluster has nothing of this name; what it has may be similar."""
+_PATTERN = frozenset("*?[")
 
-    def __init__(self, kind: Literal["topic", "group"], name: str, why: str, fix: str) -> None:
-        super().__init__(f"there is no {kind} {name}", why, fix, exit_code=Exit.REFUSED)
-        self.kind, self.name = kind, name
+
+def is_pattern(word: str) -> bool:
+    """Returns whether a word is a pattern of shells, such as 'orders-*'; topics have no such names."""
+    return not _PATTERN.isdisjoint(word)
+
+
+class UnknownName(UserError):
+    """The cluster has nothing of these names; what it has may be similar. `kind` is a noun, such as `topic`."""
+
+    def __init__(self, kind: str, *names: str, why: str, fix: str) -> None:
+        what = f"there is no {kind}" if len(names) == 1 else f"there are no {plural_of(kind)}"
+        super().__init__(f"{what} {', '.join(names)}", why, fix, exit_code=Exit.REFUSED)
+        self.kind, self.names = kind, names
 
     def suggest(self, known: Collection[str]) -> None:
-        """Adds a similar name to the error, if there is one."""
-        if (question := did_you_mean(self.name, known)) is not None:
-            self.why = f"{self.why}; {question}"
+        """Adds similar names to the error, if there are any."""
+        for name in self.names:
+            if (question := did_you_mean(name, known)) is not None:
+                of = "" if len(self.names) == 1 else f"{name}: "
+                self.why = f"{self.why}; {of}{question}"
 
 
-def no_topic(name: str, why: str = "no broker knows it") -> UserError:
-    return UnknownName(
-        "topic",
-        name,
-        why,
-        f"trimaran topics list shows all topics; trimaran topics create {name} creates it",
-    )
+def all_missing(errors: Sequence[UnknownName]) -> UnknownName:
+    """Returns one error for the names of several, all of one kind."""
+    first = errors[0]
+    names = [name for error in errors for name in error.names]
+    return UnknownName(first.kind, *names, why=first.why, fix=first.fix)
 
 
-def no_group(*names: str) -> UserError:
-    return UnknownName(
-        "group",
-        ", ".join(names),
-        "no coordinator knows it",
-        "trimaran groups list shows all groups",
-    )
+def no_topic(name: str, why: str = "no broker knows it") -> UnknownName:
+    if is_pattern(name):
+        return _no_match("topic", name)
+    fix = f"trimaran topics list shows all topics; trimaran topics create {name} creates it"
+    return UnknownName("topic", name, why=why, fix=fix)
+
+
+def no_group(name: str) -> UnknownName:
+    if is_pattern(name):
+        return _no_match("group", name)
+    fix = "trimaran groups list shows all groups"
+    return UnknownName("group", name, why="no coordinator knows it", fix=fix)
+
+
+def _no_match(kind: str, pattern: str) -> UnknownName:
+    why = f"it is a pattern, which no {kind} matches or this command does not take"
+    fix = f"trimaran {kind}s list '{pattern}' shows the {kind}s that match"
+    return UnknownName(kind, pattern, why=why, fix=fix)
+
+
+def no_user(name: str) -> UnknownName:
+    fix = "trimaran users list shows them"
+    return UnknownName("user", name, why="the cluster has no password of that name", fix=fix)
+
+
+def no_broker(broker: int, registered: Iterable[int]) -> UnknownName:
+    why = f"the registered brokers are {', '.join(map(str, registered))}"
+    return UnknownName("broker", str(broker), why=why, fix="trimaran brokers list shows them")
 
 
 def ensure_brokers_run(wanted: Collection[int], running: Collection[int]) -> None:
     """Raises UserError for brokers that are not running."""
+    error = not_live(wanted, running)
+    if error is not None:
+        raise error
+
+
+def not_live(wanted: Collection[int], running: Collection[int]) -> UserError | None:
+    """Returns the error for brokers that are not running, if there are any."""
     missing = sorted(set(wanted) - set(running))
-    if missing:
-        named = ", ".join(map(str, missing))
-        raise UserError(
-            f"broker {named} is not live" if len(missing) == 1 else f"brokers {named} are not live",
-            f"the live brokers are {', '.join(map(str, sorted(running)))}",
-            "trimaran brokers list shows all that are registered",
-            exit_code=Exit.REFUSED,
-        )
+    if not missing:
+        return None
+    named = ", ".join(map(str, missing))
+    return UserError(
+        f"broker {named} is not live" if len(missing) == 1 else f"brokers {named} are not live",
+        f"the live brokers are {', '.join(map(str, sorted(running)))}",
+        "trimaran brokers list shows all that are registered",
+        exit_code=Exit.REFUSED,
+    )
 
 
 def check_topic(name: str, code: int, message: str | None = None) -> None:
     """Raises the error of a response about a topic: UserError if there is no such topic, else KafkaError."""
-    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    is_unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if is_unknown or (code == ErrorCode.INVALID_TOPIC_EXCEPTION and is_pattern(name)):
         raise no_topic(name)
     check(code, message, f"topic {name}")
 
@@ -82,12 +122,9 @@ def check_resource(resource_type: int, name: str, code: int, message: str | None
 def check_transactional_id(name: str, code: int) -> None:
     """Like `check_topic`, for a transactional id."""
     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        raise UserError(
-            f"there is no transactional id {name}",
-            "its coordinator does not know it: it was never used, or has expired",
-            "trimaran transactions list shows all transactional ids",
-            exit_code=Exit.REFUSED,
-        )
+        why = "its coordinator does not know it: it was never used, or has expired"
+        fix = "trimaran transactions list shows all transactional ids"
+        raise UnknownName("transactional id", name, why=why, fix=fix)
     check(code, f"transactional id {name}")
 
 

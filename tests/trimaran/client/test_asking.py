@@ -19,6 +19,7 @@ from trimaran.client.offsets import ASIDE_SECONDS, end_offset, end_offsets
 from trimaran.client.positions import Position
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.errors.refused import (
+    all_missing,
     check_group,
     check_resource,
     check_topic,
@@ -120,7 +121,8 @@ def test_missing_items_are_explained_other_errors_coded(check, code, message):
     with pytest.raises(KafkaError, match="x") as refused:
         check("x", ErrorCode.NOT_CONTROLLER)
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
-    assert "there is no group a, b" in str(no_group("a", "b"))
+    both = all_missing([no_group("a"), no_group("b")])
+    assert "there are no groups a, b" in str(both)
 
 
 def test_only_topics_are_reported_missing_among_resources():

@@ -7,6 +7,7 @@ from typing import Any
 
 from trimaran.client.group_members import group_described
 from trimaran.client.groups import (
+    HIDDEN,
     group_rows,
     lag_rows,
     total_lag,
@@ -31,7 +32,7 @@ def view(question: PageRequest) -> dict[str, Any]:
         )
         ages = RecordAges(client)
         for row in shown["rows"]:
-            lags = total_lags(client, row, ages, all_ages=False)
+            lags = total_lags(client, row, ages, all_ages=False) or HIDDEN
             row.update({name: lags[name] for name in ("topics", "lag", "lag_seconds")})
     return shown
 
