@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trimaran.wire.blocking import BlockingClient
-    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
 ADDED_COLUMNS = ("role", "id", "address", "dir", "pid", "state")
@@ -127,7 +126,7 @@ def _described(
     client: BlockingClient,
     broker: BrokerId,
     rows: Mapping[BrokerId, Mapping[str, Any]],
-    topics: Sequence[MetadataResponseTopic],
+    topics: Sequence[Any],
 ) -> dict[str, Any]:
     if broker not in rows:
         raise refused.no_broker(broker, rows)

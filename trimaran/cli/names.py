@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trimaran.client import partitions
 from trimaran.errors import refused
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from trimaran.wire.blocking import BlockingClient
-    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 Name = TypeVar("Name")
 Found = TypeVar("Found")
@@ -84,7 +83,7 @@ def expanded_topics(client: BlockingClient, words: Sequence[str]) -> list[str]:
 
 def topics_named(
     client: BlockingClient, words: Sequence[str] | None
-) -> tuple[Sequence[MetadataResponseTopic], refused.UnknownName | None]:
+) -> tuple[Sequence[Any], refused.UnknownName | None]:
     """Returns the metadata of the topics that are named, or of all without words, and the error for those that do not
     exist.
 
