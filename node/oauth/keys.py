@@ -115,9 +115,17 @@ class KeySet:
             self._refreshing.release()
 
 
+def is_file(url: str) -> bool:
+    """Returns whether the keys at a URL are in a file of this machine."""
+    try:
+        return urlsplit(url).scheme == "file"
+    except ValueError:
+        return False
+
+
 def check_keys_url(url: str) -> None:
     """Raises KeySetError unless the URL is allowed as a source of keys."""
-    if urlsplit(url).scheme == "file":
+    if is_file(url):
         return
     try:
         check_url(url)
@@ -126,7 +134,7 @@ def check_keys_url(url: str) -> None:
 
 
 def _read(url: str, web: Web) -> bytes:
-    if urlsplit(url).scheme != "file":
+    if not is_file(url):
         try:
             return web.get(url)
         except WebError as error:

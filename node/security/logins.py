@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, field
 
 from trimaran.node.config.config_def import ConfigError
-from trimaran.node.oauth.keys import KeySet, KeySetError
+from trimaran.node.oauth.keys import KeySet, KeySetError, is_file
 from trimaran.node.oauth.web import Web
 from trimaran.wire.security.sasl.scram import (
     ITERATIONS_MIN,
@@ -40,13 +40,15 @@ class Logins:
             self._key_sets[url] = KeySet(url, web, refresh_seconds=refresh_seconds)
         return self._key_sets[url]
 
-    def load_keys(self) -> None:
-        """Reads all keys now. Blocks.
+    def load_keys(self, *, only_files: bool = False) -> None:
+        """Reads all keys now, or those in files of this machine. Blocks.
 
         Raises:
             ConfigError: some keys cannot be read, so no client could log in with a token.
         """
         for url, keys in self._key_sets.items():
+            if only_files and not is_file(url):
+                continue
             try:
                 keys.load()
             except KeySetError as error:

@@ -56,7 +56,6 @@ def _validation(get: Get, logins: Logins, web: Web) -> Validate:
         raise MechanismError(_KEYS_URL, why, "set it to where the identity provider tells its keys")
     if not url:
         return UnsecuredTokens(rules).validate
-    _require_checks(get, rules)
     if find_spec("jwt") is None:
         raise MechanismError(
             _KEYS_URL, "checking tokens needs the package PyJWT", "pip install 'trimaran[oauth]'"
@@ -66,23 +65,30 @@ def _validation(get: Get, logins: Logins, web: Web) -> Validate:
     except KeySetError as error:
         raise MechanismError(_KEYS_URL, str(error), "correct the URL") from None
     refresh = get("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000
-    return SignedTokens(logins.key_set(url, web, refresh), rules).validate
+    keys = logins.key_set(url, web, refresh)
+    _require_checks(get, rules)
+    return SignedTokens(keys, rules).validate
 
 
 def _require_checks(get: Get, rules: BearerTokenRules) -> None:
-    """Raises MechanismError if tokens of any issuer or for any audience would be accepted without permission."""
+    """Raises MechanismError if tokens of any issuer or for any audience would be accepted without permission. One error
+    names both keys.
+    """
+    lacking = []
     if not rules.audience and not get(_ANY_AUDIENCE):
-        raise MechanismError(
-            _AUDIENCE,
-            "is not set, and tokens are issued for an audience",
-            f"set it to the audience of this cluster, or {_ANY_AUDIENCE}=true to accept tokens for others",
-        )
+        why = "is not set, and tokens are issued for an audience"
+        fix = f"set it to the audience of this cluster, or {_ANY_AUDIENCE}=true to accept tokens for others"
+        lacking.append((_AUDIENCE, why, fix))
     if rules.issuer is None and not get(_ANY_ISSUER):
-        raise MechanismError(
-            _ISSUER,
-            "is not set, and the keys may sign tokens of several issuers",
-            f"set it to the issuer of the tokens, or {_ANY_ISSUER}=true to accept tokens of any issuer",
-        )
+        why = "is not set, and the keys may sign tokens of several issuers"
+        fix = f"set it to the issuer of the tokens, or {_ANY_ISSUER}=true to accept tokens of any issuer"
+        lacking.append((_ISSUER, why, fix))
+    if not lacking:
+        return
+    key, why, fix = lacking[0]
+    for other, why_other, fix_other in lacking[1:]:
+        why, fix = f"{why}; {other} {why_other}", f"{fix}; {other}: {fix_other}"
+    raise MechanismError(key, why, fix)
 
 
 OAUTHBEARER = Mechanism(

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.certificates import Certificates
+from tests.node.oauth.provider import key_set
 from trimaran.cli import config_files
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.config.server_keys import SERVER_CONFIGS
@@ -96,6 +97,42 @@ def test_files_and_secrets_that_are_not_there(printed_json, write, tmp_path):
     code, (only,) = printed_json(config_files.check, config=write(also=vault))
     assert code == Exit.NO
     assert "broker.rack" in only["why"]
+
+
+def test_oauthbearer_keys_in_files_are_read(printed_json, write, tmp_path):
+    url, keys = "sasl.oauthbearer.jwks.endpoint.url", tmp_path / "keys.json"
+    oauth = {"listeners": "CLIENTS://localhost:9092,INSIDE://localhost:9094"}
+    oauth["listener.security.protocol.map"] = (
+        "CONTROLLER:PLAINTEXT,CLIENTS:SASL_PLAINTEXT,INSIDE:PLAINTEXT"
+    )
+    oauth |= {"inter.broker.listener.name": "INSIDE", "sasl.enabled.mechanisms": "OAUTHBEARER"}
+    oauth[url] = f"file://{keys}"
+    code, rows = printed_json(config_files.check, config=write(also=oauth))
+    assert code == Exit.NO
+    both, unread = rows
+    assert "sasl.oauthbearer.expected.audience" in both["key"]
+    assert "sasl.oauthbearer.expected.issuer is not set" in both["why"]
+    assert "sasl.oauthbearer.allow.unverified.issuer=true" in both["fix"]
+    assert (unread["key"], unread["why"]) == (url, "No such file or directory")
+
+    oauth |= {"sasl.oauthbearer.expected.audience": "a", "sasl.oauthbearer.expected.issuer": "i"}
+    keys.write_text("{}")
+    code, (wrong,) = printed_json(config_files.check, config=write(also=oauth))
+    assert (code, wrong["why"]) == (Exit.NO, "it is not a JSON Web Key Set")
+    keys.write_bytes(key_set())
+    assert checked(printed_json, write(also=oauth)) == (Exit.OK, [])
+    oauth[url] = "https://no-such-host.invalid/keys"  # no provider is asked
+    assert checked(printed_json, write(also=oauth)) == (Exit.OK, [])
+
+
+def test_errors_of_several_parts_are_reported_together(printed_json, write):
+    also = {"listeners": "SSL://localhost:9092", "security.inter.broker.protocol": "SSL"}
+    also["listener.security.protocol.map"] = "CONTROLLER:PLAINTEXT,SSL:SSL"
+    also |= {"trimaran.metrics.listener": "here"}
+    also |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/none.pem"}
+    code, rows = printed_json(config_files.check, config=write(also=also))
+    assert code == Exit.NO
+    assert [row["key"] for row in rows] == ["ssl.keystore.location", "trimaran.metrics.listener"]
 
 
 @pytest.mark.parametrize(

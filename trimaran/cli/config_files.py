@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ from trimaran.node.config import (
     topic_keys,
 )
 from trimaran.node.security import listener_security as security_listener_security
+from trimaran.node.security import logins as security_logins
 from trimaran.node.text.wording import counted
 from trimaran.quorum.serving import authorization
 from trimaran.running import controller_role
@@ -85,10 +87,7 @@ def _findings(settings: Mapping[str, PropertySetting]) -> Iterator[dict[str, str
         except config_def.ConfigError as error:
             wrong.append(error)
     if not wrong:
-        try:
-            _try_out(server.parse(settings))
-        except config_def.ConfigError as error:
-            wrong.append(error)
+        wrong = _wrong_together(settings)
     for finding in wrong:
         yield _finding(
             ERROR, finding.key, finding.origin, finding.why, finding.fix or "correct the value"
@@ -99,18 +98,37 @@ def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str,
     return {"level": level, "key": key, "origin": origin, "why": why, "fix": fix}
 
 
-def _try_out(config: ServerConfig) -> None:
-    """Creates the objects that a node creates from its configuration before it serves. Raises ConfigError."""
+def _wrong_together(settings: Mapping[str, PropertySetting]) -> list[config_def.ConfigError]:
+    """Returns the errors of settings that are right by themselves, each once."""
+    try:
+        config = server.parse(settings)
+    except config_def.ConfigError as error:
+        return [error]
+    wrong: dict[str, config_def.ConfigError] = {}
+    for try_out in _trials(config):
+        try:
+            try_out()
+        except config_def.ConfigError as error:
+            wrong.setdefault(f"{error.key} {error.why}", error)
+    return list(wrong.values())
+
+
+def _trials(config: ServerConfig) -> Iterator[Callable[[], object]]:
+    """Returns functions that create the objects which a node creates from its configuration before it serves; each
+    raises ConfigError.
+    """
     own = config.broker_listeners if config.is_broker else []
+    logins = security_logins.Logins()
     for endpoint in [*own, *(config.controller_listeners if config.is_controller else [])]:
-        security_listener_security.listener_security(config, endpoint.name)
-    security_listener_security.controller_security(config)
+        yield partial(security_listener_security.listener_security, config, endpoint.name, logins)
+    yield partial(logins.load_keys, only_files=True)
+    yield partial(security_listener_security.controller_security, config)
     if config.is_broker:
-        security_listener_security.inter_broker_security(config)
+        yield partial(security_listener_security.inter_broker_security, config)
     if config.is_controller:
-        controller_role.has_mirror(config)
-    authorization.authorizer_of(config)
-    serving.address_of(config["trimaran.metrics.listener"])
+        yield partial(controller_role.has_mirror, config)
+    yield partial(authorization.authorizer_of, config)
+    yield lambda: serving.address_of(config["trimaran.metrics.listener"])
 
 
 def explain(
