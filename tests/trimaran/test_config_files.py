@@ -121,7 +121,7 @@ def test_oauthbearer_keys_in_files_are_read(printed_json, write, tmp_path):
     assert (code, wrong["why"]) == (Exit.NO, "it is not a JSON Web Key Set")
     keys.write_bytes(key_set())
     assert checked(printed_json, write(also=oauth)) == (Exit.OK, [])
-    oauth[url] = "https://no-such-host.invalid/keys"  # no provider is asked
+    oauth[url] = "https://no-such-host.invalid/keys"  # the provider is not reached
     assert checked(printed_json, write(also=oauth)) == (Exit.OK, [])
 
 

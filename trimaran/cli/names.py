@@ -1,5 +1,5 @@
-"""Names of topics, groups and other things as arguments of commands: each may be a pattern of shells, such as
-'orders-*'. What exists is shown first, then one error names all that is missing.
+"""Resolves names of topics, groups and other things that are arguments of commands. Each may be a pattern of shells,
+such as 'orders-*'. A command shows those that exist, then one error names all that are missing.
 """
 
 from __future__ import annotations
