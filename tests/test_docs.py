@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.site.navigation import parts
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINE_CHARACTERS_MAX = 120
@@ -101,9 +103,25 @@ def test_files_that_are_named_exist(page: Path):
     assert [name for name in named if not any(ROOT.glob(name.rstrip("/")))] == []
 
 
-def test_every_page_is_in_the_readme():
-    listed = set(re.findall(r"\]\((docs/\w+\.md)\)", (ROOT / "README.md").read_text()))
-    assert listed == {str(page.relative_to(ROOT)) for page in PAGES if page.parent != ROOT}
+def test_every_page_is_in_one_part():
+    listed = [page for part in parts((ROOT / "README.md").read_text()) for page in part.pages]
+    assert sorted(listed) == sorted(page for page in PAGES if page.name != "README.md")
+
+
+def test_manual_has_four_parts_with_pages():
+    found = parts((ROOT / "README.md").read_text())
+    titles = ["Start", "How do I", "Understand", "Reference"]
+    assert [part.title for part in found if part.pages] == titles
+
+
+def test_pages_below_bold_line_are_a_group():
+    row = "| [docs/{0}.md](docs/{0}.md) | text |\n"
+    tables = row.format("a"), f"\n**Run it**\n\n{row.format('b')}{row.format('c')}"
+    (part,) = parts(
+        f"\n## The manual\n\n### Use\n\n{''.join(tables)}\n## Status\n{row.format('d')}"
+    )
+    groups = [(group.title, [page.stem for page in group.pages]) for group in part.groups]
+    assert groups == [("", ["a"]), ("Run it", ["b", "c"])]
 
 
 def labels(path: Path) -> Iterator[str]:
