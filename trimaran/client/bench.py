@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.reader import TopicReader
+from trimaran.client.reader import PartitionReader
 from trimaran.errors.refused import check
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.client.destinations import LeaderNode
@@ -215,11 +215,12 @@ def consume(
     def job(load: Load) -> None:
         left = deque((p, begin) for p, (begin, end) in ranges.items() if begin < end)
         with connect() as client:
-            reader = TopicReader(client, topic, list(ranges), is_committed=False)
+            reader = PartitionReader(client, (), is_committed=False)
             while left and not load.is_stopped():
                 partition, offset = left.popleft()
                 began = time.monotonic()
-                found = [fetched.batch for fetched in reader.fetch(partition, offset, wait=True)]
+                where = TopicPartition(topic, partition)
+                found = [fetched.batch for fetched in reader.fetch(where, offset, wait=True)]
                 took = time.monotonic() - began
                 count, size = (
                     sum(batch.count for batch in found),

@@ -1,8 +1,8 @@
-"""Reads the records of a topic with the plain protocol; with read_committed it omits aborted transactions."""
+"""Reads the records of partitions with the plain protocol; with read_committed it omits aborted transactions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset, out_of_range
@@ -11,9 +11,10 @@ from trimaran.errors.refused import check
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import iter_records
 from trimaran.wire.client.destinations import LeaderNode
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import NodeId, Offset, TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 if TYPE_CHECKING:
@@ -24,25 +25,26 @@ if TYPE_CHECKING:
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
 READ_COMMITTED = 1
+# As in old clients: a name in each partition, and no session (KIP-227), since a client may end at any time.
+_VERSION = 12
 
 
-class TopicReader:
-    """Reads the partitions of a topic in turn; with `is_committed` as a read_committed consumer does. `timeout` is the
-    time limit of a fetch in seconds, None for the client's.
+class PartitionReader:
+    """Reads partitions, also of several topics: each leader is asked for all of its partitions at once, and those that
+    returned records are last in the next request. With `is_committed` it reads as a read_committed consumer does.
+    `timeout` is the time limit of a fetch in seconds, None for the client's.
     """
 
     def __init__(
         self,
         client: BlockingClient,
-        topic: str,
-        partitions: list[int],
+        partitions: Iterable[TopicPartition],
         *,
         is_committed: bool,
         timeout: float | None = None,
     ) -> None:
         self._client = client
-        self._topic = topic
-        self._partitions = partitions
+        self._partitions = list(partitions)
         self._isolation = READ_COMMITTED if is_committed else 0
         self._timeout = timeout
 
@@ -52,38 +54,46 @@ class TopicReader:
         exit_at_end: bool,
         before_round: Callable[[], object] = lambda: None,
         until: Position | None = None,
-    ) -> Iterator[tuple[int, Record]]:
+    ) -> Iterator[tuple[TopicPartition, Record]]:
         """Yields the records of each partition in order; `before_round` is called before each round of fetches.
         `until` is the end, by default the current end of the log.
         """
+        chosen = self._partitions
         exit_at_end = exit_at_end or until is not None
-        self._client.refresh([self._topic])
-        positions = {
-            p: begin.offset_in(
-                self._client, TopicPartition(self._topic, p), isolation=self._isolation
-            )
-            for p in self._partitions
-        }
-        ends = {p: self._offset_at(p, LATEST_TIMESTAMP) for p in self._partitions if exit_at_end}
+        self._client.refresh(sorted({each.topic for each in chosen}))
+        positions = {each: self.offset_of(begin, each) for each in chosen}
+        ends = {each: self.end_of(each) for each in chosen if exit_at_end}
         if until is not None:
-            for p, end in ends.items():
-                where = TopicPartition(self._topic, p)
-                wanted = until.offset_in(self._client, where, isolation=self._isolation)
-                ends[p] = min(end, wanted)
-        waiting = [p for p in self._partitions if until is None or positions[p] < ends[p]]
+            for each, end in ends.items():
+                ends[each] = min(end, self.offset_of(until, each))
+        waiting = [each for each in chosen if until is None or positions[each] < ends[each]]
+        wait_ms = 0
         while waiting:
             before_round()
-            for index in waiting:
-                for batch in self._in_range(index, positions[index], wait=not exit_at_end):
+            busy = set()
+            asked = {each: positions[each] for each in waiting}
+            for where, batches in self.round(asked, wait_ms=0 if exit_at_end else wait_ms):
+                for batch in batches:
+                    busy.add(where)
                     for record in batch.records():
-                        if until is not None and record.offset >= ends[index]:
+                        if until is not None and record.offset >= ends[where]:
                             break
-                        if record.offset >= positions[index]:
-                            yield index, record
-                    positions[index] = max(positions[index], batch.next_offset)
-            waiting = [p for p in self._partitions if not exit_at_end or positions[p] < ends[p]]
+                        if record.offset >= positions[where]:
+                            yield where, record
+                    positions[where] = max(positions[where], batch.next_offset)
+            wait_ms = 0 if busy else FETCH_WAIT_MS
+            rest = [each for each in waiting if not exit_at_end or positions[each] < ends[each]]
+            waiting = sorted(rest, key=lambda each: each in busy)
 
-    def timestamp_at(self, partition: int, offset: Offset) -> int | None:
+    def offset_of(self, position: Position, partition: TopicPartition) -> Offset:
+        """Returns the current offset of a position, see `Position.offset_in`."""
+        return position.offset_in(self._client, partition, isolation=self._isolation)
+
+    def end_of(self, partition: TopicPartition, timestamp: int = LATEST_TIMESTAMP) -> Offset:
+        """Returns the end of the partition as this reader sees it, see `end_offset`."""
+        return end_offset(self._client, partition, timestamp, isolation=self._isolation)
+
+    def timestamp_at(self, partition: TopicPartition, offset: Offset) -> int | None:
         """Returns the timestamp of the record at `offset`, or of the next one; None at the end."""
         for batch in self.fetch(partition, offset, wait=False):
             for record in batch.records():
@@ -91,39 +101,100 @@ class TopicReader:
                     return record.timestamp_ms
         return None
 
-    def _offset_at(self, partition: int, timestamp: int) -> Offset:
-        where = TopicPartition(self._topic, partition)
-        return end_offset(self._client, where, timestamp, isolation=self._isolation)
+    def round(
+        self, positions: Mapping[TopicPartition, Offset], *, wait_ms: int
+    ) -> Iterator[tuple[TopicPartition, list[FetchedBatch]]]:
+        """Fetches each partition once from its position; all leaders together may wait `wait_ms` for records.
 
-    def _in_range(self, partition: int, offset: Offset, *, wait: bool) -> list[FetchedBatch]:
+        A partition with an error is fetched once more by itself, which finds its leader, or explains the error.
+
+        Raises:
+            KafkaError: a leader refuses, or an offset is not in its partition.
+            RequestTimedOut: there is no leader that responds.
+        """
+        alone = []
+        leaders: dict[NodeId, list[TopicPartition]] = {}
+        for each in positions:
+            leader = self._client.routing.leader(each)
+            if leader is not None and leader.leader_id in self._client.routing.nodes:
+                leaders.setdefault(leader.leader_id, []).append(each)
+            else:
+                alone.append(each)
+        for leader_id, led in leaders.items():
+            wanted = {each: positions[each] for each in led}
+            for where, found in self._asked(leader_id, wanted, wait_ms // len(leaders)):
+                if found is None:
+                    alone.append(where)
+                else:
+                    yield where, found
+        for where in alone:
+            yield where, self._in_range(where, positions[where])
+
+    def _asked(
+        self, leader: NodeId, wanted: Mapping[TopicPartition, Offset], wait_ms: int
+    ) -> list[tuple[TopicPartition, list[FetchedBatch] | None]]:
+        """Asks a leader for its partitions; None for each that it does not serve."""
+        request = self._request(wanted, wait_ms)
+        found: dict[TopicPartition, list[FetchedBatch] | None] = dict.fromkeys(wanted)
+        try:
+            response = self._client.call(
+                leader,
+                request,
+                version=_VERSION,
+                timeout=self._timeout,
+                retry_unknown=False,
+                retried=frozenset(),
+            )
+        except (ConnectionLost, RequestTimedOut):
+            return list(found.items())
+        for topic in response.responses:
+            for each in topic.partitions:
+                where = TopicPartition(topic.topic, each.partition_index)
+                if where in found and not each.error_code:
+                    found[where] = fetched_batches(each)
+        return list(found.items())
+
+    def _in_range(self, partition: TopicPartition, offset: Offset) -> list[FetchedBatch]:
         """Fetches; the error for an offset that is not in the partition names those that are."""
         try:
-            return self.fetch(partition, offset, wait=wait)
+            return self.fetch(partition, offset, wait=False)
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-        first = self._offset_at(partition, EARLIEST_TIMESTAMP)
-        end = self._offset_at(partition, LATEST_TIMESTAMP)
-        raise out_of_range(TopicPartition(self._topic, partition), offset, first, end)
+        first = self.end_of(partition, EARLIEST_TIMESTAMP)
+        raise out_of_range(partition, offset, first, self.end_of(partition))
 
-    def fetch(self, partition: int, offset: Offset, *, wait: bool) -> list[FetchedBatch]:
-        wanted = FetchPartition(
-            partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
-        )
-        request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS if wait else 0,
-            min_bytes=1,
-            max_bytes=FETCH_BYTES_MAX,
-            isolation_level=self._isolation,
-            topics=[FetchTopic(topic=self._topic, partitions=[wanted])],
-        )
-        leader = LeaderNode(TopicPartition(self._topic, partition))
-        response = self._client.call(leader, request, version=12, timeout=self._timeout).responses
+    def fetch(self, partition: TopicPartition, offset: Offset, *, wait: bool) -> list[FetchedBatch]:
+        """Fetches one partition from its leader, which is looked up until it responds.
+
+        Raises:
+            KafkaError: the leader refuses.
+            RequestTimedOut: no leader responds in time.
+        """
+        request = self._request({partition: offset}, FETCH_WAIT_MS if wait else 0)
+        to = LeaderNode(partition)
+        response = self._client.call(to, request, version=_VERSION, timeout=self._timeout).responses
         if not response:
             return []
         found = single_item(single_item(response, "topic").partitions, "partition")
-        check(found.error_code, f"{self._topic}-{partition} at offset {offset}")
+        check(found.error_code, f"{partition.topic}-{partition.partition} at offset {offset}")
         return fetched_batches(found)
+
+    def _request(self, wanted: Mapping[TopicPartition, Offset], wait_ms: int) -> FetchRequest:
+        topics: dict[str, list[FetchPartition]] = {}
+        for (topic, index), offset in wanted.items():
+            topics.setdefault(topic, []).append(
+                FetchPartition(
+                    partition=index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES_MAX,
+            isolation_level=self._isolation,
+            topics=[FetchTopic(topic=name, partitions=each) for name, each in topics.items()],
+        )
 
 
 # More headers than a person reads: two bytes of a header become an object of a hundred bytes.

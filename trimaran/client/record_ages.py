@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trimaran.client.offsets import ASIDE_SECONDS, EARLIEST_TIMESTAMP, end_offset
-from trimaran.client.reader import TopicReader
+from trimaran.client.reader import PartitionReader
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -54,14 +54,12 @@ def age_seconds(client: BlockingClient, partition: TopicPartition, offset: Offse
         KafkaError: the leader refused; for example the client has no READ for the topic.
         ConnectionLost, RequestTimedOut: the leader did not respond.
     """
-    reader = TopicReader(
-        client, partition.topic, [partition.partition], is_committed=False, timeout=ASIDE_SECONDS
-    )
+    reader = PartitionReader(client, (), is_committed=False, timeout=ASIDE_SECONDS)
     try:
-        timestamp_ms = reader.timestamp_at(partition.partition, max(Offset(0), offset))
+        timestamp_ms = reader.timestamp_at(partition, max(Offset(0), offset))
     except KafkaError as error:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             raise
         start = end_offset(client, partition, EARLIEST_TIMESTAMP)
-        timestamp_ms = reader.timestamp_at(partition.partition, start)
+        timestamp_ms = reader.timestamp_at(partition, start)
     return None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1000

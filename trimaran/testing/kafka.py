@@ -11,10 +11,10 @@ from typing import NamedTuple, Self
 
 from trimaran.client import changes
 from trimaran.client.positions import parse_position
-from trimaran.client.reader import TopicReader
+from trimaran.client.reader import PartitionReader
 from trimaran.client.topic_partitions import leaders_of
 from trimaran.wire.blocking import BlockingClient
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TIMEOUT_SECONDS = 10.0
@@ -91,18 +91,20 @@ class Kafka(ABC):
         """
         with self._client() as client:
             start = parse_position("start")
-            partitions = list(range(len(leaders_of(client, topic))))
-            reader = TopicReader(client, topic, partitions, is_committed=committed)
+            partitions = [
+                TopicPartition(topic, index) for index in range(len(leaders_of(client, topic)))
+            ]
+            reader = PartitionReader(client, partitions, is_committed=committed)
             return [
                 ConsumedRecord(
-                    index,
+                    where.partition,
                     record.offset,
                     record.timestamp_ms,
                     record.key,
                     record.value,
                     tuple((header.key, header.value) for header in record.headers),
                 )
-                for index, record in reader.records(start, exit_at_end=True)
+                for where, record in reader.records(start, exit_at_end=True)
             ]
 
     def eventually_consumes(

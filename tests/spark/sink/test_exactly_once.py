@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster.processes import LocalCluster
 from trimaran.client.positions import Position
-from trimaran.client.reader import TopicReader
+from trimaran.client.reader import PartitionReader
 from trimaran.client.transactions import transaction_rows
 from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.sink.exactly_once import pool, protocol
@@ -140,7 +140,9 @@ class Query:
 
     def written(self):
         with BlockingClient(self.bootstrap) as client:
-            reader = TopicReader(client, self.name, [0, 1], is_committed=True)
+            reader = PartitionReader(
+                client, [TopicPartition(self.name, index) for index in (0, 1)], is_committed=True
+            )
             start = Position(offset=Offset(0))
             return sorted(int(r.value) for _, r in reader.records(start, exit_at_end=True))
 

@@ -11,7 +11,7 @@ from tests.cluster.processes import LocalCluster
 from tests.librdkafka import AdminClient
 from trimaran.client.partitioner import partition_of_key
 from trimaran.client.positions import Position
-from trimaran.client.reader import TopicReader
+from trimaran.client.reader import PartitionReader
 from trimaran.log.codecs.compression import Compression
 from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.origins.origin import DataUnreadable
@@ -66,10 +66,11 @@ def write(cluster, batches, topic=None, **options):
 
 def read(cluster, topic, partitions):
     with BlockingClient(cluster.bootstrap) as client:
-        reader = TopicReader(client, topic, list(range(partitions)), is_committed=True)
+        chosen = [TopicPartition(topic, index) for index in range(partitions)]
+        reader = PartitionReader(client, chosen, is_committed=True)
         return [
-            (index, record)
-            for index, record in reader.records(Position(offset=Offset(0)), exit_at_end=True)
+            (where.partition, record)
+            for where, record in reader.records(Position(offset=Offset(0)), exit_at_end=True)
         ]
 
 

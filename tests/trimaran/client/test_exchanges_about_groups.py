@@ -23,7 +23,7 @@ from trimaran.client import (
     record_ages,
 )
 from trimaran.client.positions import Position
-from trimaran.client.reader import TopicReader
+from trimaran.client.reader import PartitionReader
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.client.routing import LeaderOf
 from trimaran.wire.errors import ErrorCode
@@ -129,15 +129,17 @@ def _parse_position():
 def _reader():
     def read(*, is_committed, exit_at_end):
         def run(client):
-            reader = TopicReader(client, "t", [1], is_committed=is_committed)
+            reader = PartitionReader(client, [TopicPartition("t", 1)], is_committed=is_committed)
             found = reader.records(Position(offset=0), exit_at_end)
-            return [(index, record.offset, record.timestamp_ms) for index, record in found]
+            return [
+                (where.partition, record.offset, record.timestamp_ms) for where, record in found
+            ]
 
         return run
 
     def first_of_all(client):
         """Returns the first row: reading without an end waits for more."""
-        reader = TopicReader(client, "t", [1], is_committed=False)
+        reader = PartitionReader(client, [TopicPartition("t", 1)], is_committed=False)
         found = reader.records(Position(offset=0), False)
         return [next(found)[1].offset for _ in range(3)]
 

@@ -129,15 +129,16 @@ def fetches(monkeypatch, clock):
     found = []
 
     class Reader:
-        def __init__(self, client, topic, partitions, *, is_committed):
-            found.append((client, topic, partitions, is_committed))
+        def __init__(self, client, partitions, *, is_committed):
+            found.append((client, partitions, is_committed))
 
-        def fetch(self, partition, offset, *, wait):
+        def fetch(self, where, offset, *, wait):
+            partition = where.partition
             found.append((partition, offset, wait))
             clock.now += 0.25
             return [Batch(3, offset + 3), Batch(3, offset + 6)] if partition != 9 else []
 
-    monkeypatch.setattr(bench, "TopicReader", Reader)
+    monkeypatch.setattr(bench, "PartitionReader", Reader)
     return found
 
 
@@ -145,7 +146,7 @@ def test_partitions_are_read_in_turn_to_end(fetches, connect, closed):
     load = Load()
     consume("t", connect, {3: (10, 17), 4: (0, 6), 5: (8, 8), 6: (9, 8)}, None)(load)
     assert fetches == [
-        ("client", "t", [3, 4, 5, 6], False),
+        ("client", (), False),
         (3, 10, True),
         (4, 0, True),
         (3, 16, True),

@@ -6,10 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from tests.trimaran.client.answers import batch_of, listed
+from tests.trimaran.client.scripted import Routing
 from trimaran.client.positions import Position
-from trimaran.client.reader import HEADERS_READ, TopicReader, fetched_batches
+from trimaran.client.reader import HEADERS_READ, PartitionReader, fetched_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.wire.client.routing import LeaderOf
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -19,6 +22,8 @@ from trimaran.wire.messages.fetch import (
 from trimaran.wire.messages.list_offsets import ListOffsetsRequest
 
 BATCHES_IN_ANSWER = 2
+LEADER = 1
+T4, T7 = TopicPartition("t", 4), TopicPartition("t", 7)
 ASKED_MAX = 40
 
 
@@ -91,15 +96,16 @@ class Broker:
         self.batches = batches
         self.fetches = []
         self.refreshed = None
+        self.routing = Routing({TopicPartition("t", index): LeaderOf(LEADER, 0) for index in logs})
 
     def refresh(self, topics):
         self.refreshed = topics
 
     def call(self, leader, request, **options):
         assert self.refreshed == ["t"]
-        index = leader.partition.partition
-        log = self.logs[index]
         if isinstance(request, ListOffsetsRequest):
+            index = leader.partition.partition
+            log = self.logs[index]
             (asked,) = request.topics[0].partitions
             offset = {-1: log.end, -2: log.start}.get(asked.timestamp)
             if offset is None:
@@ -110,17 +116,32 @@ class Broker:
                 ]
                 offset = later[0] if later else -1
             return listed(offset, first=index)
-        (asked,) = request.topics[0].partitions
+        assert leader == LEADER
+        return FetchResponse(
+            responses=[
+                FetchableTopicResponse(
+                    topic="t", partitions=[self._part(asked) for asked in request.topics[0].partitions]
+                )
+            ]
+        )
+
+    def _part(self, asked):
+        index, log = asked.partition, self.logs[asked.partition]
         self.fetches.append((index, asked.fetch_offset))
         assert len(self.fetches) < ASKED_MAX, "the reader asks again and again"
         found = [batch for batch in log.batches if batch[1] > asked.fetch_offset][: self.batches]
-        return answered(index, found, log.aborted[::-1])
+        return part_of(index, found, log.aborted[::-1])
 
 
 def answered(partition, batches, aborted):
+    part = part_of(partition, batches, aborted)
+    return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[part])])
+
+
+def part_of(partition, batches, aborted):
     """Returns the aborted transactions that overlap the batches, the newest first."""
     begin, end = (batches[0][0], batches[-1][1]) if batches else (0, 0)
-    part = PartitionData(
+    return PartitionData(
         partition_index=partition,
         high_watermark=9,
         aborted_transactions=[
@@ -130,7 +151,6 @@ def answered(partition, batches, aborted):
         ],
         records=b"".join(batch for _, _, batch in batches),
     )
-    return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[part])])
 
 
 def place_in(log, position):
@@ -162,11 +182,11 @@ def test_reader_returns_records_between_two_positions(seed):
         until = prng.choice([None, *POSITIONS])
         broker = Broker(logs, prng.choice([BATCHES_IN_ANSWER, 2 * BATCHES_IN_ANSWER]))
         turns = []
-        reader = TopicReader(broker, "t", [4, 7], is_committed=True)
+        reader = PartitionReader(broker, [T4, T7], is_committed=True)
         found = reader.records(begin, until is None, lambda turns=turns: turns.append(1), until)
         by_partition = {4: [], 7: []}
         for index, record in found:
-            by_partition[index].append(record.offset)
+            by_partition[index.partition].append(record.offset)
         for index, log in logs.items():
             end = log.end if until is None else min(log.end, place_in(log, until))
             low = place_in(log, begin)
@@ -196,7 +216,7 @@ def test_endless_reader_continues_from_its_position():
     prng = random.Random(3)
     log = Log(prng)
     broker = Broker({0: log})
-    found = TopicReader(broker, "t", [0], is_committed=False).records(
+    found = PartitionReader(broker, [TopicPartition("t", 0)], is_committed=False).records(
         Position(timestamp_ms=-2), False
     )
     first = [next(found)[1].offset for _ in log.seen]
@@ -218,7 +238,7 @@ def test_records_before_answers_begin_are_not_repeated():
         return asked(leader, request, **options)
 
     broker.call = from_the_start
-    found = TopicReader(broker, "t", [0], is_committed=False).records(Position(offset=5), True)
+    found = PartitionReader(broker, [TopicPartition("t", 0)], is_committed=False).records(Position(offset=5), True)
     assert [record.offset for _, record in found] == [5]
 
 

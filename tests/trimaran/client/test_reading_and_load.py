@@ -13,7 +13,7 @@ from trimaran.client.bench import Latencies, Load, _shares
 from trimaran.client.groups import total_lag
 from trimaran.client.health import count_partitions
 from trimaran.client.positions import Position
-from trimaran.client.reader import TopicReader, fetched_batches
+from trimaran.client.reader import PartitionReader, fetched_batches
 from trimaran.client.topics import topic_rows
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.producers.marker import EndMarker, build_end_marker
@@ -98,6 +98,10 @@ def fetched(*batches, code=0, index=0):
     return FetchResponse(responses=[topic])
 
 
+def of_topic(*indexes):
+    return [TopicPartition("t", index) for index in indexes]
+
+
 def offset_answers(*offsets):
     """Returns a ListOffsets response for each."""
     return [
@@ -125,9 +129,9 @@ def test_each_partition_is_read_from_begin_to_end():
     ]
     turns = []
     client = Client(*answers)
-    reader = TopicReader(client, "t", [4, 7], is_committed=True)
+    reader = PartitionReader(client, of_topic(4, 7), is_committed=True)
     found = list(reader.records(Position(offset=3), True, lambda: turns.append(1)))
-    assert [(index, record.offset) for index, record in found] == [
+    assert [(where.partition, record.offset) for where, record in found] == [
         *((4, 3), (4, 4)),
         *((7, offset) for offset in range(3, 9)),
         *((4, 5), (4, 6)),
@@ -148,7 +152,7 @@ def test_each_partition_is_read_from_begin_to_end():
 @pytest.mark.parametrize(("until", "end"), [(5, [3, 4]), (3, []), (100, [3, 4, 5])])
 def test_partition_is_read_until_position_or_end(until, end):
     client = Client(*offset_answers(6), fetched(data(0, 6)))
-    reader = TopicReader(client, "t", [0], is_committed=False)
+    reader = PartitionReader(client, of_topic(0), is_committed=False)
     found = reader.records(Position(offset=3), False, until=Position(offset=until))
     assert [record.offset for _, record in found] == end
 
@@ -158,8 +162,8 @@ def test_partition_is_read_until_position_or_end(until, end):
     [(2, [data(0, 3)], 1002), (3, [data(0, 3), data(5, 1)], 1005), (9, [data(0, 3)], None)],
 )
 def test_timestamp_at_offset_uses_next_record(offset, batches, expected):
-    reader = TopicReader(Client(fetched(*batches)), "t", [0], is_committed=False)
-    assert reader.timestamp_at(0, offset) == expected
+    reader = PartitionReader(Client(fetched(*batches)), of_topic(0), is_committed=False)
+    assert reader.timestamp_at(TopicPartition("t", 0), offset) == expected
 
 
 @pytest.mark.parametrize(
@@ -172,7 +176,7 @@ def test_timestamp_at_offset_uses_next_record(offset, batches, expected):
 )
 def test_refused_position_is_reported_with_its_partition(code, bounds, told):
     client = Client(fetched(code=code), *offset_answers(*bounds))
-    reader = TopicReader(client, "t", [0], is_committed=False)
+    reader = PartitionReader(client, of_topic(0), is_committed=False)
     with pytest.raises(KafkaError, match=f"t-0 at offset 7{told}$"):
         next(reader.records(Position(offset=7), exit_at_end=False))
     assert client.answers == []
@@ -182,12 +186,12 @@ def test_refused_fetch_asks_for_nothing_else():
     """Its caller may know a better offset, and have less time."""
     client = Client(fetched(code=ErrorCode.OFFSET_OUT_OF_RANGE))
     with pytest.raises(KafkaError, match=r"t-0 at offset 7$"):
-        TopicReader(client, "t", [0], is_committed=False).fetch(0, 7, wait=True)
+        PartitionReader(client, of_topic(0), is_committed=False).fetch(TopicPartition("t", 0), 7, wait=True)
 
 
 def test_answer_without_topics_has_no_batches():
-    reader = TopicReader(Client(FetchResponse(responses=[])), "t", [0], is_committed=False)
-    assert reader.fetch(0, 7, wait=True) == []
+    reader = PartitionReader(Client(FetchResponse(responses=[])), of_topic(0), is_committed=False)
+    assert reader.fetch(TopicPartition("t", 0), 7, wait=True) == []
 
 
 @given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40), st.sampled_from([50, 95, 99.9]))

@@ -8,11 +8,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.positions import Position, parse_position
-from trimaran.client.reader import TopicReader
+from trimaran.client.reader import PartitionReader
 from trimaran.console.page import NotHere, Page, PageRequest, Row
 from trimaran.console.pages.topic import described
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.escaping import bounded
+from trimaran.wire.identity import TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.log.batches.records import Record
@@ -101,8 +102,10 @@ def _read(
 
     found: list[tuple[int, Record]] = []
     for index in partitions:
-        reader = TopicReader(client, topic, [index], is_committed=isolation == ISOLATIONS[0])
-        found += islice(reader.records(begin, exit_at_end=True, before_round=check_time), limit)
+        where = TopicPartition(topic, index)
+        reader = PartitionReader(client, [where], is_committed=isolation == ISOLATIONS[0])
+        read = islice(reader.records(begin, exit_at_end=True, before_round=check_time), limit)
+        found += [(index, record) for _, record in read]
     found.sort(key=lambda one: (one[1].timestamp_ms, one[0], one[1].offset))
     return found[-limit:] if begin.before_end is not None else found[:limit]
 
