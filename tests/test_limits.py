@@ -747,6 +747,11 @@ TABLE = {
             "not decoded",
         ),
         Limit(
+            "arrays and maps of MessagePack in each other",
+            VALUES + "msgpack:NESTING_MAX",
+            "not decoded",
+        ),
+        Limit(
             "bytes of the descriptors of a schema",
             VALUES + "protoc:DESCRIPTORS_BYTES_MAX",
             "not decoded",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +15,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 
 from trimaran.spark.schema_values.column_types import JSON_TEXT, ColumnType, column_type
+from trimaran.wire.values.access import RegistryAccess
 from trimaran.wire.values.avro import AvroSchema
 from trimaran.wire.values.decoder import (
     Schema,
@@ -26,8 +26,6 @@ from trimaran.wire.values.decoder import (
 )
 from trimaran.wire.values.failures import UndecodedValue
 from trimaran.wire.values.framing import IdKind
-from trimaran.wire.values.http_get import HttpServer
-from trimaran.wire.values.registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,24 +35,6 @@ OnError = Literal["fail", "null"]
 _PLACE = ("topic", "partition", "offset")
 _MADE = "__decoded_value_and_error"
 _REGISTRIES_KEPT = 16
-
-
-@dataclass(frozen=True)
-class RegistryAccess:
-    """A registry and the rights to read it; executors make their clients of it. `ca` is a file that they have, too."""
-
-    url: str
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    ca: str | None = None
-    ids: IdKind | None = None
-
-    def client(self) -> SchemaRegistry:
-        """Returns a client; it connects with each request."""
-        tls = ssl.create_default_context(cafile=self.ca) if self.ca else None
-        server = HttpServer(self.url, self.user, self.password, self.token, tls)
-        return SchemaRegistry(server, id_kind=self.ids)
 
 
 @lru_cache(maxsize=_REGISTRIES_KEPT)

@@ -71,15 +71,15 @@ def ensure_of_groups(**options: bool) -> None:
             )
 
 
-def ensure_group_decides(group: str, **options: object) -> None:
+def ensure_group_decides(share_group: str, **options: object) -> None:
     """Raises UserError for an option about what is read: in a share group its configs and its coordinator decide."""
     for name, value in options.items():
         if value is not None:
             raise UserError(
                 f"--{name} cannot be combined with --share-group",
                 "the group decides which records its members get",
-                f"trimaran configs get group/{group} --all shows its configs; trimaran groups reset-offsets {group} "
-                "moves its start",
+                f"trimaran configs get group/{share_group} --all shows its configs; trimaran groups reset-offsets "
+                f"{share_group} moves its start",
                 exit_code=Exit.USAGE,
             )
 

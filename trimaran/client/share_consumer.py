@@ -7,13 +7,12 @@ closed. Closing also releases all records without an acknowledgement.
 
 from __future__ import annotations
 
-import base64
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
+from trimaran.client.membership import new_member_id
 from trimaran.client.share_member import ShareMembership
 from trimaran.client.share_run import ShareRun
 from trimaran.client.share_session import LeaderSession, SharedRecord
@@ -72,7 +71,7 @@ class ShareConsumer:
     ) -> None:
         self._client, self._topic = client, topic
         self._clock, self._sleep = clock, sleep
-        self._member = ShareMembership(group, _new_id(), topic)
+        self._member = ShareMembership(group, new_member_id(), topic)
         self._sessions: dict[BrokerId, LeaderSession] = {}
         self._reader: dict[TopicIdPartition, LeaderSession] = {}
         self._run = ShareRun()
@@ -273,8 +272,3 @@ class ShareConsumer:
             for told in topic.partitions:
                 key = TopicIdPartition(topic.topic_id, told.partition_index)
                 self._note(session, key, told.error_code)
-
-
-def _new_id() -> str:
-    """Returns a random id in the form of Kafka's `Uuid`."""
-    return base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.idempotent_producer import IdempotentProducer, Lines, ProducerIdentity
+from trimaran.client.idempotent_producer import (
+    ALL_ACKS,
+    SendOptions,
+    IdempotentProducer,
+    ProducerIdentity,
+)
 from trimaran.errors.refused import check
 from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import CoordinatorNode
@@ -22,6 +27,9 @@ from trimaran.wire.messages.end_txn import EndTxnRequest
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trimaran.log.batches.records import NewRecord
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.schema import Message
 
@@ -34,17 +42,24 @@ class TransactionalProducer(IdempotentProducer):
     the same id is fenced.
     """
 
-    def __init__(self, client: BlockingClient, topic: str, transactional_id: str) -> None:
-        super().__init__(client, topic)
+    def __init__(
+        self,
+        client: BlockingClient,
+        topic: str,
+        transactional_id: str,
+        delivery: SendOptions = ALL_ACKS,
+    ) -> None:
+        assert delivery.is_idempotent
+        super().__init__(client, topic, delivery)
         self.transactional_id = self._id = transactional_id
         self._added: set[int] = set()
 
-    def send(self, partition: int, lines: Lines) -> None:
-        """See `IdempotentProducer.send`."""
+    def send_records(self, partition: int, records: Sequence[NewRecord]) -> None:
+        """See `IdempotentProducer.send_records`."""
         if partition not in self._added:
             self._add(self.identity, partition)
             self._added.add(partition)
-        super().send(partition, lines)
+        super().send_records(partition, records)
 
     def _add(self, identity: ProducerIdentity, partition: int) -> None:
         topic = AddPartitionsToTxnTopic(name=self._topic, partitions=[partition])

@@ -40,7 +40,6 @@ _OFFSETS = dict.fromkeys(
     "use trimaran topics describe TOPIC; trimaran groups reset-offsets finds the offsets of a time",
 )
 _RECORDS = {**_SETTINGS, "--topic": "the topic is an argument without a flag"}
-_AS_IS = "records are printed as they are; -o json escapes what is not text"
 _GROUPS = {
     **_SETTINGS,
     "--list": "use trimaran groups list",
@@ -84,31 +83,29 @@ ANSWERS: Mapping[str, Mapping[str, str]] = {
         "--from-beginning": "that is the default, and can be written as --offset start",
         "--max-messages": "use -n COUNT",
         "--timeout-ms": "use -e to stop at the end",
-        "--group": "no offsets are committed; -g GROUP joins a share group",
         "--isolation-level": "use --isolation",
         "--formatter": "use -f FORMAT, or -o json",
         "--formatter-property": "use -k SEPARATOR to print keys, or -f FORMAT",
         "--formatter-config": "use -k SEPARATOR to print keys, or -f FORMAT",
-        "--include": "name one topic",
-        "--whitelist": "name one topic",
-        "--skip-message-on-error": _AS_IS,
-        "--key-deserializer": _AS_IS,
-        "--value-deserializer": _AS_IS,
+        "--whitelist": "use --include PATTERN",
+        "--skip-message-on-error": "use --on-error null",
+        "--key-deserializer": "use --key-schema, or -f FORMAT: keys are printed as they are",
+        "--value-deserializer": "use --value-schema, or -f FORMAT: values are printed as they are",
         "--enable-systest-events": "use -o json",
     },
     "produce": {
         **_RECORDS,
-        "--reader-property": "use -k SEPARATOR for lines with keys",
-        "--reader-config": "use -k SEPARATOR for lines with keys",
-        "--line-reader": "each line is a record",
+        "--reader-property": "use -k SEPARATOR for lines with keys, and --format for lines with headers",
+        "--reader-config": "use -k SEPARATOR for lines with keys, and --format for lines with headers",
+        "--line-reader": "use --format FORMAT, or --input json",
         "--sync": "produce ends when all records are acknowledged",
-        "--request-required-acks": "records are always written with acks=all",
+        "--request-required-acks": "use --acks all or --acks 1",
+        "--compression-codec": "use -z CODEC",
         "--request-timeout-ms": "use --timeout SECONDS",
         "--timeout": "use --timeout SECONDS",
         **dict.fromkeys(
             (
                 "--batch-size",
-                "--compression-codec",
                 "--max-block-ms",
                 "--max-memory-bytes",
                 "--max-partition-memory-bytes",

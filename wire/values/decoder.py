@@ -60,10 +60,13 @@ Schema = AvroSchema | ProtobufSchema | JsonSchema
 
 @dataclass(frozen=True)
 class DecodedValue:
-    """A value with Python's types, see `trimaran.wire.values.json_form`; `schema_id` is None by a local schema."""
+    """A value with Python's types, see `trimaran.wire.values.json_form`; `schema_id` is None by a local schema, and
+    `message` is the full name of a Protobuf message.
+    """
 
     value: object
     schema_id: SchemaId | None = None
+    message: str = ""
 
 
 def parsed_schema(registered: RegisteredSchema) -> Schema:
@@ -147,29 +150,39 @@ class ValueDecoder:
         check_size(value)
         framed = unframe(value, headers, is_key=is_key)
         try:
-            return DecodedValue(self._payload(framed, read_as), framed.schema_id)
+            decoded, message = self._payload(framed, read_as)
         except UndecodedValue as error:
             raise UndecodedValue(f"{framed.schema_id}: {error}") from None
+        return DecodedValue(decoded, framed.schema_id, message)
 
-    def _payload(self, framed: FramedValue, read_as: AvroSchema | None) -> object:
-        schema = self._schema(framed.schema_id)
+    def _payload(self, framed: FramedValue, read_as: AvroSchema | None) -> tuple[object, str]:
+        """Returns the value, and the name of its Protobuf message."""
+        schema = self.schema(framed.schema_id)
         if isinstance(schema, AvroSchema):
-            return schema.decode(framed.payload, read_as)
+            return schema.decode(framed.payload, read_as), ""
         if isinstance(schema, JsonSchema):
-            return schema.decode(framed.payload)
+            return schema.decode(framed.payload), ""
         payload = framed.payload
         if framed.type_name is not None:
-            return schema.decode(payload, schema.type_named(framed.type_name))
-        if self._registry.has_type_references:
+            descriptor = schema.type_named(framed.type_name)
+        elif self._registry.has_type_references:
             name, payload = type_reference(payload)
-            return schema.decode(payload, schema.type_named(name))
-        if framed.type_prefix is not None:
-            indexes, _ = message_indexes(framed.type_prefix)
+            descriptor = schema.type_named(name)
         else:
-            indexes, payload = message_indexes(payload)
-        return schema.decode(payload, schema.type_at(indexes))
+            if framed.type_prefix is not None:
+                indexes, _ = message_indexes(framed.type_prefix)
+            else:
+                indexes, payload = message_indexes(payload)
+            descriptor = schema.type_at(indexes)
+        return schema.decode(payload, descriptor), descriptor.full_name
 
-    def _schema(self, schema_id: SchemaId) -> Schema:
+    def schema(self, schema_id: SchemaId) -> Schema:
+        """Returns the schema of an id, which is requested once.
+
+        Raises:
+            UnusableSchema: the registry does not have it, or it cannot be used.
+            RegistryFailure: the registry does not answer.
+        """
         known = self._known.pop(schema_id, None)
         if known is None:
             known = self._requested(schema_id)
@@ -205,7 +218,8 @@ def decode_bare(value: bytes, schema: Schema, message: str = "") -> DecodedValue
     check_size(value)
     payload = memoryview(value)
     if isinstance(schema, ProtobufSchema):
-        return DecodedValue(schema.decode(payload, schema.type_named(message)))
+        descriptor = schema.type_named(message)
+        return DecodedValue(schema.decode(payload, descriptor), message=descriptor.full_name)
     return DecodedValue(schema.decode(payload))
 
 

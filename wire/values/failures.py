@@ -9,6 +9,10 @@ class UnusableSchema(UndecodedValue):
     """A schema that is malformed, incomplete, beyond a limit, or unknown to the registry."""
 
 
+class UnencodedValue(ValueError):
+    """A value that does not fit its schema. The author of the value is at fault."""
+
+
 class RegistryFailure(Exception):
     """A registry that cannot be reached or does not answer as one. Each later value would fail in the same way."""
 

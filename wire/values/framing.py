@@ -8,12 +8,12 @@ below 2**31, so four zero bytes begin one of 8 bytes (Apicurio's OptimisticFallb
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from trimaran.wire.values.failures import UndecodedValue
+from trimaran.wire.values.failures import UndecodedValue, UnencodedValue
 
 MESSAGE_INDEXES_MAX = 64
 """Messages nested in each other, far more than a .proto file has; protoc refuses more than 32."""
@@ -133,6 +133,32 @@ def type_reference(data: memoryview) -> tuple[str, memoryview]:
             "no type reference of Apicurio's Protobuf serializer: see its producer"
         )
     return bytes(name).decode(errors="replace"), rest
+
+
+def framed(schema_id: SchemaId, payload: bytes, indexes: Sequence[int] = ()) -> bytes:
+    """Returns a value as Confluent's serializers write it; `indexes` is the path of a Protobuf message, or empty.
+
+    Raises:
+        UnencodedValue: the id is of another registry.
+    """
+    if schema_id.kind is not IdKind.SHORT:
+        raise UnencodedValue(
+            f"values with the id {schema_id} are not written, only those with an id of Confluent's API"
+        )
+    head = bytes([_BY_ID]) + schema_id.number.to_bytes(4, "big")
+    if not indexes:
+        return head + payload
+    # The path of the first message, the usual one, is a single zero.
+    path = [0] if list(indexes) == [0] else [len(indexes), *indexes]
+    return head + b"".join(map(_zigzag_bytes, path)) + payload
+
+
+def _zigzag_bytes(number: int) -> bytes:
+    left, out = number << 1, bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*out, left])
 
 
 def _zigzag(data: memoryview) -> tuple[int, memoryview]:

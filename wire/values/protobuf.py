@@ -16,16 +16,25 @@ from typing import TYPE_CHECKING, Any
 from trimaran.wire.later import imported_later
 from trimaran.wire.values import protoc
 from trimaran.wire.values.avro import DECIMAL_BYTES_MAX, SCALE_MAX
-from trimaran.wire.values.failures import EXTRA, UndecodedValue, UnusableSchema
+from trimaran.wire.values.failures import EXTRA, UndecodedValue, UnencodedValue, UnusableSchema
 
 if TYPE_CHECKING:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+    from google.protobuf import (
+        descriptor_pb2,
+        descriptor_pool,
+        json_format,
+        message,
+        message_factory,
+    )
 else:
     descriptor_pb2 = imported_later("google.protobuf.descriptor_pb2")
     descriptor_pool = imported_later("google.protobuf.descriptor_pool")
+    json_format = imported_later("google.protobuf.json_format")
     message = imported_later("google.protobuf.message")
     message_factory = imported_later("google.protobuf.message_factory")
 
+# As protobuf's own decoders, which refuse deeper messages.
+_NESTING_MAX = 100
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -102,6 +111,47 @@ class ProtobufSchema:
             raise UndecodedValue(
                 f"a field of {descriptor.full_name} is out of range ({str(error)[:200]})"
             ) from None
+
+    def encode(self, value: object, descriptor: Any) -> bytes:
+        """Returns the bytes of a message in its JSON form, with its fields in the order of their numbers.
+
+        Raises:
+            UnencodedValue: the value does not fit the message.
+        """
+        made = message_factory.GetMessageClass(descriptor)()
+        try:
+            json_format.ParseDict(
+                value,
+                made,
+                descriptor_pool=self._pool,
+                max_recursion_depth=_NESTING_MAX,
+            )
+        except (json_format.ParseError, AttributeError, TypeError, ValueError) as error:
+            told = " ".join(str(error).split())[:300]
+            raise UnencodedValue(
+                f"the value is no message {descriptor.full_name} ({told})"
+            ) from None
+        return bytes(made.SerializeToString(deterministic=True))
+
+    def indexes_of(self, descriptor: Any) -> list[int]:
+        """Returns the path of a message, see `type_at`.
+
+        Raises:
+            UnencodedValue: it is a message of an imported file, which has no path.
+        """
+        path: list[int] = []
+        while descriptor is not None:
+            outer = descriptor.containing_type
+            beside = (
+                list(self._file.message_types_by_name.values())
+                if outer is None
+                else list(outer.nested_types)
+            )
+            if descriptor not in beside:
+                raise UnencodedValue(f"{descriptor.full_name} is a message of another file")
+            path.insert(0, beside.index(descriptor))
+            descriptor = outer
+        return path
 
 
 def protobuf_schema(text: str, references: Mapping[str, str]) -> ProtobufSchema:

@@ -83,8 +83,29 @@ class SchemaRegistry:
             references = f"{path}/versions/branch=latest/references"
         return self._assembled(answer, references)
 
-    def _registered(self, path: str) -> RegisteredSchema:
+    def latest_with_id(self, subject: str) -> tuple[SchemaId, RegisteredSchema]:
+        """Requests the latest version of a subject with the id that values written by it begin with.
+
+        Raises:
+            UnusableSchema: the registry does not have it, or is Apicurio's own API.
+            RegistryFailure: the registry does not answer.
+        """
+        if self._apicurio:
+            raise UnusableSchema(
+                "values are written with ids of Confluent's API only: give the URL of Apicurio's, which ends with "
+                "/apis/ccompat/v7"
+            )
+        path = f"/subjects/{_quoted(subject)}/versions/latest"
         top = self._json(path)
+        number = top.get("id")
+        if not isinstance(number, int) or not 0 <= number < 1 << 31:
+            raise RegistryFailure(f"{self._server.shown}{path} answers no id: is it a registry?")
+        return SchemaId(IdKind.SHORT, number), self._of_answer(path, top)
+
+    def _registered(self, path: str) -> RegisteredSchema:
+        return self._of_answer(path, self._json(path))
+
+    def _of_answer(self, path: str, top: dict[str, Any]) -> RegisteredSchema:
         kind, text = top.get("schemaType") or AVRO, top.get("schema")
         if not isinstance(text, str) or not isinstance(kind, str):
             raise RegistryFailure(

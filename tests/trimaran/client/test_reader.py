@@ -120,7 +120,8 @@ class Broker:
         return FetchResponse(
             responses=[
                 FetchableTopicResponse(
-                    topic="t", partitions=[self._part(asked) for asked in request.topics[0].partitions]
+                    topic="t",
+                    partitions=[self._part(asked) for asked in request.topics[0].partitions],
                 )
             ]
         )
@@ -238,7 +239,9 @@ def test_records_before_answers_begin_are_not_repeated():
         return asked(leader, request, **options)
 
     broker.call = from_the_start
-    found = PartitionReader(broker, [TopicPartition("t", 0)], is_committed=False).records(Position(offset=5), True)
+    found = PartitionReader(broker, [TopicPartition("t", 0)], is_committed=False).records(
+        Position(offset=5), True
+    )
     assert [record.offset for _, record in found] == [5]
 
 

@@ -186,7 +186,9 @@ def test_refused_fetch_asks_for_nothing_else():
     """Its caller may know a better offset, and have less time."""
     client = Client(fetched(code=ErrorCode.OFFSET_OUT_OF_RANGE))
     with pytest.raises(KafkaError, match=r"t-0 at offset 7$"):
-        PartitionReader(client, of_topic(0), is_committed=False).fetch(TopicPartition("t", 0), 7, wait=True)
+        PartitionReader(client, of_topic(0), is_committed=False).fetch(
+            TopicPartition("t", 0), 7, wait=True
+        )
 
 
 def test_answer_without_topics_has_no_batches():
