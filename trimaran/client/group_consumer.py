@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 COMMIT_SECONDS = 1.0
 # A group that does not answer at the end must not keep the caller.
 LEAVE_SECONDS = 5.0
-# The pause between heartbeats of a member without partitions.
-IDLE_SECONDS = 0.1
+# The pause between heartbeats of a member without partitions: a coordinator matches a pattern, and takes partitions
+# back from other members, between two heartbeats.
+IDLE_SECONDS = 0.25
 _COMMIT_VERSION = 9  # the last version with names of topics
 _NAMES_VERSION = 12  # topics by their ids
 # The member is in the group, but its epoch has moved on: the next heartbeat brings the new one.
@@ -131,6 +132,7 @@ class GroupConsumer:
                 if exit_at_end and self._clock() - idle_since >= quiet_seconds:
                     return
                 self._sleep(IDLE_SECONDS)
+                self._beat()
                 continue
             idle_since = self._clock()
             if exit_at_end and all(self._is_at_end(each) for each in self._owned):
