@@ -30,8 +30,8 @@ _VERSION = 12
 
 
 class PartitionReader:
-    """Reads partitions, also of several topics: a request to a leader names all of its partitions, and those that returned
-    records are last in the next request. With `is_committed` it reads as a read_committed consumer does.
+    """Reads partitions, also of several topics: a request to a leader names all of its partitions, and those that
+    returned records are last in the next request. With `is_committed` it reads as a read_committed consumer does.
     `timeout` is the time limit of a fetch in seconds, None for the client's.
     """
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.idempotent_producer import (
     ALL_ACKS,
-    SendOptions,
     IdempotentProducer,
     ProducerIdentity,
+    SendOptions,
 )
 from trimaran.errors.refused import check
 from trimaran.wire.client.calls import RETRIED
