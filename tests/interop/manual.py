@@ -43,3 +43,17 @@ def steps(page: str, heading: str, places: Mapping[str, str]) -> Iterator[Comman
         else:
             for line in text.splitlines():
                 yield Command(tuple(shlex.split(line, comments=True)))
+
+
+def blocks(page: str, kind: str = "") -> list[str]:
+    """Returns the blocks of a language on a page, in order; those without a language are typed in a shell."""
+    return [text for found, text in _BLOCK.findall((DOCS / page).read_text()) if found == kind]
+
+
+def write_programs(page: str, kind: str, folder: Path, bootstrap: str) -> None:
+    """Writes the programs of a language on a page, each to the file that its first line names. `bootstrap` replaces the
+    page's address.
+    """
+    for text in blocks(page, kind):
+        name = text.partition("\n")[0].lstrip("#/ ")
+        (folder / name).write_text(text.replace("localhost:9092", bootstrap))

@@ -200,6 +200,9 @@ PYTHON = {
     "benchmarks.md": Elsewhere(
         "docs/benchmarks.md", "three options of Spark's own, for a frame of the reader's"
     ),
+    "first_programs.md": Elsewhere(
+        "tests/processes/test_start_pages.py", "each program, on a broker of its own"
+    ),
     "security.md": Elsewhere(
         "tests/node/config", "a policy of the reader's; policies are tested there"
     ),
