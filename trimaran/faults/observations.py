@@ -16,6 +16,8 @@ OBSERVATIONS_MAX = 10_000
 OBSERVED_BYTES_MAX = 64 << 20
 # The newest lines of the trace that are kept.
 TRACE_LINES_MAX = 10_000
+# The items that a line of the trace shows.
+_ITEMS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,14 @@ class Observation:
     response: Message | None = None
     frame_bytes: int = 0
 
+    @property
+    def item_text(self) -> str:
+        """Returns the items in words, a few at most: ` orders-0 orders-1`."""
+        texts = [_item_text(item) for item in self.items[:_ITEMS_SHOWN]]
+        more = len(self.items) - len(texts)
+        shown = [text for text in texts if text] + ([f"and {more} more"] if more else [])
+        return "".join(f" {text}" for text in shown)
+
     def as_json(self) -> dict[str, Any]:
         """Returns a value for `json.dumps`; secrets are hidden."""
         return {
@@ -62,6 +72,14 @@ class Observation:
             "request": as_json(self.request, self.version),
             "response": None if self.response is None else as_json(self.response, self.version),
         }
+
+
+def _item_text(item: dict[str, Any]) -> str:
+    topic, partition = item.get("topic"), item.get("partition")
+    if topic is not None and partition is not None:
+        return f"{topic}-{partition}"
+    named = (topic, item.get("group"), item.get("transactional_id"))
+    return next((str(value) for value in named if value), "")
 
 
 @dataclass(slots=True)

@@ -197,6 +197,11 @@ def read_items(message: Struct, levels: Sequence[PlaceLevel]) -> Iterator[Roles]
                 yield roles | deeper
 
 
+def item_key(item: Roles) -> tuple[Any, ...]:
+    """Returns the values of an item's roles, as a key of sets."""
+    return tuple(map(_hashable, item.values()))
+
+
 def without_items(
     request: Message, version: int, is_removed: Callable[[Roles], bool]
 ) -> Message | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trimaran.faults.actions import FaultAction
+from trimaran.faults.actions import FaultAction, HoldFrame
 from trimaran.faults.conditions import FieldCondition
 from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.messages.registry import ApiKey
@@ -85,6 +85,12 @@ class FaultRule:
     def actions(self, application: int) -> tuple[FaultAction, ...]:
         """Returns the actions of an application, counted from 0."""
         return self.steps[min(application, len(self.steps) - 1)]
+
+    @property
+    def released_by(self) -> str:
+        """Returns the name of the rule whose applications release the frames that this rule holds."""
+        held = (action for step in self.steps for action in step if isinstance(action, HoldFrame))
+        return next((action.released_by for action in held if action.released_by), "")
 
     @property
     def times(self) -> int | None:

@@ -18,11 +18,16 @@ from typing import TYPE_CHECKING, Self
 
 import trio
 
+from trimaran.faults.fault_set import FaultSet
+from trimaran.faults.in_node import NodeFaults
+from trimaran.faults.topic_names import TopicNames
 from trimaran.node.config.server import parse
 from trimaran.node.runtime.ports import port_of, reserve
 from trimaran.settings.properties import PropertySetting
+from trimaran.testing.faults import KafkaFaults
 from trimaran.testing.kafka import Kafka
 from trimaran.wire.later import imported_later
+from trimaran.wire.transport.server.interception import INTERCEPTOR
 
 if TYPE_CHECKING:
     from trimaran.broker.process.server import RunningBroker
@@ -59,6 +64,7 @@ class EmbeddedKafka(Kafka):
         self._settings = dict(settings or {})
         self._directory: Path | None = None
         self._node: _Node | None = None
+        self._rules = FaultSet(names=TopicNames(self._topic_name))
         self._cluster_id = ""
         self._ports: list[socket.socket] = []
         self.controller_bootstrap = ""
@@ -76,13 +82,21 @@ class EmbeddedKafka(Kafka):
         client_port, controller_port = map(port_of, self._ports)
         try:
             config = self._config(client_port, controller_port)
-            self._node = _Node(config)
+            self._node = _Node(config, self._rules)
         except BaseException:
             self.stop()
             raise
         self.bootstrap = f"127.0.0.1:{client_port}"
         self.controller_bootstrap = f"127.0.0.1:{controller_port}"
         return self
+
+    @property
+    def faults(self) -> KafkaFaults:
+        """Returns the faults of this node; they outlive a restart."""
+        return KafkaFaults(self._rules)
+
+    def _topic_name(self, topic_id: bytes) -> str | None:
+        return None if self._node is None else self._node.topic_name(topic_id)
 
     def restart(self) -> None:
         """Stops the node cleanly and starts it again, with its data, at the same address."""
@@ -122,7 +136,8 @@ class EmbeddedKafka(Kafka):
 class _Node:
     """A thread with its own event loop; it ends with the process at the latest."""
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, rules: FaultSet) -> None:
+        self._rules = rules
         self._started: Future[RunningBroker] = Future()
         self._ended: Future[None] = Future()
         self._scope = trio.CancelScope()
@@ -141,7 +156,16 @@ class _Node:
         self._ended.result(STOP_SECONDS)
         self._thread.join()
 
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Returns the name of a topic in the newest metadata; None if there is none."""
+        if not self._started.done() or self._started.exception() is not None:
+            return None
+        topic = self._started.result().context.metadata.image.topics.by_id.get(topic_id)
+        return None if topic is None else topic.name
+
     def _main(self, config: ServerConfig) -> None:
+        listeners = frozenset(listener.name for listener in config.broker_listeners)
+        INTERCEPTOR.set(NodeFaults(self._rules, config["node.id"], listeners))
         try:
             trio.run(self._run, config)
         except BaseException as error:  # noqa: BLE001 - it is for who waits

@@ -172,6 +172,22 @@ class FrameBuffer:
         """Records that the first `count` bytes of the last `room()` are filled."""
         self._end += count
 
+    def take(self) -> bytes:
+        """Returns the unread bytes, and removes them."""
+        taken = bytes(memoryview(self._buffer)[self._start : self._end])
+        self._start = self._end
+        return taken
+
+    def add(self, data: bytes) -> None:
+        """Appends bytes that were received elsewhere."""
+        while data:
+            room = self.room()
+            count = min(len(room), len(data))
+            room[:count] = data[:count]
+            room.release()
+            self.received(count)
+            data = data[count:]
+
     def drop(self) -> None:
         """Frees all memory and drops unread bytes."""
         self._buffer = bytearray()

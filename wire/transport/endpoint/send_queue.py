@@ -59,6 +59,13 @@ class SendQueue:
                 self.pieces.append(memoryview(frame))
         self.size += size + 4
 
+    def add_part(self, data: bytes | memoryview) -> None:
+        """Appends bytes that are no whole frame."""
+        if self.pieces is NOTHING:
+            self.pieces = deque()
+        self.pieces.append(memoryview(data))
+        self.size += len(data)
+
     def _add_spliced(self, frame: Outgoing) -> None:
         view = memoryview(frame)
         done = copied = 0

@@ -30,6 +30,7 @@ from trimaran.wire.transport.requests.calls import ConnectionInfo
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 from trimaran.wire.transport.scheduling.turn import TurnQueue
 from trimaran.wire.transport.server.connection_quotas import ConnectionQuotas
+from trimaran.wire.transport.server.interception import INTERCEPTOR
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +190,7 @@ class _Acceptor(Server):
         self._service = Service(
             registry, context, limits, trio.current_time, self._log, self.counters
         )
+        self._interceptor = INTERCEPTOR.get()
         self._ids = itertools.count(1)
         self._accepting = trio.CancelScope()
 
@@ -283,6 +285,10 @@ class _Acceptor(Server):
             Address(_ip(local), local[1]),
             memory=memory,
         )
+        if self._interceptor is not None:
+            endpoint = self._interceptor.intercept(
+                endpoint, info, lambda: bool(self.connections[info.id].core.owed), nursery
+            )
         turns = self._turns[listener.for_nodes]
         connection = Connection(endpoint, info, self._service, listener.security, turns)
         self.connections[info.id] = connection
