@@ -47,7 +47,7 @@ from trimaran.wire.messages.header import (
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 from trimaran.wire.schema import Message
 
-# The requests of a connection that wait for their responses. Clients send a few; a client that sends more is not read.
+# The requests of a connection that wait for their responses. Clients send a few; beyond this the connection closes.
 OUTSTANDING_MAX = 10_000
 
 Frame = bytes | memoryview
@@ -101,7 +101,11 @@ class ConnectionFaults:
     # Requests
 
     def on_request(self, frame: Frame) -> Verdicts:
-        """Returns the verdicts upon a frame of the client; see `FaultEngine`."""
+        """Returns the verdicts upon a frame of the client; see `FaultEngine`.
+
+        Raises:
+            RemoteProtocolError: too many requests wait for responses.
+        """
         with self._faults.changed:
             if self._is_cut:
                 return Verdicts()
@@ -113,9 +117,14 @@ class ConnectionFaults:
                 return self._login(frame)
             return self._decided(frame, header, start)
 
+    def _expect(self, outstanding: OutstandingRequest) -> None:
+        if len(self._outstanding) >= OUTSTANDING_MAX:
+            raise RemoteProtocolError(f"{OUTSTANDING_MAX} requests wait for responses")
+        self._outstanding.append(outstanding)
+
     def _login(self, frame: Frame) -> Verdicts:
         """Passes a token of a login, which has no header."""
-        self._outstanding.append(OutstandingRequest(0, -1, -1, is_login=True))
+        self._expect(OutstandingRequest(0, -1, -1, is_login=True))
         return Verdicts(to_broker=(SendFrame(frame),))
 
     def _decided(self, frame: Frame, header: RequestHeader, start: int) -> Verdicts:
@@ -179,7 +188,7 @@ class ConnectionFaults:
         self, frame: Frame, header: RequestHeader, start: int, outstanding: OutstandingRequest
     ) -> Verdicts:
         if expects_response(header, frame[start:]):
-            self._outstanding.append(outstanding)
+            self._expect(outstanding)
         return Verdicts(to_broker=(SendFrame(frame),))
 
     def _examine(
@@ -271,26 +280,45 @@ class ConnectionFaults:
             )
             return self._queued(outstanding)
         if fate.is_changed or rest is not fate.request:
-            frame = request_frame(frame[:start], rest, outstanding.version, fate)
+            frame = self._encoded(frame, start, rest, outstanding, fate)
         copies = 2 if Side.REQUEST in fate.doubled else 1
         if answers:
-            self._outstanding.append(outstanding)
+            self._expect(outstanding)
             if copies > 1:
                 again = replace(outstanding, fate=None, seen=[], is_lost=True)
-                self._outstanding.append(again)
+                self._expect(again)
         if fate.is_silent:
             self._is_cut = True
         return Verdicts(to_broker=(*fate.before_request, *[SendFrame(frame)] * copies))
 
+    def _encoded(
+        self,
+        frame: Frame,
+        start: int,
+        request: Message,
+        outstanding: OutstandingRequest,
+        fate: RequestFate,
+    ) -> Frame:
+        """Returns the frame of a changed request; the given one if its version cannot express the change."""
+        try:
+            return request_frame(frame[:start], request, outstanding.version, fate)
+        except LocalProtocolError as error:
+            self._faults.trace.add(f"{type(request).__name__} was not changed: {error}")
+            return frame
+
     def _queued(self, outstanding: OutstandingRequest) -> Verdicts:
-        self._outstanding.append(outstanding)
+        self._expect(outstanding)
         return Verdicts(to_client=self._flushed())
 
     def _answered(
         self, outstanding: OutstandingRequest, response: Message
     ) -> tuple[RelayVerdict, ...]:
         """Returns the verdicts upon an answer that the broker did not give."""
-        frame = response_frame(outstanding.correlation_id, response, outstanding.version)
+        try:
+            frame = response_frame(outstanding.correlation_id, response, outstanding.version)
+        except LocalProtocolError as error:  # a script made it
+            self._faults.script_errors.append(error)
+            return (EndBoth(by_reset=False),)
         for seen in outstanding.seen:
             seen.response = response
         return self._delivered(frame, outstanding.fate)
@@ -389,11 +417,6 @@ class ConnectionFaults:
         while self._outstanding and self._outstanding[0].ready is not None:
             verdicts += self._outstanding.popleft().ready or ()
         return tuple(verdicts)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the client has sent more requests than are kept."""
-        return len(self._outstanding) >= OUTSTANDING_MAX
 
     def on_close(self) -> None:
         """Forgets the frames of this connection that rules hold."""

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from trimaran.faults.observations import FaultPeer
-from trimaran.faults.places import ANY, Roles, items_of
+from trimaran.faults.places import ANY, Roles, items_of, places_of
 from trimaran.faults.rule_checks import TOP_ROLES
 from trimaran.faults.rules import RuleMatch
 from trimaran.faults.topic_names import TopicNames
@@ -51,6 +51,8 @@ class RequestItem(NamedTuple):
 def request_items(request: Message, version: int, names: TopicNames) -> list[RequestItem]:
     """Returns the items of a request; one without a name if the request names none."""
     top = top_roles(request)
+    if any(place.needs_response and place.request for place in places_of(request.KEY, version)):
+        top["partition"] = ANY  # the response shows which ones there are
     items = items_of(request, version)
     if request.KEY in _WITH_SESSIONS or (not items and _means_all(request, version)):
         items.append({"topic": ANY, "topic_id": ANY, "partition": ANY})

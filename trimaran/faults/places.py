@@ -37,6 +37,7 @@ ANY = _Any()
 _BESIDE_ERRORS: Mapping[str, Any] = {
     "base_offset": -1,
     "committed_offset": -1,
+    "expiry_timestamp_ms": -1,
     "high_watermark": -1,
     "low_watermark": -1,
     "leader_id": -1,

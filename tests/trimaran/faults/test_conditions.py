@@ -4,7 +4,6 @@ import pytest
 
 from trimaran.faults.conditions import parse_condition, values_at
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from trimaran.wire.messages.registry import ApiKey
 
 REQUEST = FetchRequest(
     max_wait_ms=500,
@@ -55,4 +54,3 @@ def test_array_of_numbers_gives_its_elements():
     request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[])
     assert [*values_at(request, "topics.length")] == [0]
     assert [*values_at(request, "topics.topic")] == []
-    assert ApiKey.FETCH == FetchRequest.KEY

@@ -1,20 +1,17 @@
 """The places of error codes in responses of every API and version."""
 
 from tests.checks import check_each
+from tests.trimaran.faults.samples import sample, versions
 from trimaran.faults.places import (
     ANY,
-    ELEMENT,
-    POSITION,
     ItemPlace,
     add_errors,
-    element_of,
     error_field,
     error_of_items,
     has_top_error,
     items_of,
     leaf_of,
     places_of,
-    read_items,
     rewrite_errors,
     set_error,
     top_error,
@@ -30,7 +27,7 @@ from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
+from trimaran.wire.messages.registry import RESPONSES, ApiKey
 
 # Further error codes of an item, which rules reach by `change`.
 OTHER_CODES = {
@@ -40,14 +37,6 @@ OTHER_CODES = {
     "DeleteAclsResponse.filter_results.matching_acls.error_code",
 }
 CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]
-
-
-def versions():
-    return [
-        (api, version)
-        for api in ApiKey
-        for version in range(RESPONSES[api].VERSIONS.low, RESPONSES[api].VERSIONS.high + 1)
-    ]
 
 
 def codes_for(api, version):
@@ -64,39 +53,6 @@ def error_codes_in(cls, path):
             yield from error_codes_in(shape.struct, f"{path}.{field.name}")
         elif field.name.endswith("error_code"):
             yield f"{path}.{field.name}"
-
-
-def sample(api, version, place):
-    """Returns a request with two items, and these items."""
-    request = zero_struct(REQUESTS[api])
-    for number in (1, 2):
-        parent = request
-        for level in place.request:
-            cls = element_of(type(parent), level.array)
-            elements = getattr(parent, level.array)
-            if elements is None:
-                setattr(parent, level.array, elements := [])
-            element = number if cls is None else zero_struct(cls)
-            for role, field in level.fields:
-                if field == ELEMENT:
-                    shape = shape_of(
-                        next(f.annotation for f in type(parent).__fields__ if f.name == level.array)
-                    )[0]
-                    element = number if shape.item.wire.fmt else f"{role}-{number}"
-                elif field != POSITION:
-                    declared = next(f for f in cls.__fields__ if f.name == field)
-                    if version in declared.versions:
-                        setattr(element, field, value_of(declared, role, number))
-            elements.append(element)
-            parent = element
-    return request, [*read_items(request, place.request)]
-
-
-def value_of(field, role, number):
-    shape = shape_of(field.annotation)[0]
-    if shape.item is not None:
-        return []
-    return {"string": f"{role}-{number}", "uuid": bytes([number] * 16)}.get(shape.wire.name, number)
 
 
 def test_every_version_has_a_place_for_errors():
