@@ -774,7 +774,11 @@ TABLE = {
             FAULTS + "connection_faults:OUTSTANDING_MAX",
             "closed",
         ),
-        Limit("bytes of frames that wait", FAULTS + "verdict_queue:WAITING_BYTES_MAX", "the side is not read"),
+        Limit(
+            "bytes of frames that wait",
+            FAULTS + "verdict_queue:WAITING_BYTES_MAX",
+            "the side is not read",
+        ),
         Limit("topic ids with names", FAULTS + "topic_names:TOPIC_IDS_MAX", DROPPED),
         Limit("first leaders", FAULTS + "response_edits:FIRST_LEADERS_MAX", "later are not kept"),
         Limit("observations of a rule", FAULTS + "observations:OBSERVATIONS_MAX", DROPPED),

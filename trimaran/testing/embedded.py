@@ -24,7 +24,7 @@ from trimaran.faults.topic_names import TopicNames
 from trimaran.node.config.server import parse
 from trimaran.node.runtime.ports import port_of, reserve
 from trimaran.settings.properties import PropertySetting
-from trimaran.testing.faults import KafkaFaults
+from trimaran.testing.faults import FaultyKafka, KafkaFaults
 from trimaran.testing.kafka import Kafka
 from trimaran.wire.later import imported_later
 from trimaran.wire.transport.server.interception import INTERCEPTOR
@@ -57,7 +57,7 @@ SETTINGS = {
 }
 
 
-class EmbeddedKafka(Kafka):
+class EmbeddedKafka(FaultyKafka, Kafka):
     """`with EmbeddedKafka() as kafka:`, or `start` and `stop`; `settings` are keys of server.properties."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:

@@ -8,6 +8,7 @@ held = kafka.barrier("Heartbeat")
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -72,6 +73,23 @@ class KafkaFaults:
         """Raises the errors of scripts, which could not be raised where they happened."""
         if self._rules.script_errors:
             raise BaseExceptionGroup("scripts failed", self._rules.script_errors)
+
+
+class FaultyKafka(ABC):
+    """A cluster whose clients get faults on demand."""
+
+    @property
+    @abstractmethod
+    def faults(self) -> KafkaFaults:
+        """Returns the rules of this cluster."""
+
+    def observe(self, **rule: Any) -> AddedRule:
+        """Watches the matching requests and their responses, which pass: `kafka.observe(api="JoinGroup")`."""
+        return self.faults.add(**rule)
+
+    def barrier(self, api: str, **rule: Any) -> AddedRule:
+        """Holds the matching requests, or with `hold="response"` the responses, until `release` or `remove`."""
+        return self.faults.add(api=api, **({"hold": "request"} | rule))
 
 
 class AddedRule:

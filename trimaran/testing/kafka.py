@@ -7,13 +7,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from trimaran.client import changes
 from trimaran.client.positions import parse_position
 from trimaran.client.reader import PartitionReader
 from trimaran.client.topic_partitions import leaders_of
-from trimaran.testing.faults import AddedRule, KafkaFaults
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -40,19 +39,6 @@ class Kafka(ABC):
     """
 
     bootstrap: str
-
-    @property
-    @abstractmethod
-    def faults(self) -> KafkaFaults:
-        """Returns the faults that clients of this cluster get on demand."""
-
-    def observe(self, **rule: Any) -> AddedRule:
-        """Watches the matching requests and their responses, which pass: `kafka.observe(api="JoinGroup")`."""
-        return self.faults.add(**rule)
-
-    def barrier(self, api: str, **rule: Any) -> AddedRule:
-        """Holds the matching requests, or with `hold="response"` the responses, until `release` or `remove`."""
-        return self.faults.add(api=api, **({"hold": "request"} | rule))
 
     @abstractmethod
     def start(self) -> Self:
