@@ -1,4 +1,4 @@
-"""Fixtures for pytest, found by the entry point `trimaran`. A fixture starts its node or cluster at its first use.
+"""Fixtures for pytest, found by its entry point. A fixture starts its node or cluster at its first use.
 
 - `embedded_kafka`: an `EmbeddedKafka` for the whole run.
 - `kafka_cluster`: a `KafkaCluster` for each module, since tests may break it.
@@ -14,16 +14,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimaran.wire.later import imported_later
-
 if TYPE_CHECKING:
     from trimaran import testing
-else:
-    testing = imported_later("trimaran.testing")
 
 _NUMBERS = itertools.count(1)
 _NAME_CHARACTERS_MAX = 200
@@ -36,6 +33,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         )
 
 
+def _testing() -> Any:
+    """Returns `trimaran.testing`, which takes a quarter of a second to import. No proxy of `trimaran.wire.later` stands
+    for it: pytest reads attributes of everything in a plugin's module, which would import it in every run.
+    """
+    return import_module("trimaran.testing")
+
+
 @pytest.fixture(scope="session")
 def kafka_settings() -> dict[str, str]:
     """Returns keys of server.properties in addition to those that a test cluster needs."""
@@ -45,7 +49,7 @@ def kafka_settings() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def embedded_kafka(kafka_settings: dict[str, str]) -> Iterator[testing.EmbeddedKafka]:
     """Yields one node in this process."""
-    with testing.EmbeddedKafka(kafka_settings) as running:
+    with _testing().EmbeddedKafka(kafka_settings) as running:
         yield running
 
 
@@ -57,7 +61,7 @@ def kafka_cluster(
     brokers, controllers = (
         int(pytestconfig.getini(name)) for name in ("kafka_brokers", "kafka_controllers")
     )
-    with testing.KafkaCluster(
+    with _testing().KafkaCluster(
         brokers=brokers, controllers=controllers, settings=kafka_settings
     ) as running:
         yield running

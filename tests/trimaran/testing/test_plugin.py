@@ -33,3 +33,17 @@ def test_plugin_works_in_an_installation(pytester):
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=3)
+
+
+IMPORTS = """
+import sys
+
+def test_imports():
+    assert not [name for name in sys.modules if name.partition(".")[0] == "trimaran"]
+"""
+
+
+def test_run_without_kafka_imports_no_trimaran(pytester):
+    """pytest reads attributes of everything in a plugin's module."""
+    pytester.makepyfile(IMPORTS)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
