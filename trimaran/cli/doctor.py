@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -12,13 +13,14 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Literal
 
 from trimaran.cli.output import Format, show_rows
+from trimaran.errors.extras import EXTRAS, install
 from trimaran.errors.user_error import Exit
 from trimaran.node.runtime import java as runtime_java
 
@@ -27,6 +29,11 @@ Level = Literal["ok", "warn", "fail"]
 OPEN_FILES_WANTED = 4096
 FSYNC_MS_SLOW = 20.0  # acks=all waits for an fsync on every replica: beyond this each produce request is visibly slow
 FREE_BYTES_WANTED = 1 << 30
+
+# A line of the metadata, such as `kazoo>=2.11; extra == "zk"`.
+_REQUIREMENT = re.compile(
+    r"""(?P<name>[\w.-]+)[^;]*(;\s*extra\s*==\s*["'](?P<extra>[\w-]+)["'])?"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +52,42 @@ def python_version() -> Finding:
 
 
 def packages() -> list[Finding]:
-    """Checks the libraries of each part; missing ones of optional parts only warn."""
-    wanted = (
-        ("trio", "fail", "pip install trimaran"),
-        ("crc32c", "fail", "pip install trimaran"),
-        ("kazoo", "warn", "for the ZooKeeper mirror: pip install 'trimaran[zk]'"),
-        ("pyspark", "warn", "for Spark and ZooKeeper's jars: pip install 'trimaran[spark]'"),
-        ("pyarrow", "warn", "for Spark: pip install 'trimaran[spark]'"),
-        ("duckdb", "warn", "for analyses of little data: pip install 'trimaran[spark]'"),
-        ("plotly", "warn", "for reports: pip install 'trimaran[spark]'"),
-        ("fastavro", "warn", "for values in Avro: pip install 'trimaran[schemas]'"),
-        ("grpcio-tools", "warn", "for values in Protobuf: pip install 'trimaran[schemas]'"),
-        ("confluent-kafka", "warn", "for ./dev demo: pip install 'trimaran[demo]'"),
-    )
-    return [_package(name, level, fix) for name, level, fix in wanted]  # type: ignore[arg-type]
+    """Checks the packages of trimaran itself, and those of each extra; missing ones of an extra only warn."""
+    try:
+        wanted = _requirements()
+    except PackageNotFoundError:
+        return [
+            Finding("trimaran", "warn", "not installed, only on the path", "pip install trimaran")
+        ]
+    found = [_package(name) for name in wanted.pop("", [])]
+    return found + [_extra(name, purpose, wanted[name]) for name, purpose in EXTRAS.items()]
 
 
-def _package(name: str, missing: Level, fix: str) -> Finding:
+def _requirements() -> dict[str, list[str]]:
+    """Returns the names of the packages of each extra, by the metadata of the installed trimaran; those that are always
+    needed are those of "".
+    """
+    found: dict[str, list[str]] = {}
+    for line in requires("trimaran") or ():
+        if (parts := _REQUIREMENT.match(line)) is not None:
+            found.setdefault(parts["extra"] or "", []).append(parts["name"])
+    return found
+
+
+def _package(name: str) -> Finding:
     try:
         return Finding(name, "ok", version(name))
     except PackageNotFoundError:
-        return Finding(name, missing, "not installed", fix)
+        return Finding(name, "fail", "not installed", "pip install trimaran")
+
+
+def _extra(name: str, purpose: str, packages: list[str]) -> Finding:
+    found = [_package(package) for package in packages]
+    check = f"trimaran[{name}]"
+    if missing := [package.check for package in found if package.level != "ok"]:
+        named = f"not installed: {', '.join(missing)}"
+        return Finding(check, "warn", named, f"for {purpose}: {install(name)}")
+    return Finding(check, "ok", ", ".join(f"{each.check} {each.found}" for each in found))
 
 
 def java() -> Finding:

@@ -36,9 +36,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except ZooKeeperUnavailableError as error:
-        raise UserError(
-            "cannot start ZooKeeper", str(error), "trimaran doctor shows what is missing"
-        ) from error
+        raise UserError("cannot start ZooKeeper", str(error), error.fix) from error
     except errors.ZooKeeperUnreachableError as error:
         raise UserError(
             "ZooKeeper does not answer",

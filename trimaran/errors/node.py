@@ -10,6 +10,7 @@ import errno
 from collections.abc import Callable, Iterator
 
 from trimaran.errors.config import of_config
+from trimaran.errors.extras import of_missing_module
 from trimaran.errors.ports import listener_on
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.directories.directory_lock import DirectoryLocked
@@ -31,6 +32,8 @@ _LISTEN_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 def explain(error: BaseException) -> UserError | None:
     """Returns the error for the user about the end of a node; None if a user cannot solve the problem."""
     for leaf in _leaves(error):
+        if (of_extra := of_missing_module(leaf)) is not None:
+            return of_extra
         for kind, explanation in _EXPLANATIONS:
             if isinstance(leaf, kind):
                 return explanation(leaf)

@@ -1,8 +1,9 @@
 """The connection between the command line and the supervisor: one JSON object per line, over a Unix socket.
 
-Request: `{"command": "kill", "node": "broker-11"}`; answer: `{"ok": true, …}` or `{"ok": false, "error": "…"}`. The
-path of a Unix socket has at most about 100 bytes, so a cluster in a deep directory has its socket in a private
-directory of this user; `cluster.json` has its path. Both ends are processes of one user.
+Request: `{"command": "kill", "node": "broker-11"}`; answer: `{"ok": true, …}` or `{"ok": false, "error": "…"}`, or
+the `what`, `why` and `fix` of an error for the user instead of `error`. The path of a Unix socket has at most about 100
+bytes, so a cluster in a deep directory has its socket in a private directory of this user; `cluster.json` has its path.
+Both ends are processes of one user.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ def ask(path: str, command: str, *, dry_run: bool = False, **arguments: Any) -> 
             "trimaran ps shows whether it is running; start it with trimaran up -d",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error
+    if "what" in answer:
+        raise UserError(answer["what"], answer["why"], answer["fix"])
     if not answer.get("ok"):
         raise UserError(
             f"the local cluster refused '{command}'",

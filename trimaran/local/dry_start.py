@@ -20,7 +20,7 @@ from trimaran.local.starting import (
     refuse_if_running,
 )
 from trimaran.quorum.formatting.permission import ensure_can_be_made
-from trimaran.zkcompat.zookeeper.server_process import missing_parts
+from trimaran.zkcompat.zookeeper.server_process import missing_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,5 +67,5 @@ def _ensure_can_run(node: NodePlan) -> None:
     for port in (node.port, node.metrics_port):
         if port is not None:
             ensure_nobody_listens(port)
-    if node.role == "zookeeper" and (why := missing_parts()) is not None:
-        raise no_zookeeper(why)
+    if node.role == "zookeeper" and (error := missing_part()) is not None:
+        raise no_zookeeper(error)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trimaran.errors.user_error import UserError
 from trimaran.local.layout import NodePlan
+
+if TYPE_CHECKING:
+    from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
 
 
 class StoppedWhileStarting(UserError):
@@ -31,9 +35,9 @@ def died_while_starting(node: NodePlan, consequence: str) -> UserError:
     )
 
 
-def no_zookeeper(why: str) -> UserError:
+def no_zookeeper(error: ZooKeeperUnavailableError) -> UserError:
     """Returns the error for the user of `up --zk`."""
-    return UserError("cannot start ZooKeeper", why, "trimaran doctor shows what is missing")
+    return UserError("cannot start ZooKeeper", str(error), error.fix)
 
 
 def last_words(log: Path) -> str:

@@ -209,7 +209,7 @@ class Supervisor:
                 stop_with_parent=True,
             )
         except ZooKeeperUnavailableError as error:
-            raise no_zookeeper(str(error)) from error
+            raise no_zookeeper(error) from error
         child.adopt(process)
 
     def _close_in_child(self) -> None:
@@ -277,7 +277,7 @@ class Supervisor:
         try:
             return self._obey(control.read_line(connection))
         except UserError as error:
-            return {"ok": False, "error": f"{error.what}: {error.why}"}
+            return {"ok": False, **error.as_json()}
         except Exception as error:  # noqa: BLE001 - see above
             return {"ok": False, "error": f"{type(error).__name__}: {error}"}
 

