@@ -1,6 +1,9 @@
 """The extras by which trimaran is installed in parts, and what it says where one is missing."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -69,3 +72,13 @@ def test_other_missing_module_is_a_bug():
     assert extras.of_missing_module(ModuleNotFoundError("x", name="trimaran.nothing")) is None
     assert extras.of_missing_module(ModuleNotFoundError("x")) is None
     assert isinstance(extras.of_missing_module(ModuleNotFoundError("x", name="jwt")), UserError)
+
+
+def test_demo_names_its_extra_if_missing(tmp_path):
+    """A folder first on the path has a client that is none."""
+    (tmp_path / "confluent_kafka.py").write_text("raise ModuleNotFoundError('no', name=__name__)\n")
+    command = [sys.executable, "-m", "trimaran.demo"]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "  fix: pip install 'trimaran[demo]'"
