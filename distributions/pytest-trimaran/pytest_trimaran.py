@@ -34,8 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _testing() -> Any:
-    """Returns `trimaran.testing`, which takes a quarter of a second to import. No proxy of `trimaran.wire.later` stands
-    for it: pytest reads attributes of everything in a plugin's module, which would import it in every run.
+    """Returns `trimaran.testing`, which takes a quarter of a second to import. It is not a proxy at the top of this
+    module: pytest reads attributes of everything in a plugin's module, which would import it in every run.
     """
     return import_module("trimaran.testing")
 

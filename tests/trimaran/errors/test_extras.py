@@ -15,7 +15,7 @@ from trimaran.errors import extras
 from trimaran.errors.user_error import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
-# for who works on trimaran itself, and the sum of the others
+# those that develop trimaran itself, and the sum of the others
 NOT_LISTED = {"all", "dev", "docs", "fuzz"}
 
 
