@@ -15,6 +15,10 @@ from tests.librdkafka import AdminClient, Producer
 
 TOPIC, PARTITIONS = "beside-the-connector", 3
 START = 1_700_000_000_000
+LATE = (
+    START + 9_999_999
+)  # later than the records with times of their own, and earlier than the markers
+NEVER = 4_102_444_800_000  # in the year 2100
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EACH = 300
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
@@ -57,13 +61,14 @@ COMMITTED_CASES = {
         **READ_COMMITTED,
         "startingOffsets": offsets(1503 // 3, -2, 510),
     },
+    # Two records and the markers of all transactions have the time of the test.
+    "a time that only markers have in some partitions": {"startingTimestamp": str(LATE)},
 }
 
 
 LENIENT = {"failOnDataLoss": "false"}
 FROM_400, TO_33 = {"startingOffsets": offsets(400, -2, -2)}, {"endingOffsets": offsets(33, -1, -1)}
 BEYOND = {"startingOffsets": offsets(9000, -2, -2)}
-LATE = START + 9_999_999
 # Both sources refuse these; each with a part of our text.
 REFUSED = {
     "a start above its end": ({**FROM_400, **TO_33}, "behind offset 33, where endingOffsets ends"),
@@ -96,7 +101,7 @@ REFUSED = {
     ),
     "a time behind an offset": ({"startingTimestamp": str(START + 900), **TO_33}, "behind offset 33"),
     "an offset behind a time": ({**FROM_400, "endingTimestamp": str(START + 300)}, "endingTimestamp ends"),
-    "a time that no record has": ({"startingTimestamp": str(LATE)}, f"no record of {LATE} ms or later"),
+    "a time that no record has": ({"startingTimestamp": str(NEVER)}, f"no record of {NEVER} ms or later"),
     "an offset below -2": ({"startingOffsets": offsets(-3, -2, -2)}, "option startingOffsets"),
     "an end below -2": ({"endingOffsets": offsets(-3, -1, -1)}, "option endingOffsets"),
     "a start at the latest": ({"startingOffsets": "latest"}, "'latest' is not earliest"),

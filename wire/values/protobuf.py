@@ -7,7 +7,7 @@ become what they mean: times, durations, wrapped numbers, JSON.
 from __future__ import annotations
 
 import datetime as dt
-import json
+import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -77,6 +77,11 @@ class ProtobufSchema:
                 )
             found = inside[index]
             inside = found.nested_types
+        if found is not None and found.GetOptions().map_entry:
+            raise UndecodedValue(
+                f"the message at {list(indexes)} is the entry of a map: its serializer counts the messages of a schema "
+                "differently than the registry"
+            )
         return found
 
     def type_named(self, name: str) -> Any:
@@ -155,38 +160,59 @@ class ProtobufSchema:
 
 
 def protobuf_schema(text: str, references: Mapping[str, str]) -> ProtobufSchema:
-    """Compiles a schema; `references` has the files that it imports, by name, each after those that it imports.
+    """Compiles a schema; `references` has the files that it imports, by name.
 
-    A schema may also be a descriptor in base64: so Confluent's serializers for Python register them, and not every
+    Each of them may also be a descriptor in base64: so Confluent's serializers for Python register them, and not every
     registry turns them into text.
     """
     name = "schema.proto"
     while name in references:
         name = f"_{name}"
-    own = _serialized(name, text)
-    if own is None:
-        return ProtobufSchema(protoc.compiled(name, {**references, name: text}))
-    given = [found for each in references if (found := _serialized(each, references[each]))]
-    known = {each.name for each in given}
-    imports = {
-        each: None for file in (*given, own) for each in file.dependency if each not in known
-    }
-    texts = {each: references[each] for each in references if each not in known}
-    texts[name] = 'syntax = "proto3";' + "".join(
-        f"import {json.dumps(protoc.checked(each))};" for each in imports
-    )
-    files = descriptor_pb2.FileDescriptorSet.FromString(protoc.compiled(name, texts))
-    del files.file[-1]
-    files.file.extend((*given, own))
+    texts: dict[str, str] = {}
+    try:
+        given = descriptor_pb2.FileDescriptorSet()
+    except ModuleNotFoundError as error:
+        raise UnusableSchema(f"Protobuf needs {error.name}. {EXTRA}") from None
+    for each, content in {**references, name: text}.items():
+        if (file := _serialized(each, content)) is not None:
+            given.file.append(file)
+        else:
+            texts[each] = _MAP_ENTRY.sub(_MARK, content)
+    compiled = protoc.compiled(name, texts, given.SerializeToString())
+    files = descriptor_pb2.FileDescriptorSet.FromString(compiled)
+    for file in files.file:
+        if file.name in texts:
+            for kind in file.message_type:
+                _place_map_entries(kind)
     return ProtobufSchema(files.SerializeToString())
+
+
+# Confluent's registry turns a descriptor into text with the messages that the compiler has made for maps, and the
+# compiler refuses such a text. A field number that they cannot have marks them.
+_MAP_ENTRY = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
+_MARKED = (1 << 29) - 1
+_MARK = f"reserved {_MARKED};"
+
+
+def _place_map_entries(kind: Any) -> None:
+    """Places the messages of maps as Confluent's registry counts the messages of a text: those that the text has are
+    where they are, and those that the compiler has made are behind all others.
+    """
+    for nested in kind.nested_type:
+        _place_map_entries(nested)
+    nested_types = sorted(kind.nested_type, key=lambda nested: nested.options.map_entry)
+    for nested in nested_types:
+        if any(each.start == _MARKED for each in nested.reserved_range):
+            nested.ClearField("reserved_range")
+            nested.options.map_entry = True
+    del kind.nested_type[:]
+    kind.nested_type.extend(nested_types)
 
 
 def _serialized(name: str, text: str) -> Any:
     """Returns the descriptor that a text has in base64, with the name by which it is imported, or None."""
     try:
         found = descriptor_pb2.FileDescriptorProto.FromString(b64decode(text, validate=True))
-    except ModuleNotFoundError as error:
-        raise UnusableSchema(f"Protobuf needs {error.name}. {EXTRA}") from None
     except (ValueError, message.DecodeError):
         return None
     found.name = name

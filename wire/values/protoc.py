@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from trimaran.wire.values.failures import EXTRA, UnusableSchema
@@ -41,19 +41,22 @@ message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
 }
 
 
-def compiled(name: str, texts: Mapping[str, str]) -> bytes:
-    """Compiles file `name` of `texts`, which are the files by the names that they import, and returns a serialized
-    FileDescriptorSet with the file at its end.
+def compiled(name: str, texts: Mapping[str, str], descriptors: bytes = b"") -> bytes:
+    """Compiles file `name`, and returns a serialized FileDescriptorSet with the file at its end. `texts` has files by
+    the names that they import, and `descriptors` further files in a serialized FileDescriptorSet.
 
     Raises:
         UnusableSchema: the compiler refuses it.
     """
     with tempfile.TemporaryDirectory(prefix="trimaran-protoc-") as folder:
         for each, text in {**_CONFLUENT, **texts}.items():
-            path = Path(folder, "files", checked(each))
+            path = Path(folder, "files", _checked(each))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return _run(Path(folder, "files"), name, Path(folder, "descriptors"))
+        given = Path(folder, "given")
+        given.write_bytes(descriptors)
+        options = [f"--descriptor_set_in={given}"] if descriptors else []
+        return _run(Path(folder, "files"), _checked(name), Path(folder, "descriptors"), options)
 
 
 def compiled_file(path: Path) -> bytes:
@@ -62,7 +65,7 @@ def compiled_file(path: Path) -> bytes:
         return _run(path.parent, path.name, Path(folder, "descriptors"))
 
 
-def checked(name: str) -> str:
+def _checked(name: str) -> str:
     """Returns the name of an import if it stays in the folder of the files."""
     parts = PurePosixPath(name).parts
     if (
@@ -78,9 +81,9 @@ def checked(name: str) -> str:
     return name
 
 
-def _run(folder: Path, name: str, output: Path) -> bytes:
+def _run(folder: Path, name: str, output: Path, options: Sequence[str] = ()) -> bytes:
     command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports"]
-    command += [f"-I{folder}", f"--descriptor_set_out={output}", name]
+    command += [*options, f"-I{folder}", f"--descriptor_set_out={output}", name]
     try:
         done = subprocess.run(
             command,

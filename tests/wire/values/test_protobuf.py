@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import pickle
 import subprocess
 import sys
 from base64 import b64encode
 from decimal import Decimal
+from itertools import combinations
 
 import pytest
 from google.protobuf import descriptor_pb2, message_factory
@@ -18,6 +20,7 @@ from tests.checks import assert_only_raises
 from trimaran.wire.values import protoc
 from trimaran.wire.values.avro import SCALE_MAX
 from trimaran.wire.values.failures import UndecodedValue, UnusableSchema
+from trimaran.wire.values.framing import message_indexes
 from trimaran.wire.values.protobuf import ProtobufSchema, protobuf_schema
 
 TEXT = """syntax = "proto3";
@@ -214,10 +217,95 @@ def test_descriptors_in_base64_are_schemas():
         assert schema.type_at([1]).full_name == "shop.Special"
 
 
-def test_descriptors_in_base64_import_checked_names():
-    file = descriptor_pb2.FileDescriptorProto(name="x", dependency=["../x.proto"])
-    with pytest.raises(UnusableSchema, match=r"no name of an imported \.proto file"):
+@pytest.mark.parametrize("name", ["../x.proto", "/etc/passwd", "a/../../x.proto", "/dev/zero"])
+def test_descriptors_in_base64_import_no_other_files(name):
+    file = descriptor_pb2.FileDescriptorProto(name="x", dependency=[name])
+    with pytest.raises(UnusableSchema, match=r"not allowed in the virtual path|File not found"):
         protobuf_schema(b64encode(file.SerializeToString()).decode(), {})
+
+
+def test_text_and_descriptors_in_base64_import_each_other():
+    names = ("low.proto", "middle.proto", "high.proto")
+    texts = {
+        "low.proto": 'syntax = "proto3"; message Low { map<string, int32> low = 1; }',
+        "middle.proto": 'syntax = "proto3"; import "low.proto"; message Middle { Low low = 1; }',
+        "high.proto": 'syntax = "proto3"; import "middle.proto"; message High { Middle middle = 1; }',
+    }
+    for count in range(4):
+        for encoded in combinations(names, count):
+            given = {n: in_base64(n, texts) if n in encoded else texts[n] for n in names}
+            high = new(protobuf_schema(given.pop("high.proto"), given), "High")
+            high.middle.low.low["x"] = 5
+            schema = protobuf_schema(texts["high.proto"], given)
+            assert read(schema, high) == {"middle": {"low": {"low": {"x": 5}}}}, encoded
+
+
+# `SHOP_WITH_ENTRIES` is what Confluent's registry makes of the descriptor of `SHOP`.
+SHOP = """syntax = "proto3";
+package shop;
+message Order {
+  map<string, int32> stock = 1;
+  message Line { string item = 1; map<int32, Part> parts = 2; message Part { string name = 1; } }
+  map<string, Line> more = 2;
+  message Note { string text = 1; }
+}
+"""
+SHOP_WITH_ENTRIES = """syntax = "proto3";
+package shop;
+message Order {
+  repeated .shop.Order.StockEntry stock = 1;
+  repeated .shop.Order.MoreEntry more = 2;
+  message StockEntry { option map_entry = true; string key = 1; int32 value = 2; }
+  message Line {
+    string item = 1;
+    repeated .shop.Order.Line.PartsEntry parts = 2;
+    message PartsEntry {
+      option map_entry = true;
+      int32 key = 1;
+      .shop.Order.Line.Part value = 2;
+    }
+    message Part { string name = 1; }
+  }
+  message MoreEntry { option map_entry = true; string key = 1; .shop.Order.Line value = 2; }
+  message Note { string text = 1; }
+}
+"""
+# Values of Confluent's serializer for Python, behind byte 0 and the id: it counts the entries of maps.
+OF_PYTHON = {
+    "0400020a0370656e": {"item": "pen", "parts": {}},
+    "060002020a03636170": {"name": "cap"},
+    "0400060a046c617465": {"text": "late"},
+    "000a050a01611001": {"stock": {"a": 1}, "more": {}},
+}
+# The same values of that for Java, by a text without entries: it does not count them.
+OF_JAVA = {
+    "0400000a0370656e": {"item": "pen", "parts": {}},
+    "060000000a03636170": {"name": "cap"},
+    "0400020a046c617465": {"text": "late"},
+    "000a050a01611001": {"stock": {"a": 1}, "more": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (SHOP, OF_JAVA),
+        (SHOP_WITH_ENTRIES, OF_PYTHON),
+        (in_base64("shop.proto", {"shop.proto": SHOP}), OF_PYTHON),
+    ],
+    ids=["text", "text with entries", "descriptor"],
+)
+def test_messages_behind_maps_are_found(text, values):
+    schema = pickle.loads(pickle.dumps(protobuf_schema(text, {})))
+    for framed, expected in values.items():
+        indexes, payload = message_indexes(memoryview(bytes.fromhex(framed)))
+        assert schema.decode(payload, schema.type_at(indexes)) == expected
+
+
+@pytest.mark.parametrize(("text", "at"), [(SHOP, 2), (SHOP, 3), (SHOP_WITH_ENTRIES, 0)])
+def test_entry_of_a_map_is_no_message(text, at):
+    with pytest.raises(UndecodedValue, match=f"message at .0, {at}. is the entry of a map"):
+        protobuf_schema(text, {}).type_at([0, at])
 
 
 @pytest.mark.parametrize("descriptors", [b"", b"\xff\xff", b"\x0a\x03\x0a\x01a\x00"])
