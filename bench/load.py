@@ -72,28 +72,32 @@ def produce(
     size: int,
     records: int,
     compression: str = "none",
+    batch_bytes: int = 1_000_000,
+    are_equal: bool = True,
 ) -> Throughput:
-    """Produces `records` records of `size` bytes with acks=all, as fast as librdkafka can."""
+    """Produces `records` records of `size` bytes with acks=all, as fast as librdkafka can. Their values are hexadecimal
+    digits, all the same or those of `SHARE` records.
+    """
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
             "acks": "all",
             "linger.ms": 5,
-            "batch.size": 1_000_000,
+            "batch.size": batch_bytes,
             "queue.buffering.max.messages": 200_000,
             "queue.buffering.max.kbytes": 400_000,
             "compression.type": compression,
         }
     )
-    value = os.urandom(size // 2).hex().encode()[:size]
+    values = [os.urandom(size // 2).hex().encode() for _ in range(1 if are_equal else SHARE)]
     failed: list[str] = []
 
     def on_delivery(error: object, _: object) -> None:
         if error is not None:
             failed.append(str(error))
 
-    messages = [{"value": value} for _ in range(SHARE)]
-    messages[-1] = {"value": value, "callback": on_delivery}
+    messages: list[dict[str, object]] = [{"value": values[i % len(values)]} for i in range(SHARE)]
+    messages[-1]["callback"] = on_delivery
     producer.list_topics(topic, timeout=10)
     with measured(cluster.pids()) as usage:
         _hand_over(producer, topic, partitions, messages, records)

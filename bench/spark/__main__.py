@@ -1,10 +1,10 @@
 """`./dev bench spark [ROW …] [--scale S] [--markdown]`: our sources beside Spark's own Kafka connector, with marks.
 
-Rows: `first`, `small`, `large`, `filter`, `metadata`, `planning`, `scan`, `write`. A scale of 1 is 4 M records of 100 B
-and 1 M of 1 KiB to be read, half of them to be written, 1 GB to be filtered, 10 GB to be scanned, 1 M metadata records,
-100,000 segments. `--scale 0.05` takes two minutes; fixed costs weigh more then. The connector reads the same topics
-from the same running broker, and writes to it, with the JVM's full compiler, as ours do. A figure is the best of some
-rounds in a warm session, except for `first` and planning.
+Rows: `first`, `small`, `large`, `filter`, `metadata`, `planning`, `scan`, `read`, `write`. A scale of 1 is 4 M records
+of 100 B and 1 M of 1 KiB to be read, half of them in each codec and to be written, 1 GB to be filtered, 10 GB to be
+scanned, 1 M metadata records, 100,000 segments. `--scale 0.05` takes two minutes, and `read` another two; fixed costs
+weigh more then. The connector reads the same topics from the same running broker, and writes to it, with the JVM's full
+compiler, as ours do. A figure is the best of some rounds in a warm session, except for `first` and planning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bench.clusters import (
     settings_for,
     systems_of,
 )
-from bench.load import create_topic, produce
+from bench.load import SHARE, create_topic, produce
 from bench.sizes import sized
 from bench.spark import data
 from tests.interop import spark_connector
@@ -35,6 +35,8 @@ from trimaran.spark.sink.options import BATCH_BYTES
 
 ROUNDS = sized(4, 1)
 PARTITIONS = 4
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+BATCH = 16_384  # Kafka's default of `batch.size`
 SMALL, LARGE = 100, 1024
 JAVA = "spark.driver.extraJavaOptions"
 FULL_COMPILER = {JAVA: "-XX:+UseParallelGC", "spark.driver.memory": "2g"}
@@ -241,6 +243,47 @@ class Bench:
             judged(found[1], "memory flat, 400 MiB", met=flat and found[1].mib <= 400),
         ]
 
+    def read(self) -> list[Figure]:
+        """Measures reads in each codec, of each system's files and from its broker, in turns with the connector."""
+        found = []
+        for system in systems_of(None):
+            with SYSTEMS[system](1, 1, settings_for(system, fsync=False)) as cluster:
+                for size, count in ((SMALL, 2_000_000), (LARGE, 500_000)):
+                    found += self._read(cluster, size, int(count * self._scale))
+        return found
+
+    def _read(self, cluster: Cluster, size: int, count: int) -> list[Figure]:
+        count = max(1, count // SHARE) * SHARE
+        turns: list[dict[str, Any]] = []
+        for codec in CODECS:
+            topic = f"read-{size}-{codec}"
+            create_topic(cluster, topic, PARTITIONS, 1)
+            options = {"compression": codec, "batch_bytes": BATCH, "are_equal": False}
+            produce(cluster, topic, PARTITIONS, size=size, records=count, **options)
+            live = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic}
+            local = {"subscribe": topic, "end": "log_end"}
+            path = str(cluster.directory)
+            what = f"{size} B, {codec}, {cluster.system}"
+            sources = [
+                query(f"{what}: files", "noop", 1, options=local, path=path),
+                query(f"{what}: broker", "noop", 1, options=live),
+                query(f"{what}: connector", "noop", 1, options=live, format="kafka"),
+            ]
+            turns += sources * ROUNDS
+        jars = {"spark.jars": ",".join(spark_connector.jars())}
+        told = [
+            figure("read", each, count)
+            for each in job(conf={**FULL_COMPILER, **jars}, queries=turns)
+        ]
+        found = []
+        for files, broker, theirs in zip(told[::3], told[1::3], told[2::3], strict=True):
+            found += [
+                judged(mine, "2 × connector, CPU", met=mine.rate >= 2 * theirs.rate)
+                for mine in (files, broker)
+            ]
+            found.append(theirs)
+        return found
+
     def write(self) -> list[Figure]:
         """Measures writes of records of 100 B and 1 KiB to each system, in turns with the connector's sink."""
         found = []
@@ -279,7 +322,17 @@ class Bench:
 
 ROWS: dict[str, Callable[[Bench], list[Figure]]] = {
     name: getattr(Bench, name)
-    for name in ("first", "small", "large", "filter", "metadata", "planning", "scan", "write")
+    for name in (
+        "first",
+        "small",
+        "large",
+        "filter",
+        "metadata",
+        "planning",
+        "scan",
+        "read",
+        "write",
+    )
 }
 
 

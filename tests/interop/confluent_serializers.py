@@ -29,7 +29,12 @@ JSON = {
 PROTO = """syntax = "proto3";
 package shop;
 message First { int32 number = 1; }
-message Order { int64 id = 1; message Line { string item = 1; } repeated Line lines = 2; }
+message Order {
+  int64 id = 1;
+  map<string, int32> stock = 3;
+  message Line { string item = 1; }
+  repeated Line lines = 2;
+}
 """
 
 client = SchemaRegistryClient({"url": sys.argv[1]})
@@ -57,7 +62,7 @@ print(
                 ProtobufSerializer(order_pb2.Order, client),
                 "protobuf",
                 message,
-                {"id": 7, "lines": [{"item": "x"}]},
+                {"id": 7, "stock": {}, "lines": [{"item": "x"}]},
             ),
             "nested": written(
                 ProtobufSerializer(order_pb2.Order.Line, client),
