@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ BLUE, GREEN, AMBER, ORANGE, RED, GREY = (
 )
 CLEAR = "rgba(0,0,0,0)"
 PALETTE = (BLUE, ORANGE, GREEN, "#7a5bb0", AMBER, "#3c9fa8", "#b35a86", "#6b7a2f", RED, "#5c6670")
+HEAT = ((0, "#fdd06b"), (0.5, "#f0692c"), (1, "#7a0a22"))  # its lightest differs from an empty cell
 DASHES = ("solid", "dash")  # lines after the first of each colour
 LINES_MAX = len(PALETTE) * len(DASHES)
 STATE_COLOURS = {
@@ -68,7 +70,8 @@ def figure(height: int = 360, **layout: Any) -> go.Figure:
         margin={"l": 90, "r": 30, "t": 40, "b": 50},
         font={"family": "system-ui, sans-serif", "size": 13},
         colorway=PALETTE,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        # plotly would reverse the legend of stacked bars
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
         **layout,
     )
     # ticks separate labels from bars, and the labels of the two axes from each other
@@ -121,6 +124,14 @@ def distinct_labels(names: Sequence[object], letters: int = LABEL_MAX) -> list[s
             label, count = f"{short(name, letters)} ({count})", count + 1
         labels.append(label)
     return labels
+
+
+def in_order(name: object) -> list[tuple[int, str]]:
+    """Returns a key that sorts names with numbers as a reader does: partition 2 before partition 10."""
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part)
+        for part in re.split(r"(\d+)", str(name))
+    ]
 
 
 def numbered(labels: Sequence[str]) -> list[str]:
@@ -225,6 +236,7 @@ def lines(
     made = figure(yaxis_title=y_title)
     highest = frame.groupby(by, sort=False)[value].max().nlargest(LINES_MAX, keep="first").index
     drawn = [(key, rows) for key, rows in frame.groupby(by, sort=False) if key in highest]
+    drawn.sort(key=lambda pair: in_order(pair[0]))
     for number, (key, rows) in enumerate(drawn):
         made.add_scatter(
             x=rows["ts"],
@@ -271,7 +283,7 @@ def heat(
         x=edges,
         y=distinct_labels(list(wide.index)),
         z=wide.to_numpy(),
-        colorscale="YlOrRd",
+        colorscale=HEAT,
         zmin=0,
         zmax=most,  # without this the smallest value would be white
         colorbar={"title": title, **({"dtick": 1} if most <= FEW else {})},

@@ -151,8 +151,8 @@ class TestInEither:
         middle = datetime.fromisoformat(begun).replace(tzinfo=UTC).timestamp() + 1
         whole = verdicts(capsys, "M5", data=data)["partition_availability"]
         part = verdicts(capsys, "M5", data=data, since=at(middle))["partition_availability"]
-        assert "orders-0 longest, 2.5 s" in whole
-        assert "orders-0 longest, 1.5 s" in part
+        assert "longest orders-0, 2.5 s" in whole
+        assert "longest orders-0, 1.5 s" in part
         later = verdicts(capsys, "M5", data=data, since=at(middle + 2))["partition_availability"]
         assert "offline for a time" not in later
 

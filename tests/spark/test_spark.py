@@ -141,7 +141,7 @@ def test_the_report(request, cluster, tmp_path, engine, name, analyses):
     assert f"controller 2 leads at the end; {gap}" in text
     assert re.findall(r"rows, [\d.]+ s in (\w+)\)", text) == [name] * len(analyses)
     assert "without a leader 2.5 s" not in text
-    assert "1 of 1 partition offline for a time; orders-0 longest, 2.5 s" in text
+    assert "1 of 1 partition offline for a time; longest orders-0, 2.5 s" in text
     assert "not possible" not in text
     drawn = text.count("Plotly.newPlot")
     assert drawn + text.count('<p class="nothing">') == len(analyses)

@@ -57,7 +57,8 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     seconds = (one["last_ts"] - one["ts"]).total_seconds()
     text = (
         f"{count_text(one['all_rebalances'], 'rebalance')} of {count_text(one['all_groups'], 'group')}; "
-        f"{short(one['group'])} most, {one['rebalances']:,} with up to {count_text(one['members_max'], 'member')}"
+        f"{short(one['group'])} had the most, {one['rebalances']:,}, with up to "
+        f"{count_text(one['members_max'], 'member')}"
     )
     hours = max(seconds / 3600, 1 / 60)
     often = one["rebalances"] > MANY and seconds > 0 and one["rebalances"] / hours > PER_HOUR_MAX

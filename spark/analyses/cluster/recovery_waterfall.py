@@ -30,17 +30,23 @@ WITH losses AS (
     AND prev_state = 'active' AND cause != 'changed'
 ), windows AS (
   SELECT *, coalesce(next_offset, 9223372036854775807) AS end_offset FROM losses
+), away AS (
+  SELECT w.broker_id, w.from_offset, w.lost_ts, coalesce(min(b.from_offset), w.end_offset) AS end_offset
+  FROM windows w LEFT JOIN {{broker_history}} b
+    ON b.broker_id = w.broker_id AND b.state = 'active' AND b.from_offset > w.from_offset
+       AND b.from_offset < w.end_offset
+  GROUP BY w.broker_id, w.from_offset, w.lost_ts, w.end_offset
 ), moved AS (
   SELECT w.broker_id, w.from_offset, count(*) AS leaders, min(l.ts) AS first_leader_ts, max(l.ts) AS last_leader_ts,
          sum(CASE WHEN l.leader IS NULL THEN 1 ELSE 0 END) AS without_leader
-  FROM windows w JOIN {{leader_changes}} l
+  FROM away w JOIN {{leader_changes}} l
     ON l.prev_leader = w.broker_id AND l.offset >= w.from_offset - 100000 AND l.offset < w.end_offset
        AND l.ts >= w.lost_ts
        AND l.ts <= w.lost_ts + INTERVAL 10 MINUTES
   GROUP BY 1, 2
 ), led_again AS (
   SELECT w.broker_id, w.from_offset, max(r.ts) AS led_again_ts, count(*) AS led_again
-  FROM windows w
+  FROM away w
   JOIN {{leader_changes}} n ON n.prev_leader = w.broker_id AND n.leader IS NULL AND n.ts >= w.lost_ts
        AND n.offset < w.end_offset
   JOIN {{leader_changes}} r ON r.topic = n.topic AND r.partition = n.partition AND r.prev_leader IS NULL

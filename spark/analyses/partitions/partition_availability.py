@@ -104,7 +104,7 @@ def _longest(frame: Rows, state: str) -> str:
     first = as_long.iloc[0]
     others = f" and {len(as_long) - 1:,} more" if len(as_long) > 1 else ""
     where = f"{short(first['topic'])}-{first['partition']}{others}"
-    return f"{where} longest, {seconds_text(float(longest))}"
+    return f"longest {where}, {seconds_text(float(longest))}"
 
 
 @analysis(

@@ -55,8 +55,9 @@ def plot(frame: Rows) -> Figure:
     rest = racks["partitions"] - racks["exposed"]
     series = {"lose all replicas": racks["exposed"], "lose some": rest}
     colours = {"lose all replicas": RED, "lose some": GREY}
-    names = ["rack " + name for name in racks["name"]]
-    return bars(names, series, x_title="partitions if the rack is lost", colours=colours)
+    # a number alone would be an axis of numbers to the reader
+    names = [f"rack {name}" if name.isdecimal() else name for name in racks["name"]]
+    return bars(names, series, x_title="partitions, if this rack is lost", colours=colours)
 
 
 def evaluate(frame: Rows) -> list[ReportVerdict]:
@@ -71,8 +72,8 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
         return [ReportVerdict("ok", f"Racks: {text}.")]
     worst = frame[frame["kind"] == "topic"].iloc[0]
     text = (
-        f"{one['exposed']:,} of {count_text(one['partitions'], 'partition')} in fewer racks than could be; most of "
-        f"{short(worst['name'])}, {worst['exposed']:,}"
+        f"{one['exposed']:,} of {count_text(one['partitions'], 'partition')} in fewer racks than they could be; "
+        f"{short(worst['name'])} has the most, {worst['exposed']:,}"
     )
     return [ReportVerdict("warn", f"Racks: {text}.")]
 

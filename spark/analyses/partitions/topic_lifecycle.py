@@ -59,9 +59,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     ]
     if brief := int(shown["short_lived"].sum()):
         first = frame[frame["kind"] == "short"].sort_values("seconds").iloc[0]
-        text = f"{count_text(brief, 'topic')} lived less than an hour; {short(first['topic'])} "
+        text = (
+            f"{count_text(brief, 'topic')} lived less than an hour; {short(first['topic'])} lived "
+        )
         verdicts.append(
-            ReportVerdict("info", f"Short-lived: {text}shortest, {seconds_text(first['seconds'])}.")
+            ReportVerdict("info", f"Short-lived: {text}for {seconds_text(first['seconds'])}.")
         )
     return verdicts
 

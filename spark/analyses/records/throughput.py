@@ -23,6 +23,7 @@ from trimaran.spark.analyses.plots import (
     UTC,
     distinct_labels,
     figure,
+    in_order,
     nothing,
     of_all,
     short,
@@ -38,6 +39,7 @@ else:
 
 TOPICS_SHOWN_MAX = len(PALETTE) - 1  # topics with their own colours; all other topics share one
 PARTITIONS_SHOWN_MAX = 40
+LINES_HEIGHT = 250  # pixels of the lines above the heat map
 
 SQL = f"""
 WITH inside AS (
@@ -85,14 +87,15 @@ def plot(frame: Rows) -> Figure:
     wide = named.pivot_table(index="name", columns="ts", values="records", aggfunc="sum") / width
     step = pd.Timedelta(seconds=width)
     times = pd.date_range(frame["ts"].min() - step, frame["ts"].max() + step, freq=step)
-    wide = wide.reindex(columns=times)
-    base = figure(height=480 + 14 * len(wide))
+    wide = wide.reindex(index=sorted(wide.index, key=in_order), columns=times)
+    rows_height = max(120, 20 * len(wide))  # plotly omits labels of lower rows
+    base = figure(height=LINES_HEIGHT + rows_height + 140)
     made = subplots.make_subplots(
         rows=2,
         cols=1,
         shared_xaxes=True,
-        vertical_spacing=0.06,
-        row_heights=[0.45, 0.55],
+        vertical_spacing=30 / (LINES_HEIGHT + rows_height),
+        row_heights=[LINES_HEIGHT, rows_height],
         figure=base,
     )
     for topic, rows in topics.groupby("topic", sort=False):
@@ -105,7 +108,13 @@ def plot(frame: Rows) -> Figure:
         colorscale="Blues",
         zmin=0,
         zmax=wide.max(axis=None),  # without this the smallest value would be white
-        colorbar={"title": "records/s", "len": 0.5, "y": 0.25},
+        colorbar={
+            "title": "records/s",
+            "len": 200,
+            "lenmode": "pixels",
+            "y": 0,
+            "yanchor": "bottom",
+        },
         hoverongaps=False,
         row=2,
         col=1,

@@ -50,7 +50,7 @@ def plot(frame: Rows) -> Figure:
     """Draws records with wrong times, by topic."""
     bad = frame[frame[["without", "far_past", "future", "late"]].sum(axis=1) > 0]
     if bad.empty:
-        return nothing("no timestamp is out of order, in the future or far in the past")
+        return nothing("no batch has a timestamp out of order, in the future or far in the past")
     series = {
         "in the future": bad["future"],
         "before 2000": bad["far_past"],
@@ -78,13 +78,15 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
             f"{short(late['topic'])} up to {seconds_text(late['late_max_seconds'])}"
         )
         verdicts.append(ReportVerdict("warn", f"Timestamps out of order: {text}."))
-    return verdicts or [ReportVerdict("ok", "Timestamps: all plausible and in order.")]
+    return verdicts or [
+        ReportVerdict("ok", "Timestamps: those of all batches are plausible and in order.")
+    ]
 
 
 @analysis(
     number="D6",
     title="Timestamps",
-    question="Are there times in the future, far in the past, or out of order?",
+    question="Are there batches with times in the future, far in the past, or out of order?",
     views={
         "batches": "topic string, partition int, base_offset bigint, record_count int, max_timestamp timestamp, "
         "timestampType int"

@@ -230,7 +230,7 @@ def test_rebalances(engine):
     ]
     rows.append((at(0), "calm", "consumer", "epoch", 1, None))
     told = analysed(engine, "rebalances", group_members=rows)
-    assert "21 rebalances of 2 groups; busy most, 20 with up to 2 members" in told.text
+    assert "21 rebalances of 2 groups; busy had the most, 20, with up to 2 members" in told.text
     assert told.levels == ["warn"]
 
 

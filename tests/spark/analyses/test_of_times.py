@@ -71,7 +71,7 @@ def test_lag_where_some_records_have_no_time(engine):
 def test_rebalances(engine, clock):
     rows = [(clock, "g", "classic", "generation", i, 2) for i in range(1, 21)]
     told = analysed(engine, "rebalances", group_members=rows)
-    assert "20 rebalances of 1 group; g most, 20 with up to 2 members" in told.text
+    assert "20 rebalances of 1 group; g had the most, 20, with up to 2 members" in told.text
     assert told.levels[0] == "info"  # the hourly rate is unknown
     assert sum(row["rebalances"] for row in told.rows("time")) == 20
 

@@ -12,7 +12,7 @@ pytest.importorskip("plotly")
 from trimaran.spark.analyses.analysis import ReportVerdict, count_text
 from trimaran.spark.analyses.catalogue import ANALYSES
 from trimaran.spark.analyses.cluster import controller_silence, recovery_waterfall
-from trimaran.spark.analyses.partitions import replication_timeline
+from trimaran.spark.analyses.partitions import rack_exposure, replication_timeline
 from trimaran.spark.analyses.plots import (
     NODES_MAX,
     bars,
@@ -123,6 +123,32 @@ def test_throughput_has_both_halves_in_step():
     assert len(cells.x) == len(counts) + 1
     assert cells.x[counts.index(50)] == NOON
     assert pd.Timestamp(line.x[list(line.y).index(50)]).tz_convert(UTC) == NOON
+
+
+def test_each_partition_of_throughput_has_a_label():
+    row = {"topic": "t", "ts": NOON, "records": 50, "bytes": 9, "bucket_ms": 1000, "partitions": 40}
+    frame = pd.DataFrame([{"kind": "partition", "partition": i, **row} for i in range(40)])
+    made = throughput.plot(frame)
+    assert list(made.data[0].y) == [f"t-{i}" for i in range(40)]
+    margins = made.layout.margin.t + made.layout.margin.b
+    low, high = made.layout.yaxis2.domain
+    assert (made.layout.height - margins) * (high - low) >= 20 * 40
+
+
+def test_lines_are_in_the_order_of_their_numbers():
+    frame = pd.DataFrame({"ts": [NOON] * 3, "broker": ["b 10", "b 9", "a"], "n": [1, 2, 3]})
+    drawn = lines(frame, "n", "broker", y_title="n")
+    assert [trace.name for trace in drawn.data] == ["a", "b 9", "b 10"]
+
+
+def test_legend_of_stacked_bars_is_not_reversed():
+    assert bars(["x"], {"a": [1], "b": [2]}, x_title="n").layout.legend.traceorder == "normal"
+
+
+def test_racks_with_names_are_called_by_them():
+    row = {"kind": "rack", "partitions": 2, "exposed": 1}
+    frame = pd.DataFrame([{"name": "1", **row}, {"name": "rack-1", **row}])
+    assert list(rack_exposure.plot(frame).data[0].y) == ["rack 1", "rack-1"]
 
 
 def test_table_cell_is_as_wide_as_its_text():
