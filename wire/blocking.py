@@ -90,6 +90,12 @@ class BlockingConnection:
         assert self._conversation.negotiated is not None
         return self._conversation.negotiated
 
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """Returns the certificate of the node in DER; None without TLS."""
+        getpeercert = getattr(self._socket, "getpeercert", None)
+        return None if getpeercert is None else getpeercert(binary_form=True)
+
     def call(
         self, request: Message, *, version: int | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Any:

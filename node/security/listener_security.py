@@ -7,9 +7,11 @@ Source: `ChannelBuilders`, `SslFactory` of Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from trimaran.node.config.config_def import ConfigDef, ConfigError, ConfigKey
 from trimaran.node.config.security_keys import CLIENT_SECURITY
@@ -26,6 +28,16 @@ from trimaran.wire.security.tls.contexts import (
     client_context,
     server_context,
 )
+from trimaran.wire.security.tls.contexts import certificate_doubts as tls_certificate_doubts
+
+
+class CertificateDoubt(NamedTuple):
+    """A certificate that is expired, expires soon or is not valid yet, with the key of its store."""
+
+    key: str
+    origin: str
+    text: str
+
 
 _CLIENT_KEYS = ConfigDef(CLIENT_SECURITY)
 
@@ -49,6 +61,35 @@ def listener_security(
     if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
         sasl = sasl_settings(config, listener, logins or Logins(), _web(get))
     return ListenerSecurity(tls, sasl, PrincipalMapping(get("ssl.principal.mapping.rules")))
+
+
+def certificate_doubts(config: ServerConfig, now: datetime) -> list[CertificateDoubt]:
+    """Returns the certificates of the node's listeners and of its own clients that are not valid now, or not for long,
+    each once. Settings that are wrong are left out: `listener_security` has the error.
+    """
+    own = config.broker_listeners if config.is_broker else []
+    own = [*own, *(config.controller_listeners if config.is_controller else [])]
+    names = [endpoint.name for endpoint in own]
+    names.append(config["controller.listener.names"][0])
+    if config.is_broker:
+        names.append(config.inter_broker_listener_name)
+    found: dict[tuple[str, str], CertificateDoubt] = {}
+    for name in dict.fromkeys(names):
+        with suppress(ConfigError, TlsError):
+            if config.protocol_of(name) not in ("SSL", "SASL_SSL"):
+                continue
+            settings = _tls_settings(partial(config.of_listener, name))
+            for key, text in tls_certificate_doubts(settings, now):
+                shown = _key_of_listener(config, name, key)
+                found.setdefault(
+                    (shown, text), CertificateDoubt(shown, config.origins.get(shown, ""), text)
+                )
+    return list(found.values())
+
+
+def _key_of_listener(config: ServerConfig, listener: str, key: str) -> str:
+    own = f"listener.name.{listener.lower()}.{key}"
+    return own if own in config.origins else key
 
 
 def inter_broker_security(config: ServerConfig) -> ClientSecurity:
@@ -127,8 +168,7 @@ def _context(
     try:
         return make(_tls_settings(get, client_auth))
     except TlsError as error:
-        own = f"listener.name.{listener.lower()}.{error.key}"
-        key = own if own in config.origins else error.key
+        key = _key_of_listener(config, listener, error.key)
         shown = _shown(None, get(error.key))
         origin = config.origins.get(key, "")
         raise ConfigError(key, shown, error.why, origin=origin, fix=error.fix) from error

@@ -84,8 +84,9 @@ def add(
             new = set(wanted).difference(client_acls.acls_of(client, pattern, principal))
             say(f"would add {counted(len(new), 'ACL')}; nothing was changed")
             return
+        are_present = client_acls.are_present(client, pattern, principal, wanted)
         client_acls.create_acls(client, wanted)
-    verb = "denied" if deny else "allowed"
+    verb = f"{'already ' if are_present else ''}{'denied' if deny else 'allowed'}"
     say(f"{verb} {operations} on {resource} to {principal}{_from(host)}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -43,6 +44,8 @@ POLL_SECONDS = 0.02
 READY = "ready"
 MAINS = {"console": run_local}
 STOPPED = "stopped"
+# A quorum of as many controllers has a majority without one of them.
+MAJORITY_SURVIVES_FROM = 3
 
 
 def up(
@@ -251,14 +254,24 @@ def _show_ready(data: Path, began: float, output: str, new: str = "") -> None:
     say(f"{new}ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
     if (url := console_url(state)) is not None:
         say(f"console {url}")
+    say(f"next:  {'  |  '.join(_next_commands(state, data))}")
+
+
+def _next_commands(state: state_file.ClusterState, data: Path) -> list[str]:
+    """Returns commands that work with this cluster: without brokers there are no topics, and a quorum of fewer than
+    three controllers does not survive the loss of its leader.
+    """
+    brokers = sum(node.role == "broker" for node in state.nodes)
+    controllers = sum(node.role == "controller" for node in state.nodes)
     if state_file.nearest(DEFAULT_DATA) != data:
-        say(f"next:  export TRIMARAN_BOOTSTRAP={state.bootstrap}")
-        return
-    replicas = min(3, sum(node.role == "broker" for node in state.nodes))
-    say(
-        f"next:  trimaran topics create t -p 6 -r {replicas}  |  trimaran quorum status  |  "
-        "trimaran chaos kill leader"
-    )
+        if brokers:
+            return [f"export TRIMARAN_BOOTSTRAP={state.bootstrap}"]
+        return [f"trimaran quorum status --data {shlex.quote(str(data))}"]
+    commands = [f"trimaran topics create t -p 6 -r {min(3, brokers)}"] if brokers else []
+    commands.append("trimaran quorum status")
+    if controllers >= MAJORITY_SURVIVES_FROM:
+        commands.append("trimaran chaos kill leader")
+    return commands
 
 
 @contextlib.contextmanager
@@ -278,6 +291,9 @@ def _tell_ready(data: Path, began: float, output: str) -> None:
 def down(*, data: Data = DEFAULT_DATA, dry_run: DryRun = False) -> int:
     """Stops the local cluster; its data stays."""
     path = state_file.nearest(data)
+    if not _has_cluster(path):
+        say(f"no local cluster in {data}: nothing to stop")
+        return Exit.OK
     state = state_file.read(path)
     if dry_run:
         _say_stopped(state, data)
@@ -294,6 +310,10 @@ def down(*, data: Data = DEFAULT_DATA, dry_run: DryRun = False) -> int:
         return Exit.OK
     say("stopped")
     return Exit.OK
+
+
+def _has_cluster(path: Path) -> bool:
+    return (path / state_file.FILE_NAME).exists()
 
 
 def _say_not_running(data: Path) -> None:
@@ -333,6 +353,9 @@ def purge(
         yes: Do not ask for confirmation.
     """
     path = data.resolve()
+    if not _has_cluster(path):
+        say(f"no local cluster in {path}: nothing to delete")
+        return Exit.OK
     state = state_file.read(path)
     if dry_run:
         _say_deleted(path, removing.kept_in(path, state), "would delete", "would keep")

@@ -6,6 +6,7 @@ import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,6 +35,7 @@ from trimaran.quorum.serving import authorization
 from trimaran.running import controller_role
 from trimaran.settings import node_config, properties
 from trimaran.wire.identity import NodeId
+from trimaran.wire.security.tls import validity as tls_validity
 
 if TYPE_CHECKING:
     from trimaran.node.config.config_def import ConfigKey
@@ -87,11 +89,24 @@ def _findings(settings: Mapping[str, PropertySetting]) -> Iterator[dict[str, str
         except config_def.ConfigError as error:
             wrong.append(error)
     if not wrong:
+        yield from _certificate_findings(settings)
         wrong = _wrong_together(settings)
     for finding in wrong:
         yield _finding(
             ERROR, finding.key, finding.origin, finding.why, finding.fix or "correct the value"
         )
+
+
+def _certificate_findings(settings: Mapping[str, PropertySetting]) -> Iterator[dict[str, str]]:
+    """Returns a warning for each certificate that has expired, expires soon, or is not valid yet: a node starts with
+    it.
+    """
+    try:
+        config = server.parse(settings)
+    except config_def.ConfigError:
+        return
+    for doubt in security_listener_security.certificate_doubts(config, datetime.now(UTC)):
+        yield _finding(WARNING, doubt.key, doubt.origin, doubt.text, tls_validity.RENEW)
 
 
 def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from trimaran.cli import kafka_text, names
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, say, show_rows
-from trimaran.client import configs
+from trimaran.client import config_changes, configs
 from trimaran.client.changes import APPEND, DELETE, SET, SUBTRACT, Change, alter_configs
 from trimaran.errors import refused
 from trimaran.errors.similar import did_you_mean
@@ -225,12 +225,14 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
         )
     with brokers.connected() as client:
         _learn_node(client, wanted)
+        same = config_changes.without_effect(client, wanted.type, wanted.name, changes, wanted.node)
         alter_configs(
             client, wanted.type, wanted.name, changes, node=wanted.node, validate_only=dry_run
         )
-    say(
-        f"{'would change' if dry_run else 'changed'} {resource}: {', '.join(c[0] for c in changes)}"
-    )
+    if done := ", ".join(change[0] for change in changes if change not in same):
+        say(f"{'would change' if dry_run else 'changed'} {resource}: {done}")
+    for key, operation, _ in same:
+        say(f"{resource}: {key} {'is not set' if operation == DELETE else 'is so already'}")
     _say_what_is_not_declared(wanted, changes)
 
 

@@ -221,9 +221,63 @@ class Controllers(_Target):
         )
 
 
+@Parameter(name="*", group=_CONNECTION)
+@dataclass(frozen=True)
+class QuorumNodes(_Target):
+    """The controllers to which a command about the quorum connects, or the brokers that pass its requests on."""
+
+    controllers: ControllerBootstrap = None
+    brokers: Annotated[
+        str | None,
+        Parameter(
+            name=["-b", "--bootstrap-server"],
+            help="Brokers, HOST:PORT,…, which ask the controllers; in place of -B.",
+        ),
+    ] = None
+    data: Data = DEFAULT_DATA
+    command_config: CommandConfig = None
+    profile: Profile = None
+    extra: Extra = ()
+    timeout: Timeout = TIMEOUT_SECONDS
+
+    @property
+    def are_controllers(self) -> bool:
+        """Whether the addresses are those of controllers. Raises UserError."""
+        if self.controllers and self.brokers:
+            raise UserError(
+                "-b and -B cannot be combined",
+                "one asks the quorum by way of brokers, the other asks controllers",
+                "leave out one of them",
+                exit_code=Exit.USAGE,
+            )
+        if self.controllers or self.brokers:
+            return bool(self.controllers)
+        if self.profile:
+            return profiles.CONTROLLERS in _profile(self.profile)
+        return _local(self.data, "controller_bootstrap") is not None or not _from_environment()
+
+    @property
+    def addresses(self) -> str:
+        if self.are_controllers:
+            return controllers_of(self.controllers, self.data, self.profile)
+        return bootstrap_of(self.brokers, self.data, self.profile)
+
+    def connected(self) -> AbstractContextManager[BlockingClient]:
+        """See `connected`."""
+        addresses = self.addresses
+        return client_connect.connected(
+            addresses,
+            of_controllers=self.are_controllers,
+            settings=self.settings(),
+            timeout=self.timeout,
+            waiting=waiting,
+        )
+
+
 # Defaults of the connection options of every command.
 BROKERS = Brokers()
 CONTROLLERS = Controllers()
+QUORUM_NODES = QuorumNodes()
 
 
 def bootstrap_of(given: str | None, data: Path, profile: str | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -10,8 +11,8 @@ from trimaran.cli import global_options
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, put, show_data
 from trimaran.client import brokers as client_brokers
+from trimaran.client import certificates, partitions, quorum
 from trimaran.client import health as client_health
-from trimaran.client import partitions, quorum
 from trimaran.errors.user_error import Exit
 from trimaran.local import state_file
 from trimaran.zkcompat.commands import tree_views
@@ -33,8 +34,8 @@ def health(
 
     A cluster is healthy if a majority of the voters has caught up, no broker is fenced, and every partition has a
     leader, all its replicas in sync, and at least min.insync.replicas of them. If the local cluster mirrors to
-    ZooKeeper, a mirror must be alive and in contact with the quorum. Many leaders that are not the preferred ones are
-    reported, but do not make a cluster unhealthy.
+    ZooKeeper, a mirror must be alive and in contact with the quorum. Leaders that are not the preferred ones,
+    certificates of brokers that expire soon, and clocks that differ are reported, but do not make a cluster unhealthy.
 
     Args:
         exit_when_healthy: Check every second, and exit when the cluster is healthy.
@@ -52,7 +53,11 @@ def health(
 
 def _once(brokers: Brokers, output: str) -> int:
     with brokers.connected() as client:
-        found = _judged(client, brokers.leader_seconds, _of_mirror(brokers))
+        beside = [
+            *_of_mirror(brokers),
+            *certificates.broker_certificates(client, datetime.now(UTC)),
+        ]
+        found = _judged(client, brokers.leader_seconds, beside)
     if not show_data(found, output):
         put(found["sentence"])
         for reason in found["reasons"]:
@@ -73,7 +78,7 @@ def _judged(
     counts = client_health.count_partitions(topics)
     found = client_health.judge(voters, brokers, counts, under_min_isr, [*of_quorum, *beside])
     return {
-        "healthy": all(reason.about == "not-preferred" for reason in found.reasons),
+        "healthy": found.is_healthy,
         "level": found.level,
         "sentence": found.sentence,
         "reasons": [reason._asdict() for reason in found.reasons],

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trimaran.cli import kafka_text
-from trimaran.cli.connect import CONTROLLERS, Controllers
+from trimaran.cli.connect import CONTROLLERS, QUORUM_NODES, Controllers, QuorumNodes
 from trimaran.cli.metadata_source import open_source
-from trimaran.cli.output import Format, KafkaFormat, clock, put, show_data, show_fields, show_rows
+from trimaran.cli.output import (
+    Format,
+    KafkaFormat,
+    clock,
+    put,
+    say,
+    show_data,
+    show_fields,
+    show_rows,
+)
 from trimaran.client import quorum
 from trimaran.errors import connecting
 from trimaran.errors.user_error import Exit, UserError
@@ -26,9 +35,9 @@ COLUMNS = ("id", "role", "log_end_offset", "lag", "last_fetch_ms_ago", "last_cau
 REPLICATION_COLUMNS = ("id", "role", "directory_id", *COLUMNS[2:])
 
 
-def status(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "table") -> None:
+def status(*, nodes: QuorumNodes = QUORUM_NODES, output: KafkaFormat = "table") -> None:
     """Shows the quorum as its leader sees it: leader, epoch, high watermark, and the lag of each replica."""
-    found = _described(controllers)
+    found = _described(nodes)
     if output == "kafka":
         put(kafka_text.quorum_status(found.cluster_id, found.fields, found.rows))
         return
@@ -38,9 +47,9 @@ def status(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "tab
         show_rows(found.rows, output, columns=COLUMNS)
 
 
-def replication(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "table") -> None:
+def replication(*, nodes: QuorumNodes = QUORUM_NODES, output: KafkaFormat = "table") -> None:
     """Shows the progress of each voter and observer, with its directory id."""
-    rows = _described(controllers).rows
+    rows = _described(nodes).rows
     show_rows(
         rows,
         output,
@@ -55,27 +64,29 @@ class _Quorum(NamedTuple):
     rows: list[dict[str, Any]]
 
 
-def _described(controllers: Controllers) -> _Quorum:
-    """Returns the description of the quorum. Raises UserError if there is no leader."""
+def _described(asked: QuorumNodes) -> _Quorum:
+    """Returns the description of the quorum, and reports clocks that differ. Raises UserError if there is no leader."""
     try:
-        with controllers.connected() as client:
+        with asked.connected() as client:
             partition, nodes = description.describe_quorum_and_nodes(
-                client, timeout=controllers.leader_seconds
+                client, timeout=asked.leader_seconds
             )
-            cluster_id = quorum.cluster_id_of(client)
+            cluster_id = quorum.cluster_id_of(client, of_controllers=asked.are_controllers)
     except UserError as error:
-        if error.exit_code == Exit.USAGE:
+        if error.exit_code == Exit.USAGE or not asked.are_controllers:
             raise
-        if (explained := _no_majority(controllers.addresses)) is not None:
+        if (explained := _no_majority(asked.addresses)) is not None:
             raise explained from error
         raise
     if partition.error_code:
         raise UserError(
-            f"the quorum at {controllers.addresses} has no leader",
+            f"the quorum at {asked.addresses} has no leader",
             "no leader has been elected, or fewer than a majority of the voters are up",
             "wait a second for the election; trimaran ps shows the controllers of a local cluster",
             exit_code=Exit.NO,
         )
+    if (difference := quorum.clock_difference(partition)) is not None:
+        say(f"warning: {difference}")
     return _Quorum(
         cluster_id, quorum.quorum_fields(partition), quorum.replica_rows(partition, nodes)
     )

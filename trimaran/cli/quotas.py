@@ -78,10 +78,15 @@ def set_quotas(*words: WordsToSet, dry_run: DryRun = False, brokers: Brokers = B
     if not values:
         raise _usage("nothing to set", f"no quota for {entity_text(entity)} was named")
     with brokers.connected() as client:
+        same = client_quotas.quotas_that_are_set(client, entity, values)
         client_quotas.set_quotas(client, entity, values, validate_only=dry_run)
     verb = "would set" if dry_run else "set"
-    told = ", ".join(f"{key}={_number(value)}" for key, value in values)
-    say(f"{verb} {told} for {entity_text(entity)}")
+    for are_new, verb_of in ((True, verb), (False, "there is already")):
+        told = ", ".join(
+            f"{key}={_number(value)}" for key, value in values if (key not in same) == are_new
+        )
+        if told:
+            say(f"{verb_of} {told} for {entity_text(entity)}")
 
 
 def delete(*words: WordsToDelete, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:

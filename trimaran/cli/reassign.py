@@ -82,7 +82,19 @@ def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS
     with brokers.connected() as client:
         if dry_run:
             return _tell_moves(client, wishes)
-        return _alter(client, wishes)
+        present = partitions.replicas_of(partitions.topics_of(client, _topics(wishes)))
+        moving = _moving(client)
+        there = [
+            partition
+            for partition, replicas in wishes.items()
+            if present.get(partition) == replicas and partition not in moving
+        ]
+        for partition in there:
+            say(f"{partition}: its replicas are {_listed(wishes[partition])} already")
+        moves = {
+            partition: replicas for partition, replicas in wishes.items() if partition not in there
+        }
+        return _alter(client, moves) if moves else Exit.OK
 
 
 def _tell_moves(client: BlockingClient, wishes: Wishes) -> int:

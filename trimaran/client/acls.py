@@ -131,6 +131,16 @@ def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | No
     )
 
 
+def are_present(
+    client: BlockingClient, pattern: Pattern, principal: str, wanted: Iterable[Acl]
+) -> bool:
+    """Returns whether there are all of these ACLs already; False if the client may not see them."""
+    try:
+        return set(wanted) <= set(acls_of(client, pattern, principal))
+    except KafkaError:
+        return False
+
+
 def create_acls(client: BlockingClient, acls: Iterable[Acl]) -> None:
     """Adds ACLs. Raises KafkaError."""
     creations = [

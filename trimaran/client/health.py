@@ -18,11 +18,13 @@ GOOD, WARNING, BAD = LEVELS = ("good", "warning", "bad")
 VOTER_SILENT_MS = 5_000
 # The default of leader.imbalance.per.broker.percentage.
 NOT_PREFERRED_PERCENT = 10
+# Reasons that are reported of a healthy cluster.
+NOTES = frozenset({"not-preferred", "clocks", "certificates"})
 
 
 class Reason(NamedTuple):
-    """A reason for the verdict. `about` is quorum, brokers, or a kind of partitions: offline, under-min-isr,
-    under-replicated, not-preferred.
+    """A reason for the verdict. `about` is quorum, brokers, clocks, certificates, or a kind of partitions: offline,
+    under-min-isr, under-replicated, not-preferred.
     """
 
     level: str
@@ -46,6 +48,10 @@ class Health(NamedTuple):
     level: str
     sentence: str
     reasons: list[Reason]
+
+    @property
+    def is_healthy(self) -> bool:
+        return all(reason.about in NOTES for reason in self.reasons)
 
 
 def count_partitions(topics: Iterable[MetadataResponseTopic]) -> PartitionCounts:
@@ -92,9 +98,10 @@ def judge(
         )
         return Health(GOOD, sentence, [])
     level = reasons[0].level
-    word = "Unhealthy" if level == BAD else "Needs a look"
+    found = Health(level, "", reasons)
+    word = "Healthy, but" if found.is_healthy else "Unhealthy:" if level == BAD else "Needs a look:"
     first, more = reasons[0].text, len(reasons) - 1
-    return Health(level, f"{word}: {first}{f', and {more} more' if more else ''}.", reasons)
+    return found._replace(sentence=f"{word} {first}{f', and {more} more' if more else ''}.")
 
 
 def _of_voters(voters: Sequence[Mapping[str, Any]]) -> Iterable[Reason]:

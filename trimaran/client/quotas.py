@@ -9,6 +9,7 @@ from trimaran.errors.refused import check
 from trimaran.node.text.wording import entity_text
 from trimaran.quorum.metadata.describe_client_quotas import DEFAULT, EXACT
 from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -50,6 +51,18 @@ def quota_rows(
             for quota in entry.values
         ]
     return sorted(rows, key=lambda row: (row["entity"], row["quota"]))
+
+
+def quotas_that_are_set(
+    client: BlockingClient, entity: Entity, values: Sequence[tuple[str, float]]
+) -> set[str]:
+    """Returns the names of the quotas that the entity has with these values; none if the client may not see them."""
+    try:
+        rows = quota_rows(client, entity, only_this=True)
+    except KafkaError:
+        return set()
+    present = {(row["quota"], row["value"]) for row in rows}
+    return {key for key, value in values if (key, value) in present}
 
 
 def set_quotas(

@@ -13,6 +13,12 @@ CONFIG_WARNING = Event(
     "%(warning)s",
     "A key in the node's file has no effect, or a different one than in Apache Kafka.",
 )
+CERTIFICATE_WARNING = Event(
+    "certificate.warning",
+    _W,
+    "%(key)s: %(what)s",
+    "A certificate of the node has expired, expires within 30 days, or is not valid yet.",
+)
 NODE_CRASHED = Event("node.crashed", _E, "the node stops", "Internal error; please report it.")
 NODE_FAILED = Event(
     "node.failed", _C, "%(what)s: %(why)s; %(fix)s", "The node does not start, or stops."

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from trimaran.errors.node import explain
 from trimaran.errors.user_error import UserError
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.slow_steps import logging_slow_steps
+from trimaran.node.security.listener_security import certificate_doubts
 from trimaran.running import events
 from trimaran.running.log_lines import set_up, writes_json
 from trimaran.wire.later import imported_later
@@ -117,6 +119,8 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
     set_up(config)
     for warning in config.warnings.values():
         events.CONFIG_WARNING.log(log, warning=warning)
+    for doubt in certificate_doubts(config, datetime.now(UTC)):
+        events.CERTIFICATE_WARNING.log(log, key=doubt.key, what=doubt.text)
     _take_descriptors()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:

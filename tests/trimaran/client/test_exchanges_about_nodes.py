@@ -156,7 +156,14 @@ def _ensure_registered():
 
 @case
 def _cluster_id_of():
-    return exchange(quorum.cluster_id_of, cluster())
+    return exchanges(
+        *(
+            exchange(
+                lambda client, one=each: quorum.cluster_id_of(client, of_controllers=one), cluster()
+            )
+            for each in (True, False)
+        )
+    )
 
 
 @case

@@ -305,7 +305,7 @@ def test_quorum_is_rows_of_voters_and_observers(monkeypatch):
         (2, "leader", 0),
         (9, "observer", 30),
     ]
-    assert [row["last_fetch_ms_ago"] for row in rows] == [3000, 1000, 0]
+    assert [row["last_fetch_ms_ago"] for row in rows] == [2000, 0, 0]
     assert [row["endpoints"] for row in rows] == [[], ["C://h:9"], []]
     assert [row["directory_id"] is None for row in rows] == [True, False, True]
     assert quorum_rows.quorum_fields(quorum_partition()) == {
@@ -315,6 +315,36 @@ def test_quorum_is_rows_of_voters_and_observers(monkeypatch):
     }
     empty = quorum_partition(current_voters=[], observers=[])
     assert quorum_rows.replica_rows(empty, []) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (3000, None),
+        (3000 + 4_999, None),
+        (3000 - 4_999, None),
+        (3000 + 65_000, "the clock of the leader, node 2, is 65 s behind that of this machine"),
+        (3000 - 5_000, "the clock of the leader, node 2, is 5 s ahead of that of this machine"),
+    ],
+)
+def test_clocks_that_differ_are_called_that(monkeypatch, now, told):
+    """Lags are measured by the leader's clock alone."""
+    monkeypatch.setattr(quorum_rows, "now_ms", lambda: now)
+    assert quorum_rows.clock_difference(quorum_partition()) == told
+    rows = quorum_rows.replica_rows(quorum_partition(), [])
+    assert [row["last_caught_up_ms_ago"] for row in rows] == [2000, 0, 0]
+
+
+def test_leader_without_times_has_no_difference(monkeypatch):
+    monkeypatch.setattr(quorum_rows, "now_ms", lambda: 9_000_000)
+    silent = describe_quorum.ReplicaState(
+        replica_id=2,
+        replica_directory_id=bytes(16),
+        log_end_offset=1,
+        last_fetch_timestamp=-1,
+        last_caught_up_timestamp=-1,
+    )
+    assert quorum_rows.clock_difference(quorum_partition(current_voters=[silent])) is None
 
 
 def classic(state="Stable", code=0, protocol="consumer", data=b""):

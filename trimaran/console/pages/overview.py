@@ -26,6 +26,8 @@ TOPICS_ASKED_MAX = 200
 LINKS = {
     "quorum": "/quorum",
     "brokers": "/brokers",
+    "certificates": "/brokers",
+    "clocks": "/quorum",
     "offline": "/topics?show=offline",
     "under-min-isr": "/topics?show=under-replicated",
     "under-replicated": "/topics?show=under-replicated",

@@ -12,11 +12,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from trimaran.wire.later import imported_later
 from trimaran.wire.security.small_files import read_small_file
 from trimaran.wire.security.tls.jks import MAGIC, JksError, pem_of_jks
+from trimaran.wire.security.tls.validity import doubts
 from trimaran.wire.security.tls.weak_certificates import REASONS, RSA_BITS_MIN, weaknesses
 
 if TYPE_CHECKING:
@@ -156,21 +158,9 @@ def openssl_name(suite: str) -> str:
 
 def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
     password = settings.key_password
-    if settings.keystore_chain:
-        _require_pem("ssl.keystore", settings.keystore_type, "ssl.keystore.certificate.chain")
-        if not settings.keystore_key:
-            raise TlsError(
-                "ssl.keystore.key", "the chain comes without its key", "set it to the PEM key"
-            )
-        pem = settings.keystore_key + "\n" + settings.keystore_chain
-    else:
-        location = str(settings.keystore_location)
-        pem = _read_store(
-            *("ssl.keystore", settings.keystore_type, location),
-            *(settings.keystore_password, settings.key_password),
-        )
-        if settings.keystore_type != "PEM":
-            password = None  # the store's password has already decrypted it
+    if not settings.keystore_chain and settings.keystore_type != "PEM":
+        password = None  # the store's password has already decrypted it
+    pem = _keystore(settings)
     key = "ssl.keystore.location" if settings.keystore_location else "ssl.keystore.key"
     if password is None and "ENCRYPTED" in pem:
         raise TlsError("ssl.key.password", "the private key is encrypted", "set its password")
@@ -187,6 +177,21 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
         ) from error
 
 
+def _keystore(settings: TlsSettings) -> str:
+    """Returns the private key with its chain, as PEM."""
+    if settings.keystore_chain:
+        _require_pem("ssl.keystore", settings.keystore_type, "ssl.keystore.certificate.chain")
+        if not settings.keystore_key:
+            raise TlsError(
+                "ssl.keystore.key", "the chain comes without its key", "set it to the PEM key"
+            )
+        return settings.keystore_key + "\n" + settings.keystore_chain
+    return _read_store(
+        *("ssl.keystore", settings.keystore_type, str(settings.keystore_location)),
+        *(settings.keystore_password, settings.key_password),
+    )
+
+
 def _too_weak(key: str, location: str | None, pem: str, reason: str) -> TlsError:
     what = "; ".join(weaknesses(pem)) or "a certificate of the chain is too weak"
     where = f"{location}: " if location else ""
@@ -198,21 +203,11 @@ def _too_weak(key: str, location: str | None, pem: str, reason: str) -> TlsError
 
 
 def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    if settings.truststore_certificates:
-        _require_pem("ssl.truststore", settings.truststore_type, "ssl.truststore.certificates")
-        pem = settings.truststore_certificates
-    elif settings.truststore_location:
-        pem = _read_store(
-            "ssl.truststore",
-            settings.truststore_type,
-            settings.truststore_location,
-            settings.truststore_password,
-        )
-    else:
-        context.set_default_verify_paths()
-        _load_revoked(context, settings)
-        return
+    pem = _truststore(settings)
     _load_revoked(context, settings)
+    if pem is None:
+        context.set_default_verify_paths()
+        return
     try:
         context.load_verify_locations(cadata=pem)
     except (ssl.SSLError, ValueError) as error:
@@ -223,6 +218,37 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
             f"no usable certificates ({_reason(error)})",
             "give the certificates of the authorities to trust, in PEM",
         ) from error
+
+
+def _truststore(settings: TlsSettings) -> str | None:
+    """Returns the trusted authorities as PEM; None for those of the machine."""
+    if settings.truststore_certificates:
+        _require_pem("ssl.truststore", settings.truststore_type, "ssl.truststore.certificates")
+        return settings.truststore_certificates
+    if settings.truststore_location:
+        return _read_store(
+            "ssl.truststore",
+            settings.truststore_type,
+            settings.truststore_location,
+            settings.truststore_password,
+        )
+    return None
+
+
+def certificate_doubts(settings: TlsSettings, now: datetime) -> Iterator[tuple[str, str]]:
+    """Yields a key and a sentence for each certificate of the stores that is not valid now, or not for long.
+
+    Raises:
+        TlsError: a store cannot be read.
+    """
+    if settings.keystore_location or settings.keystore_chain:
+        in_file = settings.keystore_location and not settings.keystore_chain
+        key = "ssl.keystore.location" if in_file else "ssl.keystore.certificate.chain"
+        yield from ((key, told) for told in doubts(_keystore(settings), now))
+    if (trusted := _truststore(settings)) is not None:
+        in_file = settings.truststore_location and not settings.truststore_certificates
+        key = "ssl.truststore.location" if in_file else "ssl.truststore.certificates"
+        yield from ((key, told) for told in doubts(trusted, now))
 
 
 def _load_revoked(context: ssl.SSLContext, settings: TlsSettings) -> None:

@@ -11,8 +11,9 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimaran.wire.security.tls.certificate import der_values
 from trimaran.wire.security.tls.contexts import TlsError, TlsSettings, server_context
-from trimaran.wire.security.tls.weak_certificates import _values, weaknesses
+from trimaran.wire.security.tls.weak_certificates import weaknesses
 
 PEM = serialization.Encoding.PEM
 NOW = dt.datetime.now(dt.UTC)
@@ -152,11 +153,15 @@ def test_der_lengths_have_one_or_more_bytes(size):
     digits = size.to_bytes((size.bit_length() + 7) // 8, "big")
     length = bytes([size]) if size < 128 else bytes([128 + len(digits)]) + digits
     one = b"\x04" + length + b"v" * size
-    assert list(_values(one + b"\x05\x00" + one)) == [(4, b"v" * size), (5, b""), (4, b"v" * size)]
-    assert list(_values(b"\x04\x80" + one)) == [
+    assert list(der_values(one + b"\x05\x00" + one)) == [
+        (4, b"v" * size),
+        (5, b""),
+        (4, b"v" * size),
+    ]
+    assert list(der_values(b"\x04\x80" + one)) == [
         (4, b""),
         (4, b"v" * size),
     ]  # a length field of no bytes
     for cut in (one[:-1], one + b"\x05", one + b"\x05\x01"):
         with pytest.raises(IndexError):
-            list(_values(cut))
+            list(der_values(cut))
