@@ -206,7 +206,7 @@ PYTHON = {
     "security.md": Elsewhere(
         "tests/node/config", "a policy of the reader's; policies are tested there"
     ),
-    "spark.md": Elsewhere("tests/spark/test_spark.py", "both blocks, one after the other"),
+    "spark.md": Elsewhere("tests/spark/test_spark.py", "all blocks, one after the other"),
     "spark_exactly_once.md": Elsewhere(
         "tests/spark/sink/test_exactly_once.py", "its options, for several drivers"
     ),
