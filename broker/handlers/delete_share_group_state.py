@@ -30,7 +30,7 @@ _ANSWER = Answer(DeleteShareGroupStateResponse, DeleteStateResult, PartitionResu
 def delete_share_group_state(
     request: DeleteShareGroupStateRequest, ctx: ShareContext, call: Call
 ) -> Handling[DeleteShareGroupStateResponse]:
-    outcomes = yield from decided(request, lambda key, _item: ctx.shares.delete(key))
+    outcomes = yield from decided(request, ctx, lambda key, _item: ctx.shares.delete(key))
     response: DeleteShareGroupStateResponse = yield from _ANSWER.responding(
         outcomes, no_fields, call
     )

@@ -32,6 +32,7 @@ def initialize_share_group_state(
 ) -> Handling[InitializeShareGroupStateResponse]:
     outcomes = yield from decided(
         request,
+        ctx,
         lambda key, item: ctx.shares.initialize(key, item.state_epoch, known(item.start_offset)),
     )
     response: InitializeShareGroupStateResponse = yield from _ANSWER.responding(

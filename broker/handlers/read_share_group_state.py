@@ -46,7 +46,7 @@ def read_share_group_state(
     request: ReadShareGroupStateRequest, ctx: ShareContext, call: Call
 ) -> Handling[ReadShareGroupStateResponse]:
     outcomes = yield from decided(
-        request, lambda key, item: ctx.shares.read(key, item.leader_epoch)
+        request, ctx, lambda key, item: ctx.shares.read(key, item.leader_epoch)
     )
     results = []
     for topic_id, each in outcomes.items():

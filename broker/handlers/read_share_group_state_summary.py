@@ -42,7 +42,7 @@ _ANSWER = Answer(
 def read_share_group_state_summary(
     request: ReadShareGroupStateSummaryRequest, ctx: ShareContext, call: Call
 ) -> Handling[ReadShareGroupStateSummaryResponse]:
-    outcomes = yield from decided(request, lambda key, _item: ctx.shares.summary(key))
+    outcomes = yield from decided(request, ctx, lambda key, _item: ctx.shares.summary(key))
     response: ReadShareGroupStateSummaryResponse = yield from _ANSWER.responding(
         outcomes, _fields, call
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from trimaran.broker.handlers.context import ShareContext
 from trimaran.broker.partitions.lookups import pausing
 from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.node.runtime.steps import Steps
@@ -19,7 +20,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError, KeptError
 from trimaran.wire.identity import NO_OFFSET, Offset, SharePartitionKey
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import Call
-from trimaran.wire.transport.scheduling.effects import Handling
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 T = TypeVar("T")
 
@@ -34,10 +35,11 @@ Decision = PendingResponse[T] | Steps[PendingResponse[T]]
 
 
 def decided(
-    request: Any, decide: Callable[[SharePartitionKey, Any], Decision[T]]
+    request: Any, ctx: ShareContext, decide: Callable[[SharePartitionKey, Any], Decision[T]]
 ) -> Handling[Outcomes[T]]:
     """Decides about all share partitions first, so that their records are committed together; returns when all records
     are committed. `decide` also gets the partition's item of the request; it may raise KafkaError, or work in steps.
+    Each share partition is decided about in its turn.
     """
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         return {}
@@ -46,13 +48,18 @@ def decided(
         of_topic = pending.setdefault(topic.topic_id, {})
         for item in topic.partitions:
             key = SharePartitionKey(request.group_id, topic.topic_id, item.partition)
+            turn = ctx.shares.turns.take(key)
             try:
+                if not turn.has_begun:
+                    yield Blocking(turn.wait)
                 decision = decide(key, item)
                 if not isinstance(decision, PendingResponse):
                     decision = yield from pausing(decision)
                 of_topic[item.partition] = decision
             except KafkaError as error:
                 of_topic[item.partition] = KeptError.of(error)
+            finally:
+                turn.end()
             yield None
     found: Outcomes[T] = {}
     for topic_id, each in pending.items():

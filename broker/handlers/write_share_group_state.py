@@ -47,7 +47,7 @@ def write_share_group_state(
     request: WriteShareGroupStateRequest, ctx: ShareContext, call: Call
 ) -> Handling[WriteShareGroupStateResponse]:
     began = time.monotonic()
-    outcomes = yield from decided(request, lambda key, item: _written(key, item, ctx))
+    outcomes = yield from decided(request, ctx, lambda key, item: _written(key, item, ctx))
     ctx.shares.write_times.observe(time.monotonic() - began)
     response: WriteShareGroupStateResponse = yield from _ANSWER.responding(
         outcomes, no_fields, call

@@ -27,6 +27,7 @@ from trimaran.broker.share_state.limits import ShareLimits
 from trimaran.broker.share_state.records import ShareRecord, ShareRecordSerde
 from trimaran.broker.share_state.shard import ShareCoordinatorShard
 from trimaran.broker.share_state.states import ShareState, ShareSummary, StateBatch
+from trimaran.broker.share_state.turns import Turns
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
@@ -47,13 +48,15 @@ _Decide = Callable[[ShareCoordinatorShard, Instant], Result[ShareRecord, T]]
 
 class ShareCoordinator:
     """The interface for handlers. `runtime` has the shards, listens to the leadership of the topic, and must be
-    running. Methods raise KafkaError with the code for the broker that asks. `write_times` are the times until writes
-    are committed, noted by the callers that wait for them.
+    running. Methods raise KafkaError with the code for the broker that asks. Callers take a turn of `turns` for each
+    decision about a share partition. `write_times` are the times until writes are committed, noted by the callers that
+    wait for them.
     """
 
     def __init__(self, limits: ShareLimits, metadata: Metadata) -> None:
         self.limits = limits
         self._metadata = metadata
+        self.turns = Turns()
         self.writes = 0
         self.write_times = TimeHistogram()
         self.accounts = WeakSet[Account]()

@@ -194,9 +194,14 @@ class StatePersister:
 
     async def _here(self, question: _Asked[T]) -> T:
         began = time.monotonic()
-        pending = question.here()
-        if not isinstance(pending, PendingResponse):
-            pending = await run_paced(pending)
+        turn = self._coordinator.turns.take(question.key)
+        try:
+            await turn.wait()
+            pending = question.here()
+            if not isinstance(pending, PendingResponse):
+                pending = await run_paced(pending)
+        finally:
+            turn.end()
         response = await pending.wait()
         if question.rpc is rpcs.WRITE:
             self._coordinator.write_times.observe(time.monotonic() - began)

@@ -157,8 +157,9 @@ class ShareCoordinatorShard:
         batches: Sequence[StateBatch],
         at: Instant,
     ) -> Steps[Result[ShareRecord, None]]:
-        """Stores a position, and the state of these batches. Between two steps, other inputs may change the state; the
-        last step decides, and its result must be written before the next input.
+        """Stores a position, and the state of these batches. Between two steps, other inputs may change the state, and
+        the steps begin anew; the last step decides, and its result must be written before the next input. Requests do
+        not change it (`Turns`), only sweeps: each once in its interval.
 
         Raises:
             KafkaError: INVALID_REQUEST, also if there is no state; FENCED_LEADER_EPOCH; FENCED_STATE_EPOCH;

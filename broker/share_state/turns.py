@@ -1,0 +1,66 @@
+"""Turns of the decisions about a share partition: each begins when those before it have ended.
+
+A write of many batches is decided in steps, and starts over if the state changes in between. With turns no request can
+change it, so the write ends however often others write the same share partition.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import trio
+
+from trimaran.wire.identity import SharePartitionKey
+
+
+class Turns:
+    """The turns of all share partitions; one that nothing is decided about takes no memory."""
+
+    def __init__(self) -> None:
+        self._queues: dict[SharePartitionKey, deque[Turn]] = {}
+
+    def take(self, key: SharePartitionKey) -> Turn:
+        """Returns the turn after all that were taken for the same share partition. `Turn.end` must be called."""
+        queue = self._queues.setdefault(key, deque())
+        turn = Turn(self, key, is_first=not queue)
+        queue.append(turn)
+        return turn
+
+    def end(self, turn: Turn) -> None:
+        """Removes a turn, whether it had begun or not; the next one begins if it had."""
+        queue = self._queues[turn.key]
+        queue.remove(turn)
+        if queue:
+            queue[0].begin()
+        else:
+            del self._queues[turn.key]
+
+    def __len__(self) -> int:
+        """Returns the number of share partitions with a turn."""
+        return len(self._queues)
+
+
+class Turn:
+    """One turn: `wait` until it has begun, decide, `end`."""
+
+    __slots__ = ("_begun", "_turns", "key")
+
+    def __init__(self, turns: Turns, key: SharePartitionKey, *, is_first: bool) -> None:
+        self._turns, self.key = turns, key
+        self._begun: trio.Event | None = None if is_first else trio.Event()
+
+    @property
+    def has_begun(self) -> bool:
+        return self._begun is None or self._begun.is_set()
+
+    def begin(self) -> None:
+        if self._begun is not None:
+            self._begun.set()
+
+    async def wait(self) -> None:
+        """Returns when the turn has begun."""
+        if self._begun is not None:
+            await self._begun.wait()
+
+    def end(self) -> None:
+        self._turns.end(self)
