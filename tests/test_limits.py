@@ -444,12 +444,6 @@ TABLE = {
             ERRORS,
         ),
         Limit(
-            "offsets of a transaction, in a partition of __consumer_offsets",
-            "trimaran.broker.groups.store:PENDING_OFFSETS_MAX",
-            "INVALID_COMMIT_OFFSET_SIZE",
-            ERRORS,
-        ),
-        Limit(
             "bytes of all transactional ids of a broker and their partitions",
             "trimaran.broker.transactions.memory:TRANSACTIONS_BYTES_MAX",
             "POLICY_VIOLATION",
@@ -761,6 +755,29 @@ TABLE = {
             "fields of a column of Spark",
             "trimaran.spark.schema_values.column_types:FIELDS_MAX",
             "refused",
+        ),
+    ],
+    "The command line": [
+        Limit(
+            "names that are compared for a suggestion",
+            "trimaran.errors.similar:NAMES_MAX",
+            "others are not suggested",
+        ),
+        Limit(
+            "groups that a downgrade names",
+            "trimaran.cli.features:NAMED_MAX",
+            "the others are counted",
+        ),
+        Limit("rows of a query in a terminal", "trimaran.cli.sql:ROWS_MAX", "more are left out"),
+        Limit(
+            "bytes of the metrics of a node",
+            "trimaran.client.metrics_text:BYTES_MAX",
+            "the rest is left out",
+        ),
+        Limit(
+            "nodes whose metrics tell of deliveries",
+            "trimaran.client.share_deliveries:NODES_MAX",
+            "the others are not asked",
         ),
     ],
     "Faults on demand": [

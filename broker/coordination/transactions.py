@@ -28,8 +28,19 @@ class PendingRecord(NamedTuple, Generic[K, V]):
     key_weight: int
 
 
+class Transaction(Generic[K]):
+    """A transaction with records: their keys in log order, and the parts of all keys that it has had."""
+
+    __slots__ = ("keys", "parts")
+
+    def __init__(self) -> None:
+        self.keys: dict[K, None] = {}
+        self.parts: set[Hashable] = set()
+
+
 class PendingTransactions(Generic[K, V]):
-    """The last record for each producer and key; bounded by the records of open transactions in the log.
+    """The last record for each transaction and key; bounded by the records of open transactions in the log. A
+    transaction is open until `end` or `ending`.
 
     `part_of` returns the part under which `parts` counts a key, `weigh` the share of a value in `weight`, `weigh_key`
     the share of a key in `key_weight`.
@@ -48,8 +59,8 @@ class PendingTransactions(Generic[K, V]):
         self.weight = self.key_weight = 0
         # The number of keys with records, by part.
         self.parts = Counter[Hashable]()
-        self._by_key: dict[K, dict[ProducerId, PendingRecord[K, V]]] = {}
-        self._keys: dict[ProducerId, dict[K, None]] = {}
+        self._by_key: dict[K, dict[Transaction[K], PendingRecord[K, V]]] = {}
+        self._open: dict[ProducerId, Transaction[K]] = {}
         # The keys that have records of open transactions.
         self.keys: KeysView[K] = self._by_key.keys()
 
@@ -65,11 +76,8 @@ class PendingTransactions(Generic[K, V]):
 
     def has(self, producer_id: ProducerId, key: K) -> bool:
         """Whether the producer's transaction has a record of this key."""
-        return key in self._keys.get(producer_id, ())
-
-    def count_of(self, producer_id: ProducerId) -> int:
-        """Returns the number of keys with records in the producer's transaction."""
-        return len(self._keys.get(producer_id, ()))
+        transaction = self._open.get(producer_id)
+        return transaction is not None and key in transaction.keys
 
     def last(self, key: K) -> V:
         """Returns the newest pending value of `key`, which must have one."""
@@ -77,40 +85,60 @@ class PendingTransactions(Generic[K, V]):
 
     def add(self, offset: Offset, producer: Producer, key: K, value: V) -> None:
         """Adds the next record of a transaction."""
+        transaction = self._open.get(producer.id)
+        if transaction is None:
+            transaction = self._open[producer.id] = Transaction()
         records = self._by_key.get(key)
         if records is None:
             records = self._by_key[key] = {}
             self.parts[self._part_of(key)] += 1
-        before = records.get(producer.id)
+        before = records.get(transaction)
         weight, key_weight = self._weigh(value), self._weigh_key(key)
         self.weight += weight - (0 if before is None else before.weight)
         self.key_weight += key_weight - (0 if before is None else before.key_weight)
-        records[producer.id] = PendingRecord(offset, producer, key, value, weight, key_weight)
-        self._keys.setdefault(producer.id, {})[key] = None
+        records[transaction] = PendingRecord(offset, producer, key, value, weight, key_weight)
+        transaction.parts.add(self._part_of(key))
+        transaction.keys.pop(key, None)  # the keys stay in log order
+        transaction.keys[key] = None
 
     def supersede(self, key: K, offset: Offset) -> None:
         """Drops older records of `key`, because a record at `offset` overrides them however their transactions end."""
         pending = self._by_key.get(key)
         if pending is None:
             return
-        for producer_id in [p for p, record in pending.items() if record.offset < offset]:
-            del self._keys[producer_id][key]
-            self._remove(key, producer_id)
+        for transaction in [one for one, record in pending.items() if record.offset < offset]:
+            self._remove(key, transaction)
 
     def end(self, producer_id: ProducerId, is_commit: bool) -> list[PendingRecord[K, V]]:
         """Ends the producer's transaction; returns the records that now count, in log order."""
-        keys = self._keys.pop(producer_id, {})
-        records = sorted(self._remove(key, producer_id) for key in keys)
-        if not is_commit:
+        transaction = self.ending(producer_id)
+        if transaction is None:
             return []
-        for record in records:
-            if record.key in self._by_key:
-                self.supersede(record.key, record.offset)
-        return records
+        records = list(self.take(transaction, is_commit))
+        return records if is_commit else []
 
-    def _remove(self, key: K, producer_id: ProducerId) -> PendingRecord[K, V]:
+    def ending(self, producer_id: ProducerId) -> Transaction[K] | None:
+        """Ends the producer's transaction, if it has one. Its records stay until they are taken; the producer may begin
+        the next one.
+        """
+        return self._open.pop(producer_id, None)
+
+    def take(self, transaction: Transaction[K], is_commit: bool) -> Iterator[PendingRecord[K, V]]:
+        """Removes the records of an ended transaction one by one, in log order, and yields each. Between two of them,
+        records of its keys may be added or superseded.
+        """
+        for key in list(transaction.keys):
+            if key not in transaction.keys:
+                continue
+            record = self._remove(key, transaction)
+            if is_commit and key in self._by_key:
+                self.supersede(key, record.offset)
+            yield record
+
+    def _remove(self, key: K, transaction: Transaction[K]) -> PendingRecord[K, V]:
+        del transaction.keys[key]
         pending = self._by_key[key]
-        record = pending.pop(producer_id)
+        record = pending.pop(transaction)
         self.weight -= record.weight
         self.key_weight -= record.key_weight
         if not pending:

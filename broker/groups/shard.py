@@ -88,8 +88,8 @@ class GroupCoordinatorShard:
             kind.epoch_record.key.KEY: kind for kind in kinds if kind.epoch_record is not None
         }
         self._rebalances = dependencies.rebalances
-        # Walks that start the sessions of members, and removals.
-        self._sessions = Walks()
+        # Walks that start the sessions of members, or apply the offsets of transactions; and removals.
+        self._walks = Walks()
         self._removals = Removals(
             store, self._kinds, self.kind_of, self.group_ids, limits, knows_topic
         )
@@ -119,16 +119,16 @@ class GroupCoordinatorShard:
         self._is_loaded = True
         self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
         for kind in reversed(self._kinds):
-            self._sessions.add(kind.expecting(at))
+            self._walks.add(kind.expecting(at))
         self._removals.loaded()
         self._walk_on(at)
 
     def _walk_on(self, at: Instant) -> None:
         """Does the next piece of long tasks; a timer continues the rest."""
-        self._sessions.piece()
+        self._walks.piece()
         if tombstones := self._removals.piece():
             self.outputs.effects.writes.append(Tombstones(tombstones))
-        if self._sessions or self._removals:
+        if self._walks or self._removals:
             self._timers.set(_WALK, at.now)
 
     def close(self, at: Instant) -> None:
@@ -206,8 +206,11 @@ class GroupCoordinatorShard:
         self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
     ) -> Result[GroupRecord, OffsetFetchResponseGroup]:
         """Returns the offsets without records: the response waits until they are committed (invariant G3). Raises
-        KafkaError if the requesting member is not in the group.
+        KafkaError if the requesting member is not in the group; COORDINATOR_LOAD_IN_PROGRESS while offsets of a
+        committed transaction are applied.
         """
+        if self.store.is_completing(request.group_id):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         self.kind_of(request.group_id).check_fetch(request)
         found = offsets.fetch(self.store, request, self._knows_topic, require_stable=require_stable)
         return Result((), found)
@@ -265,8 +268,11 @@ class GroupCoordinatorShard:
                 kind.replayed(record, not self._is_loaded)
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
-        """Applies or drops the offsets of the producer's transaction."""
-        self.store.complete_transaction(producer, is_commit)
+        """Applies or drops the offsets of the producer's transaction; a timer continues with many offsets."""
+        rest = self.store.complete_transaction(producer, is_commit)
+        if rest is not None:
+            self._walks.add(rest)
+            self._timers.set(_WALK, 0.0)
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
         """Handles the outcome of a write: committed, not written, or not committed in time."""

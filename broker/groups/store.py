@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from trimaran.broker.coordination.transactions import PendingTransactions
+from trimaran.broker.coordination.transactions import PendingTransactions, Transaction
 from trimaran.broker.groups.memory import (
     OFFSET_BYTES,
     ByGroup,
@@ -30,9 +31,8 @@ from trimaran.wire.identity import Offset, ProducerId, TopicPartition
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue, encode_group_key
 from trimaran.wire.schema import Message
 
-# The maximum number of offsets that one transaction may commit in one shard: its marker applies them in one step of 15
-# ms.
-PENDING_OFFSETS_MAX = 10_000
+# The offsets of a transaction that its marker applies at once, about 3 ms; a walk applies the others.
+APPLIED_AT_ONCE = 2_000
 
 _PendingKey = tuple[str | int | bytes, ...]
 
@@ -71,6 +71,8 @@ class GroupStore:
         self._pending = PendingTransactions[_PendingKey, GroupRecord](
             itemgetter(0), _metadata_bytes, _known_bytes
         )
+        # Committed transactions of which some offsets are not applied yet.
+        self._applied_later: set[Transaction[_PendingKey]] = set()
 
     def of(self, kind: str) -> ByGroup[Any]:
         """Returns the groups of one kind, as given by its records."""
@@ -97,10 +99,33 @@ class GroupStore:
             self._pending.add(offset, producer, _hashable(record.key), record)
             self._note_pending()
 
-    def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
-        for pending in self._pending.end(producer.id, is_commit):
-            self._apply(pending.value)
-        self._note_pending()
+    def complete_transaction(self, producer: Producer, is_commit: bool) -> Iterator[None] | None:
+        """Ends the producer's transaction. Returns None, or if it has many offsets, a walk that applies or drops the
+        others, one at each step. They stay pending until then.
+        """
+        transaction = self._pending.ending(producer.id)
+        if transaction is None:
+            return None
+        walk = self._completing(transaction, is_commit)
+        for _ in islice(walk, APPLIED_AT_ONCE):
+            pass
+        if not transaction.keys:
+            return None
+        if is_commit:
+            self._applied_later.add(transaction)
+        return walk
+
+    def _completing(self, transaction: Transaction[_PendingKey], is_commit: bool) -> Iterator[None]:
+        for pending in self._pending.take(transaction, is_commit):
+            if is_commit:
+                self._apply(pending.value)
+            self._note_pending()
+            yield None
+        self._applied_later.discard(transaction)
+
+    def is_completing(self, group_id: str) -> bool:
+        """Returns whether offsets of the group are committed, but not applied yet."""
+        return any(group_id in transaction.parts for transaction in self._applied_later)
 
     def _note_pending(self) -> None:
         self.account.pending_metadata_bytes = self._pending.weight
@@ -205,10 +230,6 @@ class GroupStore:
         """Returns whether the producer's open transaction commits an offset for the partition."""
         return self._pending.has(producer_id, (group_id, *key))
 
-    def pending_count(self, producer_id: ProducerId) -> int:
-        """Returns the number of offsets that the producer's open transaction commits."""
-        return self._pending.count_of(producer_id)
-
     def pending_offsets(self) -> Iterator[tuple[str, TopicPartition, OffsetCommitValue]]:
         """Yields `(group, partition, value)` of open transactions, each with its current value: records may be replayed
         in between.
@@ -262,8 +283,8 @@ class GroupStore:
 
 
 class OffsetsRoom:
-    """Decides for each offset of a commit, in order, whether the broker has room: for its metadata, for a new offset,
-    and, with the `producer_id` of a transaction, for one more pending offset.
+    """Decides for each offset of a commit, in order, whether the broker has room: for its metadata, and for a new
+    offset; with the `producer_id` of a transaction, for one more pending offset.
     """
 
     def __init__(
@@ -273,7 +294,6 @@ class OffsetsRoom:
         self._group_id = group_id
         self._producer_id = producer_id
         self._taken = 0
-        self._new = 0
         # The room for new offsets, computed when the first one arrives.
         self._known_room: int | None = None
 
@@ -284,8 +304,6 @@ class OffsetsRoom:
             is_new = before is None
         else:
             is_new = not store.pends(self._producer_id, self._group_id, key)
-            if is_new and self._new >= PENDING_OFFSETS_MAX - store.pending_count(self._producer_id):
-                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         more = _offset_bytes(self._group_id, key.topic) if is_new else 0
         if is_new and more > self._room_left():
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
@@ -294,7 +312,6 @@ class OffsetsRoom:
         if metadata and not self._metadata_fits(replaced, metadata):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         if is_new:
-            self._new += 1
             self._known_room = self._room_left() - more
         return ErrorCode.NONE
 

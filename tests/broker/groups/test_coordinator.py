@@ -806,6 +806,21 @@ async def test_commit_after_end_of_verified_transaction_is_refused(tmp_path):
         assert refused.value.code is E.INVALID_TXN_STATE
 
 
+async def test_offsets_of_transaction_are_applied_by_timer(tmp_path, monkeypatch):
+    monkeypatch.setattr("trimaran.broker.groups.store.APPLIED_AT_ONCE", 0)
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        producer, store = Producer(5, 0), rig.epoch(index).active().store
+        verified = rig.groups.unverified_from("g", producer)
+        rig.groups.commit_offsets_in_transaction(commit_request(7), 5, producer, verified)
+        rig.groups.complete_transaction(index, producer, EndMarker(True, 0), 1)
+        assert (store.is_completing("g"), store.offset_count("g")) == (True, 0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (store.is_completing("g"), store.offset_count("g")) == (False, 1)
+
+
 async def test_end_of_connection_ends_unfinished_joins(tmp_path, autojump_clock):
     """A shard that is still loading, or has ended, knows of no connection."""
     async with open_rig(tmp_path) as rig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weakref import WeakSet
 
 import pytest
+import trio
 
 from tests.broker.groups.driver import Driver
 from tests.slow_steps import no_slow_steps
@@ -23,15 +24,16 @@ from trimaran.broker.groups.memory import MEMBER_BYTES, GroupAccount
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.registry import KINDS
-from trimaran.broker.groups.store import PENDING_OFFSETS_MAX, GroupStore, OffsetsRoom
+from trimaran.broker.groups.store import GroupStore, OffsetsRoom
 from trimaran.node.replicated.state_machine import Producer
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 E = ErrorCode
@@ -447,48 +449,34 @@ def test_pending_metadata_counts_until_transactions_end(driver, is_commit):
     assert driver.shard.account.pending_metadata_bytes == 0
 
 
-def test_transaction_commits_bounded_offsets_per_group(driver, monkeypatch):
-    """It may commit each of them again; another transaction has its own limit."""
-    monkeypatch.setattr("trimaran.broker.groups.store.PENDING_OFFSETS_MAX", 3)
-
-    def commit(producer, *partitions):
-        wanted = [
-            OffsetCommitRequestPartition(
-                partition_index=partition, committed_offset=1, committed_metadata=""
-            )
-            for partition in partitions
-        ]
-        topic = OffsetCommitRequestTopic(name="t", partitions=wanted)
-        request = OffsetCommitRequest(group_id="g", topics=[topic])
-        decide = driver.shard.commit_offsets_in_transaction
-        result = decide(request, 6, driver.at, producer)
-        for record in result.records:
-            driver.shard.replay(len(driver.log), record, producer)
-        return [partition.error_code for partition in result.response.topics[0].partitions]
-
-    one, other = Producer(7, 0), Producer(8, 0)
-    assert commit(one, 0, 1) == [E.NONE] * 2
-    assert commit(one, 2, 3, 0, 4) == [
-        E.NONE,
-        E.INVALID_COMMIT_OFFSET_SIZE,
-        E.NONE,
-        E.INVALID_COMMIT_OFFSET_SIZE,
-    ]
-    assert commit(one, 0, 1, 2) == [E.NONE] * 3
-    assert commit(other, 3, 4, 5) == [E.NONE] * 3
-    driver.shard.complete_transaction(one, True)
-    assert commit(one, 3, 4) == [E.NONE] * 2
-
-
-async def test_largest_transaction_is_counted_in_one_step():
-    producer, store = Producer(7, 0), GroupStore(KINDS)
-    for index in range(PENDING_OFFSETS_MAX):
+async def test_transaction_of_many_offsets_is_applied_in_steps(driver):
+    """Kafka has no limit for the offsets of a transaction; the bytes of all groups are limited."""
+    producer, count = Producer(7, 0), 30_000
+    for index in range(count):
         key = OffsetCommitKey(group="g", topic="t", partition=index)
         value = OffsetCommitValue(offset=index, metadata="", commit_timestamp=0)
-        store.replay(index, GroupRecord(key, value), producer)
+        driver.shard.replay(index, GroupRecord(key, value), producer)
+    asked = OffsetFetchRequestGroup(
+        group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0, count - 1])]
+    )
+    steps = 0
     with no_slow_steps():
-        store.complete_transaction(producer, True)
-    assert store.offset_count("g") == PENDING_OFFSETS_MAX
+        driver.shard.complete_transaction(producer, True)
+        await trio.lowlevel.checkpoint()
+        while driver.shard.store.is_completing("g"):
+            assert driver.shard.deadline() <= driver.at.now
+            with pytest.raises(KafkaError) as early:
+                driver.shard.fetch_offsets(asked)
+            assert early.value.code is E.COORDINATOR_LOAD_IN_PROGRESS
+            assert driver.shard.fetch_offsets(asked.replace(group_id="other"))
+            driver.shard.handle_timeout(driver.at)
+            await trio.lowlevel.checkpoint()
+            steps += 1
+    assert steps > 10
+    assert driver.shard.store.offset_count("g") == count
+    (topic,) = driver.shard.fetch_offsets(asked).response.topics
+    assert [partition.committed_offset for partition in topic.partitions] == [0, count - 1]
+    driver.check_account()
 
 
 async def test_shard_with_many_groups_ends_in_one_step(driver):
