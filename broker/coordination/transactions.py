@@ -28,7 +28,7 @@ class PendingRecord(NamedTuple, Generic[K, V]):
     key_weight: int
 
 
-class Transaction(Generic[K]):
+class PendingTransaction(Generic[K]):
     """A transaction with records: their keys in log order, and the parts of all keys that it has had."""
 
     __slots__ = ("keys", "parts")
@@ -59,8 +59,8 @@ class PendingTransactions(Generic[K, V]):
         self.weight = self.key_weight = 0
         # The number of keys with records, by part.
         self.parts = Counter[Hashable]()
-        self._by_key: dict[K, dict[Transaction[K], PendingRecord[K, V]]] = {}
-        self._open: dict[ProducerId, Transaction[K]] = {}
+        self._by_key: dict[K, dict[PendingTransaction[K], PendingRecord[K, V]]] = {}
+        self._open: dict[ProducerId, PendingTransaction[K]] = {}
         # The keys that have records of open transactions.
         self.keys: KeysView[K] = self._by_key.keys()
 
@@ -87,7 +87,7 @@ class PendingTransactions(Generic[K, V]):
         """Adds the next record of a transaction."""
         transaction = self._open.get(producer.id)
         if transaction is None:
-            transaction = self._open[producer.id] = Transaction()
+            transaction = self._open[producer.id] = PendingTransaction()
         records = self._by_key.get(key)
         if records is None:
             records = self._by_key[key] = {}
@@ -117,13 +117,15 @@ class PendingTransactions(Generic[K, V]):
         records = list(self.take(transaction, is_commit))
         return records if is_commit else []
 
-    def ending(self, producer_id: ProducerId) -> Transaction[K] | None:
+    def ending(self, producer_id: ProducerId) -> PendingTransaction[K] | None:
         """Ends the producer's transaction, if it has one. Its records stay until they are taken; the producer may begin
         the next one.
         """
         return self._open.pop(producer_id, None)
 
-    def take(self, transaction: Transaction[K], is_commit: bool) -> Iterator[PendingRecord[K, V]]:
+    def take(
+        self, transaction: PendingTransaction[K], is_commit: bool
+    ) -> Iterator[PendingRecord[K, V]]:
         """Removes the records of an ended transaction one by one, in log order, and yields each. Between two of them,
         records of its keys may be added or superseded.
         """
@@ -135,7 +137,7 @@ class PendingTransactions(Generic[K, V]):
                 self.supersede(key, record.offset)
             yield record
 
-    def _remove(self, key: K, transaction: Transaction[K]) -> PendingRecord[K, V]:
+    def _remove(self, key: K, transaction: PendingTransaction[K]) -> PendingRecord[K, V]:
         del transaction.keys[key]
         pending = self._by_key[key]
         record = pending.pop(transaction)

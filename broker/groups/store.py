@@ -15,7 +15,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from trimaran.broker.coordination.transactions import PendingTransactions, Transaction
+from trimaran.broker.coordination.transactions import PendingTransaction, PendingTransactions
 from trimaran.broker.groups.memory import (
     OFFSET_BYTES,
     ByGroup,
@@ -72,7 +72,7 @@ class GroupStore:
             itemgetter(0), _metadata_bytes, _known_bytes
         )
         # Committed transactions of which some offsets are not applied yet.
-        self._applied_later: set[Transaction[_PendingKey]] = set()
+        self._applied_later: set[PendingTransaction[_PendingKey]] = set()
 
     def of(self, kind: str) -> ByGroup[Any]:
         """Returns the groups of one kind, as given by its records."""
@@ -115,7 +115,9 @@ class GroupStore:
             self._applied_later.add(transaction)
         return walk
 
-    def _completing(self, transaction: Transaction[_PendingKey], is_commit: bool) -> Iterator[None]:
+    def _completing(
+        self, transaction: PendingTransaction[_PendingKey], is_commit: bool
+    ) -> Iterator[None]:
         for pending in self._pending.take(transaction, is_commit):
             if is_commit:
                 self._apply(pending.value)

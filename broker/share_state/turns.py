@@ -17,16 +17,16 @@ class Turns:
     """The turns of all share partitions; one that nothing is decided about takes no memory."""
 
     def __init__(self) -> None:
-        self._queues: dict[SharePartitionKey, deque[Turn]] = {}
+        self._queues: dict[SharePartitionKey, deque[ShareTurn]] = {}
 
-    def take(self, key: SharePartitionKey) -> Turn:
-        """Returns the turn after all that were taken for the same share partition. `Turn.end` must be called."""
+    def take(self, key: SharePartitionKey) -> ShareTurn:
+        """Returns the turn after all that were taken for the same share partition. `ShareTurn.end` must be called."""
         queue = self._queues.setdefault(key, deque())
-        turn = Turn(self, key, is_first=not queue)
+        turn = ShareTurn(self, key, is_first=not queue)
         queue.append(turn)
         return turn
 
-    def end(self, turn: Turn) -> None:
+    def end(self, turn: ShareTurn) -> None:
         """Removes a turn, whether it had begun or not; the next one begins if it had."""
         queue = self._queues[turn.key]
         queue.remove(turn)
@@ -40,7 +40,7 @@ class Turns:
         return len(self._queues)
 
 
-class Turn:
+class ShareTurn:
     """One turn: `wait` until it has begun, decide, `end`."""
 
     __slots__ = ("_begun", "_turns", "key")
