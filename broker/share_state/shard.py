@@ -158,7 +158,7 @@ class ShareCoordinatorShard:
         at: Instant,
     ) -> Steps[Result[ShareRecord, None]]:
         """Stores a position, and the state of these batches. Between two steps, other inputs may change the state, and
-        the steps begin anew; the last step decides, and its result must be written before the next input. Requests do
+        the steps begin again; the last step decides, and its result must be written before the next input. Requests do
         not change it (`Turns`), only sweeps: each once in its interval.
 
         Raises:
