@@ -19,7 +19,7 @@ from trimaran.wire.security import acls as security_acls
 if TYPE_CHECKING:
     from trimaran.client.acls import Pattern
 
-Principal = Annotated[str, Parameter(help="A principal, as User:alice; User:* is everybody.")]
+Principal = Annotated[str, Parameter(help="A principal, as User:alice; User:* is every user.")]
 Operations = Annotated[
     str, Parameter(help="One or several operations, as read or read,describe; all for all of them.")
 ]

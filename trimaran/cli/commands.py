@@ -212,7 +212,7 @@ COMMANDS = (
     (
         ("reassign", "plan"),
         "trimaran.cli.reassign_plan:plan",
-        "Propose a reassignment: where the replicas of topics should be.",
+        "Propose a reassignment: the new places of the replicas of topics.",
     ),
     (("reassign", "apply"), "trimaran.cli.reassign:apply", "Start the reassignments of a plan."),
     (("reassign", "list"), "trimaran.cli.reassign:list_moves", "List reassignments in progress."),
@@ -460,7 +460,7 @@ NOUNS = {
     "brokers": "Brokers of a cluster: list, describe, add.",
     "groups": "Groups and their offsets: classic, consumer, share and streams.",
     "users": "SCRAM users: list, add, remove.",
-    "acls": "ACLs: who may do what.",
+    "acls": "ACLs: the rights of principals.",
     "tokens": "Delegation tokens: list, create, renew, expire.",
     "quotas": "Client quotas: how much clients may use.",
     "transactions": "Transactions: list, describe, find and abort hanging ones.",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LogPath = Annotated[
     Path | None,
     Parameter(
-        help="A directory with a metadata log, ours or Apache Kafka's; by default the running quorum is asked."
+        help="A directory with a metadata log, ours or Apache Kafka's; by default the running quorum answers."
     ),
 ]
 PARTITION_COLUMNS = ("offset", "time", "leader", "isr", "replicas")
