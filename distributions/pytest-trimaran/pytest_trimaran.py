@@ -4,17 +4,23 @@
 - `kafka_cluster`: a `KafkaCluster` for each module, since tests may break it.
 - `kafka_bootstrap`: the address of the embedded node.
 - `kafka_topic`: a new topic in it for each test, named after it; `kafka_topics` makes more.
+- `kafka`: the embedded node with faults on demand (`kafka.faults`), which end with the test; the marker
+  `@pytest.mark.kafka_faults(plan)` gives it the rules of a plan, a file or its text.
 - `kafka_settings`: keys of server.properties for both; override it in your conftest.py.
 
 `kafka_brokers` and `kafka_controllers` of pytest's configuration are the numbers of nodes in `kafka_cluster`.
+The report of a test that failed has the seed, the plan and the trace of its faults. `--kafka-plan FILE` gives tests
+with the fixture `kafka` that plan instead of the one of the marker.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,9 +30,19 @@ if TYPE_CHECKING:
 
 _NUMBERS = itertools.count(1)
 _NAME_CHARACTERS_MAX = 200
+_PLAN = pytest.StashKey[str]()
+
+
+class UnmatchedFault(UserWarning):
+    """No request of a test has matched a rule of it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kafka-plan",
+        metavar="FILE",
+        help="give tests with the fixture kafka the faults of this plan",
+    )
     for noun in ("brokers", "controllers"):
         parser.addini(
             f"kafka_{noun}", f"how many {noun} the kafka_cluster fixture has", default="3"
@@ -40,6 +56,24 @@ def _testing() -> Any:
     return import_module("trimaran.testing")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "kafka_faults(plan): faults of the fixture kafka, a file of a plan or its text"
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Adds seed, plan and trace of the faults to the report of a test that failed."""
+    report: pytest.TestReport = yield  # type: ignore[assignment]
+    plan = item.stash.get(_PLAN, None)
+    if report.when == "call" and report.failed and plan is not None:
+        trace = str(item.funcargs["kafka"].faults.trace)  # type: ignore[attr-defined]
+        report.sections.append(("Kafka faults: the plan, for --kafka-plan", plan))
+        report.sections.append(("Kafka faults: the trace", trace))
+    return report  # type: ignore[return-value]
+
+
 @pytest.fixture(scope="session")
 def kafka_settings() -> dict[str, str]:
     """Returns keys of server.properties in addition to those that a test cluster needs."""
@@ -51,6 +85,35 @@ def embedded_kafka(kafka_settings: dict[str, str]) -> Iterator[testing.EmbeddedK
     """Yields one node in this process."""
     with _testing().EmbeddedKafka(kafka_settings) as running:
         yield running
+
+
+@pytest.fixture
+def kafka(
+    embedded_kafka: testing.EmbeddedKafka, request: pytest.FixtureRequest
+) -> Iterator[testing.EmbeddedKafka]:
+    """Yields the embedded node, with no faults but those of the test's plan.
+
+    At the end, rules that no request has matched are warnings, and errors of scripts are raised.
+    """
+    faults = embedded_kafka.faults
+    faults.clear()
+    plan = request.config.getoption("--kafka-plan") or _plan_of(request.node)
+    if plan is not None:
+        faults.load(plan)
+    request.node.stash[_PLAN] = faults.plan
+    yield embedded_kafka
+    unmatched = faults.unmatched()
+    try:
+        faults.check_scripts()
+    finally:
+        faults.clear()
+    for name in unmatched:
+        warnings.warn(f"no request has matched the rule {name}", UnmatchedFault, stacklevel=1)
+
+
+def _plan_of(node: pytest.Item) -> str | Path | None:
+    marker = node.get_closest_marker("kafka_faults")
+    return marker.args[0] if marker is not None else None
 
 
 @pytest.fixture(scope="module")

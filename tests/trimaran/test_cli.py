@@ -98,6 +98,7 @@ NOT_TRIED_OUT = {
         "mirror",
     ): "runs the mirror in this process; `zk resync --dry-run` says what it would write",
     ("console",): "runs the console in this process, and changes nothing by itself",
+    ("proxy",): "runs the proxy in this process, and changes nothing by itself",
     ("produce",): "the records come from a pipe, which is read once",
     ("bench", "produce"): "a load that is not put on measures nothing",
     ("bench", "consume"): "only reads, without a group",

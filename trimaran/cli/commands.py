@@ -53,6 +53,11 @@ COMMANDS = (
         "trimaran.cli.console:console",
         "Serve the web console in front of any cluster.",
     ),
+    (
+        ("proxy",),
+        "trimaran.cli.proxy:proxy",
+        "Serve a proxy in front of any Kafka, with faults on demand.",
+    ),
     (("chaos", "kill"), "trimaran.cli.chaos:kill", "kill -9 a node of the local cluster."),
     (
         ("chaos", "restart"),

@@ -59,8 +59,8 @@ class ResponseRewriter(Protocol):
     def wants(self, api: int, version: int) -> bool:
         """Whether responses of this version are decoded and rewritten."""
 
-    def rewrite(self, response: Message) -> None:
-        """Changes a response in place."""
+    def rewrite(self, response: Message) -> bool:
+        """Changes a response in place; returns whether it did."""
 
 
 @dataclass(slots=True)
@@ -364,7 +364,8 @@ class ConnectionFaults:
             return None
         try:
             _, start = decode_response_header(frame, api, version)
-            response = cls.decode(bytes(frame[start:]), version)
+            body = frame[start:]
+            response = cls.decode(bytes(body) if outstanding.seen else body, version)
         except RemoteProtocolError:  # for example ApiVersions, which is answered in version 0
             return None
         self._faults.names.learn(response)
@@ -378,9 +379,9 @@ class ConnectionFaults:
 
     def _edited(self, frame: Frame, response: Message, outstanding: OutstandingRequest) -> Frame:
         """Returns the frame of the response as rewritten and edited; the given one if nothing changes."""
-        fate, rewrites = outstanding.fate, self._rewrites(outstanding)
-        if rewrites and self._rewriter is not None:
-            self._rewriter.rewrite(response)
+        fate, rewrites = outstanding.fate, False
+        if self._rewriter is not None and self._rewrites(outstanding):
+            rewrites = self._rewriter.rewrite(response)
         if fate is not None and fate.reads_response:
             fate.edit(response)
         elif not rewrites:

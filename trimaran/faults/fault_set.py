@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -43,6 +44,8 @@ class FaultSet:
         self._by_api: dict[int, tuple[RuleState, ...]] = {}
         self._connections = 0
         self._rules_added = 0
+        # Names of rules that were removed before a request matched them.
+        self._removed_unmatched: deque[str] = deque(maxlen=RULES_MAX)
 
     # Rules
 
@@ -50,7 +53,9 @@ class FaultSet:
         """Adds a rule from keyword arguments. Raises PlanError: see `parse_rule`."""
         with self.changed:
             self._rules_added += 1
-            return self.add_rule(parse_rule(given, name=f"rule-{self._rules_added}"))
+            while (name := f"rule-{self._rules_added}") in self._states:
+                self._rules_added += 1
+            return self.add_rule(parse_rule(given, name=name))
 
     def add_rule(self, rule: FaultRule) -> FaultRule:
         """Adds a rule after the others. Raises PlanError: its name is in use, or there are too many rules."""
@@ -73,7 +78,9 @@ class FaultSet:
     def remove(self, name: str) -> None:
         """Removes a rule, and releases the frames that it holds. Raises PlanError: there is no such rule."""
         with self.changed:
-            self._state(name)
+            state = self._state(name)
+            if _was_for_nothing(state):
+                self._removed_unmatched.append(name)
             del self._states[name]
             self.held.release(name)
             self._rules_changed()
@@ -87,6 +94,7 @@ class FaultSet:
             self.script_errors.clear()
             self.first_leaders.clear()
             self._rules_added = 0
+            self._removed_unmatched.clear()
 
     def _rules_changed(self) -> None:
         self._by_api.clear()
@@ -143,9 +151,12 @@ class FaultSet:
             return self.changed.wait_for(is_enough, seconds)
 
     def unmatched(self) -> list[str]:
-        """Returns the names of the rules that no request has matched."""
+        """Returns the names of the rules that no request has matched, also of those that were removed since `clear`;
+        not of rules that only observe.
+        """
         with self.changed:
-            return [name for name, state in self._states.items() if not state.counters.matched]
+            left = [name for name, state in self._states.items() if _was_for_nothing(state)]
+            return [*self._removed_unmatched, *left]
 
     def _state(self, name: str) -> RuleState:
         state = self._states.get(name)
@@ -176,3 +187,7 @@ class FaultSet:
         for state in self._states.values():
             if state.rule.released_by == rule:
                 self.held.release(state.rule.name)
+
+
+def _was_for_nothing(state: RuleState) -> bool:
+    return not state.counters.matched and not state.rule.observes_only

@@ -87,6 +87,11 @@ class FaultRule:
         return self.steps[min(application, len(self.steps) - 1)]
 
     @property
+    def observes_only(self) -> bool:
+        """Whether the rule does nothing but watch."""
+        return not any(self.steps)
+
+    @property
     def released_by(self) -> str:
         """Returns the name of the rule whose applications release the frames that this rule holds."""
         held = (action for step in self.steps for action in step if isinstance(action, HoldFrame))

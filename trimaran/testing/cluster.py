@@ -14,17 +14,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from trimaran.faults.fault_set import FaultSet
+from trimaran.faults.proxy import ProxySettings
+from trimaran.testing.faults import FaultyKafka, KafkaFaults
 from trimaran.testing.kafka import Kafka
+from trimaran.testing.proxied import ProxyThread
+from trimaran.wire.client.bootstrap import parse_bootstrap
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 
 
-class KafkaCluster(Kafka):
+class KafkaCluster(FaultyKafka, Kafka):
     """`with KafkaCluster() as kafka:`, or `start` and `stop`; `settings` are keys of every node's server.properties.
 
     Short timeouts and no fsync (`trimaran.dev.mode`), unless a setting says otherwise. Brokers have the ids 11, 12, …,
     controllers 1, 2, …. `zookeeper` is its address, or None.
+
+    With `faults` clients connect through a proxy in this process, which applies the rules of `kafka.faults`.
     """
 
     def __init__(
@@ -33,6 +40,7 @@ class KafkaCluster(Kafka):
         brokers: int = 3,
         controllers: int = 3,
         zookeeper: bool = False,
+        faults: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self._options = ["--brokers", str(brokers), "--controllers", str(controllers)]
@@ -40,6 +48,8 @@ class KafkaCluster(Kafka):
         for key, value in {"trimaran.dev.mode": "true", **(settings or {})}.items():
             self._options += ["--override", f"{key}={value}"]
         self._directory: Path | None = None
+        self._rules = FaultSet() if faults else None
+        self._proxy: ProxyThread | None = None
         self.controller_bootstrap = ""
         self.zookeeper: str | None = None
 
@@ -57,18 +67,32 @@ class KafkaCluster(Kafka):
             self.stop()
             raise
         self.bootstrap = state["bootstrap"]
+        if self._rules is not None:
+            settings = ProxySettings(parse_bootstrap(self.bootstrap))
+            self._proxy = ProxyThread(settings, self._rules)
+            self.bootstrap = self._proxy.bootstrap
         self.controller_bootstrap = state["controller_bootstrap"]
         self.zookeeper = state["zookeeper"]
         return self
 
     def stop(self) -> None:
         """Returns when the cluster has ended and its data is deleted; does nothing if it does not run."""
+        proxy, self._proxy = self._proxy, None
+        if proxy is not None:
+            proxy.stop()
         directory, self._directory = self._directory, None
         if directory is None:
             return
         if (directory / "cluster.json").exists():
             _trimaran(directory, "down")
         shutil.rmtree(directory, ignore_errors=True)
+
+    @property
+    def faults(self) -> KafkaFaults:
+        """Returns the rules of this cluster. Raises RuntimeError: it was made without `faults=True`."""
+        if self._rules is None:
+            raise RuntimeError("this cluster has no faults: make it by KafkaCluster(faults=True)")
+        return KafkaFaults(self._rules)
 
     def kill(self, node: int | str) -> None:
         """Kills a node with SIGKILL; `node` is an id, or `leader`: the active controller."""

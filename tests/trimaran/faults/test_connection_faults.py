@@ -478,7 +478,7 @@ def test_rule_matches_by_connection_and_client():
     for key, value in matching.items():
         harness.faults.add(api="Heartbeat", name=f"yes-{key}", **{key: value})
     for key, value in other.items():
-        harness.faults.add(api="Heartbeat", name=f"no-{key}", **{key: value})
+        harness.faults.add(api="Heartbeat", name=f"no-{key}", delay=0, **{key: value})
     hello = ApiVersionsRequest(client_software_name="java", client_software_version="4.0")
     harness.call(hello, 3)
     harness.call(heartbeat(), 4)

@@ -1,0 +1,77 @@
+"""`trimaran proxy` as a process, and its refusals."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from trimaran.errors.user_error import UserError
+from trimaran.faults import proxy_process
+from trimaran.faults.fault_set import FaultSet
+from trimaran.faults.proxy import ProxySettings
+from trimaran.testing import EmbeddedKafka
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.identity import Address
+
+PLAN = """\
+[[rules]]
+name = "hidden"
+api = "Metadata"
+topic = "hidden"
+error = "LEADER_NOT_AVAILABLE"
+
+[[rules]]
+name = "never"
+api = "Fetch"
+delay = 1
+"""
+
+
+def test_proxy_prints_what_it_has_done(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN)
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("hidden")
+        command = [sys.executable, "-m", "trimaran", "proxy", "--upstream", kafka.bootstrap]
+        command += ["--listen", "127.0.0.1:0", "--plan", str(plan)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            address = process.stdout.readline().split()[2]
+            with BlockingClient(address) as client:
+                (topic,) = client.refresh(["hidden"]).topics
+            process.send_signal(signal.SIGTERM)
+            text = process.stdout.read()
+        assert process.returncode == 0
+    assert topic.error_code == 5
+    assert "Metadata v" in text
+    assert "hidden: error LEADER_NOT_AVAILABLE" in text
+    assert "rule never matched no request" in text
+
+
+@pytest.mark.parametrize("text", ["", "9092", "host:", "host:99999", ":1"])
+def test_wrong_address_to_listen_on_is_refused(text):
+    with pytest.raises(UserError, match="cannot listen"):
+        proxy_process.listen_address(text)
+    assert proxy_process.listen_address("[::1]:0") == Address("::1", 0)
+
+
+def test_unusable_files_are_refused(tmp_path):
+    missing, wrong = tmp_path / "missing", tmp_path / "wrong.pem"
+    wrong.write_text("no certificate")
+    with pytest.raises(UserError, match="cannot read the plan"):
+        proxy_process.read_plan(missing)
+    with pytest.raises(UserError, match="cannot read"):
+        proxy_process.listening_tls(missing, None)
+    with pytest.raises(UserError, match="cannot use TLS"):
+        proxy_process.listening_tls(wrong, None)
+    with pytest.raises(UserError, match="cannot use TLS"):
+        proxy_process.upstream_tls(wrong, None, None)
+    wrong.write_text("[[rules]]\nx = 1\n")
+    with pytest.raises(UserError, match=r"wrong\.pem:2:1"):
+        proxy_process.read_plan(wrong)
+
+
+def test_proxy_in_front_of_itself_is_refused():
+    address = Address("127.0.0.1", 1)
+    with pytest.raises((UserError, OSError)):
+        proxy_process.serve_proxy(ProxySettings([address], address), FaultSet(), print)
