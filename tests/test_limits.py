@@ -796,6 +796,11 @@ TABLE = {
             FAULTS + "verdict_queue:WAITING_BYTES_MAX",
             "the side is not read",
         ),
+        Limit(
+            "brokers behind a proxy",
+            FAULTS + "proxy_addresses:BROKERS_MAX",
+            "their address is shown",
+        ),
         Limit("topic ids with names", FAULTS + "topic_names:TOPIC_IDS_MAX", DROPPED),
         Limit("first leaders", FAULTS + "response_edits:FIRST_LEADERS_MAX", "later are not kept"),
         Limit("observations of a rule", FAULTS + "observations:OBSERVATIONS_MAX", DROPPED),
