@@ -35,12 +35,12 @@ def test_proxy_prints_what_it_has_done(tmp_path):
         kafka.create_topic("hidden")
         command = [sys.executable, "-m", "trimaran", "proxy", "--upstream", kafka.bootstrap]
         command += ["--listen", "127.0.0.1:0", "--plan", str(plan)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            address = process.stdout.readline().split()[2]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            address = process.stderr.readline().split()[2]
             with BlockingClient(address) as client:
                 (topic,) = client.refresh(["hidden"]).topics
             process.send_signal(signal.SIGTERM)
-            text = process.stdout.read()
+            text = process.stderr.read()
         assert process.returncode == 0
     assert topic.error_code == 5
     assert "Metadata v" in text
