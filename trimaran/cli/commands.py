@@ -24,9 +24,8 @@ DEFERRED = (
 # Modules that declare arguments and show errors.
 IMMEDIATE = ("trimaran.cli.", "trimaran.errors.user_error", "trimaran.node.text.")
 APP = "trimaran.cli.app:run"
-COMPLETE_NAMES = (
-    "trimaran.cli.live_names:complete_names"  # modules that are needed even without a command
-)
+# Modules that are needed even without a command.
+COMPLETE_NAMES = "trimaran.cli.live_names:complete_names"
 OWN_VERSION = "trimaran.cli.version:own_version"
 EXPLAIN_MISTAKE = "trimaran.errors.command_line:of_command_line"
 EXPLAIN_FAILURE = "trimaran.errors.node:explain"
@@ -53,11 +52,7 @@ COMMANDS = (
         "trimaran.cli.console:console",
         "Serve the web console in front of any cluster.",
     ),
-    (
-        ("proxy",),
-        "trimaran.cli.proxy:proxy",
-        "Serve a proxy in front of any Kafka, with faults on demand.",
-    ),
+    (("proxy",), "trimaran.cli.proxy:proxy", "Serve a proxy with faults, before any Kafka."),
     (("chaos", "kill"), "trimaran.cli.chaos:kill", "kill -9 a node of the local cluster."),
     (
         ("chaos", "restart"),
