@@ -88,7 +88,7 @@ class FaultRule:
 
     @property
     def observes_only(self) -> bool:
-        """Whether the rule does nothing but watch."""
+        """Whether the rule only watches."""
         return not any(self.steps)
 
     @property
