@@ -805,6 +805,7 @@ TABLE = {
         Limit("first leaders", FAULTS + "response_edits:FIRST_LEADERS_MAX", "later are not kept"),
         Limit("observations of a rule", FAULTS + "observations:OBSERVATIONS_MAX", DROPPED),
         Limit("bytes of their frames", FAULTS + "observations:OBSERVED_BYTES_MAX", DROPPED),
+        Limit("errors of scripts", FAULTS + "fault_set:ERRORS_MAX", "later are not kept"),
         Limit("lines of the trace", FAULTS + "observations:TRACE_LINES_MAX", DROPPED),
     ],
 }

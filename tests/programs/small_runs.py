@@ -200,6 +200,9 @@ PYTHON = {
     "benchmarks.md": Elsewhere(
         "docs/benchmarks.md", "three options of Spark's own, for a frame of the reader's"
     ),
+    "faults.md": Elsewhere(
+        "tests/trimaran/testing/test_faults.py", "its first block; the others are parts of tests"
+    ),
     "first_programs.md": Elsewhere(
         "tests/processes/test_start_pages.py", "each program, on a broker of its own"
     ),

@@ -187,7 +187,7 @@ def _leaders(given: Mapping[str, Any]) -> Iterator[FaultAction]:
 
 def _advertise(given: Mapping[str, Any]) -> Iterator[FaultAction]:
     host, _, port = str(given["advertise"]).rpartition(":")
-    if not host or not port.isdigit() or int(port) not in _PORTS:
+    if not host or not port.isdecimal() or int(port) not in _PORTS:
         raise PlanError(f"advertise is {given['advertise']!r}", "write HOST:PORT", key="advertise")
     yield AdvertiseAddress(Address(host.strip("[]"), int(port)))
 

@@ -25,7 +25,7 @@ from trimaran.faults.frames import (
     software_of,
 )
 from trimaran.faults.matcher import matches_peer, matching_items, request_items
-from trimaran.faults.observations import FaultPeer, Observation
+from trimaran.faults.observations import FaultPeer, Observation, ObservationLog
 from trimaran.faults.response_edits import remember_leaders
 from trimaran.faults.rule_state import RuleState
 from trimaran.faults.scripts import run_script
@@ -71,7 +71,7 @@ class OutstandingRequest:
     api: int
     version: int
     fate: RequestFate | None = None
-    seen: list[Observation] = field(default_factory=list)
+    seen: list[tuple[ObservationLog, Observation]] = field(default_factory=list)
     ready: tuple[RelayVerdict, ...] | None = None
     is_login: bool = False
     # True for the second response to a request that was duplicated.
@@ -225,7 +225,7 @@ class ConnectionFaults:
         actions = state.rule.actions(number)
         scripted = [a for each in actions for a in self._unscripted(each, seen, fate)]
         seen.done = ", ".join(application.run(action) for action in scripted)
-        outstanding.seen.append(seen)
+        outstanding.seen.append((state.seen, seen))
         state.seen.add(seen)
         self._trace(peer, header, state.rule.name, seen.done or "seen", seen)
         faults.release_for(state.rule.name)
@@ -238,7 +238,7 @@ class ConnectionFaults:
         try:
             return run_script(action.function, seen, fate)
         except Exception as error:  # noqa: BLE001 - it is reported to the test
-            self._faults.script_errors.append(error)
+            self._faults.failed(error)
             return []
 
     def _trace(
@@ -317,10 +317,10 @@ class ConnectionFaults:
         try:
             frame = response_frame(outstanding.correlation_id, response, outstanding.version)
         except LocalProtocolError as error:  # a script made it
-            self._faults.script_errors.append(error)
+            self._faults.failed(error)
             return (EndBoth(by_reset=False),)
-        for seen in outstanding.seen:
-            seen.response = response
+        for log, seen in outstanding.seen:
+            log.answered(seen, response, len(frame))
         return self._delivered(frame, outstanding.fate)
 
     # Responses
@@ -347,8 +347,8 @@ class ConnectionFaults:
     def _responded(self, frame: Frame, outstanding: OutstandingRequest) -> tuple[RelayVerdict, ...]:
         response = self._decoded_response(frame, outstanding)
         if response is not None:
-            for seen in outstanding.seen:
-                seen.response = response
+            for log, seen in outstanding.seen:
+                log.answered(seen, response, len(frame))
             frame = self._edited(frame, response, outstanding)
             self._faults.changed.notify_all()
         return self._delivered(frame, outstanding.fate)

@@ -20,6 +20,9 @@ from trimaran.faults.rule_state import RuleState
 from trimaran.faults.rules import RULES_MAX, FaultPlan, FaultRule
 from trimaran.faults.topic_names import TopicNames
 
+# The errors of scripts that are kept for the test.
+ERRORS_MAX = 100
+
 
 class FaultSet:
     """Rules in the order in which they were added. `is_active` is the flag that a connection without faults reads."""
@@ -126,6 +129,12 @@ class FaultSet:
         """Returns the number of frames that a rule holds now."""
         with self.changed:
             return self.held.waiting(name)
+
+    def failed(self, error: BaseException) -> None:
+        """Keeps an error that cannot be raised where it happened; only the first ones are kept."""
+        with self.changed:
+            if len(self.script_errors) < ERRORS_MAX:
+                self.script_errors.append(error)
 
     # Observations
 

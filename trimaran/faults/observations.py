@@ -46,6 +46,7 @@ class Observation:
     done: str = ""
     response: Message | None = None
     frame_bytes: int = 0
+    is_kept: bool = True
 
     @property
     def item_text(self) -> str:
@@ -100,10 +101,23 @@ class ObservationLog:
     def add(self, observation: Observation) -> None:
         self.kept.append(observation)
         self.frame_bytes += observation.frame_bytes
+        self._drop_oldest()
+
+    def answered(self, observation: Observation, response: Message, frame_bytes: int) -> None:
+        """Adds the response to an observation, which may have been dropped meanwhile."""
+        observation.response = response
+        if observation.is_kept:
+            observation.frame_bytes += frame_bytes
+            self.frame_bytes += frame_bytes
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
         while len(self.kept) > OBSERVATIONS_MAX or (
             self.frame_bytes > OBSERVED_BYTES_MAX and len(self.kept) > 1
         ):
-            self.frame_bytes -= self.kept.popleft().frame_bytes
+            oldest = self.kept.popleft()
+            oldest.is_kept = False
+            self.frame_bytes -= oldest.frame_bytes
 
     def clear(self) -> None:
         self.kept.clear()

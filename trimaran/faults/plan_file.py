@@ -38,6 +38,8 @@ def parse_plan(text: str, source: str = "plan") -> FaultPlan:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(error, text, source) from None
+    except RecursionError:
+        raise PlanError("values are nested too deep", "write flat tables", where=source) from None
     positions = _KeyPositions(text, source)
     for key in tables:
         if key not in ("seed", "rules"):
@@ -74,6 +76,8 @@ def _rules(tables: Any, positions: _KeyPositions) -> Iterable[FaultRule]:
             where=positions.of(None, "rules"),
         )
     names: set[str] = set()
+    defaults = (f"rule-{index + 1}" for index in range(len(tables)))
+    given = {str(table.get("name", name)) for table, name in zip(tables, defaults, strict=True)}
     for index, table in enumerate(tables):
         try:
             rule = parse_rule(table, name=f"rule-{index + 1}")
@@ -84,6 +88,10 @@ def _rules(tables: Any, positions: _KeyPositions) -> Iterable[FaultRule]:
                 positions.of(index, "name")
             )
         names.add(rule.name)
+        if rule.released_by and rule.released_by not in given:
+            raise unknown("rule", rule.released_by, given, "released_by").at(
+                positions.of(index, "released_by")
+            )
         yield rule
 
 

@@ -11,7 +11,6 @@ import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import trio
@@ -31,6 +30,7 @@ LISTENER = "PROXY"
 ANY_PORT = Address("127.0.0.1", 0)
 # The time for connecting to a broker, and for the handshakes of TLS.
 CONNECT_SECONDS = 10.0
+_ACCEPT_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class FaultProxy:
             try:
                 accepted, _ = sock.accept()
             except OSError:  # the client has gone, or descriptors are lacking for now
-                await trio.lowlevel.checkpoint()
+                await trio.sleep(_ACCEPT_PAUSE_SECONDS)
                 continue
             self._nursery.start_soon(self._serve, accepted, node_id)
 
@@ -130,8 +130,15 @@ class FaultProxy:
             return
         facts = FaultPeer(0, LISTENER, node_id, principal=str(principal))
         engine = ConnectionFaults(self._faults, lambda: facts, self._rewriter)
-        end = partial(upstream.shutdown, socket.SHUT_WR)
-        await FaultRelay(client, broker, engine, self._faults, end).run()
+
+        def end_of_requests() -> None:
+            if self._settings.upstream_tls is None:
+                upstream.shutdown(socket.SHUT_WR)
+            else:  # TLS has no half of a connection
+                relay.stop()
+
+        relay = FaultRelay(client, broker, engine, self._faults, end_of_requests)
+        await relay.run()
 
     async def _connect(self, node_id: BrokerId) -> tuple[TransportLayer, socket.socket]:
         """Returns the connection to a broker, or to the first address for bootstrapping that answers."""

@@ -72,8 +72,15 @@ class FaultRelay:
         self._scope = trio.CancelScope()
         self._client_has_ended = False
 
+    def stop(self) -> None:
+        """Ends both sides."""
+        self._scope.cancel()
+
     async def run(self, received: bytes = b"") -> None:
-        """Relays until a side ends; `received` are bytes of the client that were read before."""
+        """Relays until a side ends; `received` are bytes of the client that were read before.
+
+        An error of the engine ends only this connection: it is kept for the test, in `FaultSet.script_errors`.
+        """
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
@@ -81,6 +88,8 @@ class FaultRelay:
                     nursery.start_soon(self._write_client)
                     nursery.start_soon(self._read_broker)
                     await self._read_client(received)
+        except* Exception as group:  # noqa: BLE001 - it is kept for the test
+            self._faults.failed(group)
         finally:
             self._engine.on_close()
             with trio.CancelScope(shield=True):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from trimaran.faults.actions import LeaderFault
 from trimaran.faults.conditions import check_path
 from trimaran.faults.places import Roles
+from trimaran.faults.plan_error import PlanError
 from trimaran.wire.buffers.primitives import uuid_from_text
 from trimaran.wire.codec.declarations import Struct
+from trimaran.wire.codec.plan import Shape
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import Address
 from trimaran.wire.schema import Message
@@ -18,6 +20,16 @@ from trimaran.wire.schema import Message
 FirstLeaders = MutableMapping[tuple[Any, int], tuple[int, int]]
 # The partitions whose first leaders are remembered.
 FIRST_LEADERS_MAX = 100_000
+# The Python types of wire types other than integers.
+_KINDS: Mapping[str, type] = {
+    "boolean": bool,
+    "string": str,
+    "bool": bool,
+    "bytes": bytes,
+    "records": bytes,
+    "uuid": bytes,
+    "float64": float,
+}
 # The checksum of a batch (magic 2) is at this position.
 _CRC_POSITION = 17
 _BATCH_HEADER_BYTES = 61
@@ -26,12 +38,34 @@ _BATCH_HEADER_BYTES = 61
 def change_field(message: Message, path: str, value: Any) -> None:
     """Sets the fields at a path that `check_path` accepts; text means bytes or an id if the field has that type."""
     shape = check_path(type(message), path, "change")
-    if shape.wire is not None and isinstance(value, str):
-        if shape.wire.name == "uuid":
-            value = uuid_from_text(value)
-        elif shape.wire.name in ("bytes", "records"):
-            value = value.encode()
-    _set(message, path, value)
+    _set(message, path, fitting_value(shape, value))
+
+
+def fitting_value(shape: Shape, value: Any) -> Any:
+    """Returns a value for a field: text becomes an id or bytes if the field has that type.
+
+    Raises:
+        PlanError: the value does not fit, or the field has no simple type.
+    """
+    if shape.wire is None:
+        raise PlanError(
+            "only fields with simple values can be changed", "name a field in it", key="change"
+        )
+    kind = _KINDS.get(shape.wire.name, int)
+    if value is None or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
+        return value
+    if isinstance(value, str) and kind is bytes:
+        try:
+            return uuid_from_text(value) if shape.wire.name == "uuid" else value.encode()
+        except ValueError as error:
+            raise PlanError(
+                f"{value!r} is no id: {error}", "write Kafka's text of an id", key="change"
+            ) from None
+    raise PlanError(
+        f"{value!r} is no {shape.wire.name}",
+        f"write a value of type {shape.wire.name}",
+        key="change",
+    )
 
 
 def _set(struct: Any, path: str, value: Any) -> None:

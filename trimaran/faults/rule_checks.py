@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from trimaran.faults.actions import (
     AdvertiseAddress,
@@ -17,6 +18,7 @@ from trimaran.faults.conditions import check_path
 from trimaran.faults.error_places import chosen_place
 from trimaran.faults.places import places_of
 from trimaran.faults.plan_error import PlanError
+from trimaran.faults.response_edits import fitting_value
 from trimaran.faults.rules import FaultRule, RuleMatch
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 
@@ -99,14 +101,16 @@ def _check_roles(match: RuleMatch, pairs: list[tuple[ApiKey, int]]) -> None:
     )
 
 
-def _check_field(match: RuleMatch, side: Side, path: str, key: str) -> None:
+def _check_field(match: RuleMatch, side: Side, path: str, key: str, value: Any = None) -> None:
     if not match.apis:
         raise PlanError("a field is named, but no API", "add api", key=key)
     table = REQUESTS if side is Side.REQUEST else RESPONSES
     errors = []
     for api in sorted(match.apis):
         try:
-            check_path(table[api], path, key)
+            shape = check_path(table[api], path, key)
+            if key == "change":
+                fitting_value(shape, value)
         except PlanError as error:
             errors.append(error)
         else:
@@ -124,7 +128,7 @@ def _check_action(action: FaultAction, match: RuleMatch, pairs: list[tuple[ApiKe
                     key="error",
                 )
         case ChangeField():
-            _check_field(match, action.side, action.path, "change")
+            _check_field(match, action.side, action.path, "change", action.value)
         case ShowLeaders():
             _check_apis(match, frozenset({ApiKey.METADATA}), "leaders")
         case AdvertiseAddress():

@@ -157,7 +157,7 @@ def _text(given: Mapping[str, Any], key: str) -> str | None:
 def _apis(value: Any) -> frozenset[ApiKey]:
     if value is None:
         return frozenset()
-    each = [value] if isinstance(value, str | int) else list(value)
+    each = value if isinstance(value, list | tuple | set | frozenset) else [value]
     if not each:
         raise PlanError("api is an empty list, which matches nothing", "name an API", key="api")
     return frozenset(api_named(one) for one in each)

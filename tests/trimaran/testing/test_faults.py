@@ -2,7 +2,10 @@
 
 import contextlib
 import json
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -151,6 +154,17 @@ def test_plan_is_loaded_and_written(kafka, tmp_path):
     with pytest.raises(PlanError) as caught:
         kafka.faults.load('[[rules]]\napi = "Fecth"\n')
     assert caught.value.what == "plan:2:1: rule refused"
+
+
+def test_first_example_of_page_runs():
+    page = Path(__file__).resolve().parents[3] / "docs" / "faults.md"
+    block = page.read_text().split("```python\n")[1].split("```")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", block], capture_output=True, text=True, check=True, timeout=300
+    )
+    offset, applied, *trace = done.stdout.splitlines()
+    assert (offset, applied) == ("0", "2")
+    assert [line.rpartition(": ")[2] for line in trace] == ["error NOT_LEADER_OR_FOLLOWER"] * 2
 
 
 def test_cluster_without_faults_says_so():
