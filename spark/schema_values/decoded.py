@@ -195,7 +195,9 @@ def _schema(
     if file is not None:
         return file_schema(Path(file))
     if access is None:
-        raise ValueError("give the URL of a registry, or a file with the schema")
+        raise ValueError(
+            "give the URL of a registry (registry=), or a local file with the schema (schema=)"
+        )
     return None if subject is None else parsed_schema(access.client().latest(subject))
 
 

@@ -31,7 +31,7 @@ PACKAGES = (
     "nbconvert==7.17.2",
     "ipykernel==7.4.0",
 )
-HALF = 5
+HALF, KEYS = 5, 3
 ORDER = {
     "type": "record",
     "name": "Order",
@@ -70,6 +70,7 @@ found = {
     name: sorted([row["id"], row["buyer"], str(row["price"]), row["offset"]] for row in table.to_pylist())
     for name, table in tables.items()
 }
+found["latest"] = sorted((int(row.key), row.changed_at) for row in latest.collect())
 found["led"] = [row.leader for row in led.collect()]
 Path(LAKE, "found.json").write_text(json.dumps(found))
 spark.stop()
@@ -87,7 +88,7 @@ def written(number):
 def produce(bootstrap, numbers):
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for number in numbers:
-        producer.produce("orders", written(number))
+        producer.produce("orders", written(number), str(number % KEYS))
     assert producer.flush(60) == 0
 
 
@@ -137,7 +138,9 @@ def test_each_record_is_in_each_table_once(cluster, programs, tmp_path):
         [number, None if number % 3 else f"b{number}", f"{number}.00", number]
         for number in range(2 * HALF)
     ]
-    led = found.pop("led")
+    led, latest = found.pop("led"), found.pop("latest")
+    newest = {number % KEYS: number for number in range(2 * HALF)}
+    assert latest == [[key, newest[key]] for key in range(KEYS)]
     assert {name: rows for name, rows in found.items() if rows != expected} == {}
     assert led == [leader for leader in cluster.leaders for _ in range(HALF)]
     assert len({*led}) == 2
