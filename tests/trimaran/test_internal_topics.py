@@ -27,6 +27,6 @@ def test_refused_topic_does_not_stop_the_others(capsys):
     assert capsys.readouterr().err == "deleted topic app-b\n"
     assert str(refused.value).splitlines()[:2] == [
         "error: not deleted: app-a, app-c",
-        "  why: TOPIC_AUTHORIZATION_FAILED: topic app-a",
+        "  why: TOPIC_AUTHORIZATION_FAILED: no DELETE for topic app-a",
     ]
     assert refused.value.exit_code is Exit.REFUSED

@@ -54,7 +54,7 @@ def internal_topics_of(
     if denied := rights.denied_topics(client, named, acls.Operation.DELETE):
         raise UserError(
             f"internal topics may not be deleted: {', '.join(denied)}",
-            "TOPIC_AUTHORIZATION_FAILED: this user has no right DELETE for them; nothing was changed",
+            "TOPIC_AUTHORIZATION_FAILED: no DELETE for them; nothing was changed",
             "add an ACL that allows it (trimaran acls add), or leave --delete-internal-topics out",
             exit_code=Exit.REFUSED,
         )

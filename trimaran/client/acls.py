@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.client.configs import told_configs
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.metadata.acls import Acl, known
@@ -115,7 +115,7 @@ def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | No
         permission_type=_ANY,
     )
     response = client.call(None, request)
-    check(response.error_code, response.error_message)
+    check(response.error_code, response.error_message, needs=Needs("DESCRIBE"))
     return sorted(
         Acl(
             resource.resource_type,
@@ -156,7 +156,7 @@ def create_acls(client: BlockingClient, acls: Iterable[Acl]) -> None:
         for acl in acls
     ]
     for result in client.call(None, CreateAclsRequest(creations=creations)).results:
-        check(result.error_code, result.error_message)
+        check(result.error_code, result.error_message, needs=Needs("ALTER"))
 
 
 def delete_acls(client: BlockingClient, acls: Iterable[Acl]) -> int:
@@ -175,7 +175,7 @@ def delete_acls(client: BlockingClient, acls: Iterable[Acl]) -> int:
     ]
     removed = 0
     for result in client.call(None, DeleteAclsRequest(filters=filters)).filter_results:
-        check(result.error_code, result.error_message)
+        check(result.error_code, result.error_message, needs=Needs("ALTER"))
         removed += len(result.matching_acls)
     return removed
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.reader import PartitionReader
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.response_checks import single_item
@@ -202,7 +202,8 @@ def _send(client: BlockingClient, producing: Producing, partition: int, batch: b
         LeaderNode(TopicPartition(producing.topic, partition)), request, version=9
     )
     result = single_item(single_item(response.responses, "topic").partition_responses, "partition")
-    check(result.error_code, result.error_message)
+    needs = Needs("WRITE", topic=producing.topic)
+    check(result.error_code, result.error_message, needs=needs)
 
 
 def consume(

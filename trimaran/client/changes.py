@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
-from trimaran.errors.refused import check, check_group, check_resource, check_topic, no_topic
+from trimaran.errors.refused import Needs, check, check_group, check_resource, check_topic, no_topic
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.client.destinations import CoordinatorNode
@@ -68,7 +68,7 @@ def create_topic(
         topics=[topic], timeout_ms=timeout_ms, validate_only=validate_only
     )
     result = single_item(client.call(None, request, retry_unknown=False).topics, "topic")
-    check(result.error_code, result.error_message)
+    check(result.error_code, result.error_message, needs=Needs("CREATE", topic=name))
     return result
 
 
@@ -81,7 +81,7 @@ def create_partitions(
         topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=validate_only
     )
     result = single_item(client.call(None, request, retry_unknown=False).results, "topic")
-    check_topic(name, result.error_code, result.error_message)
+    check_topic(name, result.error_code, result.error_message, "ALTER")
 
 
 def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
@@ -100,7 +100,7 @@ def delete_topic_if_known(
     result = single_item(client.call(None, request, retry_unknown=False).responses, "topic")
     if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return False
-    check_topic(name, result.error_code, result.error_message)
+    check_topic(name, result.error_code, result.error_message, "DELETE")
     return True
 
 
@@ -129,7 +129,8 @@ def alter_configs(
     )
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=validate_only)
     result = single_item(client.call(node, request).responses, "resource")
-    check_resource(resource_type, name, result.error_code, result.error_message)
+    code, message = result.error_code, result.error_message
+    check_resource(resource_type, name, code, message, "ALTER_CONFIGS")
 
 
 def elect_leaders(
@@ -147,7 +148,7 @@ def elect_leaders(
         election_type=int(unclean), topic_partitions=partitions, timeout_ms=TIMEOUT_MS
     )
     response = client.call(None, request)
-    check(response.error_code, None)
+    check(response.error_code, None, needs=Needs("ALTER"))
     told: dict[TopicPartition, str | None] = {}
     for result in response.replica_election_results:
         for partition in result.partition_result:
@@ -188,7 +189,8 @@ def commit_offsets(
     for topic in client.call(CoordinatorNode(group), request, version=8).topics:
         for partition in topic.partitions:
             check_idle(group, partition.error_code)
-            check(partition.error_code, f"{topic.name}-{partition.partition_index}")
+            where = f"{topic.name}-{partition.partition_index}"
+            check(partition.error_code, None, where, Needs("READ", topic=topic.name, group=group))
 
 
 def delete_group(client: BlockingClient, group: str) -> None:
@@ -198,7 +200,7 @@ def delete_group(client: BlockingClient, group: str) -> None:
     response = client.call(CoordinatorNode(group), DeleteGroupsRequest(groups_names=[group]))
     result = single_item(response.results, "group")
     check_idle(group, result.error_code)
-    check_group(group, result.error_code, result.error_message)
+    check_group(group, result.error_code, result.error_message, "DELETE")
 
 
 def ensure_idle(described: Mapping[str, Any]) -> None:

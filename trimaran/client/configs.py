@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.errors.refused import check, check_resource
+from trimaran.errors.refused import Needs, check, check_resource
 from trimaran.node.config.config_source import ConfigSource
 from trimaran.quorum.metadata.image import CLIENT_METRICS_RESOURCE
 from trimaran.wire.errors import RemoteProtocolError
@@ -36,7 +36,7 @@ def resource_rows(client: BlockingClient, types: Sequence[int]) -> list[dict[str
     # Those brokers refuse a request that names types.
     named = [] if list(types) == [CLIENT_METRICS_RESOURCE] else list(types)
     response = client.call(None, ListConfigResourcesRequest(resource_types=named))
-    check(response.error_code, None)
+    check(response.error_code, None, needs=Needs("DESCRIBE_CONFIGS"))
     return [
         {"type": kind, "name": name}
         for kind, name in sorted(
@@ -87,7 +87,7 @@ def told_configs(
     told = {}
     for result in client.call(node, request).results:
         name, code = result.resource_name, result.error_code
-        check_resource(resource_type, name, code, result.error_message)
+        check_resource(resource_type, name, code, result.error_message, "DESCRIBE_CONFIGS")
         told[name] = result.configs
     if told.keys() != set(names):
         raise RemoteProtocolError(f"the response must tell of {', '.join(names)} and nothing else")

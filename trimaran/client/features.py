@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.quorum.metadata import versions
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -68,5 +68,5 @@ def update_features(
     request = UpdateFeaturesRequest(feature_updates=updates, validate_only=validate_only)
     response = client.call(None, request)
     for result in response.results:
-        check(result.error_code, result.error_message)
-    check(response.error_code, response.error_message)
+        check(result.error_code, result.error_message, needs=Needs("ALTER"))
+    check(response.error_code, response.error_message, needs=Needs("ALTER"))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.offsets import end_offsets
-from trimaran.errors.refused import check, check_group
+from trimaran.errors.refused import Needs, check, check_group
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.identity import Offset, TopicPartition
@@ -38,7 +38,7 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition
     """
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     response = of_coordinator(client, group, request, version=8)
-    check(response.error_code, None, f"group {group}")
+    check(response.error_code, None, f"group {group}", Needs("DESCRIBE", group=group))
     return {
         TopicPartition(topic.name, partition.partition_index): partition.committed_offset
         for topic in response.topics
@@ -92,8 +92,9 @@ def delete_offsets(
     topics = [OffsetDeleteRequestTopic(name=t, partitions=p) for t, p in by_topic.items()]
     request = OffsetDeleteRequest(group_id=group, topics=topics)
     response = client.call(CoordinatorNode(group), request)
-    check_group(group, response.error_code)
+    check_group(group, response.error_code, operation="DELETE")
     for topic in response.topics:
         for partition in topic.partitions:
-            check(partition.error_code, f"{topic.name}-{partition.partition_index}")
+            where = f"{topic.name}-{partition.partition_index}"
+            check(partition.error_code, None, where, Needs("READ", topic=topic.name))
     return sum(len(topic.partitions) for topic in response.topics)

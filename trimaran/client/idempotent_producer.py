@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.log.batches.records import BatchHeader, NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.wire.client.destinations import LeaderNode
@@ -115,11 +115,12 @@ class IdempotentProducer:
             single_item(response.responses, "topic").partition_responses, "partition"
         )
         if result.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # the record is in the log
-            check(result.error_code, result.error_message)
+            needs = Needs("WRITE", topic=self._topic, transactional_id=self.transactional_id or "")
+            check(result.error_code, result.error_message, needs=needs)
         self._sequences[partition] = sequence + len(records) & SEQUENCE_MASK
 
     def _new_identity(self) -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS)
         response = self._client.call(None, request)
-        check(response.error_code, "a producer id")
+        check(response.error_code, None, "a producer id", Needs("IDEMPOTENT_WRITE"))
         return ProducerIdentity(response.producer_id, response.producer_epoch)

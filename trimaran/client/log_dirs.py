@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.offsets import ASIDE_SECONDS
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import BrokerId
@@ -34,7 +34,7 @@ def log_dirs_of(
         }
         named = [DescribableLogDirTopic(topic=t, partitions=counts.get(t, [])) for t in topics]
     response = client.call(broker, DescribeLogDirsRequest(topics=named), timeout=timeout)
-    check(response.error_code, f"broker {broker}")
+    check(response.error_code, None, f"broker {broker}", Needs("DESCRIBE"))
     return [
         {
             "broker": broker,

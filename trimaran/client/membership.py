@@ -9,8 +9,8 @@ import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from trimaran.errors.refused import error_about
-from trimaran.wire.errors import ErrorCode
+from trimaran.errors.refused import Needs, error_about
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import GroupEpoch, TopicIdPartition
 
 if TYPE_CHECKING:
@@ -66,9 +66,10 @@ class Membership(ABC):
             return False
         if response.error_code:
             code = ErrorCode.of(response.error_code)
-            is_of_topic = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            about = self._what if is_of_topic else f"group {self.group}"
-            raise error_about(code, response.error_message, about)
+            if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise KafkaError(code, f"no DESCRIBE for {self._what}")
+            needs = Needs("READ", group=self.group)
+            raise error_about(code, response.error_message, f"group {self.group}", needs)
         self.epoch = response.member_epoch
         self._due = now + response.heartbeat_interval_ms / 1000
         if response.assignment is not None:

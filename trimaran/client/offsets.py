@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.response_checks import single_item
@@ -44,7 +44,7 @@ def end_offset(
     )
     topics = client.call(LeaderNode(partition), request).topics
     response = single_item(single_item(topics, "topic").partitions, "partition")
-    check(response.error_code, None)
+    check(response.error_code, None, str(partition), Needs("DESCRIBE", topic=partition.topic))
     return Offset(response.offset)
 
 

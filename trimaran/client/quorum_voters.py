@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.client import features
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.wire.client.destinations import ControllerNode
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NodeId
@@ -151,4 +151,4 @@ def why_it_may_return(node_id: NodeId, quorum: DescribeQuorumResponsePartitionDa
 
 def _ask(client: BlockingClient, request: Message) -> None:
     response: Any = client.call(ControllerNode(), request)
-    check(response.error_code, response.error_message)
+    check(response.error_code, response.error_message, needs=Needs("ALTER"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.node.text.wording import entity_text
 from trimaran.quorum.metadata.describe_client_quotas import DEFAULT, EXACT
 from trimaran.wire.client.response_checks import single_item
@@ -37,7 +37,7 @@ def quota_rows(
     ]
     request = DescribeClientQuotasRequest(components=components, strict=only_this)
     response = client.call(None, request)
-    check(response.error_code, response.error_message)
+    check(response.error_code, response.error_message, needs=Needs("DESCRIBE_CONFIGS"))
     rows = []
     for entry in response.entries or ():
         names = {part.entity_type: part.entity_name for part in entry.entity}
@@ -94,4 +94,4 @@ def _alter(
     )
     request = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
     result = single_item(client.call(None, request).entries, "entity")
-    check(result.error_code, result.error_message)
+    check(result.error_code, result.error_message, needs=Needs("ALTER_CONFIGS"))

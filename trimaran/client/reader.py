@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset, out_of_range
 from trimaran.client.positions import Position
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import iter_records
 from trimaran.wire.client.destinations import LeaderNode
@@ -177,7 +177,8 @@ class PartitionReader:
         if not response:
             return []
         found = single_item(single_item(response, "topic").partitions, "partition")
-        check(found.error_code, f"{partition.topic}-{partition.partition} at offset {offset}")
+        where = f"{partition.topic}-{partition.partition} at offset {offset}"
+        check(found.error_code, None, where, Needs("READ", topic=partition.topic))
         return fetched_batches(found)
 
     def _request(self, wanted: Mapping[TopicPartition, Offset], wait_ms: int) -> FetchRequest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import BrokerId, TopicPartition
 from trimaran.wire.messages.alter_partition_reassignments import (
@@ -40,7 +40,7 @@ def reassignment_rows(
     )
     request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics)
     response = client.call(None, request)
-    check(response.error_code, response.error_message)
+    check(response.error_code, response.error_message, needs=Needs("DESCRIBE"))
     return [
         {
             "topic": topic.name,
@@ -72,7 +72,7 @@ def alter_reassignments(
         topics=[ReassignableTopic(name=name, partitions=asked) for name, asked in topics.items()],
     )
     response = client.call(None, request)
-    check(response.error_code, response.error_message)
+    check(response.error_code, response.error_message, needs=Needs("ALTER"))
     told: dict[TopicPartition, str | None] = {}
     for topic in response.responses:
         for result in topic.partitions:

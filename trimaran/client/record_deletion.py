@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset, out_of_range
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.identity import Offset, TopicPartition
@@ -54,5 +54,5 @@ def delete_records(client: BlockingClient, deletion: RecordDeletion, *, timeout_
     )
     topics = client.call(LeaderNode(deletion.partition), request).topics
     result = single_item(single_item(topics, "topic").partitions, "partition")
-    check(result.error_code, None, f"{topic}-{index}")
+    check(result.error_code, None, f"{topic}-{index}", Needs("DELETE", topic=topic))
     return Offset(result.low_watermark)

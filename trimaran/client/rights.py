@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.errors.refused import Needs, check
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from trimaran.wire.security.acls import NOT_ASKED
 
@@ -22,9 +23,10 @@ def ensure_may_change_group(described: Mapping[str, Any], operation: Operation) 
     described with the operations.
     """
     if not _includes(described["operations"], operation):
-        raise KafkaError(
+        check(
             ErrorCode.GROUP_AUTHORIZATION_FAILED,
-            f"no {operation.name} for group {described['group']}",
+            None,
+            needs=Needs(operation.name, group=described["group"]),
         )
 
 
@@ -33,9 +35,7 @@ def ensure_may_change_topics(
 ) -> None:
     """Raises KafkaError for the first topic for which this client has no right to the operation."""
     for topic in denied_topics(client, topics, operation):
-        raise KafkaError(
-            ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no {operation.name} for topic {topic}"
-        )
+        check(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, needs=Needs(operation.name, topic=topic))
 
 
 def denied_topics(client: BlockingClient, topics: Iterable[str], operation: Operation) -> list[str]:

@@ -16,7 +16,7 @@ from trimaran.client.membership import new_member_id
 from trimaran.client.share_member import ShareMembership
 from trimaran.client.share_run import ShareRun
 from trimaran.client.share_session import LeaderSession, SharedRecord
-from trimaran.errors.refused import error_about
+from trimaran.errors.refused import Needs, error_about
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.errors import ErrorCode
@@ -222,7 +222,8 @@ class ShareConsumer:
             self._is_stale = True
         elif told.error_code:
             code = ErrorCode.of(told.error_code)
-            raise error_about(code, told.error_message, f"{self._topic}-{told.partition_index}")
+            where = f"{self._topic}-{told.partition_index}"
+            raise error_about(code, told.error_message, where, Needs("READ", topic=self._topic))
         return not told.error_code
 
     def _sent(self, leader: BrokerId, session: LeaderSession, request: Message) -> Any | None:
@@ -242,7 +243,8 @@ class ShareConsumer:
         session.lost()
         if code in _SESSION_LOST:
             return None
-        raise error_about(code, why, f"group {self._member.group}")
+        group = self._member.group
+        raise error_about(code, why, f"group {group}", Needs("READ", group=group))
 
     def _answer(self, leader: BrokerId, request: Message) -> Any | None:
         """Sends a request once; returns None if there is no answer. The leader ends the session with the connection."""

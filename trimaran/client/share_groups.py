@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client import changes
 from trimaran.client.consumer_groups import described, partitions_of
 from trimaran.client.group_offsets import lag_in_records, of_coordinator
-from trimaran.errors.refused import check, check_group
+from trimaran.errors.refused import Needs, check, check_group
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.errors import ErrorCode
@@ -127,11 +127,12 @@ def set_start_offsets(
     )
     response = client.call(CoordinatorNode(group), request)
     changes.check_idle(group, response.error_code)
-    check_group(group, response.error_code, response.error_message)
+    check_group(group, response.error_code, response.error_message, "READ")
     for told in response.responses:
         for partition in told.partitions:
             where = f"{told.topic_name}-{partition.partition_index}"
-            check(partition.error_code, partition.error_message, where)
+            needs = Needs("READ", topic=told.topic_name)
+            check(partition.error_code, partition.error_message, where, needs)
 
 
 def delete_positions(
@@ -148,11 +149,12 @@ def delete_positions(
     )
     response = client.call(CoordinatorNode(group), request)
     changes.check_idle(group, response.error_code)
-    check_group(group, response.error_code, response.error_message)
+    check_group(group, response.error_code, response.error_message, "DELETE")
     for told in response.responses:
         if told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise _no_offsets(group, told.topic_name)
-        check(told.error_code, told.error_message, f"topic {told.topic_name}")
+        needs = Needs("READ", topic=told.topic_name)
+        check(told.error_code, told.error_message, f"topic {told.topic_name}", needs)
     return sum(topic in topics for topic, _ in known)
 
 

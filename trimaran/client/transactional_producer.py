@@ -14,7 +14,7 @@ from trimaran.client.idempotent_producer import (
     ProducerIdentity,
     SendOptions,
 )
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
@@ -71,7 +71,7 @@ class TransactionalProducer(IdempotentProducer):
         )
         response = self._ask(request, version=3)
         found = single_item(response.results_by_topic_v3_and_below, "topic").results_by_partition
-        check(single_item(found, "partition").partition_error_code, self._what)
+        check(single_item(found, "partition").partition_error_code, *self._what)
 
     def end(self, *, is_commit: bool) -> None:
         """Ends the transaction; does nothing if nothing was sent. Raises KafkaError, or RequestTimedOut if the outcome
@@ -85,19 +85,21 @@ class TransactionalProducer(IdempotentProducer):
             producer_epoch=self.identity.epoch,
             committed=is_commit,
         )
-        check(self._ask(request, version=3).error_code, self._what)
+        check(self._ask(request, version=3).error_code, *self._what)
 
     def _new_identity(self) -> ProducerIdentity:
         request = InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
         response = self._ask(request)
-        check(response.error_code, self._what)
+        check(response.error_code, *self._what)
         return ProducerIdentity(response.producer_id, response.producer_epoch)
 
     @property
-    def _what(self) -> str:
-        return f"transactional id {self._id}"
+    def _what(self) -> tuple[None, str, Needs]:
+        """Returns the last arguments of `check`."""
+        needs = Needs("WRITE", topic=self._topic, transactional_id=self._id)
+        return None, f"transactional id {self._id}", needs
 
     def _ask(self, request: Message, version: int | None = None) -> Any:
         to = CoordinatorNode(self._id, key_type=1)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.client.topic_partitions import leaders_of
-from trimaran.errors.refused import check, check_transactional_id
+from trimaran.errors.refused import Needs, check, check_transactional_id
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.destinations import CoordinatorNode, LeaderNode
 from trimaran.wire.client.response_checks import single_item
@@ -52,7 +52,7 @@ def transaction_rows(
     rows = []
     for node_id in sorted(client.routing.nodes):
         response = client.call(node_id, request)
-        check(response.error_code, f"broker {node_id}")
+        check(response.error_code, None, f"broker {node_id}")
         if response.unknown_state_filters:
             raise _unknown_states(response.unknown_state_filters)
         rows += [
@@ -163,7 +163,7 @@ def _producers(client: BlockingClient, partition: TopicPartition) -> list[Produc
     topic = TopicRequest(name=partition.topic, partition_indexes=[partition.partition])
     response = client.call(LeaderNode(partition), DescribeProducersRequest(topics=[topic]))
     found = single_item(single_item(response.topics, "topic").partitions, "partition")
-    check(found.error_code, str(partition))
+    check(found.error_code, None, str(partition), Needs("READ", topic=partition.topic))
     producers: list[ProducerState] = found.active_producers
     return producers
 
@@ -216,4 +216,5 @@ def abort_transaction(
     request = WriteTxnMarkersRequest(markers=[marker])
     response = client.call(LeaderNode(partition), request)
     topic = single_item(single_item(response.markers, "marker").topics, "topic")
-    check(single_item(topic.partitions, "partition").error_code, str(partition))
+    found = single_item(topic.partitions, "partition")
+    check(found.error_code, None, str(partition), Needs("ALTER"))

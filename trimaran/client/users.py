@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.errors.refused import check
+from trimaran.errors.refused import Needs, check
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_user_scram_credentials import (
@@ -35,10 +35,10 @@ def user_rows(client: BlockingClient, names: Sequence[str] | None) -> list[dict[
     """
     wanted = [UserName(name=name) for name in names] if names else None
     response = client.call(None, DescribeUserScramCredentialsRequest(users=wanted))
-    check(response.error_code, response.error_message)
+    check(response.error_code, response.error_message, needs=Needs("DESCRIBE"))
     for result in response.results:
         if result.error_code != ErrorCode.RESOURCE_NOT_FOUND:
-            check(result.error_code, result.error_message)
+            check(result.error_code, result.error_message, needs=Needs("DESCRIBE"))
     return [
         {
             "user": result.user,
@@ -56,7 +56,7 @@ def mechanisms_of(client: BlockingClient, name: str) -> list[str]:
     """
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=name)])
     response = client.call(None, request)
-    check(response.error_code, response.error_message)
+    check(response.error_code, response.error_message, needs=Needs("DESCRIBE"))
     found = single_item(response.results, "user")
     if found.error_code == ErrorCode.RESOURCE_NOT_FOUND:
         return []
@@ -95,4 +95,4 @@ def _mechanism(number: int) -> str:
 
 def _alter(client: BlockingClient, request: AlterUserScramCredentialsRequest) -> None:
     result = single_item(client.call(None, request).results, "user")
-    check(result.error_code, result.error_message)
+    check(result.error_code, result.error_message, needs=Needs("ALTER"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
@@ -103,20 +103,52 @@ def not_live(wanted: Collection[int], running: Collection[int]) -> UserError | N
     )
 
 
-def check_topic(name: str, code: int, message: str | None = None) -> None:
-    """Raises the error of a response about a topic: UserError if there is no such topic, else KafkaError."""
+class Needs(NamedTuple):
+    """The right that a request needs: an operation, such as `READ`, and the names of what it is on; on the cluster if
+    there are none. A denial is said in this form, whoever finds it: brokers say only whether it is of a topic, a group,
+    a transactional id or the cluster, each in its own words.
+    """
+
+    operation: str
+    topic: str = ""
+    group: str = ""
+    transactional_id: str = ""
+
+    def denied(self, code: ErrorCode) -> KafkaError | None:
+        """Returns the error for a denial; None for another code."""
+        on = {
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED: self._topic,
+            ErrorCode.GROUP_AUTHORIZATION_FAILED: f"group {self.group}",
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"transactional id {self.transactional_id}",
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
+        }.get(code)
+        return None if on is None else KafkaError(code, f"no {self.operation} for {on}")
+
+    @property
+    def _topic(self) -> str:
+        return f"topic {self.topic}" if self.topic else f"a topic of group {self.group}"
+
+
+def check_topic(
+    name: str, code: int, message: str | None = None, operation: str = "DESCRIBE"
+) -> None:
+    """Raises the error of a response about a topic: UserError if there is no such topic, else KafkaError. The request
+    needs the right to the operation.
+    """
     is_unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if is_unknown or (code == ErrorCode.INVALID_TOPIC_EXCEPTION and is_pattern(name)):
         raise no_topic(name)
-    check(code, message, f"topic {name}")
+    check(code, message, f"topic {name}", Needs(operation, topic=name))
 
 
-def check_resource(resource_type: int, name: str, code: int, message: str | None) -> None:
+def check_resource(
+    resource_type: int, name: str, code: int, message: str | None, operation: str
+) -> None:
     """Like `check_topic`, for a resource with configs that is a topic."""
     if resource_type == image.TOPIC_RESOURCE:
-        check_topic(name, code, message)
+        check_topic(name, code, message, operation)
     else:
-        check(code, message, name)
+        check(code, message, name, Needs(operation, group=name))
 
 
 def check_transactional_id(name: str, code: int) -> None:
@@ -125,14 +157,17 @@ def check_transactional_id(name: str, code: int) -> None:
         why = "its coordinator does not know it: it was never used, or has expired"
         fix = "trimaran transactions list shows all transactional ids"
         raise UnknownName("transactional id", name, why=why, fix=fix)
-    check(code, f"transactional id {name}")
+    needs = Needs("DESCRIBE", transactional_id=name)
+    check(code, None, f"transactional id {name}", needs)
 
 
-def check_group(name: str, code: int, message: str | None = None) -> None:
+def check_group(
+    name: str, code: int, message: str | None = None, operation: str = "DESCRIBE"
+) -> None:
     """Like `check_topic`, for a group."""
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         raise no_group(name)
-    check(code, message, f"group {name}")
+    check(code, message, f"group {name}", Needs(operation, group=name))
 
 
 def refused(error: KafkaError) -> UserError:
@@ -164,16 +199,23 @@ def _fix_of(name: str) -> str:
     return next((fix for part, fix in FIXES_BY_PART.items() if part in name), DEFAULT_FIX)
 
 
-def check(code: int, message: str | None, about: str = "") -> None:
+def check(code: int, message: str | None, about: str = "", needs: Needs | None = None) -> None:
     """Raises the KafkaError of a response, if it has one; `about` is what it is about, if the message adds nothing to
-    the code.
+    the code. `needs` is the right that the request needs.
     """
     if code:
-        raise error_about(ErrorCode.of(code), message, about)
+        raise error_about(ErrorCode.of(code), message, about, needs)
 
 
-def error_about(code: ErrorCode, message: str | None, about: str) -> KafkaError:
-    """Returns the error of a response with its message, or `about` if the message adds nothing to the code."""
+def error_about(
+    code: ErrorCode, message: str | None, about: str, needs: Needs | None = None
+) -> KafkaError:
+    """Returns the error of a response with its message, or `about` if the message adds nothing to the code; a denial of
+    `needs` in the form of all denials.
+    """
+    denied = None if needs is None else needs.denied(code)
+    if denied is not None:
+        return denied
     error = KafkaError(code, message or "")
     return KafkaError(code, about) if error.is_bare else error
 

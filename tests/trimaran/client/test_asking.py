@@ -19,7 +19,9 @@ from trimaran.client.offsets import ASIDE_SECONDS, end_offset, end_offsets
 from trimaran.client.positions import Position
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.errors.refused import (
+    Needs,
     all_missing,
+    check,
     check_group,
     check_resource,
     check_topic,
@@ -127,11 +129,36 @@ def test_missing_items_are_explained_other_errors_coded(check, code, message):
 
 def test_only_topics_are_reported_missing_among_resources():
     with pytest.raises(UserError):
-        check_resource(2, "x", NOT_THERE, "m")
+        check_resource(2, "x", NOT_THERE, "m", "ALTER_CONFIGS")
     with pytest.raises(KafkaError, match="m"):
-        check_resource(4, "x", NOT_THERE, "m")
+        check_resource(4, "x", NOT_THERE, "m", "ALTER_CONFIGS")
     for kind in (2, 4):
-        check_resource(kind, "x", 0, None)
+        check_resource(kind, "x", 0, None, "ALTER_CONFIGS")
+
+
+@pytest.mark.parametrize(
+    ("needs", "kind", "told"),
+    [
+        (Needs("READ", topic="t", group="g"), "TOPIC", "no READ for topic t"),
+        (Needs("READ", topic="t", group="g"), "GROUP", "no READ for group g"),
+        (Needs("DESCRIBE", group="g"), "TOPIC", "no DESCRIBE for a topic of group g"),
+        (
+            Needs("WRITE", transactional_id="x"),
+            "TRANSACTIONAL_ID",
+            "no WRITE for transactional id x",
+        ),
+        (Needs("ALTER"), "CLUSTER", "no ALTER for the cluster"),
+        (Needs("ALTER"), "DELEGATION_TOKEN", "why"),
+        (None, "CLUSTER", "why"),
+    ],
+)
+def test_denials_name_operation_and_resource(needs, kind, told):
+    code = ErrorCode[f"{kind}_AUTHORIZATION_FAILED"]
+    with pytest.raises(KafkaError) as denied:
+        check(code, "why", "about", needs)
+    assert (denied.value.code, denied.value.message) == (code, told)
+    with pytest.raises(KafkaError, match="why"):
+        check(ErrorCode.NOT_CONTROLLER, "why", "about", needs)
 
 
 def listed(*offsets):

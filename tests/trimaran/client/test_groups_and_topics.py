@@ -329,7 +329,7 @@ def test_empty_transaction_has_no_end():
 
 def test_refused_partition_prevents_writing():
     client = Client(IDENTITY, added(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    with pytest.raises(KafkaError, match="transactional id tx"):
+    with pytest.raises(KafkaError, match="no WRITE for topic t"):
         TransactionalProducer(client, "t", "tx").send(1, LINES)
     assert len(client.asked) == 2
 

@@ -333,15 +333,21 @@ def test_kept_records_return_before_locks_end():
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        ([beat(code=E.GROUP_AUTHORIZATION_FAILED)], "GROUP_AUTHORIZATION_FAILED: group g"),
-        ([beat(code=E.TOPIC_AUTHORIZATION_FAILED)], "TOPIC_AUTHORIZATION_FAILED: topic t"),
+        (
+            [beat(code=E.GROUP_AUTHORIZATION_FAILED)],
+            "GROUP_AUTHORIZATION_FAILED: no READ for group g",
+        ),
+        (
+            [beat(code=E.TOPIC_AUTHORIZATION_FAILED)],
+            "TOPIC_AUTHORIZATION_FAILED: no DESCRIBE for topic t",
+        ),
         (
             [beat(0), fetched(code=E.TOPIC_AUTHORIZATION_FAILED), closed(), LEFT],
-            "TOPIC_AUTHORIZATION_FAILED: t-0",
+            "TOPIC_AUTHORIZATION_FAILED: no READ for topic t",
         ),
         (
             [beat(0), fetched(session_code=E.GROUP_AUTHORIZATION_FAILED), LEFT],
-            "GROUP_AUTHORIZATION_FAILED: group g",
+            "GROUP_AUTHORIZATION_FAILED: no READ for group g",
         ),
     ],
 )
