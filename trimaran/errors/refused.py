@@ -105,8 +105,7 @@ def not_live(wanted: Collection[int], running: Collection[int]) -> UserError | N
 
 class Needs(NamedTuple):
     """The right that a request needs: an operation, such as `READ`, and the names of what it is on; on the cluster if
-    there are none. A denial is said in this form, whoever finds it: brokers say only whether it is of a topic, a group,
-    a transactional id or the cluster, each in its own words.
+    there are none. Brokers word a denial in several ways, and many name neither; commands show the form of `denied`.
     """
 
     operation: str
