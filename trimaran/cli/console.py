@@ -21,6 +21,7 @@ from trimaran.cli.connect import (
     zookeeper_of,
 )
 from trimaran.cli.output import say
+from trimaran.cli.value_schemas import SCHEMAS, Schemas
 from trimaran.console import cluster as console_cluster
 from trimaran.console import guards, start
 from trimaran.console import login as console_login
@@ -58,10 +59,12 @@ def console(
     password_file: PasswordFile = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    schemas: Schemas = SCHEMAS,
 ) -> int:
     """Serves the web console until Ctrl-C or SIGTERM, for any cluster, ours or Apache Kafka's.
 
     Without --bootstrap-controller the console has no metadata log, so it shows no elections, events or past states.
+    With --registry it shows keys and values decoded, if they begin with the id of a schema.
 
     Args:
         metrics: HOST:PORT of the metrics of a node, for charts: its trimaran.metrics.listener or JMX exporter. Repeat
@@ -82,7 +85,7 @@ def console(
     tls = start.checked_tls(tls_cert, tls_key) if tls_cert is not None else None
     password = _password(password_file)
     _ensure_guarded(address[0], is_guarded=bool(password), is_secure=tls is not None)
-    cluster = _cluster(brokers, controllers, zookeeper, metrics)
+    cluster = _cluster(brokers, controllers, zookeeper, metrics, schemas)
     listener = start.listen_on(address)
     told = listener.getsockname()
     url = f"{'http' if tls is None else 'https'}://{start.text_of(told)}/"
@@ -183,7 +186,11 @@ def ensure_installed() -> None:
 
 
 def _cluster(
-    brokers: Brokers, controllers: str | None, zookeeper: str | None, metrics: list[str] | None
+    brokers: Brokers,
+    controllers: str | None,
+    zookeeper: str | None,
+    metrics: list[str] | None,
+    schemas: Schemas,
 ) -> console_cluster.ConsoleCluster:
     """Returns the cluster; if one was named, no address of the local cluster is used."""
     is_named = brokers.bootstrap or brokers.profile or any(map(os.environ.get, ENVIRONMENTS))
@@ -210,6 +217,7 @@ def _cluster(
         metrics=_metrics_of(data)
         if metrics is None
         else lambda: {metric: metric for metric in metrics},
+        codecs=schemas.codecs_of_console,
     )
 
 

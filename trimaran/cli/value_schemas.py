@@ -19,6 +19,8 @@ _SCHEMAS = Group("Schemas", sort_key=9)
 _FILES = (".avsc", ".proto", ".desc", ".pb", ".json")
 BY_ID = "registry"
 MSGPACK = "msgpack"
+# The time of a registry for one schema of a page.
+CONSOLE_SECONDS = 2.0
 _HELP = (
     "a file (.avsc, .proto, .desc, .json), a subject of the registry, registry for the schemas that ids in the {0} "
     "name, or msgpack"
@@ -86,6 +88,14 @@ class Schemas:
         """Returns the codecs to read with. Raises UserError."""
         return self._codecs(None)
 
+    @property
+    def codecs_of_console(self) -> record_values.Codecs:
+        """Returns the codecs for topics of every kind: with a registry, keys are decoded by their ids, too. A person
+        waits for a page, so the registry has less time. Raises UserError.
+        """
+        key = self.key_schema or (BY_ID if self.registry is not None else None)
+        return self._codecs(None, CONSOLE_SECONDS, key)
+
     def codecs_for(self, topic: str) -> record_values.Codecs:
         """Returns the codecs to write a topic with; values without an id are written by the subject of the topic.
 
@@ -94,15 +104,22 @@ class Schemas:
         """
         return self._codecs(topic)
 
-    def _codecs(self, topic: str | None) -> record_values.Codecs:
+    def _codecs(
+        self, topic: str | None, seconds: float | None = None, key: str | None = None
+    ) -> record_values.Codecs:
         value = self.value_schema or (BY_ID if self.registry is not None else None)
         return record_values.Codecs(
-            self._codec(self.key_schema, self.key_message, "key", topic),
-            self._codec(value, self.value_message, "value", topic),
+            self._codec(key or self.key_schema, self.key_message, "key", topic, seconds),
+            self._codec(value, self.value_message, "value", topic, seconds),
         )
 
     def _codec(
-        self, schema: str | None, message: str, part: Literal["key", "value"], topic: str | None
+        self,
+        schema: str | None,
+        message: str,
+        part: Literal["key", "value"],
+        topic: str | None,
+        seconds: float | None,
     ) -> record_values.PartCodec | None:
         if schema is None:
             return None
@@ -117,7 +134,7 @@ class Schemas:
                 "name the registry: --registry http://registry:8081",
                 exit_code=Exit.USAGE,
             )
-        client = self._access().client()
+        client = self._access().client(seconds)
         return record_codecs.RegistryCodec(
             client,
             is_key=part == "key",

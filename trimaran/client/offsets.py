@@ -63,6 +63,8 @@ def end_offsets(
     client: BlockingClient,
     partitions: Iterable[TopicPartition],
     timestamp: int = LATEST_TIMESTAMP,
+    *,
+    isolation: int = 0,
 ) -> dict[TopicPartition, Offset]:
     """Returns `end_offset` for many partitions, with one request for each leader; partitions are omitted if their
     leader does not respond within `ASIDE_SECONDS`.
@@ -80,7 +82,7 @@ def end_offsets(
     found = {}
     for leader_id, topics in by_leader.items():
         named = [ListOffsetsTopic(name=name, partitions=asked) for name, asked in topics.items()]
-        request = ListOffsetsRequest(replica_id=NO_BROKER, topics=named)
+        request = ListOffsetsRequest(replica_id=NO_BROKER, isolation_level=isolation, topics=named)
         try:
             response = client.call(leader_id, request, timeout=ASIDE_SECONDS)
         except (ConnectionLost, RequestTimedOut):

@@ -37,3 +37,7 @@ class Codecs(NamedTuple):
 
     key: PartCodec | None = None
     value: PartCodec | None = None
+
+
+# Keys and values as they are.
+AS_BYTES = Codecs()

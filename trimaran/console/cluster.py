@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from trimaran.client.connect import NO_SETTINGS, connected
 from trimaran.client.partitions import topics_of
+from trimaran.client.record_values import AS_BYTES, Codecs
 from trimaran.console.analyses import Analyses
 from trimaran.console.metadata_log import MetadataHistory
 from trimaran.console.samples import Samples
@@ -57,7 +58,7 @@ class ConsoleCluster:
     say so.
 
     `settings` are client keys for both; `command_config` is the file of ZooKeeper's. `data` is the directory of a local
-    cluster. `metrics` returns the addresses of metrics by the name of their node.
+    cluster. `metrics` returns the addresses of metrics by the name of their node. `codecs` decode keys and values.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class ConsoleCluster:
         command_config: Path | None = None,
         data: Path | None = None,
         metrics: Callable[[], Mapping[str, str]] = dict,
+        codecs: Codecs = AS_BYTES,
     ) -> None:
         self.bootstrap = bootstrap
         self.controllers = controllers
@@ -79,6 +81,7 @@ class ConsoleCluster:
         self.data = data
         self.log = MetadataHistory(self.controller_client, controllers or "")
         self.metrics = metrics
+        self.codecs = codecs
         self.samples = Samples(metrics)
         self.analyses = Analyses(data)
         self._topics = CachedResponse(self._ask_topics)

@@ -23,7 +23,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from trimaran.console import events, gate, rendering, reports, stream, writes
+from trimaran.console import downloads, events, gate, rendering, reports, stream, writes
 from trimaran.console.cluster import ConsoleCluster, NotNamed
 from trimaran.console.guards import Guard
 from trimaran.console.login import PATH as LOGIN_PATH
@@ -115,6 +115,10 @@ def application(
             for write in writes.WRITES
         ]
     routes += [
+        *(
+            Route(path, partial(_download, console, part), methods=["GET"])
+            for part, path in downloads.PATHS.items()
+        ),
         Route("/stream", partial(_stream, console), methods=["GET"]),
         Route(LOGIN_PATH, partial(gate.log_in, login), methods=["GET", "POST"]),
         Route("/analyses/report", partial(reports.show, cluster.data), methods=["GET"]),
@@ -153,6 +157,14 @@ async def _respond(console: Console, page: Page, request: Request) -> Response:
         return await console.ask(partial(_answer, console, page, question, form, request.url.path))  # type: ignore[no-any-return]
     except Exception as error:  # noqa: BLE001 - a page that fails is a page, and the next one may do
         return _failed(console, error, form, request.url.path, page.title)
+
+
+async def _download(console: Console, part: str, request: Request) -> Response:
+    question = PageRequest(console.cluster, _texts(request.path_params))
+    try:
+        return await console.ask(partial(downloads.download, question, part))  # type: ignore[no-any-return]
+    except Exception as error:  # noqa: BLE001 - as of pages
+        return _failed(console, error, _form_of(request), request.url.path, "Message")
 
 
 async def _write(console: Console, write: writes.ConsoleWrite, request: Request) -> Response:

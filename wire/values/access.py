@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass, field
 
 from trimaran.wire.values.framing import IdKind
-from trimaran.wire.values.http_get import HttpServer
+from trimaran.wire.values.http_get import REGISTRY_SECONDS_MAX, HttpServer
 from trimaran.wire.values.registry import SchemaRegistry
 
 
@@ -23,8 +23,9 @@ class RegistryAccess:
     ca: str | None = None
     ids: IdKind | None = None
 
-    def client(self) -> SchemaRegistry:
-        """Returns a client; it connects with each request."""
+    def client(self, seconds: float | None = None) -> SchemaRegistry:
+        """Returns a client; it connects with each request, which may take `seconds`, by default those of a query."""
         tls = ssl.create_default_context(cafile=self.ca) if self.ca else None
-        server = HttpServer(self.url, self.user, self.password, self.token, tls)
+        limit = REGISTRY_SECONDS_MAX if seconds is None else seconds
+        server = HttpServer(self.url, self.user, self.password, self.token, tls, limit)
         return SchemaRegistry(server, id_kind=self.ids)

@@ -9,6 +9,10 @@ class UnusableSchema(UndecodedValue):
     """A schema that is malformed, incomplete, beyond a limit, or unknown to the registry."""
 
 
+class NoSchemaId(UndecodedValue):
+    """A value that does not begin with the id of a schema, and has none in its headers."""
+
+
 class UnencodedValue(ValueError):
     """A value that does not fit its schema. The author of the value is at fault."""
 

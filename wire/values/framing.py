@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from trimaran.wire.values.failures import UndecodedValue, UnencodedValue
+from trimaran.wire.values.failures import NoSchemaId, UndecodedValue, UnencodedValue
 
 MESSAGE_INDEXES_MAX = 64
 """Messages nested in each other, far more than a .proto file has; protoc refuses more than 32."""
@@ -96,7 +96,7 @@ def _read_id(data: memoryview, place: str) -> tuple[SchemaId, memoryview]:
     if len(data) >= 17 and data[0] == _BY_GUID:
         return SchemaId(IdKind.GUID, int.from_bytes(data[1:17], "big")), data[17:]
     shown = bytes(data[:_SHOWN_BYTES]).hex(" ") or "no bytes"
-    raise UndecodedValue(
+    raise NoSchemaId(
         f"the {place} does not begin with the id of a schema ({len(data)} bytes: {shown}); a serializer of a registry "
         "begins it with byte 0 and an id; if it was written without one, decode it by a local schema"
     )

@@ -14,8 +14,8 @@ from tests.librdkafka import Consumer, Producer
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import ConsoleCluster
 from trimaran.console.pages import brokers, zookeeper
-from trimaran.console.pages.messages import shown
 from trimaran.console.pages.registry import PAGES
+from trimaran.console.record_view import shown
 from trimaran.testing import EmbeddedKafka
 from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -51,6 +51,7 @@ PATHS = {
     "/topics/{topic}": "/topics/orders",
     "/topics/{topic}/{partition:int}": "/topics/orders/1",
     "/topics/{topic}/messages": "/topics/orders/messages",
+    "/topics/{topic}/messages/{partition:int}/{offset:int}": "/topics/orders/messages/1/2",
     "/brokers/{broker:int}": "/brokers/1",
     "/groups/{group:path}": "/groups/%3Cscript%3Ealert%281%29%3C%2Fscript%3E",
 }
@@ -205,7 +206,7 @@ def test_messages_are_read_from_offset_time_or_end(browser, orders):
     path = "/topics/orders/messages?partition=1"
     some = browser.json(f"{path}&from=2&limit=2")
     assert [row["offset"] for row in some["rows"]] == [2, 3]
-    assert some["next"] == 4
+    assert (some["older"], some["newer"]) == ("1:2", "1:4")
     assert some["rows"][0]["value"] == f"{HOSTILE}5"
     assert browser.json(f"{path}&from=@-1d")["rows"][0]["offset"] == 0
     hexed = browser.json(f"{path}&from=0&limit=1&as=hex")["rows"][0]
@@ -237,6 +238,12 @@ def test_messages_are_shown_by_format():
     assert shown(b"\xff\x00", "text") == "\\xff\x00"
     assert shown(None, "hex") is None
     assert shown(bytes(5000), "hex").endswith("… (904 more bytes)")
+    assert shown(b"", "json") == ""
+    assert shown(b"\x00A", "hex") == "00 41"
+    assert shown(b"0123456789abcdef\xff", "hex", in_lines=True).splitlines() == [
+        "000000  30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66  0123456789abcdef",
+        "000010  ff                                               .",
+    ]
 
 
 def test_metadata_page_shows_states_and_changes(browser, kafka, cluster):

@@ -90,6 +90,42 @@ async function slide(form) {
   live.hidden = true;
 }
 
+// A search goes on by itself, step by step, until it is over or stopped: rows are added, the progress is replaced.
+let searching = false;
+
+async function searchOn() {
+  const stop = document.getElementById("stop");
+  if (!stop) return;
+  searching = true;
+  stop.hidden = false;
+  stop.addEventListener("click", () => { searching = false; stop.hidden = true; });
+  const rows = document.querySelector("#records tbody");
+  const sums = document.querySelector("#progress [data-scanned]");
+  const total = { scanned: Number(sums.dataset.scanned), bytes: Number(sums.dataset.bytes) };
+  while (searching && rows.rows.length < 200) {
+    const on = document.getElementById("on");
+    if (!on) break;
+    const answer = await fetch(on.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const step = page.querySelector("#progress [data-scanned]");
+    if (!step) { location.assign(on.href); return; }
+    total.scanned += Number(step.dataset.scanned);
+    total.bytes += Number(step.dataset.bytes);
+    rows.append(...page.querySelectorAll("#records tbody tr"));
+    document.getElementById("records").hidden = rows.rows.length === 0;
+    const none = document.getElementById("none");
+    if (none) none.hidden = rows.rows.length > 0;
+    document.querySelector("#progress progress").value = page.querySelector("#progress progress").value;
+    sums.textContent = `searched ${total.scanned.toLocaleString("en")} records, ${(total.bytes / 1048576).toFixed(1)} MiB`;
+    sums.nextSibling.textContent = `${step.nextSibling.textContent.trimEnd()} `;
+    document.querySelector(".pager").replaceWith(page.querySelector(".pager"));
+  }
+  searching = false;
+  stop.hidden = true;
+}
+
+searchOn();
+
 if (seconds() > 0) {
   live.hidden = false;
   live.addEventListener("click", pause);
