@@ -94,6 +94,8 @@ async def test_topic_is_recreated_while_namesakes_directory_offline(tmp_path, ca
         await delete(running)
         caplog.clear()
         assert await create(running) is ErrorCode.NONE
+        await running.seen(lambda image: "t" in image.topics.by_name)
+        assert holding(running) is not failed
         await in_thread(write, running.bootstrap, 100, RECORDS)
         assert holding(running).offline is None
         assert await in_thread(read, running.bootstrap, RECORDS) == list(range(100, 120))

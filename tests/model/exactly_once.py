@@ -125,7 +125,8 @@ def search(bounds: Bounds, worlds_max: int = 10**9) -> Count:
             assert count.worlds < worlds_max, "the bounds allow more worlds than expected"
             label = ""
             try:
-                for label, after in _actions(world, bounds, count):
+                for label, reached in _actions(world, bounds, count):
+                    after = _without_past_tasks(reached)
                     if after not in parents:
                         parents[after] = (world, label)
                         _check(after, bounds)
@@ -134,6 +135,13 @@ def search(bounds: Bounds, worlds_max: int = 10**9) -> Count:
                 raise Violated(str(broken), [*_trail(parents, world), label]) from None
         level = following
     return count
+
+
+def _without_past_tasks(world: World) -> World:
+    """Leaves out tasks that have ended and that their driver no longer waits for, which would only multiply worlds."""
+    waiting = [driver.number for driver in world.drivers if driver.phase == "tasks"]
+    kept = tuple(t for t in world.tasks if t.stage in {"new", "open"} or t.driver in waiting)
+    return world if len(kept) == len(world.tasks) else world._replace(tasks=kept)
 
 
 class _Broken(Exception):
@@ -168,6 +176,11 @@ def _check(world: World, bounds: Bounds) -> None:
     del bounds
 
 
+def _slots_of(driver: int, bounds: Bounds) -> int:
+    """Returns the number of tasks that a driver cuts a micro-batch into."""
+    return bounds.slots[driver % len(bounds.slots)]
+
+
 def _records(batch: int, slot: int = 0, slots: int = 1) -> tuple[str, ...]:
     """Returns the records of a task: both of a micro-batch, or one."""
     return tuple(f"{batch}.{number}" for number in range(2) if number % slots == slot)
@@ -181,7 +194,7 @@ def _actions(world: World, bounds: Bounds, count: Count) -> Iterator[tuple[str, 
         if driver.phase != "ended":
             yield from _driver_actions(world, driver, bounds, count)
     for task in world.tasks:
-        yield from _task_actions(world, task)
+        yield from _task_actions(world, task, bounds)
     if len(world.timed_out) < bounds.timeouts:
         for name, tx in world.transactions:
             if tx.status == "open":
@@ -297,8 +310,8 @@ def _returned(
     name = f"driver {driver.number}"
     if driver.phase == "begin":
         _check_nothing_left(world, driver)
-        slots = bounds.slots[driver.number % len(bounds.slots)]
-        tasks = tuple(Task(driver.number, slot, 0, driver.batch, value) for slot in range(slots))
+        slots = range(_slots_of(driver.number, bounds))
+        tasks = tuple(Task(driver.number, slot, 0, driver.batch, value) for slot in slots)
         running = driver._replace(phase="tasks", told=(), begun=value)
         yield (
             f"{name} starts tasks",
@@ -307,15 +320,7 @@ def _returned(
     elif driver.phase == "commit":
         after = world.with_driver(driver._replace(phase="idle", told=(), begun=None, prepared=()))
         checkpoint = max(world.checkpoint, driver.batch)
-        tasks = tuple(
-            task
-            for task in world.tasks
-            if task.driver != driver.number or task.stage in {"new", "open"}
-        )
-        yield (
-            f"{name}: Spark records {driver.batch}",
-            after._replace(checkpoint=checkpoint, tasks=tasks),
-        )
+        yield f"{name}: Spark records {driver.batch}", after._replace(checkpoint=checkpoint)
     else:
         yield f"{name} gives up", world.with_driver(_ended(driver))
 
@@ -335,7 +340,7 @@ def _check_nothing_left(world: World, driver: Driver) -> None:
 def _with_tasks(world: World, driver: Driver, bounds: Bounds) -> Iterator[tuple[str, World]]:
     name = f"driver {driver.number}"
     own = [t for t in world.tasks if (t.driver, t.batch) == (driver.number, driver.batch)]
-    slots = range(bounds.slots[driver.number % len(bounds.slots)])
+    slots = range(_slots_of(driver.number, bounds))
     done = [
         next((t for t in own if t.slot == slot and t.stage in {"done", "skipped"}), None)
         for slot in slots
@@ -358,9 +363,8 @@ def _with_tasks(world: World, driver: Driver, bounds: Bounds) -> Iterator[tuple[
             yield f"{name} fails", _ending(world, driver, "abort")
 
 
-def _task_actions(world: World, task: Task) -> Iterator[tuple[str, World]]:
+def _task_actions(world: World, task: Task, bounds: Bounds) -> Iterator[tuple[str, World]]:
     name, tx = task.transactional_id, world.tx(task.transactional_id)
-    slots = sum((t.driver, t.batch, t.attempt) == (task.driver, task.batch, 0) for t in world.tasks)
     if task.stage == "new":
         try:
             decided = core.verdict(task.begun, QUERY, task.batch, adopts=False)
@@ -373,7 +377,8 @@ def _task_actions(world: World, task: Task) -> Iterator[tuple[str, World]]:
         if decided is core.Treatment.SKIP:
             yield f"task {name} skips", _with_task(world, task, task._replace(stage="skipped"))
             return
-        lease = Tx(tx.epoch + 1, "open", _records(task.batch, task.slot, max(slots, 1)))
+        slots = _slots_of(task.driver, bounds)
+        lease = Tx(tx.epoch + 1, "open", _records(task.batch, task.slot, slots))
         began = task._replace(stage="open", epoch=lease.epoch)
         yield (
             f"task {name} writes {lease.records}",
