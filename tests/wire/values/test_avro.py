@@ -120,6 +120,28 @@ def test_large_decimals_are_refused():
         avro_schema(json.dumps({**schema, "scale": SCALE_MAX + 1}))
 
 
+@pytest.mark.parametrize(
+    ("around", "before"),
+    [
+        (lambda of: of, b""),
+        (lambda of: ["null", of], b"\x02"),
+        (lambda of: {"type": "array", "items": of}, b"\x02"),
+        (lambda of: {"type": "map", "values": of}, b"\x02\x02k"),
+        (lambda of: record("R", of), b""),
+        (lambda of: record("R", ["null", of]), b"\x02"),
+        (lambda of: {"type": "array", "items": record("R", of)}, b"\x02"),
+    ],
+    ids=["alone", "union", "array", "map", "record", "union in a record", "records"],
+)
+def test_large_decimal_is_refused_at_any_place(around, before):
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 2_000, "scale": 3}
+    large = bytes(written("bytes", b"\x01" * (DECIMAL_BYTES_MAX + 1)))
+    with pytest.raises(UndecodedValue, match=f"at most {DECIMAL_BYTES_MAX} are read"):
+        avro_schema(json.dumps(around(decimal))).decode(memoryview(before + large))
+    with pytest.raises(UnusableSchema, match=f"at most {SCALE_MAX}"):
+        avro_schema(json.dumps(around({**decimal, "scale": -1})))
+
+
 def test_fixed_decimals_are_read():
     schema = {
         "type": "fixed",

@@ -91,6 +91,25 @@ def test_message_indexes_are_read(indexes, payload):
     assert (found, bytes(rest)) == (indexes or [0], payload)
 
 
+@pytest.mark.parametrize("index", [63, 64, 127, 128, 2**14 - 1, 2**14])
+def test_index_of_several_bytes_is_read(index):
+    found, rest = message_indexes(memoryview(zigzags([1, index]) + b"\x07"))
+    assert (found, bytes(rest)) == ([index], b"\x07")
+
+
+@pytest.mark.parametrize("count", [-1, MESSAGE_INDEXES_MAX + 1])
+def test_other_counts_of_indexes_are_refused(count):
+    with pytest.raises(UndecodedValue, match=f"{count} message indexes, and at most"):
+        message_indexes(memoryview(zigzags([count]) + b"\x02" * (MESSAGE_INDEXES_MAX + 1)))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\x80" * 10 + b"\x01"])
+def test_endless_numbers_are_refused(data):
+    for read in (message_indexes, type_reference):
+        with pytest.raises(UndecodedValue, match="ends, or is malformed"):
+            read(memoryview(data))
+
+
 @given(st.text(max_size=300), st.binary())
 def test_type_reference_of_apicurio_is_read(name, payload):
     inner = bytearray(b"\x0a")
@@ -101,6 +120,20 @@ def test_type_reference_of_apicurio_is_read(name, payload):
     found, rest = type_reference(memoryview(bytes(framed + inner + payload)))
     assert (found, bytes(rest)) == (name, payload)
     assert type_reference(memoryview(b"\x00" + payload))[0] == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x03\x0a\x01", "a type reference of 3 bytes in a value with 2 more"),
+        (b"\x03\x0a\x02A", "no type reference"),
+        (b"\x04\x0a\x01AB", "no type reference"),
+        (b"\x03\x12\x01A", "no type reference"),
+    ],
+)
+def test_other_type_references_are_refused(data, message):
+    with pytest.raises(UndecodedValue, match=message):
+        type_reference(memoryview(data))
 
 
 @pytest.mark.parametrize("read", [unframe, message_indexes, type_reference])

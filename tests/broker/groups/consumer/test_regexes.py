@@ -219,3 +219,13 @@ def test_replaced_pattern_is_removed(later):
     later.consumer_heartbeat("a", epoch, regex="u.*")
     later.match()
     assert set(later.replayed().of("consumer")["g"].regexes) == {"u.*"}
+
+
+def test_new_coordinator_removes_replaced_pattern_at_once(driver):
+    """It knows the pattern from the records alone, and has not checked it itself."""
+    epoch = driver.consumer_heartbeat("a", regex="t.*").member_epoch
+    epoch = driver.consumer_heartbeat("a", epoch).member_epoch
+    after = Driver(log=driver.log, now=driver.now)
+    assert set(after.replayed().of("consumer")["g"].regexes) == {"t.*"}
+    after.consumer_heartbeat("a", epoch, regex="")
+    assert not after.replayed().of("consumer")["g"].regexes
