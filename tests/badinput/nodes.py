@@ -16,7 +16,11 @@ from tests.cluster.commands import run
 from tests.cluster.processes import LocalCluster, until
 from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
-from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TOPIC = "orders"
@@ -109,6 +113,19 @@ def unharmed(node: Node, lines_max: int = LINES_MAX, *, elections: bool = False)
     assert len(lines) <= lines_max, "\n".join(lines)
 
 
+def create_topic(node: Node, name: str, partitions: int = 1, **configs: str) -> int:
+    """Asks a broker, or the active controller, to create a topic of one replica; returns the error code."""
+    settings = [
+        CreatableTopicConfig(name=key.replace("_", "."), value=value)
+        for key, value in configs.items()
+    ]
+    topic = CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=1, configs=settings, assignments=[]
+    )
+    (made,) = ask(node.address, CreateTopicsRequest(topics=[topic]), 7).topics
+    return made.error_code
+
+
 @dataclass
 class Cluster:
     """A controller and a broker, in processes of their own."""
@@ -123,21 +140,8 @@ class Cluster:
         return self.broker, self.controller
 
     def create(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        from trimaran.wire.messages.create_topics import CreatableTopicConfig
-
-        settings = [
-            CreatableTopicConfig(name=key.replace("_", "."), value=value)
-            for key, value in configs.items()
-        ]
-        topic = CreatableTopic(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=1,
-            configs=settings,
-            assignments=[],
-        )
-        (made,) = ask(self.broker.address, CreateTopicsRequest(topics=[topic]), 7).topics
-        assert made.error_code in (0, 36), made
+        """Creates a topic unless it exists, and returns its id."""
+        assert create_topic(self.broker, name, partitions, **configs) in (0, 36), name
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         (found,) = ask(self.broker.address, request, 10).topics
         self.topic_ids[name] = found.topic_id
