@@ -25,6 +25,7 @@ from trimaran.client.connect import connected
 from trimaran.errors import connecting
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.settings.properties import PropertySetting
+from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
@@ -38,6 +39,10 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from trimaran.wire.security.listener import ClientSecurity
 
+HASTY_SECONDS, PATIENT_SECONDS = 0.05, 60.0
+PRODUCT_SECONDS = (connect.HELLO_SECONDS, connecting.PROBE_SECONDS)
+# The addresses of listeners that accept no connection.
+SILENT: set[tuple[str, int]] = set()
 ZOOKEEPER = saying(b"Zookeeper version: 3.9\n", to=b"srvr")
 ENV_PROVIDER = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 REFUSED, OTHER = ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_VERSION
@@ -72,10 +77,15 @@ def _handshake(mechanisms=None, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM):
 def at(*served):
     """Yields an address for each of `served`: of a server that listens, or one that refuses connections."""
     with contextlib.ExitStack() as stack:
-        yield [
+        addresses = [
             stack.enter_context(nobody() if server is nobody else listening(server))
             for server in served
         ]
+        SILENT.update(
+            address for address, server in zip(addresses, served, strict=True) if server is None
+        )
+        yield addresses
+        SILENT.difference_update(addresses)
 
 
 def text_of(*addresses):
@@ -91,11 +101,19 @@ def error_text(error, *addresses):
     return re.sub(r"\[Errno 104\].*|the node closed it", "it broke off", text)
 
 
-@pytest.fixture
-def hasty(monkeypatch):
-    """Waits only briefly for a silent node."""
-    monkeypatch.setattr(connect, "HELLO_SECONDS", 0.1)
-    monkeypatch.setattr(connecting, "PROBE_SECONDS", 0.1)
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Waits long for all nodes but the silent ones: the others answer or close the connection, sooner or later."""
+    monkeypatch.setattr(connect, "HELLO_SECONDS", PATIENT_SECONDS)
+    monkeypatch.setattr(connecting, "PROBE_SECONDS", PATIENT_SECONDS)
+    connect_to = BlockingClient.connection_to
+
+    def connection_to(client, address, **options):
+        if address in SILENT:
+            options["timeout"] = HASTY_SECONDS
+        return connect_to(client, address, **options)
+
+    monkeypatch.setattr(BlockingClient, "connection_to", connection_to)
 
 
 # --- detected peers
@@ -140,7 +158,7 @@ def test_open_node_is_not_asked_for_mechanisms():
 
 
 @pytest.mark.parametrize("silent", [None, nobody, saying(b"")])
-def test_first_answering_node_is_used(hasty, silent):
+def test_first_answering_node_is_used(silent):
     node = broker()
     with at(silent, node, silent) as addresses, connected(text_of(*addresses)) as client:
         assert client.routing.bootstrap.current == addresses[1]
@@ -154,8 +172,10 @@ def test_node_silent_for_a_second_is_skipped(monkeypatch):
 
     def noting(address, timeout, **options):
         waited.append(timeout)
-        return create(address, 0.05, **options)
+        return create(address, PATIENT_SECONDS, **options)
 
+    monkeypatch.setattr(connect, "HELLO_SECONDS", PRODUCT_SECONDS[0])
+    monkeypatch.setattr(connecting, "PROBE_SECONDS", PRODUCT_SECONDS[1])
     monkeypatch.setattr(socket, "create_connection", noting)
     with at(saying(b"")) as addresses:
         with pytest.raises(UserError, match="does not speak Kafka"), connected(text_of(*addresses)):
@@ -184,7 +204,15 @@ NO_SASL = [
 
 
 @pytest.mark.parametrize(("name", "make"), SASL, ids=[name for name, _ in SASL])
-def test_listener_requiring_login_names_mechanisms(hasty, name, make):
+def test_listener_requiring_login_names_mechanisms(monkeypatch, name, make):
+    if "silent" in name:
+        monkeypatch.setattr(connect, "HELLO_SECONDS", HASTY_SECONDS)
+        connect_to = BlockingClient.connection_to
+        monkeypatch.setattr(
+            BlockingClient,
+            "connection_to",
+            lambda client, address, **_: connect_to(client, address, timeout=PATIENT_SECONDS),
+        )
     with at(make()) as addresses, pytest.raises(UserError, match="requires a login") as refused:
         with connected(text_of(*addresses), of_controllers="controller" in name):
             pass
@@ -273,7 +301,6 @@ CASES = {
 }
 
 
-@pytest.mark.usefixtures("hasty")
 def test_failures_match_their_texts(monkeypatch):
     seen = []
 
@@ -298,7 +325,7 @@ def test_failures_match_their_texts(monkeypatch):
     assert sorted(seen) == sorted(CASES)
 
 
-def test_all_silent_nodes_may_come_back(hasty):
+def test_all_silent_nodes_may_come_back():
     """Retrying may help after a timeout: the command retries, and waits for its own time."""
     with at(None, None) as addresses, connected(text_of(*addresses)) as client:
         assert client.routing.bootstrap.current == addresses[0]
@@ -323,7 +350,7 @@ TLS = {
 }
 
 
-def test_tls_failures_match_their_texts(hasty, monkeypatch, certificates):
+def test_tls_failures_match_their_texts(monkeypatch, certificates):
     context = certificates.server_context()
     strict = certificates.server_context(client_auth="required")
     old = certificates.server_context(client_auth="required")
@@ -343,8 +370,6 @@ def test_tls_failures_match_their_texts(hasty, monkeypatch, certificates):
         "tls": ClientSecurity(tls=certificates.client_context()),
         "without trust": ClientSecurity(tls=stranger.client_context()),
     }
-    monkeypatch.setattr(connect, "HELLO_SECONDS", 1.0)
-    monkeypatch.setattr(connecting, "PROBE_SECONDS", 1.0)
     seen = []
 
     def run(step):
@@ -403,7 +428,9 @@ def test_unknown_host_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("served", [broker(), None])
-def test_recovered_host_without_kafka_is_reported(hasty, served):
+def test_recovered_host_without_kafka_is_reported(monkeypatch, served):
+    if served is None:
+        monkeypatch.setattr(connecting, "PROBE_SECONDS", HASTY_SECONDS)
     lost = _caused(ConnectionLost("reset"), OSError("reset"))
     with at(served) as (address,):
         assert "does not speak Kafka" in str(connecting.no_conversation(address, lost, None))
