@@ -4,7 +4,9 @@ import pytest
 
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
+from trimaran.broker.coordination import effects
 from trimaran.node.replicated.state_machine import Producer
+from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 
@@ -90,14 +92,15 @@ async def test_another_broker_coordinates(tmp_path):
         assert (answer.error_code, answer.producer_id) == (E.NOT_COORDINATOR, -1)
 
 
-async def test_overlong_transaction_is_aborted(tmp_path):
+async def test_overlong_transaction_is_aborted(tmp_path, monkeypatch):
     interval = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "50"}
     async with broker_client(tmp_path, **interval, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
-        await producer.begin(timeout_ms=100)
+        await producer.begin(timeout_ms=60_000)
         await producer.add(0)
         await producer.produce(b"a")
+        monkeypatch.setattr(effects, "now_ms", lambda: now_ms() + 60_000)
         assert await read_committed(one, wait_ms=10_000) == ([], 2)
         assert await producer.end() == E.PRODUCER_FENCED
         assert await producer.produce(b"b") == E.INVALID_PRODUCER_EPOCH

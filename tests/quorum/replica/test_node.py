@@ -128,12 +128,15 @@ async def test_a_stopped_leader_hands_over(tmp_path: Path) -> None:
 
 async def test_all_records_survive_a_full_restart(tmp_path: Path) -> None:
     with trio.fail_after(60):
-        async with quorum_nodes(tmp_path) as cluster:
+        async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
+            await until_all(cluster, ["a"])
             epoch = (await cluster.leader()).node.leader.value.epoch
-            for member in list(cluster.members.values()):
-                await member.kill()
+            for member in cluster.members.values():
+                member.scope.cancel()  # all at once: nobody is left to be elected
+            for member in cluster.members.values():
+                await member.gone.wait()
             elections = [load_election(tmp_path / f"node-{i}" / DIRECTORY_NAME) for i in (1, 2, 3)]
             assert [election.epoch for election in elections] == [epoch] * 3
             await start_all(cluster)
