@@ -1,4 +1,4 @@
-"""What groups are charged for, compared with the memory that they take: never far below it, and not many times it."""
+"""The memory that groups are charged for is near that which they take."""
 
 from __future__ import annotations
 

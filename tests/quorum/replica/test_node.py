@@ -134,7 +134,7 @@ async def test_all_records_survive_a_full_restart(tmp_path: Path) -> None:
             await until_all(cluster, ["a"])
             epoch = (await cluster.leader()).node.leader.value.epoch
             for member in cluster.members.values():
-                member.scope.cancel()  # all at once: nobody is left to be elected
+                member.scope.cancel()  # all at once, so that no survivor is elected
             for member in cluster.members.values():
                 await member.gone.wait()
             elections = [load_election(tmp_path / f"node-{i}" / DIRECTORY_NAME) for i in (1, 2, 3)]
