@@ -8,9 +8,12 @@ without a failing test. `exhaustive`, by `./dev test --exhaustive`: many times a
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 from collections import Counter
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +22,9 @@ from xdist.scheduler import LoadFileScheduling
 from tests import own_output
 from tests.interop import kills
 from tests.interop.suites import results, sources
+
+SPARK = "tests/spark/"
+USES_SESSION = re.compile(r'def \w+\([^)]*\bspark\b|usefixtures\("spark"\)')
 
 settings.register_profile(
     "deterministic",
@@ -114,11 +120,16 @@ def pytest_runtest_makereport(item, call):
 
 
 def _scope(nodeid):
-    """The unit that one worker runs: a file, or all tests of Spark, because its session takes longer than most
-    of them.
+    """The unit that one worker runs: a file, or all files that use Spark's session, because starting it takes longer
+    than most of them. The process that schedules knows the names of tests only, so it looks into their files.
     """
-    folder = "tests/spark/"
-    return folder if nodeid.startswith(folder) else nodeid.partition("::")[0]
+    file = nodeid.partition("::")[0]
+    return SPARK if file.startswith(SPARK) and _uses_session(file) else file
+
+
+@cache
+def _uses_session(file):
+    return USES_SESSION.search((Path(__file__).parent.parent / file).read_text()) is not None
 
 
 class Scheduling(LoadFileScheduling):

@@ -23,7 +23,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.slow(seconds=15)
 def test_bugs_that_seeds_miss_are_killed() -> None:
     done = run()
     assert done.returncode == 0, done.stdout + done.stderr
