@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from tests.checks import assert_only_raises
 from trimaran.wire.buffers.primitives import write_uvarint
-from trimaran.wire.values.failures import UndecodedValue
+from trimaran.wire.values.failures import UndecodedValue, UnencodedValue
 from trimaran.wire.values.framing import (
     MESSAGE_INDEXES_MAX,
     IdKind,
     SchemaId,
+    framed,
     message_indexes,
     type_reference,
     unframe,
@@ -33,34 +34,34 @@ def zigzags(numbers):
 
 @given(IDS, st.binary())
 def test_id_of_confluent_is_read(number, payload):
-    framed = unframe(struct.pack(">bI", 0, number) + payload)
-    assert framed.schema_id == SchemaId(IdKind.SHORT, number)
-    assert bytes(framed.payload) == payload
-    assert framed.type_prefix is None
+    found = unframe(struct.pack(">bI", 0, number) + payload)
+    assert found.schema_id == SchemaId(IdKind.SHORT, number)
+    assert bytes(found.payload) == payload
+    assert found.type_prefix is None
 
 
 @given(IDS, st.binary())
 def test_eight_byte_id_of_apicurio_is_read(number, payload):
-    framed = unframe(struct.pack(">bq", 0, number) + payload)
-    assert (framed.schema_id, bytes(framed.payload)) == (SchemaId(IdKind.LONG, number), payload)
+    found = unframe(struct.pack(">bq", 0, number) + payload)
+    assert (found.schema_id, bytes(found.payload)) == (SchemaId(IdKind.LONG, number), payload)
 
 
 @given(st.uuids(), st.binary())
 def test_guid_in_the_value_is_read(guid, payload):
-    framed = unframe(b"\x01" + guid.bytes + payload)
-    assert framed.schema_id == SchemaId(IdKind.GUID, guid.int)
-    assert framed.schema_id.path == str(guid)
-    assert bytes(framed.payload) == payload
+    found = unframe(b"\x01" + guid.bytes + payload)
+    assert found.schema_id == SchemaId(IdKind.GUID, guid.int)
+    assert found.schema_id.path == str(guid)
+    assert bytes(found.payload) == payload
 
 
 def test_header_of_confluent_precedes_the_value():
     guid = uuid.UUID("89791762-2336-4186-9674-299b90a802e2")
     headers = [("a", None), ("__value_schema_id", b"\x01" + guid.bytes + zigzags([2, 1, 0]))]
-    framed = unframe(b"\x00\x00\x00\x00\x07x", headers)
-    assert framed.schema_id.path == str(guid)
-    assert bytes(framed.payload) == b"\x00\x00\x00\x00\x07x"
-    assert framed.type_prefix is not None
-    assert message_indexes(framed.type_prefix)[0] == [1, 0]
+    found = unframe(b"\x00\x00\x00\x00\x07x", headers)
+    assert found.schema_id.path == str(guid)
+    assert bytes(found.payload) == b"\x00\x00\x00\x00\x07x"
+    assert found.type_prefix is not None
+    assert message_indexes(found.type_prefix)[0] == [1, 0]
     assert unframe(b"\x00\x00\x00\x00\x07x", headers, is_key=True).schema_id.number == 7
 
 
@@ -70,9 +71,9 @@ def test_headers_of_apicurio_are_read(kind):
         (f"apicurio.key.{kind.value}", struct.pack(">q", 9)),
         ("apicurio.protobuf.type.key", b"A.B"),
     ]
-    framed = unframe(b"payload", headers, is_key=True)
-    assert (framed.schema_id, framed.type_name) == (SchemaId(kind, 9), "A.B")
-    assert bytes(framed.payload) == b"payload"
+    found = unframe(b"payload", headers, is_key=True)
+    assert (found.schema_id, found.type_name) == (SchemaId(kind, 9), "A.B")
+    assert bytes(found.payload) == b"payload"
     with pytest.raises(UndecodedValue, match="has 1 bytes, and an id has 8"):
         unframe(b"", [("apicurio.value.globalId", b"x")])
 
@@ -108,6 +109,29 @@ def test_endless_numbers_are_refused(data):
     for read in (message_indexes, type_reference):
         with pytest.raises(UndecodedValue, match="ends, or is malformed"):
             read(memoryview(data))
+
+
+@given(IDS, st.lists(st.integers(0, 200), max_size=4), st.binary())
+def test_value_that_is_framed_is_read_back(number, indexes, payload):
+    found = unframe(framed(SchemaId(IdKind.SHORT, number), payload, indexes))
+    assert found.schema_id == SchemaId(IdKind.SHORT, number)
+    if not indexes:
+        assert bytes(found.payload) == payload
+    else:
+        path, rest = message_indexes(found.payload)
+        assert (path, bytes(rest)) == (indexes, payload)
+
+
+def test_path_of_first_message_is_one_zero():
+    assert framed(SchemaId(IdKind.SHORT, 7), b"x", [0]) == b"\0\0\0\0\7\0x"
+    assert framed(SchemaId(IdKind.SHORT, 7), b"x", [1]) == b"\0\0\0\0\7\2\2x"
+    assert framed(SchemaId(IdKind.SHORT, 7), b"x", [0, 0]) == b"\0\0\0\0\7\4\0\0x"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in IdKind if kind is not IdKind.SHORT])
+def test_ids_of_other_registries_are_not_written(kind):
+    with pytest.raises(UnencodedValue, match="are not written"):
+        framed(SchemaId(kind, 7), b"x")
 
 
 @given(st.text(max_size=300), st.binary())
