@@ -91,6 +91,13 @@ def test_records_that_double_are_refused():
         avro_schema(json.dumps(inner))
 
 
+def test_record_inside_itself_is_no_value_without_bytes():
+    most = [*["null"] * (FREE_VALUES_MAX - 1), ["R", "int"]]
+    assert avro_schema(json.dumps(record("R", *most))).recursive
+    with pytest.raises(UnusableSchema, match=f"at most {FREE_VALUES_MAX}"):
+        avro_schema(json.dumps(record("R", "null", *most)))
+
+
 def test_deep_schemas_are_refused():
     schema: object = "int"
     for _ in range(NESTING_MAX + 1):

@@ -152,6 +152,8 @@ def test_large_values_are_refused(monkeypatch, served):
     monkeypatch.setattr(decoding, "VALUE_BYTES_MAX", 10)
     with pytest.raises(UndecodedValue, match="a value of 11 bytes, and at most 10 are decoded"):
         decoder(served).decode(bytes(11))
+    with pytest.raises(UndecodedValue, match="8-byte id 0 is an id of Apicurio"):
+        decoder(served).decode(bytes(10))
 
 
 def test_local_schemas_decode_bare_values(tmp_path):
@@ -180,6 +182,7 @@ def test_values_are_rendered_as_json():
         "day": dt.date(2026, 1, 2),
         "clock": dt.time(3, 4, 5),
         "took": [dt.timedelta(seconds=-1.5), dt.timedelta(days=1), dt.timedelta(microseconds=1)],
+        "no time": dt.timedelta(0),
         "decimal": Decimal("1E+3"),
         "uuid": uuid.UUID(int=1),
         "bytes": b"\xff",
@@ -192,6 +195,7 @@ def test_values_are_rendered_as_json():
         "day": "2026-01-02",
         "clock": "03:04:05",
         "took": ["-1.5s", "86400s", "0.000001s"],
+        "no time": "0s",
         "decimal": "1000",
         "uuid": "00000000-0000-0000-0000-000000000001",
         "bytes": "/w==",

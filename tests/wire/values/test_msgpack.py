@@ -29,6 +29,28 @@ def test_written_values_are_read(value):
     assert decode(memoryview(encode(value))) == value
 
 
+@pytest.mark.parametrize(
+    ("make", "first_bytes"),
+    [
+        (int, {0: 0x00, 127: 0x7F, 128: 0xCC, 255: 0xCC, 256: 0xCD, 2**16 - 1: 0xCD, 2**16: 0xCE}),
+        (int, {2**32 - 1: 0xCE, 2**32: 0xCF, 2**64 - 1: 0xCF}),
+        (int, {-1: 0xFF, -32: 0xE0, -33: 0xD0, -128: 0xD0, -129: 0xD1, -(2**15): 0xD1}),
+        (int, {-(2**15) - 1: 0xD2, -(2**31): 0xD2, -(2**31) - 1: 0xD3, -(2**63): 0xD3}),
+        ("x".__mul__, {0: 0xA0, 31: 0xBF, 32: 0xD9, 255: 0xD9, 256: 0xDA}),
+        ("x".__mul__, {2**16 - 1: 0xDA, 2**16: 0xDB}),
+        ([None].__mul__, {0: 0x90, 15: 0x9F, 16: 0xDC, 2**16 - 1: 0xDC, 2**16: 0xDD}),
+        (lambda count: dict.fromkeys(map(str, range(count))), {0: 0x80, 15: 0x8F, 16: 0xDE}),
+        (lambda count: dict.fromkeys(map(str, range(count))), {2**16 - 1: 0xDE, 2**16: 0xDF}),
+    ],
+    ids=["small", "large", "negative", "low", "text", "long text", "lists", "maps", "long maps"],
+)
+def test_shortest_format_is_written(make, first_bytes):
+    for number, first in first_bytes.items():
+        data = encode(make(number))
+        assert (number, data[0]) == (number, first)
+        assert decode(memoryview(data)) == make(number)
+
+
 @given(st.binary(max_size=40))
 def test_any_bytes_are_read_or_refused(data):
     assert_only_raises(UndecodedValue, lambda: decode(memoryview(data)))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.checks import assert_only_raises
 from trimaran.wire.values import protoc
 from trimaran.wire.values.avro import SCALE_MAX
-from trimaran.wire.values.failures import UndecodedValue, UnusableSchema
+from trimaran.wire.values.failures import UndecodedValue, UnencodedValue, UnusableSchema
 from trimaran.wire.values.framing import message_indexes
 from trimaran.wire.values.protobuf import ProtobufSchema, protobuf_schema
 
@@ -178,6 +178,14 @@ def test_types_are_found_by_path_and_name(schema):
         schema.type_named("Oder")
 
 
+def test_path_of_a_type_leads_to_it(schema):
+    for path in ([0], [1], [0, 0]):
+        assert schema.indexes_of(schema.type_at(path)) == path
+    imported = schema.type_at([0]).fields_by_name["sum"].message_type
+    with pytest.raises(UnencodedValue, match=r"money\.Sum is a message of another file"):
+        schema.indexes_of(imported)
+
+
 @pytest.mark.parametrize("text", ["syntax = 3;", 'syntax = "proto3"; import "absent.proto";', "\0"])
 def test_malformed_text_is_refused(text):
     with pytest.raises(UnusableSchema, match=r"compiler refuses the schema: (?s:.)*schema\.proto"):
@@ -185,7 +193,8 @@ def test_malformed_text_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "name", ["/etc/x.proto", "../x.proto", "a/../../x.proto", "-x.proto", "x" * 300, "a\0b"]
+    "name",
+    ["/etc/x.proto", "../x.proto", "a/../../x.proto", "-x.proto", "x" * 300, "a\0b", "", "."],
 )
 def test_imports_stay_in_their_folder(name):
     with pytest.raises(UnusableSchema, match=r"no name of an imported \.proto file"):

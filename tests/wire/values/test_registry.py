@@ -107,6 +107,21 @@ def test_other_answers_are_failures(served, client, status, body, told):
         client.schema(short(1))
 
 
+@pytest.mark.parametrize("number", [None, "1", 1.5, -1, 2**31])
+def test_latest_version_without_id_is_a_failure(served, client, number):
+    served.faults["/subjects/s/versions/latest"] = 200, json.dumps({"id": number}).encode()
+    with pytest.raises(RegistryFailure, match="answers no id: is it a registry"):
+        client.latest_with_id("s")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2**31 - 1])
+def test_latest_version_has_its_id(served, client, number):
+    answer = {"id": number, "schema": '"int"'}
+    served.faults["/subjects/s/versions/latest"] = 200, json.dumps(answer).encode()
+    schema_id, schema = client.latest_with_id("s")
+    assert (schema_id, schema.text) == (short(number), '"int"')
+
+
 @pytest.mark.parametrize(
     ("url", "told"),
     [
