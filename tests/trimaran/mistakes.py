@@ -39,7 +39,7 @@ MISTAKES = (
     ("topics list --timeout 0 {b}", USAGE, "it must be more than 0"),
     ("topics list --timeout soon {b}", USAGE, "it is not a number"),
     ("partitions list t {b}", USAGE, "does not take 't'"),
-    ("quorum status {b}", USAGE, "did you mean -B?"),
+    ("quorum history {b}", USAGE, "did you mean -B?"),
     ("brokers describe one {b}", USAGE, "IDS cannot be 'one'"),
     ("consume t --offset {b}", USAGE, "--offset has no value"),
     ("consume t -n -1 {b}", USAGE, "it must be at least 0"),
