@@ -62,6 +62,7 @@ MISTAKES = (
     ("zk get brokers -z 127.0.0.1:1", USAGE, "write /brokers"),
     ("metrics -a {broker}", CANNOT_CONNECT, "its trimaran.metrics.listener is set"),
     ("ps --data empty", USAGE, "no local cluster in"),
+    ("proxy", USAGE, "trimaran proxy needs --upstream"),
     ("chaos kill 1 --data empty", USAGE, "no local cluster in"),
     # Topics and partitions.
     ("topics create t {b}", REFUSED, "TOPIC_ALREADY_EXISTS"),
