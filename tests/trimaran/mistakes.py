@@ -45,6 +45,8 @@ MISTAKES = (
     ("consume t -n -1 {b}", USAGE, "it must be at least 0"),
     ("health {b} --watch=often", USAGE, "--watch=often is not a number of seconds"),
     ("generate completion tcsh", USAGE, "it must be one of bash, zsh, fish"),
+    ("proxy --upstream {broker} --plan absent", USAGE, "cannot read the plan absent"),
+    ("proxy --upstream {broker} --listen here", USAGE, "cannot listen on 'here'"),
     # Addresses.
     ("topics list -b 127.0.0.1:1", CANNOT_CONNECT, "nothing listens at 127.0.0.1:1"),
     ("quorum history -B 127.0.0.1:1", CANNOT_CONNECT, "nothing listens at 127.0.0.1:1"),

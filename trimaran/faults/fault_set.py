@@ -130,6 +130,11 @@ class FaultSet:
         with self.changed:
             return self.held.waiting(name)
 
+    def note(self, line: str) -> None:
+        """Adds a line to the trace that no rule has caused."""
+        with self.changed:
+            self.trace.add(line)
+
     def failed(self, error: BaseException) -> None:
         """Keeps an error that cannot be raised where it happened; only the first ones are kept."""
         with self.changed:

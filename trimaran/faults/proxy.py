@@ -6,7 +6,6 @@ in order; only what a rule or the addresses concern is decoded. TLS may end here
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
 from collections.abc import Sequence
@@ -23,8 +22,6 @@ from trimaran.faults.relay import FaultRelay
 from trimaran.wire.identity import NO_BROKER, Address, BrokerId
 from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint, TlsEndpoint, TransportLayer
 from trimaran.wire.transport.server.server import Listener
-
-log = logging.getLogger(__name__)
 
 LISTENER = "PROXY"
 ANY_PORT = Address("127.0.0.1", 0)
@@ -125,7 +122,7 @@ class FaultProxy:
                 principal = await client.handshake()
                 broker, upstream = await self._connect(node_id)
         except (OSError, ssl.SSLError, trio.TooSlowError, trio.BrokenResourceError) as error:
-            log.warning("A client cannot be connected to broker %s: %r", node_id, error)
+            self._faults.note(f"a client was not connected to broker {node_id}: {error!r}")
             await client.aclose()
             return
         facts = FaultPeer(0, LISTENER, node_id, principal=str(principal))

@@ -98,12 +98,14 @@ def test_topics_of_newer_fetches_are_known_by_name(kafka, proxied):
 def test_client_of_dead_upstream_is_disconnected():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        proxy = ProxyThread(ProxySettings([Address(*unused.getsockname())]), FaultSet())
+        rules = FaultSet()
+        proxy = ProxyThread(ProxySettings([Address(*unused.getsockname())]), rules)
     host, port = proxy.bootstrap.split(":")
     with socket.create_connection((host, int(port)), 60) as client:
         client.settimeout(60)
         assert client.recv(1) == b""
     proxy.stop()
+    assert "a client was not connected to broker -1" in str(rules.trace)
 
 
 def test_proxy_refuses_itself_as_upstream():
