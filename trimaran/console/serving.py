@@ -1,21 +1,17 @@
-"""The application: pages as HTML, JSON and CSV, static files, errors in three lines; and its server, on trio."""
+"""The application: pages as HTML, JSON and CSV, static files, errors in three lines."""
 
 from __future__ import annotations
 
 import csv
 import io
 import logging
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import trio
-from hypercorn.config import Config
-from hypercorn.trio import serve
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -43,10 +39,6 @@ UNKNOWN_HEADER = "x-unknown-records"
 PAGE_SECONDS = 15.0
 # Threads that query the cluster at a time. An abandoned one keeps its place until it ends.
 THREADS_MAX = 8
-_SILENT_READER_SECONDS = (
-    60  # the limit for an idle connection; a browser reopens its stream of events
-)
-_HEAD_BYTES_MAX = 16 << 10
 ADDRESS_SHOWN = 200  # characters of a mistyped path that an error shows
 _STATUS = {
     Exit.USAGE: 400,
@@ -54,14 +46,6 @@ _STATUS = {
     Exit.TIMEOUT: 503,
     Exit.NO: 503,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM files: the certificate with its chain, and its key, which may be in the same file."""
-
-    certificate: Path
-    key: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,35 +277,6 @@ async def _not_found(console: Console, request: Request, error: HTTPException) -
     }
     html = rendering.render("error.html", {**values, "status": error.status_code})
     return HTMLResponse(html, status_code=error.status_code)
-
-
-def run(
-    app: Guard,
-    listener: socket.socket,
-    on_ready: Callable[[], object],
-    wait_for_stop: Callable[[], Awaitable[None]],
-    tls: Tls | None = None,
-) -> None:
-    """Serves on a listening socket until `wait_for_stop` returns."""
-    config = Config()
-    if tls is not None:
-        config.certfile, config.keyfile = str(tls.certificate), str(tls.key)
-    config.alpn_protocols = ["http/1.1"]  # the same limit as without TLS
-    config.bind = [f"fd://{listener.detach()}"]  # the server closes the socket
-    config.errorlog = logging.getLogger("hypercorn")
-    config.include_server_header = False
-    config.read_timeout = _SILENT_READER_SECONDS
-    config.graceful_timeout = 1.0
-    config.h11_max_incomplete_size = _HEAD_BYTES_MAX
-
-    async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(
-                partial(serve, app, config, shutdown_trigger=wait_for_stop, mode="asgi")  # type: ignore[arg-type]
-            )
-            on_ready()
-
-    trio.run(main)
 
 
 # A cell that begins so is a formula to a spreadsheet, and names of topics and clients are not ours.

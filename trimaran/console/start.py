@@ -12,8 +12,9 @@ from typing import Any
 import trio
 
 from trimaran.console.cluster import ConsoleCluster
+from trimaran.console.http_server import Tls, run
 from trimaran.console.login import ConsoleLogin
-from trimaran.console.serving import Tls, application, run
+from trimaran.console.serving import application
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.identity import Address
 

@@ -13,7 +13,8 @@ import trio
 
 from trimaran.console.cluster import ConsoleCluster
 from trimaran.console.guards import LOCAL_NAMES
-from trimaran.console.serving import application, run
+from trimaran.console.http_server import run
+from trimaran.console.serving import application
 from trimaran.console.start import listen_on
 from trimaran.testing import EmbeddedKafka
 
