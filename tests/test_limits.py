@@ -82,7 +82,9 @@ HEAVY = "trimaran.wire.transport.requests.elements:"
 GROUPS = "trimaran.broker.groups.limits:"
 VALUES = "trimaran.wire.values."
 FAULTS = "trimaran.faults."
+CONTROL = "trimaran.fault_control."
 DROPPED = "the oldest are dropped"
+LEFT_OFF = "the others are left off, and counted"
 PATTERNS = "trimaran.broker.metadata.topic_patterns:"
 TABLE = {
     "Connections": [
@@ -807,6 +809,11 @@ TABLE = {
         Limit("bytes of their frames", FAULTS + "observations:OBSERVED_BYTES_MAX", DROPPED),
         Limit("errors of scripts", FAULTS + "fault_set:ERRORS_MAX", "later are not kept"),
         Limit("lines of the trace", FAULTS + "observations:TRACE_LINES_MAX", DROPPED),
+        Limit("bytes of a body over HTTP", CONTROL + "requests:BODY_BYTES_MAX", "refused"),
+        Limit("bytes of rows of an answer", CONTROL + "requests:ANSWER_BYTES_MAX", LEFT_OFF),
+        Limit("time of a wait over HTTP", CONTROL + "rules:WAIT_SECONDS_MAX", "refused"),
+        Limit("waits over HTTP", CONTROL + "serving:WAITS_MAX", "refused"),
+        Limit("threads of requests over HTTP", CONTROL + "serving:THREADS_MAX", "more wait"),
     ],
 }
 ROWS = [limit for limits in TABLE.values() for limit in limits]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from importlib import import_module
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -127,7 +126,7 @@ def _password(file: Path | None) -> str:
 
 def _ensure_guarded(host: str, *, is_guarded: bool, is_secure: bool) -> None:
     """Checks that there is a password if other machines can connect. Raises UserError."""
-    if _is_of_this_machine(host):
+    if guards.is_of_this_machine(host):
         return
     if not is_guarded:
         raise UserError(
@@ -141,13 +140,6 @@ def _ensure_guarded(host: str, *, is_guarded: bool, is_secure: bool) -> None:
             "warning: without --tls-cert the password is sent in plain text;"
             " do so only behind a proxy that serves TLS"
         )
-
-
-def _is_of_this_machine(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:

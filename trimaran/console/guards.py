@@ -7,6 +7,7 @@ request is refused. Scripts and styles come only from us, so a topic called `<sc
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from ipaddress import ip_address
 from typing import Any
 
 Scope = MutableMapping[str, Any]
@@ -41,6 +42,14 @@ def host_of(header: str) -> str:
     if name.startswith("["):
         return name[1:].partition("]")[0]
     return name.partition(":")[0]
+
+
+def is_of_this_machine(host: str) -> bool:
+    """Whether only this machine can connect to an address for listening."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 class Guard:

@@ -55,6 +55,11 @@ class KafkaFaults:
         return self._rules.unmatched()
 
     @property
+    def fault_set(self) -> FaultSet:
+        """Returns the set of rules itself, for what serves them in another way."""
+        return self._rules
+
+    @property
     def seed(self) -> int:
         """Returns the seed of all random decisions."""
         return self._rules.seed

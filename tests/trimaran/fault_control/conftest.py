@@ -1,0 +1,91 @@
+"""The control of a Kafka in this process, used by a real HTTP client."""
+
+import http.client
+import json
+import threading
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+import trio
+
+from trimaran.console.http_server import run
+from trimaran.console.start import listen_on
+from trimaran.fault_control.controlled import ControlledKafka, NodeAction
+from trimaran.fault_control.serving import application
+from trimaran.testing import EmbeddedKafka
+
+TOKEN = "a-token-of-this-test"
+
+
+@dataclass(frozen=True)
+class ControlClient:
+    """Sends requests to the control at `base`, with the token."""
+
+    base: tuple[str, int]
+
+    def ask(self, method, path, body=None, token=TOKEN, prefix="/v1"):
+        """Returns the status and the value of a response."""
+        connection = http.client.HTTPConnection(*self.base, timeout=30)
+        data = body if body is None or isinstance(body, bytes | str) else json.dumps(body)
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        try:
+            connection.request(method, prefix + path, body=data, headers=headers)
+            response = connection.getresponse()
+            content = response.read().decode()
+        finally:
+            connection.close()
+        is_json = response.headers["content-type"] == "application/json"
+        return response.status, json.loads(content) if is_json else content
+
+    def refusal(self, method, path, body=None, **options):
+        """Returns the status of a refused request, and its reason."""
+        status, answer = self.ask(method, path, body, **options)
+        assert set(answer["error"]) >= {"what", "why", "fix"}, answer
+        return status, answer["error"]["why"]
+
+
+@contextmanager
+def control_of(cluster):
+    """Yields a client for the control of `cluster`."""
+    listener = listen_on(("127.0.0.1", 0))
+    address = listener.getsockname()
+    token, stop = Future(), trio.Event()
+
+    async def wait_for_stop():
+        token.set_result(trio.lowlevel.current_trio_token())
+        await stop.wait()
+
+    arguments = (application(cluster, TOKEN), listener, lambda: None, wait_for_stop)
+    thread = threading.Thread(target=run, args=arguments, daemon=True)
+    thread.start()
+    running = token.result(30)
+    try:
+        yield ControlClient(address)
+    finally:
+        running.run_sync_soon(stop.set)
+        thread.join(30)
+    assert not thread.is_alive()
+
+
+@pytest.fixture(scope="package")
+def kafka():
+    with EmbeddedKafka({"auto.create.topics.enable": "false"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def served(kafka):
+    actions = {NodeAction.RESTART: lambda node: kafka.restart()}
+    nodes = lambda: [{"id": 1, "state": "running"}]  # noqa: E731
+    cluster = ControlledKafka(kafka.bootstrap, kafka, kafka.faults.fault_set, nodes, actions)
+    with control_of(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def control(served):
+    """Yields a client of a control without rules and topics."""
+    yield served
+    assert served.ask("POST", "/reset", {"topics": True, "seed": 0})[0] == 204
