@@ -50,7 +50,7 @@ MODULES = {
     "quorum": ["quorum"],
     "broker": ["broker"],
     "zkcompat": ["zkcompat"],
-    "trimaran": ["running", "metrics", "console"],
+    "trimaran": ["running", "metrics", "console", "fault_control"],
 }
 BY_ROOM = {
     room: {

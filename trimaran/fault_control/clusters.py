@@ -55,7 +55,7 @@ def list_topics(cluster: ControlledKafka, _: ControlRequest) -> ControlAnswer:
 def _topics(cluster: ControlledKafka) -> list[dict[str, Any]]:
     """Returns the topics without Kafka's own."""
     with BlockingClient(cluster.kafka.bootstrap, client_id=_CLIENT_ID) as client:
-        return topic_rows([topic for topic in client.refresh().topics if not topic.is_internal])
+        return topic_rows([topic for topic in client.refresh(None).topics if not topic.is_internal])
 
 
 def create_topic(cluster: ControlledKafka, request: ControlRequest) -> ControlAnswer:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from trimaran.fault_control.requests import JSON, TOML
-from trimaran.fault_control.routes import OPERATIONS, PREFIX, Operation
+from trimaran.fault_control.routes import OPERATIONS, PREFIX, ControlOperation
 
 VERSION = "1"
 _TEXT, _WHOLE, _NUMBER, _FLAG = (
@@ -28,7 +28,7 @@ def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _object(required: str = "", **properties: dict[str, Any]) -> dict[str, Any]:
+def _object(required: str = "", /, **properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "required": required.split(),
@@ -91,7 +91,7 @@ RULE_SCHEMAS: dict[str, dict[str, Any]] = {
 }
 _NODES = _list(_TABLE)
 SCHEMAS: dict[str, dict[str, Any]] = {
-    "Rule": _object(**RULE_SCHEMAS),
+    "Rule": _object("", **RULE_SCHEMAS),
     "AddedRule": _object(
         "name given matched applied held",
         name=_TEXT,
@@ -122,7 +122,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         unmatched=_list(_TEXT),
     ),
     "Seed": _object("seed", seed=_WHOLE),
-    "Reset": _object(seed=_WHOLE, topics=_FLAG),
+    "Reset": _object("", seed=_WHOLE, topics=_FLAG),
     "Plan": _TEXT,
     "Cluster": _object(
         "bootstrap seed nodes node_actions links",
@@ -173,7 +173,7 @@ def document() -> dict[str, Any]:
     }
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _described(operation: ControlOperation) -> dict[str, Any]:
     names = re.findall(r"\{(\w+)\}", operation.path)
     done: dict[str, Any] = {"description": operation.summary}
     if operation.gives or operation.kind == TOML:

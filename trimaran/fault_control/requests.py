@@ -1,4 +1,4 @@
-"""What a handler is given, and what it returns; both are bounded."""
+"""Requests that handlers are given, and the answers they return; both are bounded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NotSupported(UserError):
     """This cluster has no such fault: 501."""
 
 
-class TooLarge(UserError):
+class BodyTooLarge(UserError):
     """A body is too large: 413."""
 
 
@@ -96,9 +96,9 @@ def fitting(rows: Iterable[Any], bytes_max: int = ANSWER_BYTES_MAX) -> tuple[lis
     kept: list[Any] = []
     left_off = 0
     for row in rows:
-        bytes_max -= len(json.dumps(row)) if bytes_max > 0 else 0
-        if bytes_max >= 0 and not left_off:
-            kept.append(row)
-        else:
+        bytes_max -= 0 if left_off else len(json.dumps(row))
+        if bytes_max < 0:
             left_off += 1
+        else:
+            kept.append(row)
     return kept, left_off

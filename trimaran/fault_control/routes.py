@@ -20,7 +20,7 @@ PREFIX = "/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ControlOperation:
     """An operation. `act` may block. `query` has the parameters with their descriptions; `takes` and `gives` are names
     of schemas, empty for no body. `refusals` are the statuses of errors that only this operation has.
     """
@@ -54,8 +54,10 @@ _UNTIL = {
 _LIMIT = {"limit": f"the newest observations; {rules.OBSERVATIONS} by default"}
 
 OPERATIONS = (
-    Operation("GET", "/cluster", "Show the cluster.", clusters.show_cluster, gives="Cluster"),
-    Operation(
+    ControlOperation(
+        "GET", "/cluster", "Show the cluster.", clusters.show_cluster, gives="Cluster"
+    ),
+    ControlOperation(
         "POST",
         "/reset",
         "Between two tests: remove all rules, end all faults of nodes.",
@@ -63,21 +65,21 @@ OPERATIONS = (
         204,
         takes="Reset",
     ),
-    Operation(
+    ControlOperation(
         "POST", "/rules", "Add a rule.", rules.add_rule, 201, takes="Rule", gives="AddedRule"
     ),
-    Operation("GET", "/rules", "List the rules.", rules.list_rules, gives="Rules"),
-    Operation("DELETE", "/rules", "Remove all rules.", rules.clear_rules, 204),
-    Operation("GET", "/rules/{name}", "Show a rule.", rules.show_rule, gives="AddedRule"),
-    Operation("DELETE", "/rules/{name}", "Remove a rule.", rules.remove_rule, 204),
-    Operation(
+    ControlOperation("GET", "/rules", "List the rules.", rules.list_rules, gives="Rules"),
+    ControlOperation("DELETE", "/rules", "Remove all rules.", rules.clear_rules, 204),
+    ControlOperation("GET", "/rules/{name}", "Show a rule.", rules.show_rule, gives="AddedRule"),
+    ControlOperation("DELETE", "/rules/{name}", "Remove a rule.", rules.remove_rule, 204),
+    ControlOperation(
         "POST",
         "/rules/{name}/release",
         "Release all that a rule holds.",
         rules.release_rule,
         gives="Released",
     ),
-    Operation(
+    ControlOperation(
         "GET",
         "/rules/{name}/observations",
         "List what a rule has seen.",
@@ -85,7 +87,7 @@ OPERATIONS = (
         gives="Observations",
         query=_LIMIT,
     ),
-    Operation(
+    ControlOperation(
         "GET",
         "/rules/{name}/wait",
         "Wait until a rule has seen enough.",
@@ -95,7 +97,7 @@ OPERATIONS = (
         refusals=(409, 503),
         waits=True,
     ),
-    Operation(
+    ControlOperation(
         "GET",
         "/rules/{name}/never",
         "Expect that no request has matched a rule.",
@@ -103,14 +105,16 @@ OPERATIONS = (
         gives="AddedRule",
         refusals=(409,),
     ),
-    Operation(
+    ControlOperation(
         "GET", "/trace", "Show what was done, and the seed.", rules.show_trace, gives="Trace"
     ),
-    Operation(
+    ControlOperation(
         "PUT", "/seed", "Set the seed of rules that are added later.", rules.set_seed, 204, "Seed"
     ),
-    Operation("GET", "/plan", "Show rules and seed as a plan file.", rules.show_plan, kind=TOML),
-    Operation(
+    ControlOperation(
+        "GET", "/plan", "Show rules and seed as a plan file.", rules.show_plan, kind=TOML
+    ),
+    ControlOperation(
         "PUT",
         "/plan",
         "Replace all rules by those of a plan file.",
@@ -118,8 +122,8 @@ OPERATIONS = (
         takes="Plan",
         gives="Rules",
     ),
-    Operation("GET", "/topics", "List the topics.", clusters.list_topics, gives="Topics"),
-    Operation(
+    ControlOperation("GET", "/topics", "List the topics.", clusters.list_topics, gives="Topics"),
+    ControlOperation(
         "POST",
         "/topics",
         "Create a topic, and wait for its leaders.",
@@ -129,11 +133,11 @@ OPERATIONS = (
         gives="CreatedTopic",
         refusals=(409, 502),
     ),
-    Operation(
+    ControlOperation(
         "DELETE", "/topics/{topic}", "Delete a topic.", clusters.delete_topic, 204, refusals=(502,)
     ),
-    Operation("GET", "/nodes", "List the nodes.", clusters.list_nodes, gives="Nodes"),
-    Operation(
+    ControlOperation("GET", "/nodes", "List the nodes.", clusters.list_nodes, gives="Nodes"),
+    ControlOperation(
         "POST",
         "/nodes/{node}/{action}",
         "Break or mend a node.",
@@ -141,7 +145,7 @@ OPERATIONS = (
         gives="Nodes",
         refusals=(409, 501),
     ),
-    Operation(
+    ControlOperation(
         "POST",
         "/links/partition",
         "Cut the links between groups of nodes.",
@@ -150,5 +154,7 @@ OPERATIONS = (
         takes="Sides",
         refusals=(409, 501),
     ),
-    Operation("POST", "/links/heal", "Restore all links.", clusters.heal, 204, refusals=(409, 501)),
+    ControlOperation(
+        "POST", "/links/heal", "Restore all links.", clusters.heal, 204, refusals=(409, 501)
+    ),
 )

@@ -105,7 +105,7 @@ def show_trace(cluster: ControlledKafka, _: ControlRequest) -> ControlAnswer:
     faults = cluster.faults
     with faults.changed:
         lines, count = list(faults.trace.lines), faults.trace.count
-    rows, _ = fitting(reversed(lines))
+    rows, _older = fitting(reversed(lines))
     content = {
         "seed": faults.seed,
         "lines": rows[::-1],

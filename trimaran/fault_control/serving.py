@@ -6,6 +6,7 @@ import hmac
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,19 +20,20 @@ from starlette.routing import Route
 
 from trimaran.errors.node import explain
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.fault_control import events
 from trimaran.fault_control.controlled import ControlledKafka
 from trimaran.fault_control.openapi import document
 from trimaran.fault_control.requests import (
     JSON,
+    BodyTooLarge,
     ControlAnswer,
     ControlRequest,
     NotFound,
     NotReached,
     NotSupported,
-    TooLarge,
     ensure_known,
 )
-from trimaran.fault_control.routes import OPERATIONS, PREFIX, Operation
+from trimaran.fault_control.routes import OPERATIONS, PREFIX, ControlOperation
 from trimaran.faults.plan_error import PlanError
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError
@@ -45,7 +47,7 @@ _STATUS: Mapping[type[Exception], int] = {
     NotFound: 404,
     NotReached: 409,
     NotSupported: 501,
-    TooLarge: 413,
+    BodyTooLarge: 413,
     PlanError: 400,
     KafkaError: 409,
 }
@@ -88,7 +90,9 @@ def application(cluster: ControlledKafka, token: str) -> Starlette:
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-async def _respond(control: FaultControl, operation: Operation, request: Request) -> Response:
+async def _respond(
+    control: FaultControl, operation: ControlOperation, request: Request
+) -> Response:
     if not _is_known(control, request):
         return _unauthorized()
     try:
@@ -104,12 +108,12 @@ async def _respond(control: FaultControl, operation: Operation, request: Request
             _answer, operation, control.cluster, asked, abandon_on_cancel=True, limiter=limiter
         )
     except Exception as error:  # noqa: BLE001 - a request that fails is an answer, and the next one may do
-        return _refused(error)
+        return _refused(operation, error)
     return Response(answer[1], status_code=answer[0], media_type=answer[2])
 
 
 def _answer(
-    operation: Operation, cluster: ControlledKafka, request: ControlRequest
+    operation: ControlOperation, cluster: ControlledKafka, request: ControlRequest
 ) -> tuple[int, bytes, str | None]:
     """Runs in a thread, since both the work and the encoding take time."""
     answer: ControlAnswer = operation.act(cluster, request)
@@ -117,14 +121,15 @@ def _answer(
 
 
 async def _body(request: Request, bytes_max: int) -> bytes:
-    """Reads the body. Raises TooLarge."""
+    """Reads the body. Raises BodyTooLarge."""
     found = bytearray()
-    async for chunk in request.stream():
-        found += chunk
-        if len(found) > bytes_max:
-            raise TooLarge(
-                "the body is too large", f"it has more than {bytes_max} bytes", "split it"
-            )
+    async with aclosing(request.stream()) as chunks:
+        async for chunk in chunks:
+            found += chunk
+            if len(found) > bytes_max:
+                raise BodyTooLarge(
+                    "the body is too large", f"it has more than {bytes_max} bytes", "split it"
+                )
     return bytes(found)
 
 
@@ -140,7 +145,7 @@ def _unauthorized() -> Response:
     return answer
 
 
-def _refused(error: Exception) -> Response:
+def _refused(operation: ControlOperation, error: Exception) -> Response:
     """Returns the response to a request that has failed."""
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), None)
     if isinstance(error, _NO_ANSWER):
@@ -148,7 +153,7 @@ def _refused(error: Exception) -> Response:
         return _failed(UserError("the cluster does not answer", str(error), fix), 502)
     told = explain(error)
     if told is None:
-        log.error("a request of the control failed", exc_info=error)
+        events.CONTROL_REQUEST_FAILED.log(log, exc_info=error, operation=operation.name)
         return _failed(
             UserError(
                 "the control has failed",
