@@ -76,6 +76,10 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
     ("dev demo", Run("./dev demo LICENSE --data FOLDER", "^.*report: .*html")),
     ("trimaran.demo", Elsewhere("dev", "`./dev demo` is this")),
     (
+        "trimaran.fault_control",
+        Elsewhere("tests/trimaran/fault_control/test_process.py", "it serves until it is stopped"),
+    ),
+    (
         "trimaran.spark.documentation",
         Run("python -m trimaran.spark.documentation", "^## partition_history", in_ci=True),
     ),

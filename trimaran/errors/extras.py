@@ -9,7 +9,7 @@ EXTRAS = {
     "zk": "a ZooKeeper, and the mirror of the metadata in it",
     "spark": "analyze, sql, the report, and the data sources of Spark",
     "java": "a Java runtime for Spark and ZooKeeper, where the machine has none",
-    "console": "the web console",
+    "console": "the web console, and faults on demand over HTTP",
     "schemas": "values in Avro, Protobuf and JSON Schema",
     "oauth": "logins by OAUTHBEARER",
     "kerberos": "logins by Kerberos (GSSAPI); it needs a C compiler and libkrb5-dev",

@@ -1,0 +1,56 @@
+"""The programs of docs/faults_http.md in Go, JavaScript and Java, each with a Kafka that it breaks itself."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.interop import apache_kafka, franz_go
+from tests.interop.apache_kafka import CACHE
+from tests.interop.environments import environment
+from tests.interop.manual import blocks, write_programs
+from tests.interop.suites import javascript
+from tests.interop.suites.building import command
+from trimaran.fault_control.openapi import document
+
+PAGE = "faults_http.md"
+CLIENT = "kafkajs@2.2.4"
+# The programs start `python`, which has to be this one.
+ENVIRON = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def check_output(kind, folder, *words):
+    """Runs the program of a language, and compares its output with the block below it on the page."""
+    write_programs(PAGE, kind, folder, "")
+    assert command(*words, folder=folder, environ=ENVIRON) in blocks(PAGE)
+
+
+@pytest.mark.skipif(franz_go.why_not() is not None, reason="needs go on the PATH")
+def test_go_producer_retries_after_leader_moved(tmp_path):
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(franz_go.SOURCES / name, tmp_path)
+    check_output("go", tmp_path, "go", "run", "retries.go")
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm on the PATH")
+def test_javascript_producer_writes_twice_unless_idempotent(tmp_path):
+    modules = CACHE / "fault-recipes" / "node_modules"
+    if not (modules / ".package-lock.json").exists():
+        javascript.install(modules.parent, CLIENT)
+    (tmp_path / "node_modules").symlink_to(modules)
+    check_output("javascript", tmp_path, "node", "twice.mjs")
+
+
+def test_java_consumer_commits_again_while_coordinator_loads(tmp_path):
+    check_output("java", tmp_path, "java", "-cp", apache_kafka.class_path(), "Commits.java")
+
+
+def test_openapi_document_is_valid(tmp_path):
+    programs = environment("openapi", ["openapi-spec-validator==0.9.0"])
+    file = tmp_path / "openapi.json"
+    file.write_text(json.dumps(document()))
+    told = command(str(programs / "openapi-spec-validator"), str(file), folder=tmp_path)
+    assert told.endswith("OK\n")

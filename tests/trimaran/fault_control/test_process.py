@@ -1,0 +1,51 @@
+"""The control as a process, as programs in other languages start it."""
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.trimaran.fault_control.conftest import ControlClient
+from trimaran.fault_control.__main__ import main
+from trimaran.fault_control.controlled import KafkaAt
+from trimaran.fault_control.token import TOKEN_VARIABLE
+
+COMMAND = [sys.executable, "-m", "trimaran.fault_control", "--with-parent"]
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_process_serves_until_input_is_closed(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('seed = 3\n[[rules]]\nname = "seen"\napi = "CreateTopics"\n')
+    with subprocess.Popen(
+        [*COMMAND, "--plan", str(plan)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        ready = json.loads(process.stdout.readline())
+        host, _, port = ready["control"].removeprefix("http://").rpartition(":")
+        client = ControlClient((host, int(port)))
+        file = Path(ready["token_file"])
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert file.read_text() == ready["token"]
+        assert client.ask("GET", "/cluster", token=ready["token"])[1]["seed"] == 3
+        assert client.refusal("POST", "/nodes/2/restart", token=ready["token"])[0] == 400
+        KafkaAt(ready["bootstrap"]).create_topic("orders")
+        path = "/rules/seen/wait?seconds=30"
+        assert client.ask("GET", path, token=ready["token"])[1]["matched"] == 1
+        process.stdin.close()
+        assert process.wait() == 0
+    assert not file.exists()
+
+
+def test_open_address_without_token_is_refused(capsys, monkeypatch):
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    assert main(["--listen", "0.0.0.0:0"]) == 2
+    assert "open to everybody on 0.0.0.0" in capsys.readouterr().err
+    assert main(["--listen", "8091"]) == 2
+    assert "it is not an address" in capsys.readouterr().err
+    monkeypatch.setenv(TOKEN_VARIABLE, "short")
+    assert main([]) == 2
+    assert f"the token in {TOKEN_VARIABLE} is unusable" in capsys.readouterr().err

@@ -1,0 +1,186 @@
+"""A Kafka with faults on demand for tests in any language: `python -m trimaran.fault_control`.
+
+One node, controller and broker, in this process; its data is deleted at the end. When it serves, one line of JSON says
+where: `bootstrap` for clients, `control` for requests over HTTP, their `token`, and the file that has it. It ends with
+SIGTERM, with Ctrl-C, or, with `--with-parent`, when its standard input is closed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from trimaran.console.guards import App
+from trimaran.errors.node import explain
+from trimaran.errors.user_error import Exit, UserError
+from trimaran.fault_control.controlled import ControlledKafka, NodeAction
+from trimaran.fault_control.token import TOKEN_VARIABLE, checked_token
+from trimaran.local.private_files import private_directory, write_private
+from trimaran.settings.properties import from_overrides
+from trimaran.testing.embedded import EmbeddedKafka
+from trimaran.wire.identity import Address
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    import socket
+
+    from trimaran.console import http_server, start
+    from trimaran.fault_control import serving
+else:
+    http_server = imported_later("trimaran.console.http_server")
+    start = imported_later("trimaran.console.start")
+    serving = imported_later("trimaran.fault_control.serving")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Serves until it is stopped; returns the exit code."""
+    options = _parser().parse_args(words)
+    try:
+        _serve(options)
+    except Exception as error:
+        told = explain(error)
+        if told is None:
+            raise
+        sys.stderr.write(f"{told}\n")
+        return told.exit_code
+    return Exit.OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m trimaran.fault_control",
+        description="A Kafka with faults on demand, for tests in any language.",
+    )
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:0",
+        metavar="HOST:PORT",
+        help="the address of the control; port 0, the default, takes a free one",
+    )
+    parser.add_argument(
+        "--override",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a key of server.properties; may be repeated",
+    )
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="a plan to begin with")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="where the token is written; by default in a directory of this user",
+    )
+    parser.add_argument(
+        "--with-parent", action="store_true", help="end when standard input is closed"
+    )
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> None:
+    address = _address(options.listen)
+    token = checked_token(address.host, os.environ.get(TOKEN_VARIABLE, ""))
+    settings = {key: setting.value for key, setting in from_overrides(options.override).items()}
+    with start.listen_on(address) as listener, EmbeddedKafka(settings) as kafka:
+        if options.plan is not None:
+            kafka.faults.load(options.plan)
+        app = serving.application(controlled(kafka), token)
+        told = start.text_of(listener.getsockname())
+        with _token_file(options.token_file, told, token) as file:
+            ready = {
+                "bootstrap": kafka.bootstrap,
+                "control": f"http://{told}",
+                "token": token,
+                "token_file": str(file),
+            }
+            trio.run(_serve_http, app, listener, json.dumps(ready), options.with_parent)
+
+
+def controlled(kafka: EmbeddedKafka) -> ControlledKafka:
+    """Returns the node as the control sees it: it can be restarted, and nothing else."""
+
+    def nodes() -> list[dict[str, object]]:
+        return [{"id": 1, "role": "broker,controller", "address": kafka.bootstrap}]
+
+    def restart(node: str) -> None:
+        if node != "1":
+            raise UserError(
+                f"there is no node {node[:100]!r}",
+                "the only node is 1",
+                "name node 1",
+                exit_code=Exit.USAGE,
+            )
+        kafka.restart()
+
+    return ControlledKafka(
+        kafka.bootstrap, kafka, kafka.faults.fault_set, nodes, {NodeAction.RESTART: restart}
+    )
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) >= 1 << 16:
+        raise UserError(
+            f"cannot listen on {text}",
+            "it is not an address",
+            "write HOST:PORT, as --listen 127.0.0.1:8091",
+            exit_code=Exit.USAGE,
+        )
+    return Address(host.strip("[]"), int(port))
+
+
+@contextmanager
+def _token_file(wanted: Path | None, address: str, token: str) -> Iterator[Path]:
+    """Writes the token, for this user only, and deletes the file at the end."""
+    port = address.rpartition(":")[2]
+    path = wanted or private_directory() / f"control-{port}.token"
+    write_private(path, token)
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+async def _serve_http(app: App, listener: socket.socket, ready: str, with_parent: bool) -> None:
+    async def wait_for_stop() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_wait_for_signal, nursery.cancel_scope)
+            if with_parent:
+                nursery.start_soon(_wait_for_end_of_input, nursery.cancel_scope)
+
+    def say_ready() -> None:
+        sys.stdout.write(f"{ready}\n")
+        sys.stdout.flush()
+
+    await http_server.serve_http(app, listener, say_ready, wait_for_stop)
+
+
+async def _wait_for_signal(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            break
+    scope.cancel()
+
+
+async def _wait_for_end_of_input(scope: trio.CancelScope) -> None:
+    await trio.to_thread.run_sync(_read_all_input, abandon_on_cancel=True)
+    scope.cancel()
+
+
+def _read_all_input() -> None:
+    """Reads without Python's buffer: an abandoned thread would keep its lock at the end of the process."""
+    while os.read(0, 4096):
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())
