@@ -690,6 +690,9 @@ async def test_bad_requests(tmp_path):
             ),
             lambda: rig.groups.leave(LeaveGroupRequest(group_id=""), 5),
             lambda: rig.groups.delete_offsets("", []),
+            lambda: rig.groups.commit_offsets_in_transaction(
+                commit_request(1, group=""), 5, Producer(7, 0), None
+            ),
         ):
             with pytest.raises(KafkaError) as caught:
                 call()

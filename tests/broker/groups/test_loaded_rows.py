@@ -86,6 +86,7 @@ def test_rows_are_applied_once():
     rows = [row(0, 1), row(1, 1), row(0, 2), row(0), row(1, 3), row(1, 4)]
     LoadedRows(SERDE, driver.shard).take((at, *each) for at, each in enumerate(rows))
     assert [driver.offset(partition=index) for index in (0, 1)] == [None, 4]
+    driver.check_account()
 
 
 def test_metadata_of_loaded_offsets_is_counted():

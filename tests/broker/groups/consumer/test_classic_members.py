@@ -327,3 +327,11 @@ def test_leaving_unknown_group_writes_nothing(driver):
     before = len(driver.log)
     assert driver.leave(("x", None)) == [E.UNKNOWN_MEMBER_ID]
     assert len(driver.log) == before
+
+
+def test_failed_write_of_a_join_names_the_group(driver, caplog):
+    driver.consumer_heartbeat("a")
+    driver.failing = ErrorCode.NOT_COORDINATOR
+    driver.join("b", version=3)
+    assert driver.answers["b"].error_code == ErrorCode.NOT_COORDINATOR
+    assert "storing g failed: NOT_COORDINATOR" in caplog.text
