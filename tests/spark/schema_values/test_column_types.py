@@ -107,6 +107,9 @@ def test_types_of_protobuf():
         ({"type": "object"}, "string"),
         ({"type": "object", "additionalProperties": {"type": "boolean"}}, "map<string,boolean>"),
         ({"type": "array", "items": {"type": "integer"}}, "array<bigint>"),
+        ({"type": "integer", "properties": {"a": {}}}, "bigint"),
+        ({"type": "integer", "additionalProperties": {"type": "boolean"}}, "bigint"),
+        ({"type": "integer", "items": {"type": "boolean"}}, "bigint"),
         (
             {
                 "type": "object",
