@@ -1,7 +1,7 @@
-"""The image of `Containerfile`: built by buildah, with a node that runs as the image specifies, in its root and as its
-user. Needs root, or a machine where buildah works without, and the packages `buildah` and `debootstrap`.
-`TRIMARAN_BASE_IMAGE` names the base image; otherwise a Debian with Python is built, because a registry may be out of
-reach.
+"""The image of `Containerfile`: built by buildah from the tracked files alone, with a node that runs as the image
+specifies, in its root and as its user. Needs root, or a machine where buildah works without, and the packages `buildah`
+and `debootstrap`. `TRIMARAN_BASE_IMAGE` names the base image of both stages, which then has a C compiler; otherwise a
+Debian with Python is built for each, because a registry may be out of reach.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.processes import trimaran
-from tests.interop.test_package import dist, wheel  # noqa: F401 - fixtures
 from trimaran.node.runtime.ports import HOST, port_of, reserve
 
 ROOT = Path(__file__).resolve().parents[2]
-BASE = "localhost/bare"
+PYTHON = "python3,python3-venv,ca-certificates"
+COMPILER = f"{PYTHON},gcc,libc6-dev,python3-dev"
 # Settings to reach the registry of packages during the build; the image does not keep them.
 FROM_HERE = ("/etc/pip.conf", "/etc/ssl/certs")
 
@@ -52,28 +52,30 @@ def buildah(tmp_path_factory):
     shutil.rmtree(path, ignore_errors=True)
 
 
-def make_base(buildah, path):
-    """Builds a Debian with Python only."""
-    packages = "python3,python3-venv,ca-certificates"
+def make_base(buildah, path, name, packages):
+    """Builds a Debian with these packages only."""
     command = ["debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", path]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     container = buildah("from", "scratch")
     buildah("add", "--quiet", container, path, "/")
-    buildah("commit", "--quiet", container, BASE)
-    return BASE
+    buildah("commit", "--quiet", container, name)
+    return name
 
 
 @pytest.fixture(scope="module")
-def image(buildah, wheel, tmp_path_factory):  # noqa: F811
-    base = os.environ.get("TRIMARAN_BASE_IMAGE")
+def image(buildah, tmp_path_factory):
+    base = builder = os.environ.get("TRIMARAN_BASE_IMAGE")
     if base is None:
-        base = make_base(buildah, tmp_path_factory.mktemp("base") / "root")
+        roots = tmp_path_factory.mktemp("roots")
+        base = make_base(buildah, roots / "base", "localhost/bare", PYTHON)
+        builder = make_base(buildah, roots / "builder", "localhost/compiler", COMPILER)
     context = tmp_path_factory.mktemp("context")
-    (context / "dist").mkdir()
-    shutil.copy(wheel, context / "dist")
+    archive = subprocess.check_output(["git", "archive", "HEAD"], cwd=ROOT)
+    subprocess.run(["tar", "-x", "-C", context], input=archive, check=True)
     mounts = [f"--volume={path}:{path}:ro" for path in FROM_HERE if Path(path).exists()]
     arguments = ["--isolation=chroot", "--format=docker", f"--build-arg=BASE={base}"]
-    buildah("build", *arguments, *mounts, "-f", ROOT / "Containerfile", "-t", "trimaran", context)
+    arguments += [f"--build-arg=BUILDER={builder}", *mounts]
+    buildah("build", *arguments, "-f", context / "Containerfile", "-t", "trimaran", context)
     return json.loads(buildah("inspect", "--type", "image", "trimaran"))["Docker"]["config"]
 
 
