@@ -2,6 +2,7 @@
 
 - `server.properties` in /mnt/shared/config, if one is mounted;
 - overridden by the environment: `KAFKA_PROCESS_ROLES` is process.roles, `__` means `_`, `___` means `-`;
+- keystores, passwords and a JAAS file that it names (`trimaran.settings.kafka_image`);
 - without either, a single node that is a whole cluster.
 
 Unformatted directories are formatted for the cluster `CLUSTER_ID`. `--healthy` checks whether the event loop of the
@@ -27,6 +28,7 @@ from trimaran.log.directories.meta_properties import new_directory_id
 from trimaran.quorum.formatting.initial_voters import standalone_voter
 from trimaran.quorum.formatting.storage import format_directories, inspect_directories, random_uuid
 from trimaran.running.node_process import say_started, serve
+from trimaran.settings.kafka_image import SECRETS, with_files
 from trimaran.settings.node_config import parse_config
 from trimaran.settings.properties import PropertySetting, from_environment, read_file
 
@@ -53,8 +55,10 @@ SINGLE_NODE = {
 }
 
 
-def settings_of(environ: Mapping[str, str], mounted: Path = MOUNTED) -> dict[str, PropertySetting]:
-    """Returns all settings of the node. Raises UserError if the mounted file cannot be read."""
+def settings_of(
+    environ: Mapping[str, str], mounted: Path = MOUNTED, secrets: Path = SECRETS
+) -> dict[str, PropertySetting]:
+    """Returns all settings of the node. Raises UserError if a file cannot be read."""
     given = from_environment(environ)
     if mounted.exists():
         given = read_file(mounted) | given
@@ -64,7 +68,7 @@ def settings_of(environ: Mapping[str, str], mounted: Path = MOUNTED) -> dict[str
     if "listeners" not in given and advertised is not None:
         everywhere = re.sub(r"://[^,]*:", "://0.0.0.0:", advertised.value)
         given["listeners"] = PropertySetting(everywhere, advertised.origin)
-    return _settings(DEFAULTS, "the image") | given
+    return _settings(DEFAULTS, "the image") | with_files(given, environ, secrets)
 
 
 def _settings(texts: Mapping[str, str], origin: str) -> dict[str, PropertySetting]:
@@ -77,7 +81,7 @@ def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
     Raises:
         UserError: `CLUSTER_ID` is not set, and other nodes would choose different ids.
     """
-    if given := environ.get("CLUSTER_ID"):
+    if given := _named_cluster(environ):
         return given
     if config.is_broker and _is_alone(config):
         return random_uuid()
@@ -89,6 +93,11 @@ def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
     )
 
 
+def _named_cluster(environ: Mapping[str, str]) -> str | None:
+    """Returns the cluster id in the environment, by the variable of Kafka's image or that of Bitnami's."""
+    return environ.get("CLUSTER_ID") or environ.get("KAFKA_KRAFT_CLUSTER_ID")
+
+
 def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
     """Formats unformatted directories; a formatted one keeps its cluster.
 
@@ -96,7 +105,7 @@ def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
         UserError, FormatError: formatting is impossible; OSError: the disk fails.
     """
     ids = {identity.cluster_id for identity in inspect_directories(config).identities.values()}
-    if environ.get("CLUSTER_ID") or not ids:
+    if _named_cluster(environ) or not ids:
         cluster_id = cluster_id_of(config, environ)
     else:
         cluster_id = min(ids)

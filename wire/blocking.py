@@ -189,11 +189,13 @@ class BlockingClient:
         client_id: str | None = CLIENT_ID,
         of_controllers: bool = False,
         timeout: float = TIMEOUT_SECONDS,
+        until: float = math.inf,
         security: ClientSecurity | None = None,
         waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """Takes `of_controllers`: the addresses are those of controllers; `timeout`: the default time limit of a call
-        in seconds; `security`: TLS and SASL, for every node; `waiting`: a context entered with a request's name while
+        in seconds; `until`: the time of `time.monotonic` at which every call ends;
+        `security`: TLS and SASL, for every node; `waiting`: a context entered with a request's name while
         it is in flight.
 
         Raises:
@@ -203,6 +205,7 @@ class BlockingClient:
         self.routing = Routing(Bootstrap(addresses), of_controllers=of_controllers)
         self._client_id = client_id
         self._timeout = timeout
+        self._until = until
         self._security = security
         self._waiting = waiting
         self._connections: dict[Address, BlockingConnection] = {}
@@ -302,8 +305,9 @@ class BlockingClient:
         self.close()
 
     def _drive(self, steps: Steps, timeout: float | None, attempt_timeout: float, name: str) -> Any:
-        seconds = self._timeout if timeout is None else timeout
-        deadline = time.monotonic() + seconds
+        now = time.monotonic()
+        seconds = min(self._timeout if timeout is None else timeout, self._until - now)
+        deadline = now + seconds
         last: Exception | None = None
         with self._waiting(name):
             try:
@@ -328,7 +332,7 @@ class BlockingClient:
                         step = steps.send(response)
             except StopIteration as stop:
                 return stop.value
-        raise RequestTimedOut(f"{name}: no answer within {seconds} s ({last})") from last
+        raise RequestTimedOut(f"{name}: no answer within {seconds:g} s ({last})") from last
 
     def _ask(self, step: Ask, deadline: float) -> Any:
         try:

@@ -112,3 +112,63 @@ def test_container_serves_and_ends_by_sigterm(tmp_path):
         node.send_signal(signal.SIGTERM)
         node.stderr.read()
     assert node.returncode == 0
+
+
+JAAS = """// the users of a compose file
+KafkaServer {
+    org.apache.kafka.common.security.plain.PlainLoginModule required
+    username="admin"
+    password="admin-secret"
+    user_admin="admin-secret"
+    user_alice="alice-secret";
+};
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_compose_example_with_sasl_serves_its_users(tmp_path):
+    """The environment is that of Kafka's example single-node/sasl_plaintext, with other ports and files. The host name
+    of its only controller cannot be resolved.
+    """
+    (tmp_path / "broker_jaas.conf").write_text(JAAS)
+    with reserve() as one, reserve() as two, reserve() as three, reserve() as four:
+        outside, inside, controller, metrics = map(port_of, (one, two, three, four))
+    sasl = "SASL_PLAINTEXT"
+    environ = {
+        **os.environ,
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": f"CONTROLLER:PLAINTEXT,{sasl}:{sasl},{sasl}_HOST:{sasl}",
+        "KAFKA_ADVERTISED_LISTENERS": f"{sasl}_HOST://localhost:{outside},{sasl}://broker.invalid:{inside}",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@broker.invalid:{controller}",
+        "KAFKA_LISTENERS": f"CONTROLLER://:{controller},{sasl}_HOST://:{outside},{sasl}://:{inside}",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": sasl,
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "CLUSTER_ID": CLUSTER_ID,
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+        "KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL": "PLAIN",
+        "KAFKA_OPTS": f"-Djava.security.auth.login.config={tmp_path}/broker_jaas.conf",
+        "KAFKA_TRIMARAN_METRICS_LISTENER": f"{HOST}:{metrics}",
+    }
+    client = tmp_path / "client.properties"
+    client.write_text(
+        f"security.protocol={sasl}\nsasl.mechanism=PLAIN\nsasl.jaas.config="
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="alice" password="alice-secret";\n'
+    )
+    words = ("-b", f"localhost:{outside}", "--command-config", str(client))
+    command = [sys.executable, "-m", "trimaran.container"]
+    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as node:
+        lines = (json.loads(line)["message"] for line in node.stderr)
+        assert "[KafkaServer id=1] started" in lines
+        try:
+            trimaran("topics", "create", "t", *words)
+            trimaran("produce", "t", *words, stdin="hello\n")
+            assert trimaran("consume", "t", "-e", *words).stdout == "hello\n"
+        finally:
+            node.send_signal(signal.SIGTERM)
+            node.stderr.read()
+    assert node.returncode == 0

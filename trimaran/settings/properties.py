@@ -25,6 +25,7 @@ else:
     providers = imported_later("trimaran.node.config.providers")
 
 ENVIRONMENT_PREFIX = "KAFKA_"
+BITNAMI_PREFIX = "KAFKA_CFG_"  # the prefix of keys in Bitnami's image
 # Variables of Kafka's scripts that have the prefix but are not configuration keys.
 NOT_KEYS = frozenset(
     {
@@ -34,6 +35,7 @@ NOT_KEYS = frozenset(
         "KAFKA_DIR",
         "KAFKA_PEERS",
         "KAFKA_BOOTSTRAP_SERVERS",
+        "KAFKA_KRAFT_CLUSTER_ID",
     }
 )
 
@@ -79,17 +81,20 @@ def _parse(path: Path, text: str) -> dict[str, PropertySetting]:
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, PropertySetting]:
-    """Maps `KAFKA_LOG_DIRS` to `log.dirs`; `__` means `_`, `___` means `-`."""
+    """Maps `KAFKA_LOG_DIRS` to `log.dirs`; `__` means `_`, `___` means `-`. Bitnami's
+    `KAFKA_CFG_LOG_DIRS` means the same, unless the other is set.
+    """
+    names = [name for name in environ if name.startswith(ENVIRONMENT_PREFIX)]
     return {
-        key_of_variable(name): PropertySetting(value, f"environment {name}")
-        for name, value in environ.items()
-        if name.startswith(ENVIRONMENT_PREFIX) and name not in NOT_KEYS
+        key_of_variable(name): PropertySetting(environ[name], f"environment {name}")
+        for name in sorted(names, key=lambda name: not name.startswith(BITNAMI_PREFIX))
+        if name not in NOT_KEYS
     }
 
 
 def key_of_variable(name: str) -> str:
     """Returns the configuration key of an environment variable."""
-    body = name.removeprefix(ENVIRONMENT_PREFIX).lower()
+    body = name.removeprefix(BITNAMI_PREFIX).removeprefix(ENVIRONMENT_PREFIX).lower()
     return (
         body.replace("___", "\0")
         .replace("__", "\1")

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from trimaran.faults.fault_set import FaultSet
 from trimaran.faults.proxy import ProxySettings
+from trimaran.testing.checked_settings import check_settings
 from trimaran.testing.faults import FaultyKafka, KafkaFaults
 from trimaran.testing.kafka import Kafka
 from trimaran.testing.proxied import ProxyThread
@@ -23,6 +24,7 @@ from trimaran.wire.client.bootstrap import parse_bootstrap
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
+LOG_LINES_SHOWN = 5
 
 
 class KafkaCluster(FaultyKafka, Kafka):
@@ -43,6 +45,8 @@ class KafkaCluster(FaultyKafka, Kafka):
         faults: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> None:
+        """Raises ConfigError for a key that no node knows."""
+        check_settings(settings or {})
         self._options = ["--brokers", str(brokers), "--controllers", str(controllers)]
         self._options += ["--zk"] if zookeeper else []
         for key, value in {"trimaran.dev.mode": "true", **(settings or {})}.items():
@@ -148,6 +152,17 @@ class KafkaCluster(FaultyKafka, Kafka):
         found = _trimaran(self._at(), "ps", "-o", "json").stdout  # exit code 1: a node is dead
         listed: list[dict[str, Any]] = json.loads(found)["nodes"]
         return listed
+
+    def diagnosis(self) -> str:
+        """Returns the state of each node, and the ends of the logs of those that do not run."""
+        lines = []
+        for node in self.nodes():
+            lines.append(f"{node['role']} {node['id']} at {node['address']}: {node['state']}")
+            if node["state"] != "running":
+                log = self._at() / f"{node['role']}-{node['id']}.log"
+                end = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+                lines += [f"  {line}" for line in end[-LOG_LINES_SHOWN:]]
+        return "\n".join(lines)
 
     def _run(self, *words: str) -> str:
         done = _trimaran(self._at(), *words)

@@ -25,6 +25,7 @@ from trimaran.faults.topic_names import TopicNames
 from trimaran.node.config.server import parse
 from trimaran.node.runtime.ports import port_of, reserve
 from trimaran.settings.properties import PropertySetting
+from trimaran.testing.checked_settings import check_settings
 from trimaran.testing.faults import FaultyKafka, KafkaFaults
 from trimaran.testing.kafka import Kafka
 from trimaran.wire.later import imported_later
@@ -62,6 +63,8 @@ class EmbeddedKafka(FaultyKafka, Kafka):
     """`with EmbeddedKafka() as kafka:`, or `start` and `stop`; `settings` are keys of server.properties."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        """Raises ConfigError for a key that no node knows."""
+        check_settings(settings or {})
         self._settings = dict(settings or {})
         self._directory: Path | None = None
         self._node: _Node | None = None
@@ -114,6 +117,12 @@ class EmbeddedKafka(FaultyKafka, Kafka):
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory, self._cluster_id = None, ""
+
+    def diagnosis(self) -> str:
+        """Returns whether the node runs, or why it has ended."""
+        return (
+            f"node 1 at {self.bootstrap}: {'stopped' if self._node is None else self._node.state()}"
+        )
 
     def _end(self) -> None:
         node, self._node = self._node, None
@@ -176,6 +185,13 @@ class _Node:
             return None
         topic = self._started.result().context.metadata.image.topics.by_id.get(topic_id)
         return None if topic is None else topic.name
+
+    def state(self) -> str:
+        """Returns `running`, or how the node ended."""
+        if not self._ended.done():
+            return "running"
+        error = self._ended.exception()
+        return "ended" if error is None else f"ended by {type(error).__name__}: {error}"
 
     def _main(self, config: ServerConfig) -> None:
         listeners = frozenset(listener.name for listener in config.broker_listeners)

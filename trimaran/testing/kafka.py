@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -13,7 +14,10 @@ from trimaran.client import changes
 from trimaran.client.positions import parse_position
 from trimaran.client.reader import PartitionReader
 from trimaran.client.topic_partitions import leaders_of
+from trimaran.errors.user_error import UserError
 from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -89,7 +93,12 @@ class Kafka(ABC):
         """Returns all records of a topic, partition by partition; without records of open or aborted transactions,
         unless `committed` is false.
         """
-        with self._client() as client:
+        return self._records(topic, committed=committed)
+
+    def _records(
+        self, topic: str, *, committed: bool, until: float = math.inf
+    ) -> list[ConsumedRecord]:
+        with self._client(until) as client:
             start = parse_position("start")
             partitions = [
                 TopicPartition(topic, index) for index in range(len(leaders_of(client, topic)))
@@ -118,27 +127,40 @@ class Kafka(ABC):
         """Returns the records of a topic as soon as their values are `values` in any order, duplicates included.
 
         Raises:
-            AssertionError: the values differ after `timeout` seconds; the error names missing and surplus values.
+            AssertionError: the values differ after `timeout` seconds; the error names missing and surplus values, why
+                nothing could be read, if so, and the nodes.
         """
+        __tracebackhide__ = True  # pytest shows the line of the test
         wanted: Counter[bytes | None] = Counter(
             value.encode() if isinstance(value, str) else value for value in values
         )
         deadline = time.monotonic() + timeout
+        values_found: Counter[bytes | None] = Counter()
         while True:
-            found = self.records(topic, committed=committed)
-            values_found = Counter(record.value for record in found)
-            if values_found == wanted:
-                return found
+            failure = ""
+            try:
+                found = self._records(topic, committed=committed, until=deadline)
+            except (ConnectionLost, RequestTimedOut, KafkaError, UserError) as error:
+                failure = f"; it cannot be read: {' '.join(str(error).split())}"
+            else:
+                values_found = Counter(record.value for record in found)
+                if values_found == wanted:
+                    return found
             if time.monotonic() >= deadline:
-                missing, more = wanted - values_found, values_found - wanted
-                raise AssertionError(
-                    f"{topic} has not what was expected after {timeout} s: "
-                    f"missing {_told(missing)}, too much {_told(more)}"
-                )
+                break
             time.sleep(_POLL_SECONDS)
+        missing, more = wanted - values_found, values_found - wanted
+        raise AssertionError(
+            f"{topic} has not what was expected after {timeout:g} s: "
+            f"missing {_told(missing)}, too much {_told(more)}{failure}\n{self.diagnosis()}"
+        )
 
-    def _client(self) -> BlockingClient:
-        return BlockingClient(self.bootstrap, client_id="trimaran-testing")
+    @abstractmethod
+    def diagnosis(self) -> str:
+        """Returns the state of each node, and the ends of the logs of those that do not run, for a failed test."""
+
+    def _client(self, until: float = math.inf) -> BlockingClient:
+        return BlockingClient(self.bootstrap, client_id="trimaran-testing", until=until)
 
     def _wait_for_leaders(self, client: BlockingClient, name: str, partitions: int) -> None:
         """Waits for leaders on all brokers: a broker that does not know the topic yet would report it as unknown to a

@@ -1,5 +1,6 @@
-r"""`sasl.jaas.config`: one login module with its options, in the grammar of JAAS files.
+r"""`sasl.jaas.config`: one login module with its options, in the grammar of JAAS files; and such files.
 
+    file   := (name "{" entry* "}" ";")*      with comments as in Java, and from # to the end of the line
     entry  := class flag option* ";"          flag := required | requisite | sufficient | optional
     option := name "=" value                  value := word | '"' characters, \ escapes one '"'
 
@@ -14,6 +15,10 @@ from typing import NamedTuple
 
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 _TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([=;])|([^\s"=;]+))', re.DOTALL)
+# A comment, or something that has none in it.
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*"|[^"/#]|/(?![/*]))|//[^\n]*|#[^\n]*|/\*.*?\*/', re.DOTALL)
+_SECTION = re.compile(r'\s*([^\s{};"]+)\s*\{((?:"(?:[^"\\]|\\.)*"|[^"{}])*)\}\s*;?', re.DOTALL)
+_ENTRY = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^";])*;', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -54,6 +59,30 @@ def parse_jaas(text: str) -> LoginModule:
         raise ValueError("options are written NAME=VALUE, values with blanks in double quotes")
     texts = [word.text for word in words]
     return LoginModule(tokens[0].text, dict(zip(texts[::3], texts[2::3], strict=True)))
+
+
+def parse_jaas_file(text: str) -> dict[str, list[LoginModule]]:
+    """Parses a JAAS file: the login modules of each section, by its name.
+
+    Raises:
+        ValueError: the text does not match the grammar; the error names the missing part, and no value.
+    """
+    bare, place = _COMMENT.sub(lambda found: found[1] or " ", text).strip(), 0
+    sections: dict[str, list[LoginModule]] = {}
+    while place < len(bare):
+        section = _SECTION.match(bare, place)
+        if section is None:
+            raise ValueError("a section is written NAME { CLASS required NAME=VALUE …; };")
+        name, body = section.groups()
+        entries = _ENTRY.findall(body)
+        if body.strip() and (not entries or not body.rstrip().endswith(entries[-1].strip())):
+            raise ValueError(f"a login module of section {name} does not end with a semicolon")
+        try:
+            sections[name] = [parse_jaas(entry) for entry in entries]
+        except ValueError as error:
+            raise ValueError(f"section {name}: {error}") from error
+        place = section.end()
+    return sections
 
 
 def _tokens(text: str) -> list[_Token]:
