@@ -194,9 +194,8 @@ class BlockingClient:
         waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """Takes `of_controllers`: the addresses are those of controllers; `timeout`: the default time limit of a call
-        in seconds; `until`: the time of `time.monotonic` at which every call ends;
-        `security`: TLS and SASL, for every node; `waiting`: a context entered with a request's name while
-        it is in flight.
+        in seconds; `until`: the time of `time.monotonic` at which every call ends; `security`: TLS and SASL, for every
+        node; `waiting`: a context entered with a request's name while it is in flight.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.

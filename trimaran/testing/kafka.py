@@ -23,6 +23,9 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 
 TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
+_LAST_READ_SECONDS = (
+    1.0  # a read that begins just before the time is over, or with `timeout=0`, has this long
+)
 _CREATE_TIMEOUT_MS = 10_000
 
 
@@ -139,7 +142,8 @@ class Kafka(ABC):
         while True:
             failure = ""
             try:
-                found = self._records(topic, committed=committed, until=deadline)
+                until = max(deadline, time.monotonic() + _LAST_READ_SECONDS)
+                found = self._records(topic, committed=committed, until=until)
             except (ConnectionLost, RequestTimedOut, KafkaError, UserError) as error:
                 failure = f"; it cannot be read: {' '.join(str(error).split())}"
             else:
