@@ -1,4 +1,4 @@
-"""What a failed test shows: the values and the nodes, without frames of ours; and settings that are refused."""
+"""A failed test shows the values and the nodes, without frames of ours. Mistyped settings are refused."""
 
 import pytest
 
