@@ -9,11 +9,13 @@ have been reachable from here (NAT). There is no backoff here: the Raft core dec
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable
 from functools import partial
 
 import trio
 
+from trimaran.quorum import events
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.types import Peer
 from trimaran.quorum.translate.requests import write_request
@@ -43,6 +45,7 @@ from trimaran.wire.transport.client.node_connection import (
     connect,
     open_node_connection,
 )
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
@@ -92,6 +95,7 @@ class Peers:
         self._connections: dict[_PeerKey, _PeerConnection] = {}
         self._closed_traffic = ChannelTraffic()
         self._reached: dict[Address, None] = {}
+        self._log = LimitedLog(log)
 
     def traffic(self) -> ChannelTraffic:
         """Returns counts of the traffic of all connections since the node started."""
@@ -137,7 +141,15 @@ class Peers:
             self._refused(peer)
             on_response(error)
         except CALL_ERRORS as error:
-            if isinstance(error, ConnectionLost):
+            if isinstance(error.__cause__, socket.gaierror):
+                address = f"{peer.host}:{peer.port}"
+                self._log.log(
+                    events.QUORUM_PEER_HOST_UNKNOWN,
+                    peer=peer.id,
+                    address=address,
+                    error=error.__cause__.strerror,
+                )
+            elif isinstance(error, ConnectionLost):
                 await self._probe(peer)
             on_response(error)
         else:

@@ -97,3 +97,17 @@ async def test_addresses_that_answered_are_bounded():
         for port in range(3 * REACHED_MAX):
             one.peers._connected(HOST, port)
         assert next(iter(one.peers._reached)) == (HOST, 2 * REACHED_MAX)
+
+
+async def test_unknown_host_is_logged_once(caplog):
+    """Otherwise controllers whose names cannot be resolved hold elections without a word."""
+    async with sight() as one:
+        for _ in range(3):
+            done = trio.Event()
+            one.peers.send(
+                Peer(2, "controller.invalid", 9), VOTE, SECONDS, lambda _, done=done: done.set()
+            )
+            await done.wait()
+    (line,) = [each.getMessage() for each in caplog.records if "is not known" in each.getMessage()]
+    assert "node 2 is not reached" in line
+    assert "controller.invalid:9" in line
