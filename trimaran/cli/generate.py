@@ -14,6 +14,7 @@ from cyclopts.types import PositiveInt
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.metrics import Addresses, sources_of
+from trimaran.cli.output import say
 from trimaran.deployment import compose as deployment_compose
 from trimaran.deployment import kubernetes
 from trimaran.deployment import systemd as deployment_systemd
@@ -87,6 +88,9 @@ def systemd(
     paths = [*settings.log_directories, settings.metadata_directory]
     directories = list(dict.fromkeys(path.absolute() for path in paths))
     path = Path(os.path.abspath(program or own))
+    needed = [path, path.with_name("python"), config.absolute(), *directories]
+    for sentence in deployment_systemd.hidden(needed):
+        say(f"warning: {sentence}; move it, such as to /opt or /etc, or change the unit")
     sys.stdout.write(deployment_systemd.unit(path, config.absolute(), user, directories))
 
 

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from trimaran.errors.user_error import Exit
 
 # The controlled shutdown of a broker takes at most 20 s; then it flushes and closes its logs, which may take a long
 # time on a slow disk.
 STOP_SECONDS = 180
+
+# The directories that options of the unit hide from the node.
+_HIDDEN = {
+    "ProtectHome": ("/home", "/root", "/run/user"),
+    "PrivateTmp": ("/tmp", "/var/tmp"),
+}
+
+
+def hidden(paths: Sequence[Path]) -> list[str]:
+    """Returns a sentence for each path that the node of the unit would not see, also behind links."""
+    found = []
+    for path in paths:
+        for option, tops in _HIDDEN.items():
+            for place in dict.fromkeys((path, path.resolve())):
+                if top := next((top for top in tops if place.is_relative_to(top)), None):
+                    link = "" if place == path else f", a link to {place},"
+                    found.append(
+                        f"{path}{link} is in {top}, which {option} of the unit hides from the node"
+                    )
+                    break
+    return found
 
 
 def unit(program: PurePath, config: PurePath, user: str, directories: Sequence[PurePath]) -> str:

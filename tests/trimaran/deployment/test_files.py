@@ -1,12 +1,12 @@
 """The output of `generate systemd|compose|k8s`; tests/interop/test_deployment.py runs it."""
 
 import re
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from tests.cluster.processes import trimaran
 from trimaran.deployment.compose import compose_file
 from trimaran.deployment.kubernetes import manifest
-from trimaran.deployment.systemd import unit
+from trimaran.deployment.systemd import hidden, unit
 
 
 def test_unit_waits_for_readiness_with_limited_directories(tmp_path):
@@ -41,3 +41,16 @@ def test_compose_nodes_have_own_id_and_volume():
     names = re.findall(r'volumes: \["(.*):/', text)
     assert names == ["controller-1", "controller-2", "controller-3", "broker-11", "broker-12"]
     assert text.endswith("".join(f"  {name}:\n" for name in names))
+
+
+def test_paths_hidden_by_unit_are_named(tmp_path):
+    """A virtual environment elsewhere may run an interpreter of a home directory."""
+    program = Path("/home", "a", "trimaran")
+    interpreter = Path("/run/user/1/python3")
+    link = tmp_path / "python"
+    link.symlink_to(interpreter)
+    found = hidden([program, Path("/opt/trimaran"), link])
+    assert found[0] == f"{program} is in /home, which ProtectHome of the unit hides from the node"
+    assert any(f"{link}, a link to {interpreter}, is in /run/user" in each for each in found)
+    assert not [each for each in found if each.startswith("/opt")]
+    assert "PrivateTmp" in hidden([Path("/var/tmp/x")])[0]
