@@ -120,8 +120,7 @@ QUORUM_PEER_HOST_UNKNOWN = Event(
     "quorum.peer_host_unknown",
     _W,
     "node %(peer)s is not reached, the host name in %(address)a is not known: %(error)s",
-    "The name in controller.quorum.voters or controller.quorum.bootstrap.servers cannot be resolved on this machine. "
-    "Without a majority of voters that reach each other no leader is elected.",
+    "This machine cannot resolve the name of a voter. Without a majority no leader is elected.",
 )
 QUORUM_PEER_REFUSED = Event(
     "quorum.peer_refused",
