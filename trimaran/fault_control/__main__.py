@@ -1,6 +1,7 @@
 """A Kafka with faults on demand for tests in any language: `python -m trimaran.fault_control`.
 
-One node, controller and broker, in this process; its data is deleted at the end. When it serves, one line of JSON says
+One node, controller and broker, in this process, or with `--brokers` a cluster of processes behind a proxy. The data
+is deleted at the end. When it serves, one line of JSON says
 where: `bootstrap` for clients, `control` for requests over HTTP, their `token`, and the file that has it. It ends with
 SIGTERM, with Ctrl-C, or, with `--with-parent`, when its standard input is closed.
 """
@@ -12,7 +13,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,10 +23,11 @@ import trio
 from trimaran.console.guards import App
 from trimaran.errors.node import explain
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.fault_control.controlled import ControlledKafka, NodeAction
+from trimaran.fault_control.started import controlled_cluster, controlled_node
 from trimaran.fault_control.token import TOKEN_VARIABLE, checked_token
 from trimaran.local.private_files import private_directory, write_private
 from trimaran.settings.properties import from_overrides
+from trimaran.testing.cluster import KafkaCluster
 from trimaran.testing.embedded import EmbeddedKafka
 from trimaran.wire.identity import Address
 from trimaran.wire.later import imported_later
@@ -67,6 +69,16 @@ def _parser() -> argparse.ArgumentParser:
         help="the address of the control; port 0, the default, takes a free one",
     )
     parser.add_argument(
+        "--brokers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="start a cluster of processes, whose nodes and links can be broken, behind a proxy",
+    )
+    parser.add_argument(
+        "--controllers", type=int, default=1, metavar="N", help="controllers of that cluster; 1"
+    )
+    parser.add_argument(
         "--override",
         action="append",
         default=[],
@@ -90,10 +102,15 @@ def _serve(options: argparse.Namespace) -> None:
     address = _address(options.listen)
     token = checked_token(address.host, os.environ.get(TOKEN_VARIABLE, ""))
     settings = {key: setting.value for key, setting in from_overrides(options.override).items()}
-    with start.listen_on(address) as listener, EmbeddedKafka(settings) as kafka:
+    with start.listen_on(address) as listener, _kafka(options, settings) as kafka:
         if options.plan is not None:
             kafka.faults.load(options.plan)
-        app = serving.application(controlled(kafka), token)
+        app = serving.application(
+            controlled_cluster(kafka)
+            if isinstance(kafka, KafkaCluster)
+            else controlled_node(kafka),
+            token,
+        )
         told = start.text_of(listener.getsockname())
         with _token_file(options.token_file, told, token) as file:
             ready = {
@@ -105,24 +122,13 @@ def _serve(options: argparse.Namespace) -> None:
             trio.run(_serve_http, app, listener, json.dumps(ready), options.with_parent)
 
 
-def controlled(kafka: EmbeddedKafka) -> ControlledKafka:
-    """Returns the node as the control sees it: it can be restarted, and nothing else."""
-
-    def nodes() -> list[dict[str, object]]:
-        return [{"id": 1, "role": "broker,controller", "address": kafka.bootstrap}]
-
-    def restart(node: str) -> None:
-        if node != "1":
-            raise UserError(
-                f"there is no node {node[:100]!r}",
-                "the only node is 1",
-                "name node 1",
-                exit_code=Exit.USAGE,
-            )
-        kafka.restart()
-
-    return ControlledKafka(
-        kafka.bootstrap, kafka, kafka.faults.fault_set, nodes, {NodeAction.RESTART: restart}
+def _kafka(
+    options: argparse.Namespace, settings: Mapping[str, str]
+) -> EmbeddedKafka | KafkaCluster:
+    if not options.brokers:
+        return EmbeddedKafka(settings)
+    return KafkaCluster(
+        brokers=options.brokers, controllers=options.controllers, faults=True, settings=settings
     )
 
 

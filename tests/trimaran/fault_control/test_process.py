@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.trimaran.fault_control.conftest import ControlClient
+from tests.trimaran.fault_control.conftest import ControlClient, control_of
 from trimaran.fault_control.__main__ import main
 from trimaran.fault_control.controlled import KafkaAt
+from trimaran.fault_control.started import controlled_cluster
 from trimaran.fault_control.token import TOKEN_VARIABLE
+from trimaran.testing import KafkaCluster
 
 COMMAND = [sys.executable, "-m", "trimaran.fault_control", "--with-parent"]
 
@@ -38,6 +40,32 @@ def test_process_serves_until_input_is_closed(tmp_path):
         process.stdin.close()
         assert process.wait() == 0
     assert not file.exists()
+
+
+@pytest.mark.slow(seconds=20)
+@pytest.mark.cluster
+def test_nodes_of_cluster_are_broken_and_mended():
+    with KafkaCluster(brokers=2, controllers=1, faults=True) as kafka:
+        with control_of(controlled_cluster(kafka)) as client:
+            assert client.ask("POST", "/topics", {"name": "orders"})[0] == 201
+            states = lambda: {  # noqa: E731
+                node["id"]: node["state"] for node in client.ask("GET", "/nodes")[1]["nodes"]
+            }
+            assert client.ask("POST", "/nodes/12/pause")[0] == 200
+            assert client.ask("POST", "/links/partition", {"sides": [[11], [12]]})[0] == 204
+            assert states() == {1: "leader", 11: "active", 12: "paused"}
+            assert client.ask("POST", "/nodes/11/kill")[0] == 200
+            assert client.refusal("POST", "/nodes/13/kill")[0] == 400
+            assert client.refusal("POST", "/nodes/x/fill-disk")[0] == 400
+            assert client.refusal("POST", "/links/partition", {"sides": [[11], [99]]})[0] == 400
+            assert client.refusal("POST", "/nodes/11/slow-disk")[0] == 501
+            assert client.ask("POST", "/reset")[0] == 204
+            assert states() == {1: "leader", 11: "active", 12: "active"}
+            assert client.ask("POST", "/nodes/12/fill-disk")[0] == 200
+            assert client.ask("POST", "/reset")[0] == 204
+            client.ask("POST", "/rules", {"name": "seen", "api": "CreateTopics"})
+            assert kafka.create_topic("through-proxy") == "through-proxy"
+            assert client.ask("GET", "/rules/seen/wait?seconds=30")[1]["matched"] == 1
 
 
 def test_open_address_without_token_is_refused(capsys, monkeypatch):
