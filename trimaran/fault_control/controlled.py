@@ -44,6 +44,9 @@ class KafkaAt(Kafka):
     def stop(self) -> None:
         """Does nothing: it goes on."""
 
+    def diagnosis(self) -> str:
+        return f"the Kafka at {self.bootstrap}, whose nodes are not known here"
+
 
 @dataclass(frozen=True, slots=True)
 class ControlledKafka:
