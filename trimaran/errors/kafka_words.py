@@ -337,6 +337,10 @@ ANSWERS: Mapping[str, Mapping[str, str]] = {
         "--index-sanity-check": "use --verify",
         "--verify-index-only": "use --verify",
         "--skip-record-metadata": "use -o json",
+        "--key-decoder-class": "use --decode for internal topics; keys are printed as text or base64",
+        "--value-decoder-class": "use --decode for internal topics; values are printed as text or base64",
+        "--max-bytes": "all of a segment is printed: pipe it into head",
+        "--max-message-size": "records of every size are read",
         "--cluster-metadata-decoder": "use trimaran metadata dump PATH",
         **dict.fromkeys(
             (

@@ -67,7 +67,8 @@ FLAGS = {
     "reassign": "additional bootstrap-controller bootstrap-server broker-list cancel command-config "
     "disable-rack-aware disallow-replication-factor-change execute generate help list preserve-throttles "
     "reassignment-json-file replica-alter-log-dirs-throttle throttle timeout topics-to-move-json-file verify",
-    "logs": "cluster-metadata-decoder deep-iteration files help index-sanity-check offsets-decoder print-data-log "
+    "logs": "cluster-metadata-decoder deep-iteration files help index-sanity-check key-decoder-class max-bytes "
+    "max-message-size value-decoder-class offsets-decoder print-data-log "
     "remote-log-metadata-decoder share-group-state-decoder skip-record-metadata transaction-log-decoder "
     "verify-index-only",
     "quorum": "bootstrap-controller bootstrap-server command-config describe help human-readable replication status",
