@@ -34,9 +34,10 @@ class VerdictQueue:
         self._added.set()
 
     async def wait_room(self) -> None:
-        """Waits until fewer bytes wait than the bound."""
+        """Waits until fewer bytes wait than the bound; the readers of both sides may wait."""
         while self._bytes > WAITING_BYTES_MAX:
-            self._taken = trio.Event()
+            if self._taken.is_set():
+                self._taken = trio.Event()
             await self._taken.wait()
 
     def has_frame(self) -> bool:
