@@ -175,7 +175,7 @@ def test_9_no_java(tmp_path):
         env=environment,
         timeout=30,
     )
-    assert_explained(done, Exit.NO, "doctor")
+    assert_explained(done, Exit.NO, "trimaran[java]")
 
 
 # Files

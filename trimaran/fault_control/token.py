@@ -10,7 +10,7 @@ from trimaran.console.guards import is_of_this_machine
 from trimaran.errors.user_error import Exit, UserError
 
 TOKEN_VARIABLE = "TRIMARAN_CONTROL_TOKEN"
-# Guessing sixteen characters is hopeless while responses to wrong guesses are delayed.
+# A random token of sixteen characters has at least 60 bits, too many to be guessed over a network.
 TOKEN_CHARACTERS_MIN = 16
 
 
