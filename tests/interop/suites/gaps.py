@@ -20,14 +20,6 @@ QUICK_FLUSH = "its Flush(-1) waits for nothing, and offsets are added to the tra
 SAME_SECOND = "names topics by the second, and the test before it has ended within the same one"
 _PROMISIFIED = "test/promisified"
 GAPS: dict[str, dict[str, str]] = {
-    "aiokafka": {
-        "TestAdmin::test_create_partitions": (
-            "reads what the broker has not yet heard of from the controller; two of four runs passed"
-        ),
-        "TestConsumerIntegration::test_kip_345_disabled": (
-            "looks at one member as soon as the other has joined; three of four runs passed"
-        ),
-    },
     "confluent-kafka-go": {
         f"{protocol}: {test}": reason
         for protocol, test, reason in (
@@ -188,10 +180,6 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         "test_high_producers::test_future_producer_send": BUSY_CLIENT,
         "test_high_producers::test_future_producer_send_fail": BUSY_CLIENT,
         "test_metadata::test_metadata": "wants a broker at port 9092",
-    },
-    "rskafka": {
-        f"produce_consume::test_produce_rdkafka_consume_rdkafka_{codec}": BUSY_CLIENT
-        for codec in ("gzip", "lz4", "snappy", "zstd")
     },
     "sarama": {
         "TestFuncAdminListConsumerGroupOffsets": LOADING,
