@@ -245,11 +245,17 @@ class Bench:
 
     def read(self) -> list[Figure]:
         """Measures reads in each codec, of each system's files and from its broker, in turns with the connector."""
+        return self._of_each_system(self._read)
+
+    def _of_each_system(
+        self, measured: Callable[[Cluster, int, int], list[Figure]]
+    ) -> list[Figure]:
+        """Measures on one broker of each system with `measured(cluster, size, count)` of small and of large records."""
         found = []
         for system in systems_of(None):
             with SYSTEMS[system](1, 1, settings_for(system, fsync=False)) as cluster:
                 for size, count in ((SMALL, 2_000_000), (LARGE, 500_000)):
-                    found += self._read(cluster, size, int(count * self._scale))
+                    found += measured(cluster, size, int(count * self._scale))
         return found
 
     def _read(self, cluster: Cluster, size: int, count: int) -> list[Figure]:
@@ -286,12 +292,7 @@ class Bench:
 
     def write(self) -> list[Figure]:
         """Measures writes of records of 100 B and 1 KiB to each system, in turns with the connector's sink."""
-        found = []
-        for system in systems_of(None):
-            with SYSTEMS[system](1, 1, settings_for(system, fsync=False)) as cluster:
-                for size, count in ((SMALL, 2_000_000), (LARGE, 500_000)):
-                    found += self._written(cluster, size, int(count * self._scale))
-        return found
+        return self._of_each_system(self._written)
 
     def _written(self, cluster: Cluster, size: int, count: int) -> list[Figure]:
         topic = f"written-{size}"
