@@ -16,6 +16,7 @@ from trimaran.cli.output import say
 from trimaran.cli.progress import progress
 from trimaran.cli.share_records import QUIET_SECONDS, Ends
 from trimaran.client import consumer_member, group_consumer, group_members, topic_partitions
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.wire import errors
@@ -113,12 +114,8 @@ def _explained(client: BlockingClient, group: str) -> Iterator[None]:
             errors.ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         ):
             found = group_members.described_or_none(client, group)
-            raise UserError(
-                f"{group} is no consumer group",
-                "it cannot be joined" if found is None else f"it is a {found['type']} group",
-                f"name another group; trimaran groups describe {group} shows this one",
-                exit_code=Exit.REFUSED,
-            ) from error
+            why = "it cannot be joined" if found is None else f"it is a {found['type']} group"
+            raise refused.group_of_other_kind(group, "consumer", why) from error
         raise
 
 

@@ -175,12 +175,7 @@ def _no_share_group(client: BlockingClient, group: str) -> UserError:
     found = group_members.described_or_none(client, group)
     if found is None:
         return refused.no_group(group)
-    return UserError(
-        f"{group} is no share group",
-        f"it is a {found['type']} group",
-        f"name another group; trimaran groups describe {group} shows this one",
-        exit_code=Exit.REFUSED,
-    )
+    return refused.group_of_other_kind(group, "share", f"it is a {found['type']} group")
 
 
 def _not_served(why: str) -> UserError:

@@ -66,6 +66,16 @@ def no_group(name: str) -> UnknownName:
     return UnknownName("group", name, why="no coordinator knows it", fix=fix)
 
 
+def group_of_other_kind(name: str, kind: str, why: str) -> UserError:
+    """Returns the refusal of a group that is not of the kind which a command needs."""
+    return UserError(
+        f"{name} is no {kind} group",
+        why,
+        f"name another group; trimaran groups describe {name} shows this one",
+        exit_code=Exit.REFUSED,
+    )
+
+
 def _no_match(kind: str, pattern: str) -> UnknownName:
     why = f"it is a pattern, which no {kind} matches or this command does not take"
     fix = f"trimaran {kind}s list '{pattern}' shows the {kind}s that match"
