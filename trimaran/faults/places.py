@@ -136,15 +136,6 @@ def element_of(cls: Any, array: str) -> type[Struct] | None:
     return item.struct if item is not None else None
 
 
-def leaf_of(cls: type[Struct], levels: Iterable[PlaceLevel]) -> type[Struct]:
-    """Returns the struct of the last level."""
-    for level in levels:
-        inner = element_of(cls, level.array)
-        assert inner is not None, f"{cls.__name__}.{level.array} has no structs"
-        cls = inner
-    return cls
-
-
 @cache
 def error_field(cls: Any) -> Field | None:
     """Returns the field of an error code in a struct; None if there is none."""
@@ -242,13 +233,6 @@ def top_error(api: int, code: ErrorCode) -> Message:
     """Returns a response with an error code at its top, and no items."""
     response: Message = zero_struct(RESPONSES[api])
     set_error(response, code)
-    return response
-
-
-def error_of_items(place: ItemPlace, api: int, items: Iterable[Roles], code: ErrorCode) -> Message:
-    """Returns a response with an error code in each of these items."""
-    response: Message = zero_struct(RESPONSES[api])
-    add_errors(response, place, items, code)
     return response
 
 

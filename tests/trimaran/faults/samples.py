@@ -1,6 +1,13 @@
 """A request of every API and version, with two items."""
 
-from trimaran.faults.places import ELEMENT, POSITION, element_of, read_items, zero_struct
+from trimaran.faults.places import (
+    ELEMENT,
+    POSITION,
+    add_errors,
+    element_of,
+    read_items,
+    zero_struct,
+)
 from trimaran.wire.codec.plan import shape_of
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 
@@ -44,3 +51,18 @@ def value_of(field, role, number):
     if shape.item is not None:
         return []
     return {"string": f"{role}-{number}", "uuid": bytes([number] * 16)}.get(shape.wire.name, number)
+
+
+def leaf_of(cls, levels):
+    """Returns the struct of the last level."""
+    for level in levels:
+        cls = element_of(cls, level.array)
+        assert cls is not None, f"{level.array} has no structs"
+    return cls
+
+
+def error_of_items(place, api, items, code):
+    """Returns a response with an error code in each of these items."""
+    response = zero_struct(RESPONSES[api])
+    add_errors(response, place, items, code)
+    return response

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trimaran.faults.engine import EngineHarness
-from trimaran.faults.places import error_of_items, items_of, places_of, zero_struct
+from tests.trimaran.faults.samples import error_of_items
+from trimaran.faults.places import items_of, places_of, zero_struct
 from trimaran.faults.verdicts import (
     EndBoth,
     GoSilent,

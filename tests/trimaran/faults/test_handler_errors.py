@@ -1,10 +1,10 @@
 """Errors that the engine makes from schemas, compared with those that our handlers declare (`on_error`)."""
 
-from tests.trimaran.faults.samples import sample
+from tests.trimaran.faults.samples import error_of_items, sample
 from trimaran.broker.handlers.registry import HANDLERS
 from trimaran.faults.actions import AnswerError
 from trimaran.faults.error_places import chosen_place
-from trimaran.faults.places import error_of_items, items_of, places_of, top_error, zero_struct
+from trimaran.faults.places import items_of, places_of, top_error, zero_struct
 from trimaran.quorum.controller.handlers.registry import CONTROLLER_HANDLERS, QUORUM_HANDLERS
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey

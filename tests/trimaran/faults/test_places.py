@@ -1,16 +1,14 @@
 """The places of error codes in responses of every API and version."""
 
 from tests.checks import check_each
-from tests.trimaran.faults.samples import sample, versions
+from tests.trimaran.faults.samples import error_of_items, leaf_of, sample, versions
 from trimaran.faults.places import (
     ANY,
     ItemPlace,
     add_errors,
     error_field,
-    error_of_items,
     has_top_error,
     items_of,
-    leaf_of,
     places_of,
     rewrite_errors,
     set_error,
