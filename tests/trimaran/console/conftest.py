@@ -2,20 +2,16 @@
 
 import http.client
 import json
-import threading
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
 
 import pytest
-import trio
 
+from tests.trimaran.http_in_thread import served_in_thread
 from trimaran.console.cluster import ConsoleCluster
 from trimaran.console.guards import LOCAL_NAMES
-from trimaran.console.http_server import run
 from trimaran.console.serving import application
-from trimaran.console.start import listen_on
 from trimaran.testing import EmbeddedKafka
 
 
@@ -55,26 +51,8 @@ class Browser:
 @contextmanager
 def console_before(cluster, tls=None, **options):
     """Returns a browser for the console of `cluster`."""
-    listener = listen_on(("127.0.0.1", 0))
-    address = listener.getsockname()
-    token, stop = Future(), trio.Event()
-
-    async def wait_for_stop():
-        token.set_result(trio.lowlevel.current_trio_token())
-        await stop.wait()
-
-    app = application(cluster, LOCAL_NAMES, **options)
-    arguments = (app, listener, lambda: None, wait_for_stop, tls)
-    # A daemon thread: if it does not end, the test fails, but pytest ends.
-    thread = threading.Thread(target=run, args=arguments, daemon=True)
-    thread.start()
-    running = token.result(30)
-    try:
+    with served_in_thread(application(cluster, LOCAL_NAMES, **options), tls) as address:
         yield Browser(address)
-    finally:
-        running.run_sync_soon(stop.set)
-        thread.join(30)
-    assert not thread.is_alive()
 
 
 @pytest.fixture(scope="package")

@@ -2,16 +2,12 @@
 
 import http.client
 import json
-import threading
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
-import trio
 
-from trimaran.console.http_server import run
-from trimaran.console.start import listen_on
+from tests.trimaran.http_in_thread import served_in_thread
 from trimaran.fault_control.controlled import ControlledKafka, NodeAction
 from trimaran.fault_control.serving import application
 from trimaran.testing import EmbeddedKafka
@@ -49,24 +45,8 @@ class ControlClient:
 @contextmanager
 def control_of(cluster):
     """Yields a client for the control of `cluster`."""
-    listener = listen_on(("127.0.0.1", 0))
-    address = listener.getsockname()
-    token, stop = Future(), trio.Event()
-
-    async def wait_for_stop():
-        token.set_result(trio.lowlevel.current_trio_token())
-        await stop.wait()
-
-    arguments = (application(cluster, TOKEN), listener, lambda: None, wait_for_stop)
-    thread = threading.Thread(target=run, args=arguments, daemon=True)
-    thread.start()
-    running = token.result(30)
-    try:
+    with served_in_thread(application(cluster, TOKEN)) as address:
         yield ControlClient(address)
-    finally:
-        running.run_sync_soon(stop.set)
-        thread.join(30)
-    assert not thread.is_alive()
 
 
 @pytest.fixture(scope="package")
