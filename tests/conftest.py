@@ -67,6 +67,17 @@ def pytest_configure(config):
     logging.getLogger().addHandler(logging.NullHandler())
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown():
+    """Fails if a test leaves a handler at the root logger. It would write to that test's standard error, which is
+    closed, and a later test would read Python's report of that.
+    """
+    for handler in logging.getLogger().handlers:
+        assert (
+            not isinstance(handler, logging.StreamHandler) or "pytest" in type(handler).__module__
+        ), handler
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home_of_configuration(tmp_path_factory):
     """Clusters of tests write their profile here, not into the user's home."""

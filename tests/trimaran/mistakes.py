@@ -5,6 +5,8 @@ authorizer.
 Files: `absent` does not exist, `empty/` is an empty directory, `bad.json` and `bad.properties` are invalid.
 """
 
+import logging
+
 import pytest
 
 from tests.checks import check_each
@@ -222,6 +224,8 @@ def told_of_mistakes(tmp_path, monkeypatch, capfd):
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("trimaran.cli.app._end_like_ctrl_c", lambda: None)  # this process continues
+    # A command that starts a server adds a handler, which would write to this test's standard error ever after.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
 
     def check(mistake, addresses):
         line, code, told = mistake
