@@ -12,7 +12,8 @@ from tests.clients.kafka_python import KafkaPython
 from tests.cluster.processes import until
 from tests.librdkafka import Producer
 
-PACE_SECONDS = 0.002
+# A burst costs the nodes one request for each leader: single records of the same rate would keep two cores busy.
+BURST_RECORDS, PACE_SECONDS = 10, 0.02
 IN_FLIGHT_MAX = 2000
 
 
@@ -49,12 +50,12 @@ class Load:
         self._thread.join()
 
     def _run(self):
-        for number in itertools.count():
-            if self._stop.is_set():
-                break
+        numbers = itertools.count()
+        while not self._stop.is_set():
             if len(self._producer) < IN_FLIGHT_MAX:
-                value = b"%s-%d" % (self._name, number)
-                self._producer.produce(self._topic, value, on_delivery=self._delivered)
+                for number in itertools.islice(numbers, BURST_RECORDS):
+                    value = b"%s-%d" % (self._name, number)
+                    self._producer.produce(self._topic, value, on_delivery=self._delivered)
             self._producer.poll(PACE_SECONDS)
         self._producer.flush(30)
 
