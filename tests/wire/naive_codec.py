@@ -5,8 +5,9 @@ generated one.
 import io
 import struct
 
+from tests.wire.random_messages import plan_of
 from trimaran.wire.buffers.primitives import read_uvarint, write_uvarint
-from trimaran.wire.codec.plan import plan_struct, size_min
+from trimaran.wire.codec.plan import size_min
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.schema import DECODE_BUDGET
 
@@ -18,7 +19,7 @@ class NaiveWriter:
         self.out = bytearray()
 
     def struct(self, value):
-        plan = plan_struct(type(value), self.version)
+        plan = plan_of(type(value), self.version)
         for p in plan.plain:
             self.value(p.shape, getattr(value, p.name), p.nullable)
         if self.flexible:
@@ -58,11 +59,12 @@ class NaiveWriter:
 
 
 class NaiveReader:
-    def __init__(self, data, version, flexible):
+    def __init__(self, data, version, flexible, budget=DECODE_BUDGET):
         self.stream = io.BytesIO(data)
         self.version = version
         self.flexible = flexible
-        self.left = DECODE_BUDGET.elements_max
+        self.left = budget.elements_max
+        self.tags_max = budget.tags_max
 
     def take(self, size):
         data = self.stream.read(size)
@@ -82,7 +84,7 @@ class NaiveReader:
         return value
 
     def struct(self, cls):
-        plan = plan_struct(cls, self.version)
+        plan = plan_of(cls, self.version)
         values = {p.name: default_of(p) for p in (*plan.absent, *plan.tagged)}
         for p in plan.plain:
             values[p.name] = self.value(p.shape, p.nullable)
@@ -92,16 +94,17 @@ class NaiveReader:
 
     def tagged(self, plan):
         count, last, found = self.uvarint(), -1, {}
+        refused = {p.field.tag for p in plan.absent} - {p.field.tag for p in plan.tagged}
         self.spend(count)
-        if count > DECODE_BUDGET.tags_max:
+        if count > self.tags_max:
             raise RemoteProtocolError("too many tags")
         for _ in range(count):
             tag, size = self.uvarint(), self.uvarint()
-            if tag <= last or tag in {p.field.tag for p in plan.absent}:
+            if tag <= last or tag in refused:
                 raise RemoteProtocolError("tag")
             last = tag
             body = NaiveReader(self.take(size), self.version, True)
-            body.left = self.left
+            body.left, body.tags_max = self.left, self.tags_max
             for p in plan.tagged:
                 if p.field.tag == tag:
                     found[p.name] = body.value(p.shape, p.nullable, least=1)

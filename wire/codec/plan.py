@@ -77,11 +77,11 @@ def shape_of(annotation: Any) -> tuple[Shape, bool]:
 def plan_struct(cls: type[Struct], version: int) -> StructPlan:
     plans = [_plan_field(f, version) for f in cls.__fields__]
     present = [p for p in plans if version in p.field.versions]
-    tagged = [p for p in present if p.field.tag is not None]
+    tagged = [(p.field.tag, p) for p in present if p.field.tag is not None]
     return StructPlan(
         cls,
         tuple(p for p in present if p.field.tag is None),
-        tuple(sorted(tagged, key=lambda p: p.field.tag or 0)),
+        tuple(p for _, p in sorted(tagged)),
         tuple(p for p in plans if version not in p.field.versions),
     )
 

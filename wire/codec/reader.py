@@ -65,7 +65,7 @@ class ReaderGenerator:
             read_tag=read_tag,
             skip_tags=skip_tags,
         )
-        self._views = False
+        self._views: bool
         self._end = "end"
         # The run: an optional array at its start, then fixed-size values.
         self._array: HeadArray | None = None

@@ -34,7 +34,6 @@ class ArrayUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
     """
 
     def __init__(self, item: str, tail: str) -> None:
-        super().__init__()
         self.item = item
         self.tail = tail
 

@@ -61,15 +61,15 @@ class FunctionSource:
 
     def constant(self, value: Any) -> str:
         """Returns an expression for a default: its literal if possible, otherwise a global name."""
-        if value is None or isinstance(value, int | float | str | bytes):
+        if isinstance(value, int | float | str | bytes | None):
             return repr(value)
-        known = next((name for name, known in self.names.items() if known is value), None)
-        return known or self.bind("default", value)
+        return self.bind("default", value)
 
     def compile(self, function: str, filename: str) -> Callable[..., Any]:
         """Executes the text and returns `function`; tracebacks show the generated lines."""
-        text = "\n".join(self.lines) + "\n"
-        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        lines = [f"{line}\n" for line in self.lines]
+        text = "".join(lines)
+        linecache.cache[filename] = (len(text), None, lines, filename)
         exec(compile(text, filename, "exec"), self.names)
         made: Callable[..., Any] = self.names[function]
         return made

@@ -40,7 +40,6 @@ class RunPackers(dict[tuple[int, ...], Callable[..., bytes]]):
     """
 
     def __init__(self, template: str, format_codes: tuple[str, ...]) -> None:
-        super().__init__()
         self.template = template
         self.format_codes = format_codes
 
@@ -53,9 +52,6 @@ class RunPackers(dict[tuple[int, ...], Callable[..., bytes]]):
 
 
 def write_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
-    if not tags:
-        out.append(0)
-        return
     out += UVARINTS[len(tags)]
     for tag, body in tags:
         out += UVARINTS[tag]
