@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import MAX_PREC, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from trimaran.wire.later import imported_later
@@ -64,8 +64,7 @@ class AvroSchema:
         """
         stream = io.BytesIO(payload)
         reader = read_as.parsed if read_as is not None else None
-        recursive = self.recursive or (read_as is not None and read_as.recursive)
-        read = in_python.schemaless_reader if recursive else fastavro.schemaless_reader
+        read = in_python.schemaless_reader if self.recursive else fastavro.schemaless_reader
         try:
             value: object = read(stream, self.parsed, reader)
         except RecursionError:
@@ -93,8 +92,7 @@ def avro_schema(text: str, references: Sequence[str] = ()) -> AvroSchema:
     named: dict[str, Any] = {}
     parsed: Any = None
     try:
-        fastavro_read.LOGICAL_READERS.setdefault(f"bytes-{_DECIMAL}", _decimal)
-        fastavro_read.LOGICAL_READERS.setdefault(f"fixed-{_DECIMAL}", _decimal)
+        fastavro_read.LOGICAL_READERS.update(_OWN_READERS)
         for each in (*references, text):
             parsed = fastavro.parse_schema(_bounded(json.loads(each)), named_schemas=named)
         shape = AvroShape(named)
@@ -119,7 +117,7 @@ def _bounded(schema: Any) -> Any:
         return schema
     bounded = {
         name: _bounded(member)
-        if name in ("type", "items", "values")
+        if name in ("items", "values")
         else [{**each, "type": _bounded(each.get("type"))} for each in member]
         if name == "fields"
         else member
@@ -144,4 +142,7 @@ def _decimal(data: bytes, written: Any = None, _read_as: Any = None) -> Decimal:
             f"a decimal of {len(data)} bytes, and at most {DECIMAL_BYTES_MAX} are read: see its producer"
         )
     unscaled = Decimal(int.from_bytes(data, "big", signed=True))
-    return unscaled.scaleb(-written.get("scale", 0), Context(prec=2 * DECIMAL_BYTES_MAX * 3))
+    return unscaled.scaleb(-written.get("scale", 0), Context(prec=MAX_PREC))
+
+
+_OWN_READERS = {f"bytes-{_DECIMAL}": _decimal, f"fixed-{_DECIMAL}": _decimal}

@@ -23,47 +23,45 @@ class AvroShape:
 
     named: dict[str, Any]
     recursive: bool = False
-    _known: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _known: dict[str, tuple[int, bool]] = field(default_factory=dict)
 
     def check(self, schema: Any) -> None:
         """Raises UnusableSchema for a schema whose values may grow without limit."""
         self._visit(schema, ())
 
-    def _visit(self, schema: Any, path: tuple[str, ...]) -> tuple[int, int]:
-        """Returns how many values an instance has without a byte of their own, and the bytes that it takes at least."""
+    def _visit(self, schema: Any, path: tuple[str, ...]) -> tuple[int, bool]:
+        """Returns how many values an instance has without a byte of their own, and whether it takes any bytes."""
         if len(path) > NESTING_MAX:
             raise UnusableSchema(f"the schema nests more than {NESTING_MAX} types: flatten it")
         if isinstance(schema, list):
             branches = [self._visit(branch, (*path, "[union]")) for branch in schema]
-            return max((free for free, _ in branches), default=0), 1
-        kind = schema if isinstance(schema, str) else schema["type"]
-        if kind in self.named and isinstance(schema, str):
+            return max((free for free, _ in branches), default=0), True
+        if isinstance(schema, str) and schema in self.named:
             return self._named(schema, path)
+        kind = schema if isinstance(schema, str) else schema["type"]
         if kind in ("record", "error"):
             return self._record(schema, path)
         if kind == "fixed":
-            return (0, schema["size"]) if schema["size"] else (1, 0)
+            return (0, True) if schema["size"] else (1, False)
         if kind == "array":
             if not self._visit(schema["items"], (*path, "[array]"))[1]:
                 raise UnusableSchema(
                     "the schema has an array whose items take no bytes, so that a few bytes may announce any number: "
                     "give the items a field"
                 )
-            return 0, 1
+            return 0, True
         if kind == "map":
             self._visit(schema["values"], (*path, "[map]"))
-            return 0, 1
-        if isinstance(kind, dict | list):
-            return self._visit(kind, (*path, "[type]"))
-        return (1, 0) if kind == "null" else (0, 1)
+            return 0, True
+        return (1, False) if kind == "null" else (0, True)
 
-    def _named(self, name: str, path: tuple[str, ...]) -> tuple[int, int]:
+    def _named(self, name: str, path: tuple[str, ...]) -> tuple[int, bool]:
         if name in path:
             self.recursive = True
-            return 0, 1
+            return 0, True
         return self._visit(self.named[name], path)
 
-    def _record(self, schema: dict[str, Any], path: tuple[str, ...]) -> tuple[int, int]:
+    def _record(self, schema: dict[str, Any], path: tuple[str, ...]) -> tuple[int, bool]:
         name = schema["name"]
         if name not in self._known:
             fields = [self._visit(each["type"], (*path, name)) for each in schema["fields"]]
@@ -73,5 +71,5 @@ class AvroShape:
                     f"record {name} has {free} records and nulls in one value, and at most {FREE_VALUES_MAX} are "
                     "read: divide it"
                 )
-            self._known[name] = free, sum(least for _, least in fields)
+            self._known[name] = free, any(takes for _, takes in fields)
         return self._known[name]

@@ -53,9 +53,6 @@ class _AvroWriter:
         if isinstance(schema, str) and schema in self._named:
             schema = self._named[schema]
         kind = schema if isinstance(schema, str) else schema["type"]
-        if isinstance(kind, dict | list):
-            self.write(out, kind, value, place)
-            return
         logical = None if isinstance(schema, str) else schema.get("logicalType")
         if (made := _LOGICAL.get((kind, logical))) is not None:
             value = _converted(made, value, schema, place)

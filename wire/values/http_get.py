@@ -94,8 +94,7 @@ class HttpServer:
             )
         if parts.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=self.seconds)
-        context = self.tls or ssl.create_default_context()
-        return http.client.HTTPSConnection(host, port, timeout=self.seconds, context=context)
+        return http.client.HTTPSConnection(host, port, timeout=self.seconds, context=self.tls)
 
     def _headers(self) -> Mapping[str, str]:
         parts = urlsplit(self.url)

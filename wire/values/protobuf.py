@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ class ProtobufSchema:
                 )
             found = inside[index]
             inside = found.nested_types
-        if found is not None and found.GetOptions().map_entry:
+        if found.GetOptions().map_entry:
             raise UndecodedValue(
                 f"the message at {list(indexes)} is the entry of a map: its serializer counts the messages of a schema "
                 "differently than the registry"
@@ -91,10 +92,8 @@ class ProtobufSchema:
         if not name:
             return self.type_at([0])
         for full in (name, f"{self._file.package}.{name}"):
-            try:
+            with suppress(KeyError):
                 return self._pool.FindMessageTypeByName(full)
-            except KeyError:
-                continue
         known = ", ".join(self._file.message_types_by_name)
         raise UndecodedValue(f"the schema has no message {name[:200]!r}; it has {known[:400]}")
 
@@ -267,11 +266,9 @@ def _duration(parsed: Any) -> object:
 def _decimal(parsed: Any) -> object:
     if len(parsed.value) > DECIMAL_BYTES_MAX or abs(parsed.scale) > SCALE_MAX:
         raise ValueError(f"a decimal of {len(parsed.value)} bytes with scale {parsed.scale}")
-    return Decimal(
-        (0, (0,), 0)
-        if not parsed.value
-        else f"{int.from_bytes(parsed.value, 'big', signed=True)}e{-parsed.scale}"
-    )
+    if not parsed.value:
+        return Decimal(0)
+    return Decimal(f"{int.from_bytes(parsed.value, 'big', signed=True)}e{-parsed.scale}")
 
 
 def _struct(parsed: Any) -> object:

@@ -16,13 +16,16 @@ from urllib.parse import unquote
 
 @dataclass
 class NaiveRegistry:
-    """Subjects and their versions in lists; `asked` has the path of each request, and `authorizations` its header."""
+    """Subjects and their versions in lists; `asked` has the path of each request, `authorizations` and `accepted` its
+    headers.
+    """
 
     url: str
     subjects: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     schemas: list[dict[str, Any]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
+    accepted: list[str | None] = field(default_factory=list)
     faults: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     """Answers by path, in place of the true ones."""
 
@@ -81,6 +84,7 @@ def naive_registry(tls: ssl.SSLContext | None = None) -> Iterator[NaiveRegistry]
         def do_GET(self):
             registry.asked.append(self.path)
             registry.authorizations.append(self.headers.get("Authorization"))
+            registry.accepted.append(self.headers.get("Accept"))
             status, body = registry.answer(self.path)
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

@@ -154,6 +154,9 @@ def test_large_values_are_refused(monkeypatch, served):
         decoder(served).decode(bytes(11))
     with pytest.raises(UndecodedValue, match="8-byte id 0 is an id of Apicurio"):
         decoder(served).decode(bytes(10))
+    assert decode_bare(b" " * 9 + b"5", decoding.JsonSchema({})).value == 5
+    with pytest.raises(UndecodedValue, match="a value of 11 bytes, and at most 10 are decoded"):
+        decode_bare(b" " * 10 + b"5", decoding.JsonSchema({}))
 
 
 def test_local_schemas_decode_bare_values(tmp_path):
@@ -163,12 +166,14 @@ def test_local_schemas_decode_bare_values(tmp_path):
         PROTO.replace("message A", 'import "inner.proto"; message A', 1)
     )
     (tmp_path / "a.desc").write_bytes(compiled("a.proto", {"a.proto": PROTO}))
+    (tmp_path / "a.pb").write_bytes((tmp_path / "a.desc").read_bytes())
     (tmp_path / "x.json").write_text("{}")
     assert decode_bare(b"\x0e", file_schema(tmp_path / "order.avsc")).value == {"id": 7}
-    for name in ("a.proto", "a.desc"):
+    for name in ("a.proto", "a.desc", "a.pb"):
         schema = file_schema(tmp_path / name)
         assert decode_bare(b"\x08\x05", schema).value == {"a": 5}
-        assert decode_bare(b"\x08\x05", schema, "C").value == {"c": 5}
+        found = decode_bare(b"\x08\x05", schema, "C")
+        assert (found.value, found.message, found.schema_id) == ({"c": 5}, "C", None)
         assert decode_bare(b"", schema, "A.B").value == {"b": ""}
     assert decode_bare(b"[1]", file_schema(tmp_path / "x.json")).value == [1]
     with pytest.raises(UnusableSchema, match="is no schema by its name"):

@@ -54,6 +54,37 @@ def test_guid_in_the_value_is_read(guid, payload):
     assert bytes(found.payload) == payload
 
 
+@pytest.mark.parametrize("number", [1, 255, 256, 2**24, 2**31 - 1])
+@pytest.mark.parametrize("size", [0, 3, 4, 5, 20])
+def test_length_of_an_id_follows_from_its_bytes(number, size):
+    payload = b"\xff" * size
+    short = unframe(struct.pack(">bI", 0, number) + payload)
+    assert (short.schema_id, bytes(short.payload)) == (SchemaId(IdKind.SHORT, number), payload)
+    long = unframe(struct.pack(">bq", 0, number) + payload)
+    assert (long.schema_id, bytes(long.payload)) == (SchemaId(IdKind.LONG, number), payload)
+    for zeros in (5, 8):
+        found = unframe(bytes(zeros))
+        assert (found.schema_id, bytes(found.payload)) == (
+            SchemaId(IdKind.SHORT, 0),
+            bytes(zeros - 5),
+        )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (b"", r"the value does not begin .* \(0 bytes: no bytes\)"),
+        (b"\0\0\0\7", r"\(4 bytes: 00 00 00 07\)"),
+        (b"\2" * 30, r"\(30 bytes: 02 02 02 02 02 02 02 02\)"),
+    ],
+)
+def test_first_bytes_of_other_values_are_shown(value, told):
+    with pytest.raises(UndecodedValue, match=told):
+        unframe(value)
+    with pytest.raises(UndecodedValue, match="the header __key_schema_id does not begin"):
+        unframe(b"", [("__key_schema_id", value)], is_key=True)
+
+
 def test_header_of_confluent_precedes_the_value():
     guid = uuid.UUID("89791762-2336-4186-9674-299b90a802e2")
     headers = [("a", None), ("__value_schema_id", b"\x01" + guid.bytes + zigzags([2, 1, 0]))]

@@ -7,7 +7,7 @@ import math
 import pickle
 import subprocess
 import sys
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from decimal import Decimal
 from itertools import combinations
 
@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.checks import assert_only_raises
-from trimaran.wire.values import protoc
-from trimaran.wire.values.avro import SCALE_MAX
+from trimaran.wire.later import imported_later
+from trimaran.wire.values import protobuf, protoc
+from trimaran.wire.values.avro import DECIMAL_BYTES_MAX, SCALE_MAX
 from trimaran.wire.values.failures import UndecodedValue, UnencodedValue, UnusableSchema
 from trimaran.wire.values.framing import message_indexes
 from trimaran.wire.values.protobuf import ProtobufSchema, protobuf_schema
@@ -125,7 +126,7 @@ def test_well_known_types_become_their_meaning(schema):
         "lines": {"true": {"item": "x", "count": 0}},
     }
     special.price.value = b""
-    assert read(schema, special)["price"] == 0
+    assert str(read(schema, special)["price"]) == "0"
 
 
 @given(st.binary(max_size=30))
@@ -144,6 +145,11 @@ def test_values_out_of_range_are_refused(schema):
         special.price.scale = scale
         with pytest.raises(UndecodedValue, match=f"with scale {scale}"):
             read(schema, special)
+    special.price.value, special.price.scale = b"\1" * (DECIMAL_BYTES_MAX + 1), 0
+    with pytest.raises(UndecodedValue, match=f"a decimal of {DECIMAL_BYTES_MAX + 1} bytes"):
+        read(schema, special)
+    special.price.value = b"\0" + b"\xff" * (DECIMAL_BYTES_MAX - 1)
+    assert read(schema, special)["price"] == 2 ** (8 * (DECIMAL_BYTES_MAX - 1)) - 1
     special.price.value = b"\1"
     for scale in (SCALE_MAX, -SCALE_MAX):
         special.price.scale = scale
@@ -171,7 +177,7 @@ def test_types_are_found_by_path_and_name(schema):
     assert schema.type_at([0, 0]).full_name == "shop.Order.Line"
     assert schema.type_at([1]) is schema.type_named("shop.Special") is schema.type_named("Special")
     assert schema.type_named("") is schema.type_at([0])
-    for path in ([2], [0, 9], [-1]):
+    for path in ([2], [0, 2], [0, 9], [-1], [0, -1]):
         with pytest.raises(UndecodedValue, match="no message at"):
             schema.type_at(path)
     with pytest.raises(UndecodedValue, match="it has Order, Special"):
@@ -181,6 +187,12 @@ def test_types_are_found_by_path_and_name(schema):
 def test_path_of_a_type_leads_to_it(schema):
     for path in ([0], [1], [0, 0]):
         assert schema.indexes_of(schema.type_at(path)) == path
+    nested = protobuf_schema(
+        'syntax = "proto3"; message A {} message B { message C {} message D { message E {} } }', {}
+    )
+    for path, name in (([1], "B"), ([1, 0], "B.C"), ([1, 1], "B.D"), ([1, 1, 0], "B.D.E")):
+        assert nested.type_at(path).full_name == name
+        assert nested.indexes_of(nested.type_named(name)) == path
     imported = schema.type_at([0]).fields_by_name["sum"].message_type
     with pytest.raises(UnencodedValue, match=r"money\.Sum is a message of another file"):
         schema.indexes_of(imported)
@@ -340,4 +352,148 @@ def test_missing_compiler_is_named(monkeypatch, tmp_path):
     assert subprocess.run([program, "-m", "this"], capture_output=True, check=False).returncode == 0
     monkeypatch.setattr(sys, "executable", str(program))
     with pytest.raises(UnusableSchema, match=r"pip install 'trimaran\[schemas\]'"):
+        protobuf_schema(MONEY, {})
+
+
+@pytest.mark.parametrize("module", ["descriptor_pb2", "descriptor_pool"])
+def test_missing_protobuf_is_named(schema, module, monkeypatch):
+    descriptors = schema.__reduce__()[1][0]
+    monkeypatch.setattr(protobuf, module, imported_later("absent_library"))
+    for read_it in (lambda: ProtobufSchema(descriptors), lambda: protobuf_schema(MONEY, {})):
+        with pytest.raises(UnusableSchema, match=r"needs absent_library\. .*trimaran\[schemas\]"):
+            read_it()
+
+
+def test_schema_is_the_last_file_of_descriptors():
+    texts = {
+        "a.proto": 'syntax = "proto3"; message A {}',
+        "b.proto": 'syntax = "proto3"; message B {}',
+    }
+    files = descriptor_pb2.FileDescriptorSet()
+    for name in texts:
+        files.MergeFromString(protoc.compiled(name, texts))
+    for order, last in ((files.file, "B"), (reversed(files.file), "A")):
+        descriptors = descriptor_pb2.FileDescriptorSet(file=list(order)).SerializeToString()
+        schema = ProtobufSchema(descriptors)
+        assert schema.type_named("").full_name == last
+        assert {schema.type_named(name).full_name for name in "AB"} == {"A", "B"}
+
+
+def test_text_that_could_be_base64_is_text():
+    """Its letters alone are the base64 of a descriptor."""
+    text = "message KpzJbtCTAqFEp {}"
+    descriptor_pb2.FileDescriptorProto.FromString(b64decode(text))
+    assert protobuf_schema(text, {}).type_at([0]).full_name == "KpzJbtCTAqFEp"
+
+
+def test_errors_of_long_messages_are_short():
+    name = "M" * 400
+    schema = protobuf_schema(f'syntax = "proto3"; message {name} {{ int32 a = 1; }}', {})
+    descriptor = schema.type_at([0])
+    with pytest.raises(UndecodedValue) as undecoded:
+        schema.decode(memoryview(b"\xff"), descriptor)
+    told = str(undecoded.value).partition(" (")[2].rpartition(")")[0]
+    assert told.startswith("Error parsing message")
+    assert len(told) == 200
+    with pytest.raises(UnencodedValue) as unencoded:
+        schema.encode({"b": 1}, descriptor)
+    told = str(unencoded.value).partition(" (")[2].removesuffix(")")
+    assert len(told) == 300
+
+
+def test_maps_are_written_in_the_order_of_keys():
+    text = 'syntax = "proto3"; message A { map<string, int32> m = 1; }'
+    schema = protobuf_schema(text, {})
+    keys = [chr(number) for number in range(ord("a"), ord("z"))]
+    for order in (keys, keys[::-1], keys[10:] + keys[:10]):
+        made = schema.encode({"m": dict.fromkeys(order, 1)}, schema.type_at([0]))
+        assert made == b"".join(b"\n\5\n\1" + key.encode() + b"\x10\1" for key in keys)
+
+
+def test_any_is_encoded_by_types_of_the_schema():
+    text = 'syntax = "proto3"; import "google/protobuf/any.proto"; package own; '
+    text += "message A { google.protobuf.Any any = 1; int32 x = 2; }"
+    schema = protobuf_schema(text, {})
+    value = {"any": {"@type": "type.googleapis.com/own.A", "x": 5}}
+    made = schema.encode(value, schema.type_at([0]))
+    assert made == b"\n\x1f\n\x19type.googleapis.com/own.A\x12\x02\x10\x05"
+
+
+def test_entries_of_maps_are_as_the_compiler_makes_them():
+    for text in (SHOP, SHOP_WITH_ENTRIES):
+        order = protobuf_schema(text, {}).type_at([0])
+        entry = order.fields_by_name["stock"].message_type
+        made = descriptor_pb2.DescriptorProto()
+        entry.CopyToProto(made)
+        assert made.options.map_entry
+        assert not made.reserved_range
+        order.CopyToProto(made)
+        assert sorted(nested.name for nested in made.nested_type) == [
+            *("Line", "MoreEntry", "Note", "StockEntry")
+        ]
+
+
+@pytest.mark.parametrize("size", [255, 256])
+def test_name_of_an_import_has_a_bound(size):
+    name = "x" * (size - 6) + ".proto"
+    text = f'syntax = "proto3"; import "{name}"; message A {{ money.Sum sum = 1; }}'
+    if size == 255:
+        assert protobuf_schema(text, {name: MONEY}).type_at([0]).full_name == "A"
+    else:
+        with pytest.raises(UnusableSchema, match="no name of an imported"):
+            protobuf_schema(text, {name: MONEY})
+
+
+def test_several_imports_share_a_folder():
+    names = ["deep/er/a.proto", "deep/er/b.proto", "deep/c.proto"]
+    imports = "".join(f'import "{name}";' for name in names)
+    texts = {name: f'syntax = "proto3"; message {name[-7].upper()} {{}}' for name in names}
+    schema = protobuf_schema(
+        f'syntax = "proto3"; {imports} message Top {{ A a = 1; C c = 2; }}', texts
+    )
+    assert schema.type_named("C").full_name == "C"
+
+
+@pytest.mark.parametrize("name", ["grpc_tools/absent.proto", "No module named.proto"])
+def test_other_failures_of_the_compiler_are_told(name):
+    with pytest.raises(UnusableSchema, match=f"compiler refuses the schema: (?s:.)*{name}"):
+        protobuf_schema(f'syntax = "proto3"; import "{name}"; message A {{}}', {})
+
+
+def test_error_of_the_compiler_is_cut_off():
+    with pytest.raises(UnusableSchema) as refused:
+        protobuf_schema("".join(f"wrong{at} " for at in range(1_000)), {"b.proto": "x;" * 1_000})
+    assert len(str(refused.value).partition("schema: ")[2]) <= 600
+    with pytest.raises(UnusableSchema) as refused:
+        protobuf_schema(
+            'syntax = "proto3"; message A { int32 a = 1; ' + "B b = 1; " * 400 + "}", {}
+        )
+    assert len(str(refused.value).partition("schema: ")[2]) == 600
+
+
+def test_descriptors_have_a_bound(monkeypatch):
+    size = len(protoc.compiled("a.proto", {"a.proto": MONEY}))
+    monkeypatch.setattr(protoc, "DESCRIPTORS_BYTES_MAX", size)
+    assert len(protoc.compiled("a.proto", {"a.proto": MONEY})) == size
+    monkeypatch.setattr(protoc, "DESCRIPTORS_BYTES_MAX", size - 1)
+    with pytest.raises(UnusableSchema, match=f"take {size} bytes, and at most {size - 1} are read"):
+        protoc.compiled("a.proto", {"a.proto": MONEY})
+
+
+def test_failed_compiler_is_told_with_its_words(tmp_path, monkeypatch):
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\necho "$@" >&2\nexit 3\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    (tmp_path / "a.proto").write_text(MONEY)
+    for compile_it in (
+        lambda: protobuf_schema(MONEY, {}),
+        lambda: protoc.compiled_file(tmp_path / "a.proto"),
+    ):
+        with pytest.raises(
+            UnusableSchema, match=r"refuses the schema: -m grpc_tools\.protoc .*/trimaran-protoc-"
+        ):
+            compile_it()
+    program.write_text("#!/bin/sh\nexit 4\n")
+    with pytest.raises(UnusableSchema, match=r"refuses the schema: 4$"):
         protobuf_schema(MONEY, {})

@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from base64 import b64encode
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -96,6 +96,8 @@ def test_unknown_ids_are_named(served, client):
         (200, b"[]", "answers no object: is it a registry"),
         (200, b"{}", "answers no schema: is it a registry"),
         (200, b" " * (ANSWER_BYTES_MAX + 1), f"answers more than {ANSWER_BYTES_MAX} bytes"),
+        (200, b" " * (ANSWER_BYTES_MAX + 2), f"answers more than {ANSWER_BYTES_MAX} bytes"),
+        (403, b'{"title":"No right"}', r"403 \(No right\): give a user and password"),
         (401, b'{"message":"Unauthorized"}', r"401 \(Unauthorized\): give a user and password"),
         (301, b"", "answers 301: see the registry"),
         (500, b'["x"]', "answers 500: see the registry"),
@@ -105,6 +107,12 @@ def test_other_answers_are_failures(served, client, status, body, told):
     served.faults["/schemas/ids/1"] = status, body
     with pytest.raises(RegistryFailure, match=told):
         client.schema(short(1))
+
+
+def test_largest_answer_is_read(served, client):
+    body = b'{"schema": "\\"int\\""}'
+    served.faults["/schemas/ids/1"] = 200, body + b" " * (ANSWER_BYTES_MAX - len(body))
+    assert client.schema(short(1)).text == '"int"'
 
 
 @pytest.mark.parametrize("number", [None, "1", 1.5, -1, 2**31])
@@ -145,6 +153,22 @@ def test_credentials_are_sent_and_never_shown(served):
     SchemaRegistry(HttpServer(served.url, token="secret")).schema(short(1))
     basic = "Basic " + b64encode(b"me:p@ss").decode()
     assert served.authorizations == [basic, basic, "Bearer secret"]
+    assert {accepted.split(",")[0] for accepted in served.accepted} == {
+        "application/vnd.schemaregistry.v1+json"
+    }
+    served.authorizations.clear()
+    for server in (
+        HttpServer(served.url, user="me"),
+        HttpServer(at_host, user="you"),
+        HttpServer(at_host, password="other"),
+        HttpServer(served.url),
+        HttpServer(served.url, password="alone"),
+    ):
+        SchemaRegistry(server).schema(short(1))
+    assert served.authorizations == [
+        *("Basic " + b64encode(each).decode() for each in (b"me:", b"you:p@ss", b"me:other")),
+        *(None, None),
+    ]
     with pytest.raises(UnusableSchema) as failed:
         SchemaRegistry(HttpServer(at_host)).schema(short(9))
     assert "p%40ss" not in str(failed.value)
@@ -195,6 +219,65 @@ def test_silent_servers_are_given_up(begun):
             SchemaRegistry(HttpServer(url, seconds=0.1)).schema(short(1))
 
 
+@contextmanager
+def dripping(begun):
+    """Serves one connection: byte after byte, without end."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    done = threading.Event()
+
+    def serve():
+        peer, _ = listener.accept()
+        with peer, suppress(OSError):
+            peer.sendall(begun)
+            while not done.wait(0.01):
+                peer.sendall(b"x")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        done.set()
+        thread.join()
+        listener.close()
+
+
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 100000\r\n"])
+def test_time_of_a_request_includes_its_last_byte(length):
+    with dripping(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n") as url:
+        with pytest.raises(RegistryFailure, match=r"has not answered within 0\.1 s"):
+            SchemaRegistry(HttpServer(url, seconds=0.1)).schema(short(1))
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_time_of_a_request_includes_its_connection(scheme):
+    with ExitStack() as opened:
+        listener = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):  # the queue of connections to accept is full
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(RegistryFailure, match=r"has not answered within 0\.1 s"):
+            SchemaRegistry(HttpServer(url, seconds=0.1)).schema(short(1))
+
+
+def timers():
+    return [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+
+
+def test_deadline_ends_with_its_request(served, client):
+    served.register("a", '"int"')
+    during = []
+    answer = served.answer
+    served.answer = lambda path: (during.extend(timers()), answer(path))[1]
+    client.schema(short(1))
+    assert [timer.daemon for timer in during] == [True]
+    for timer in during:
+        timer.join(1)
+    assert not timers()
+
+
 def test_other_protocols_are_failures():
     with answering(b"SSH-2.0-OpenSSH\r\n") as url:
         with pytest.raises(RegistryFailure, match="no answer of a registry"):
@@ -209,6 +292,7 @@ def test_other_protocols_are_failures():
         b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n",
         b'HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{"schema": "5"}',
         b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nf\r\n{"schema": "5"}\r\n',
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n" + b" " * ANSWER_BYTES_MAX,
     ],
 )
 def test_answers_that_end_early_are_failures(answer):
