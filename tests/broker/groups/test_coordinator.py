@@ -147,6 +147,20 @@ async def test_groups_are_served_only_between_load_and_end(tmp_path):
         assert [*chain.from_iterable(rig.groups.list_groups((), ()))] == []
 
 
+async def test_coordinator_has_its_groups_by_kind(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        kinds = (classic.KIND, consumer.KIND)
+        assert [rig.groups.has(kind, "g") for kind in kinds] == [False, False]
+        rig.lead(rig.index_of("g"))
+        assert [rig.groups.has(kind, "g") for kind in kinds] == [False, False]
+        await rig.loaded(rig.index_of("g"))
+        assert [rig.groups.has(kind, "g") for kind in kinds] == [False, False]
+        heartbeat(rig, new_member("a"))
+        assert [rig.groups.has(kind, "g") for kind in kinds] == [False, True]
+        rig.resign(rig.index_of("g"))
+        assert [rig.groups.has(kind, "g") for kind in kinds] == [False, False]
+
+
 async def test_another_epoch_loads_written_offsets(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
