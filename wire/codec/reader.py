@@ -78,9 +78,11 @@ class ReaderGenerator:
         self._views = has_records(plan, self.version)
         with self.source.block("def read(buf, left, tags_max):"):
             # Bytes index faster than views, but record fields must stay views of the frame.
-            emit(f"buf = {'memoryview' if self._views else 'bytes'}(buf)")
-            emit("pos = 0")
-            emit("end = len(buf)")
+            emit(
+                f"buf = {'memoryview' if self._views else 'bytes'}(buf)",
+                "pos = 0",
+                "end = len(buf)",
+            )
             self.read_struct(plan, "self")
             self.flush()
             emit("return self, pos, left")
@@ -116,9 +118,11 @@ class ReaderGenerator:
         size = f"{count} * {fixed_size(item)}"
         with block(f"if 0 <= {count} <= {SHORT_ARRAY_MAX} <= left:"):
             table = self.source.bind("arrays", ArrayUnpackers(item, tail))
-            emit(f"{', '.join((f'*{target}', *targets))}, = {table}[{count}](buf, pos)")
-            emit(f"pos += {size} + {fixed_size(tail)}")
-            emit(f"left -= {count}")
+            emit(
+                f"{', '.join((f'*{target}', *targets))}, = {table}[{count}](buf, pos)",
+                f"pos += {size} + {fixed_size(tail)}",
+                f"left -= {count}",
+            )
         with block("else:"):
             self.resolve_size(count)
             if nullable:
@@ -128,9 +132,7 @@ class ReaderGenerator:
                 emit(f"bad_size({name!r}, {count})")
             with block("else:"):
                 read = f"read_long_array({name!r}, {item!r}, {count}, buf, pos, {self._end})"
-                emit(f"{target} = {read}")
-                emit(f"pos += {size}")
-                emit(f"left -= {count}")
+                emit(f"{target} = {read}", f"pos += {size}", f"left -= {count}")
             if tail:
                 self.emit_unpack(tail, targets)
 
@@ -200,11 +202,9 @@ class ReaderGenerator:
         emit, block = self.source.emit, self.source.block
         with block(f"if {size} > 126:"):
             with block("if buf[pos] < 128:"):
-                emit(f"{size} += (buf[pos] << 7) - 128")
-                emit("pos += 1")
+                emit(f"{size} += (buf[pos] << 7) - 128", "pos += 1")
             with block("else:"):
-                emit(f"{size}, pos = read_uvarint(buf, pos - 1)")
-                emit(f"{size} -= 1")
+                emit(f"{size}, pos = read_uvarint(buf, pos - 1)", f"{size} -= 1")
 
     def read_sized(self, shape: Shape, target: str, owner: type, *, nullable: bool) -> None:
         """Reads a string, bytes or records."""
@@ -224,8 +224,10 @@ class ReaderGenerator:
         with block(f"{'el' * nullable}if {limit}:"):
             emit(f"bad_size({name!r}, {size})")
         with block("else:"):
-            emit(f"{target} = {self.slice(shape.wire.name, f'buf[pos:{stop}]')}")
-            emit(f"pos = {stop}")
+            emit(
+                f"{target} = {self.slice(shape.wire.name, f'buf[pos:{stop}]')}",
+                f"pos = {stop}",
+            )
 
     def slice(self, kind: str, value: str) -> str:
         if kind == "string":
@@ -280,8 +282,10 @@ class ReaderGenerator:
             format_codes += "B"
             targets.append("_")
         iterate = self.source.iterator(format_codes)
-        emit(f"{stop} = pos + {size} * {fixed_size(format_codes)}")
-        emit(f"{target} = list(map(new, repeat({cls}, {size})))")
+        emit(
+            f"{stop} = pos + {size} * {fixed_size(format_codes)}",
+            f"{target} = list(map(new, repeat({cls}, {size})))",
+        )
         head = (
             f"for {element}, ({', '.join(targets)},) in zip({target}, {iterate}(buf[pos:{stop}])):"
         )
@@ -309,8 +313,7 @@ class ReaderGenerator:
         with self.source.block(f"if {count}:"):
             if not plan.tagged:
                 skip = f"skip_tags({name!r}, {plan.refused!r}, buf, pos - 1, {self._end}, min(left, tags_max))"
-                self.source.emit(f"pos, {count} = {skip}")
-                self.source.emit(f"left -= {count}")
+                self.source.emit(f"pos, {count} = {skip}", f"left -= {count}")
             else:
                 self.read_tags(plan, target, count, plan.refused)
 
@@ -321,13 +324,17 @@ class ReaderGenerator:
         name = plan.struct.__name__
         outer, end = self._end, self.source.fresh("end")
         tag, last = self.source.fresh("tag"), self.source.fresh("last")
-        emit(f"{count}, pos = read_uvarint(buf, pos - 1)")
-        emit(f"if {count} > tags_max or {count} > left: bad_size({name + ' tags'!r}, {count})")
-        emit(f"left -= {count}")
-        emit(f"{last} = -1")
+        emit(
+            f"{count}, pos = read_uvarint(buf, pos - 1)",
+            f"if {count} > tags_max or {count} > left: bad_size({name + ' tags'!r}, {count})",
+            f"left -= {count}",
+            f"{last} = -1",
+        )
         with block(f"for _ in range({count}):"):
-            emit(f"{tag}, pos, {end} = read_tag({name!r}, {refused!r}, buf, pos, {last}, {outer})")
-            emit(f"{last} = {tag}")
+            emit(
+                f"{tag}, pos, {end} = read_tag({name!r}, {refused!r}, buf, pos, {last}, {outer})",
+                f"{last} = {tag}",
+            )
             self._end = end
             for p in plan.tagged:
                 with block(f"if {tag} == {p.field.tag}:"):

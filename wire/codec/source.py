@@ -16,8 +16,8 @@ class FunctionSource:
         self._indent = 0
         self._fresh = 0
 
-    def emit(self, line: str) -> None:
-        self.lines.append("    " * self._indent + line)
+    def emit(self, *lines: str) -> None:
+        self.lines += [f"{'    ' * self._indent}{line}" for line in lines]
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:

@@ -23,7 +23,7 @@ IDS = [bytes(range(at, at + 16)) for at in range(5)]
 
 
 class Fixed(Struct):
-    """Of one size in both versions, if it has no tags."""
+    """Has one size in each version, if it has no tags."""
 
     number: int32
     flag: boolean
