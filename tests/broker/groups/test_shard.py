@@ -9,7 +9,7 @@ import pytest
 from tests.broker.groups.driver import Driver, topic_id
 from trimaran.broker.groups.classic import rebalance
 from trimaran.broker.groups.classic.group import GroupState
-from trimaran.broker.groups.classic.operation import ClassicTimer
+from trimaran.broker.groups.classic.operation import ClassicTimer, Succession
 from trimaran.broker.groups.classic.records import group_record
 from trimaran.broker.groups.consumer.operation import ConsumerTimer
 from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite, HeartbeatTimer
@@ -267,10 +267,10 @@ def test_only_failed_tombstones_give_up_removals(driver, monkeypatch):
     given_up = []
     monkeypatch.setattr(driver.shard._removals, "give_up", lambda: given_up.append(write))
     tombstones = Tombstones([GroupRecord(GroupMetadataKey(group="g"), None)])
-    other = HeartbeatGroupWrite(kind="consumer", group_id="g")
     for write, code in (
         (tombstones, E.NONE),
-        (other, E.NOT_ENOUGH_REPLICAS),
+        (HeartbeatGroupWrite(kind="consumer", group_id="g"), E.NOT_ENOUGH_REPLICAS),
+        (Succession("g", []), E.NOT_ENOUGH_REPLICAS),
         (tombstones, E.NOT_ENOUGH_REPLICAS),
     ):
         driver.shard.written(write, code, driver.at)

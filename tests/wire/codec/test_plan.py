@@ -228,6 +228,8 @@ def test_declaration_becomes_fields_and_constructor():
     assert made.inner == Empty()
     assert made.inner.__class__ is Empty
     assert made.many is not Declared(required=1).many
+    with pytest.raises(AttributeError, match="unknown"):
+        made.unknown = 1
     assert Declared(required=1, many=None).many is None
     assert Declared(plain=2, required=1, many=[4]).replace(later=None, inner=made.inner) == (
         Declared(plain=2, required=1, many=[4], later=None)
