@@ -101,7 +101,7 @@ def test_full_message_has_kafkas_layout():
     )  # fmt: skip
 
 
-def test_message_of_any_buffer_has_types_of_its_fields():
+def test_message_of_any_buffer_has_declared_types():
     for cls, sample in (
         (Batches, Batches(name="n", key=b"k", batches=[Batch(index=1, records=b"r")])),
         (Appended, Appended(records=b"r", maybe_key=b"k")),

@@ -419,7 +419,7 @@ def test_any_is_encoded_by_types_of_the_schema():
     assert made == b"\n\x1f\n\x19type.googleapis.com/own.A\x12\x02\x10\x05"
 
 
-def test_entries_of_maps_are_as_the_compiler_makes_them():
+def test_map_entries_are_as_compiler_makes_them():
     for text in (SHOP, SHOP_WITH_ENTRIES):
         order = protobuf_schema(text, {}).type_at([0])
         entry = order.fields_by_name["stock"].message_type
