@@ -55,22 +55,23 @@ class HttpServer:
         Raises:
             RegistryFailure: the server cannot be reached, is too slow, or answers too much.
         """
-        connection = self._connection()
-        late = threading.Event()
-        timer = threading.Timer(self.seconds, _end, [connection, late])
+        connection, context = self._connection()
+        deadline = _Deadline()
+        timer = threading.Timer(self.seconds, deadline.expire)
         timer.daemon = True
         timer.start()
         try:
+            self._connect(connection, context, deadline)
             base = urlsplit(self.url).path.rstrip("/")
             connection.request("GET", f"{base}{path}", headers=self._headers())
             response = connection.getresponse()
             body = response.read(ANSWER_BYTES_MAX + 1)
-            if late.is_set():
+            if deadline.is_over:
                 raise TimeoutError
             if response.length and len(body) <= ANSWER_BYTES_MAX:
                 raise http.client.IncompleteRead(body, response.length)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            expired = isinstance(error, TimeoutError) or late.is_set()
+            expired = isinstance(error, TimeoutError) or deadline.is_over
             raise RegistryFailure(self._told(path, error, late=expired)) from None
         finally:
             timer.cancel()
@@ -82,7 +83,7 @@ class HttpServer:
         artifact = response.headers.get("X-Registry-ArtifactType", "")
         return HttpAnswer(response.status, body, artifact)
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _connection(self) -> tuple[http.client.HTTPConnection, ssl.SSLContext | None]:
         parts = urlsplit(self.url)
         try:
             host, port = parts.hostname, parts.port
@@ -93,8 +94,28 @@ class HttpServer:
                 f"{self.shown!r} is no URL of a registry: it begins with http:// or https://"
             )
         if parts.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=self.seconds)
-        return http.client.HTTPSConnection(host, port, timeout=self.seconds, context=self.tls)
+            return http.client.HTTPConnection(host, port), None
+        context = self.tls or ssl.create_default_context()
+        return http.client.HTTPSConnection(host, port, context=context), context
+
+    def _connect(
+        self,
+        connection: http.client.HTTPConnection,
+        context: ssl.SSLContext | None,
+        deadline: _Deadline,
+    ) -> None:
+        """Connects, with each socket under the deadline. The library hides a socket during its TLS handshake, and while
+        it reads a response of unknown length.
+        """
+        address = connection.host, connection.port
+        connection.sock = plain = socket.create_connection(address, self.seconds)
+        deadline.watch(plain)
+        if context is not None:
+            connection.sock = secure = context.wrap_socket(
+                plain, server_hostname=connection.host, do_handshake_on_connect=False
+            )
+            deadline.watch(secure)
+            secure.do_handshake()
 
     def _headers(self) -> Mapping[str, str]:
         parts = urlsplit(self.url)
@@ -120,9 +141,22 @@ class HttpServer:
         return f"{where}: no answer of a registry ({type(error).__name__}: {str(error)[:200]})"
 
 
-def _end(connection: http.client.HTTPConnection, late: threading.Event) -> None:
-    """Ends the waits of another thread for this connection, which then seems to end early."""
-    late.set()
-    if (open_socket := connection.sock) is not None:
-        with suppress(OSError):
-            open_socket.shutdown(socket.SHUT_RDWR)
+class _Deadline:
+    """The end of a request's time, which another thread notices: then its socket seems to end early."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._watched: socket.socket | None = None
+
+    def watch(self, watched: socket.socket) -> None:
+        """Places a socket under the deadline. Raises TimeoutError if the time is over."""
+        self._watched = watched
+        if self.is_over:
+            raise TimeoutError
+
+    def expire(self) -> None:
+        """Ends the waits of the request's thread for its socket. Runs in the thread of a timer."""
+        self.is_over = True
+        if self._watched is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(self._watched, socket.SHUT_RDWR)  # below TLS

@@ -242,11 +242,34 @@ def dripping(begun):
         listener.close()
 
 
-@pytest.mark.parametrize("length", [b"", b"Content-Length: 100000\r\n"])
-def test_time_of_a_request_includes_its_last_byte(length):
-    with dripping(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n") as url:
+@pytest.mark.parametrize(
+    ("scheme", "begun"),
+    [
+        ("http", b"HTTP/1.1 200 OK\r\n\r\n"),
+        ("http", b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"),
+        ("http", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"),
+        ("http", b"HTTP/1.1 200 OK\r\nName: "),
+        ("https", b"\x16\x03\x03\x40\x00"),  # a record of the handshake with 16 KiB
+    ],
+    ids=["body", "last body", "body of known length", "header", "handshake"],
+)
+def test_time_of_a_request_includes_its_last_byte(scheme, begun):
+    with dripping(begun) as url:
         with pytest.raises(RegistryFailure, match=r"has not answered within 0\.1 s"):
-            SchemaRegistry(HttpServer(url, seconds=0.1)).schema(short(1))
+            SchemaRegistry(HttpServer(url.replace("http", scheme), seconds=0.1)).schema(short(1))
+
+
+def test_time_of_a_request_includes_its_name(served, monkeypatch):
+    def slowly(*arguments):
+        for timer in timers():
+            timer.join()
+        return connect(*arguments)
+
+    connect = socket.create_connection
+    monkeypatch.setattr(socket, "create_connection", slowly)
+    with pytest.raises(RegistryFailure, match=r"has not answered within 0\.1 s"):
+        SchemaRegistry(HttpServer(served.url, seconds=0.1)).schema(short(1))
+    assert not served.asked
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

@@ -17,6 +17,22 @@ def test_minimum_interval_applies_to_reconciling_members_too():
     assert found.reconciling_interval_ms_min == 3_000
 
 
+def test_each_key_has_its_setting():
+    settings = {
+        "group.consumer.session.timeout.ms": ("session_timeout_ms", 50_000),
+        "group.consumer.heartbeat.interval.ms": ("heartbeat_interval_ms", 6_000),
+        "group.consumer.max.size": ("members_max", 7),
+        "group.max.size": ("classic_members_max", 8),
+        "group.consumer.regex.refresh.interval.ms": ("regex_refresh_interval_ms", 20_000),
+        "group.consumer.assignment.interval.ms": ("assignment_interval_ms", 2_000),
+    }
+    config = config_of(**{key: str(value) for key, (_, value) in settings.items()})
+    found = configured(config, ConfigsImage).of("g")
+    assert {field: getattr(found, field) for field, _ in settings.values()} == dict(
+        settings.values()
+    )
+
+
 def test_assignors_are_found_by_name_or_class():
     config = config_of(
         **{
