@@ -56,7 +56,7 @@ class HttpServer:
             RegistryFailure: the server cannot be reached, is too slow, or answers too much.
         """
         connection, context = self._connection()
-        deadline = _Deadline()
+        deadline = _RequestDeadline()
         timer = threading.Timer(self.seconds, deadline.expire)
         timer.daemon = True
         timer.start()
@@ -102,7 +102,7 @@ class HttpServer:
         self,
         connection: http.client.HTTPConnection,
         context: ssl.SSLContext | None,
-        deadline: _Deadline,
+        deadline: _RequestDeadline,
     ) -> None:
         """Connects, with each socket under the deadline. The library hides a socket during its TLS handshake, and while
         it reads a response of unknown length.
@@ -141,7 +141,7 @@ class HttpServer:
         return f"{where}: no answer of a registry ({type(error).__name__}: {str(error)[:200]})"
 
 
-class _Deadline:
+class _RequestDeadline:
     """The end of a request's time, which another thread notices: then its socket seems to end early."""
 
     def __init__(self) -> None:
