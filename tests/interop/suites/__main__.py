@@ -27,7 +27,7 @@ def main(words=None):
         parser.exit(1, f"{asked.suite} did not run: {why}\n")
     work = Path(tempfile.mkdtemp(prefix=f"{asked.suite}-{asked.kind}-"))
     found = run(SUITES[asked.suite], asked.kind, work, asked.only)
-    results.keep(asked.suite, asked.kind, found)
+    results.keep(asked.suite, asked.kind, found, whole=not asked.only)
     if asked.kind == "kafka" and not asked.only:
         results.keep_kafka(asked.suite, apache_kafka.VERSION)
     for name, state in sorted(found.items()):

@@ -18,12 +18,17 @@ def load(suite: str) -> Suite:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def keep(suite: str, kind: str, found: dict[str, str]) -> None:
-    """Stores the states of tests that ran on one kind, in place of earlier ones."""
+def keep(suite: str, kind: str, found: dict[str, str], *, whole: bool) -> None:
+    """Stores the states of tests that ran on one kind, in place of earlier ones. A whole run replaces all of the kind's
+    states, also those of tests that are gone.
+    """
     kept = load(suite)
+    if whole:
+        for states in kept.values():
+            states.pop(kind, None)
     for name, state in found.items():
         kept.setdefault(name, {})[kind] = state
-    _write(FOLDER / f"{suite}.json", kept)
+    _write(FOLDER / f"{suite}.json", {name: states for name, states in kept.items() if states})
 
 
 def kafkas() -> dict[str, str]:
