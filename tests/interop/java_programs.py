@@ -6,25 +6,30 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.interop import apache_kafka, old_clients
+from tests.interop import apache_kafka, maven, old_clients
 
 SOURCES = Path(__file__).parent / "java"
-# The file connectors of 4.4 were not published.
-APPLICATIONS = (
-    ("org.apache.kafka", "kafka-streams", apache_kafka.VERSION),
-    ("org.apache.kafka", "connect-file", "4.3.0"),
-)
+APPLICATIONS = (("org.apache.kafka", "kafka-streams", apache_kafka.VERSION),)
+# The file connectors and MirrorMaker of 4.4 were not published, and those of 4.3 need its Connect.
+CONNECT_VERSION = "4.3.0"
 # The smallest possible heaps, because several clusters share a machine.
 OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.log.org=warn")
 STOP_SECONDS_MAX = 60
 
 
 def class_path(version=apache_kafka.VERSION):
-    """Returns the class path with Kafka's libraries of a version; for 4.4 with Streams and the file connectors."""
+    """Returns the class path with Kafka's libraries of a version; for 4.4 with Streams."""
     if version != apache_kafka.VERSION:
         return f"{old_clients.libraries(version)}/*"
     folder = apache_kafka.fetched(f"kafka-applications-{version}", APPLICATIONS)
     return f"{apache_kafka.libraries()}/*:{folder}/*"
+
+
+def connect_class_path(artifact):
+    """Returns the class path of Kafka Connect with an artifact of its version, such as `connect-file`."""
+    named = f"org.apache.kafka:{artifact}:{CONNECT_VERSION}"
+    jars = maven.libraries(f"{artifact}-{CONNECT_VERSION}", (named,))
+    return f"{jars}/*:{apache_kafka.class_path(CONNECT_VERSION)}"
 
 
 def compiled(name, folder, version=apache_kafka.VERSION):

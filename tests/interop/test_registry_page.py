@@ -11,15 +11,12 @@ import pytest
 
 from tests.cluster.commands import run
 from tests.cluster.processes import until
-from tests.interop import apache_kafka, java_programs, manual, maven, test_registry
+from tests.interop import java_programs, manual, test_registry
 from tests.interop.suites.applications import reading
 from trimaran.testing import EmbeddedKafka
 
 PAGE = "registry_and_connect.md"
 SECONDS = 300.0
-CONNECT = (
-    "4.3.0"  # the file connectors of 4.4 were not published, and those of 4.3 need its Connect
-)
 LINES = ["first", "second", "third"]
 
 
@@ -79,8 +76,7 @@ def test_worker_of_connect_copies_lines_of_a_file(kafka, tmp_path):
     connector["file"] = str(lines)
     kafka.create_topic("lines")
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
-    jars = maven.libraries(f"connect-file-{CONNECT}", (f"org.apache.kafka:connect-file:{CONNECT}",))
-    path = f"{jars}/*:{apache_kafka.class_path(CONNECT)}"
+    path = java_programs.connect_class_path("connect-file")
     command = java_programs.command(path, main, worker, heap="384m")
     with java_programs.running(command, tmp_path / "worker.log"):
         url = f"http://{address}/connectors/lines/config"

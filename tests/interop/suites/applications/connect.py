@@ -84,7 +84,8 @@ class Worker:
 
     def start(self) -> None:
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        line = java_programs.command(java_programs.class_path(), main, self._file, heap="384m")
+        path = java_programs.connect_class_path("connect-file")
+        line = java_programs.command(path, main, self._file, heap="384m")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(line, stdout=log, stderr=log)
 

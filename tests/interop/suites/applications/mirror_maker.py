@@ -29,7 +29,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.cluster.processes import until
-from tests.interop import apache_kafka, java_programs, maven
+from tests.interop import java_programs
 from tests.interop.suites.applications import reading
 from tests.interop.suites.applications.claims import Claims
 from tests.interop.suites.applications.nodes import cluster
@@ -42,8 +42,6 @@ SECONDS_MAX = 300.0
 CALL_SECONDS = 60
 RECORDS = 400  # records of each partition, at a time
 READ_BY_HALF = 150
-VERSION = "4.3.0"  # that of 4.4 was not published
-ARTIFACTS = (f"org.apache.kafka:connect-mirror:{VERSION}",)
 ORDERS = {"retention.ms": "86400000", "max.message.bytes": "2000000", "segment.bytes": "10000000"}
 EACH_WAY = {
     "enabled": "true",
@@ -94,9 +92,8 @@ class MirrorMaker:
             keys |= {f"{way}.{key}": value for key, value in EACH_WAY.items()}
         self._file, self.log = folder / "mirror.properties", folder / "mirror.log"
         self._file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
-        jars = maven.libraries(f"connect-mirror-{VERSION}", ARTIFACTS)
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
-        path = f"{jars}/*:{apache_kafka.class_path(VERSION)}"
+        path = java_programs.connect_class_path("connect-mirror")
         self._line = java_programs.command(path, main, self._file, heap="640m")
         self._process: subprocess.Popen[bytes] | None = None
 
