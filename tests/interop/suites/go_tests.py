@@ -19,22 +19,27 @@ _STATES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 
 @dataclass(frozen=True)
 class Package:
-    """A package of a module; its tests are built with build tags; `name` is its folder in the cache."""
+    """A package of a module; its tests are built with build tags; `name` is its folder in the cache. `changes` replace
+    text in files of the package: file, text, new text.
+    """
 
     name: str
     module: str
     version: str
     path: str = "."
     tags: str = ""
+    changes: tuple[tuple[str, str, str], ...] = ()
 
     def folder(self) -> Path:
         """Returns the package's own folder, in which its tests must run; it contains the built program `kafka.test`."""
         base = CACHE / f"{self.name}-{self.version}"
         source, complete = base / "source", base / "complete"
-        if not complete.exists():
+        changed = repr(self.changes) if self.changes else ""
+        if not complete.exists() or complete.read_text() != changed:
             shutil.rmtree(base, ignore_errors=True)
             self._copy(base, source)
-            complete.touch()
+            self._change(source / self.path)
+            complete.write_text(changed)
         folder = source / self.path
         if not (folder / "kafka.test").exists():
             tags = (f"-tags={self.tags}",) if self.tags else ()
@@ -51,6 +56,12 @@ class Package:
         shutil.copytree(f"{modules}/{kept}@v{self.version}", source)
         for path in (source, *source.rglob("*")):
             path.chmod(path.stat().st_mode | 0o200)
+
+    def _change(self, folder: Path) -> None:
+        for file, old, new in self.changes:
+            text = (folder / file).read_text()
+            assert old in text, f"{file} has no {old}"
+            (folder / file).write_text(text.replace(old, new))
 
     def run(
         self,

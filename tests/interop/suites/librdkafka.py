@@ -112,10 +112,11 @@ def run(
     options: Sequence[str] = (),
     scenario: str = "",
     security: str = "",
+    without: Iterable[str] = (),
 ) -> dict[str, str]:
     """Returns `passed`, `failed` or `skipped` by test name; `only` are numbers. The output stays in `work`. `options`
-    are those of the test runner. `security` are settings of the tests' clients, with their own bootstrap servers; tools
-    use `bootstrap`, which is plaintext.
+    are those of the test runner, `without` numbers to omit. `security` are settings of the tests' clients, with their
+    own bootstrap servers; tools use `bootstrap`, which is plaintext.
     """
     home = kafka_home.write(work / "kafka")
     conf = work / "test.conf"
@@ -131,7 +132,7 @@ def run(
         "TEST_KAFKA_VERSION": KAFKA_VERSION,
     }
     _run_java_build(environ)
-    expected = names(scenario)
+    expected = {name for name in names(scenario) if name[:4] not in without}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(
             lambda number: _one(number, work, environ, options),
