@@ -28,12 +28,6 @@ GAPS: dict[str, dict[str, str]] = {
             ("consumer", "TestTransactionalProducer", QUICK_FLUSH),
         )
     },
-    "kafka-javascript": {
-        f"{_PROMISIFIED}/consumer/consumeMessages.spec.js::Consumer - partitionsConsumedConcurrently = 1 - "
-        "max.poll.interval.ms should be exceeded when batch processing time > max.poll.interval.ms": (
-            "has a second between two of its waits; the machine was busy, three of three passed by themselves"
-        ),
-    },
     "platformatic-kafka": {
         "::describeConfigs should include documentation and synonyms if requested (TOPIC resource type)": (
             "wants Apache Kafka's own words about a config"
@@ -62,12 +56,6 @@ BUSY = "measures milliseconds; the machine was busy"
 EARLY = "reads what the broker has not yet heard of from the controller; passes now and then"
 LOADING = "gave up before the coordinator of groups had loaded"
 PART = "one of its parts"
-TWICE = "the client delivers two of its messages twice, now and then"
-_CONSUMED = "consumer/consumeMessages.spec.js::Consumer - partitionsConsumedConcurrently = 1 - "
-_CACHED = (
-    "consumer/consumerCacheTests.spec.js::Consumer message cache - isAutoCommit = {} - "
-    "partitionsConsumedConcurrently = 1 - "
-)
 ON_KAFKA: dict[str, dict[str, str]] = {
     "aiokafka": {
         "TestConsumerIntegration::test_max_poll_interval_ms": BUSY_CLIENT,
@@ -97,22 +85,14 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         ),
     },
     "kafka-javascript": {
-        f"{_PROMISIFIED}/{test}": reason
-        for test, reason in (
-            (
-                "admin/fetch_offsets.spec.js::fetchOffset function "
-                "should handle multiple topics each with more than 1 partition",
-                LOADING,
-            ),
-            (
-                "admin/fetch_topic_metadata.spec.js::Admin > fetchTopicMetadata "
-                "should fetch metadata for a topic with a single partition, includeAuthorizedOperations = false",
-                EARLY,
-            ),
-            (f"{_CONSUMED}consume messages", BUSY_CLIENT),
-            (f"{_CACHED.format('false')}does not hold up polling for non-message events", TWICE),
-            (f"{_CACHED.format('true')}is cleared on seek", BUSY_CLIENT),
-        )
+        f"{_PROMISIFIED}/admin/fetch_offsets.spec.js::fetchOffset function "
+        "should handle multiple topics each with more than 1 partition": (
+            "reads committed offsets before its last commit is answered"
+        ),
+        f"{_PROMISIFIED}/consumer/consumerCacheTests.spec.js::Consumer message cache - isAutoCommit = false - "
+        "partitionsConsumedConcurrently = 1 - does not hold up polling for non-message events": (
+            "the client delivers two of its messages twice, now and then"
+        ),
     },
     "kafkajs": of_file("kafkajs"),
     "kafka-go": {
@@ -132,13 +112,6 @@ ON_KAFKA: dict[str, dict[str, str]] = {
     "librdkafka-sasl": {
         "0076_produce_retry": "fails now and then: one of five runs here passed, two of five on Kafka",
         "0093_holb_consumer": "fails now and then: three of five runs here passed, two of five on Kafka",
-    },
-    "kafka-javascript-consumer": {
-        f"{_PROMISIFIED}/admin/describe_groups.spec.js::Admin > describeGroups should describe consumer groups": (
-            "wants a classic group's members; the client crashed in the whole run here"
-        ),
-        f"{_PROMISIFIED}/admin/fetch_topic_metadata.spec.js::Admin > fetchTopicMetadata "
-        "should fetch metadata for multiple topics": EARLY,
     },
     "platformatic-kafka": {
         **{

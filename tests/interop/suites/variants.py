@@ -124,6 +124,11 @@ VARIANTS = (
         "kafka-javascript-consumer",
         "groups by KIP-848",
         kafka_javascript,
+        # As its own cluster has them.
+        settings={
+            "group.consumer.min.session.timeout.ms": "6000",
+            "group.consumer.session.timeout.ms": "10000",
+        },
         options={"protocol": "consumer"},
     ),
 )
