@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.interop.suites import __main__ as command_line
-from tests.interop.suites import kafka_home, sources
+from tests.interop.suites import building, kafka_home, sources
 from tests.interop.suites.clusters import KINDS
 from tests.interop.suites.registry import SUITES
 from tests.interop.suites.variants import VARIANTS
@@ -65,3 +65,11 @@ def test_suites_without_their_requirements_are_refused(suite, kind, tmp_path, mo
     needs = {*suite.NEEDS, *(kafka_home.NEEDS if kind == "kafka" else ())}
     assert [program for program in needs if program not in said] == []
     assert needs or f"/{suite.SOURCES}" in said
+
+
+def test_changes_of_text_that_is_gone_fail(tmp_path):
+    (tmp_path / "a.go").write_text("Flush(-1); Flush(-1)")
+    building.change(tmp_path, [("a.go", "Flush(-1)", "Flush(60000)")])
+    assert (tmp_path / "a.go").read_text() == "Flush(60000); Flush(60000)"
+    with pytest.raises(AssertionError, match="has no Flush"):
+        building.change(tmp_path, [("a.go", "Flush(-1)", "Flush(60000)")])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.interop.apache_kafka import CACHE
-from tests.interop.suites.building import BUILD_SECONDS_MAX, command
+from tests.interop.suites.building import BUILD_SECONDS_MAX, change, command
 
 # The build includes librdkafka; its C code takes minutes to compile. Most tests spend their time waiting.
 AT_ONCE = 4
@@ -31,25 +31,28 @@ path = "empty.rs"
 
 @dataclass(frozen=True)
 class Crate:
-    """A crate with tests, built with these features. `newer` has versions of dependencies by name, in place of
-    published ones that do not compile.
+    """A crate with tests, built with these features, and with `changes` of its files. `newer` has versions of
+    dependencies by name, in place of published ones that do not compile.
     """
 
     name: str
     version: str
     features: tuple[str, ...] = ()
     newer: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[tuple[str, str, str], ...] = ()
 
     def folder(self) -> Path:
         """Returns the folder with the source, in which the tests are built with the crate's own lock file."""
         base = CACHE / f"{self.name}-{self.version}"
         source, complete = base / "source", base / "complete"
-        if not complete.exists():
+        changed = repr(self.changes) if self.changes else ""
+        if not complete.exists() or complete.read_text() != changed:
             shutil.rmtree(base, ignore_errors=True)
             self._copy(base, source)
+            change(source, self.changes)
             done = self._cargo(source, "--test=*", "--no-run", timeout=BUILD_SECONDS_MAX)
             assert done.returncode == 0, done.stdout[-3000:]
-            complete.touch()
+            complete.write_text(changed)
         return source
 
     def _copy(self, base: Path, source: Path) -> None:

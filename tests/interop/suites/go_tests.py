@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.apache_kafka import CACHE
-from tests.interop.suites.building import command
+from tests.interop.suites.building import change, command
 
 _OUTCOME = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+) \(", re.MULTILINE)
 _STARTED = re.compile(r"^=== RUN +(\S+)$", re.MULTILINE)
@@ -19,8 +19,8 @@ _STATES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 
 @dataclass(frozen=True)
 class Package:
-    """A package of a module; its tests are built with build tags; `name` is its folder in the cache. `changes` replace
-    text in files of the package: file, text, new text.
+    """A package of a module; its tests are built with build tags, and with `changes` of its files. `name` is its folder
+    in the cache.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Package:
         if not complete.exists() or complete.read_text() != changed:
             shutil.rmtree(base, ignore_errors=True)
             self._copy(base, source)
-            self._change(source / self.path)
+            change(source / self.path, self.changes)
             complete.write_text(changed)
         folder = source / self.path
         if not (folder / "kafka.test").exists():
@@ -56,12 +56,6 @@ class Package:
         shutil.copytree(f"{modules}/{kept}@v{self.version}", source)
         for path in (source, *source.rglob("*")):
             path.chmod(path.stat().st_mode | 0o200)
-
-    def _change(self, folder: Path) -> None:
-        for file, old, new in self.changes:
-            text = (folder / file).read_text()
-            assert old in text, f"{file} has no {old}"
-            (folder / file).write_text(text.replace(old, new))
 
     def run(
         self,

@@ -14,7 +14,20 @@ NAME = "rust-rdkafka"
 VERSION = "0.39.0"
 NEEDS = ("cargo", "make", "g++")
 STARTS_NODES = True
-CRATE = Crate("rdkafka", VERSION)
+# Three tests want a broker at port 9092 of this machine.
+CHANGES = (
+    (
+        "tests/test_high_producers.rs",
+        '"bootstrap.servers", "localhost")',
+        '"bootstrap.servers", get_bootstrap_server())',
+    ),
+    (
+        "tests/test_metadata.rs",
+        "broker_metadata[0].port(), 9092",
+        "broker_metadata[0].port().to_string(), get_bootstrap_server().rsplit(':').next().unwrap()",
+    ),
+)
+CRATE = Crate("rdkafka", VERSION, changes=CHANGES)
 # The settings in its docker-compose.yaml: one broker, with the id that the tests contain.
 BROKER = 0
 SETTINGS = {
