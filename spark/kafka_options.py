@@ -232,7 +232,12 @@ PRODUCER_PROPERTIES = (
         "client.rack",
     ),
     _one("partitioner.class", "refused", f"{NO_JAVA}; the column partition chooses"),
-    _one("enable.idempotence", "refused", "writes are always idempotent; leave it out", "true"),
+    _one(
+        "enable.idempotence",
+        "refused",
+        "writes are idempotent, unless kafka.acks is 0 or 1; leave it out",
+        "true",
+    ),
     *_properties(
         "refused",
         "the sink names and ends its transactions; leave it out",

@@ -28,6 +28,7 @@ LOST_OPTIONS = (
     "SELECT … FROM t WITH (path '…')"
 )
 NO_NAMES: tuple[str, ...] = ()
+INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1  # of Kafka's types of properties
 EARLIEST, LATEST = -2, -1  # the values of Spark's Kafka source and of ListOffsets
 
 
@@ -45,6 +46,10 @@ class OptionReader:
 
     def get(self, name: str) -> str | None:
         self._known[name.lower()] = name
+        return self._given.get(name.lower())
+
+    def peek(self, name: str) -> str | None:
+        """Returns an option that another method, or `finish`, decides about."""
         return self._given.get(name.lower())
 
     def parse(self, name: str, convert: Callable[[str], T], default: T, expected: str) -> T:
@@ -170,6 +175,17 @@ def positive(text: str) -> int:
     if (number := int(text)) <= 0:
         raise ValueError(text)
     return number
+
+
+def between(least: int, most: int = INT_MAX) -> Callable[[str], int]:
+    """Returns a function that parses numbers within these bounds."""
+
+    def convert(text: str) -> int:
+        if not least <= (number := int(text)) <= most:
+            raise ValueError(text)
+        return number
+
+    return convert
 
 
 def _assignment(text: str) -> frozenset[TopicPartition]:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from trimaran.spark.options import (
     EARLIEST,
     LATEST,
+    LONG_MAX,
     OptionError,
     OptionReader,
+    between,
     duration_seconds,
     positive,
 )
@@ -88,14 +90,12 @@ def _limit(
 
 
 def _timestamp(text: str) -> int | None:
-    if (number := int(text)) < 0:
-        raise ValueError(text)
-    return number
+    return between(0, LONG_MAX)(text)
 
 
 def _times(text: str) -> ByPartition:
     found = by_partition(text)
-    if not found or min(found.values()) < 0:
+    if not found or not all(0 <= time <= LONG_MAX for time in found.values()):
         raise ValueError(text)
     return found
 

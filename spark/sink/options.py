@@ -7,12 +7,12 @@ of Kafka's producer, except where a comment says otherwise.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trimaran.log.codecs.compression import Compression
 from trimaran.spark.kafka_options import WRITING
-from trimaran.spark.options import OptionError, OptionReader, positive
+from trimaran.spark.options import INT_MAX, LONG_MAX, OptionError, OptionReader, between
 from trimaran.spark.origins.running_cluster.connection import (
     BROKERS,
     PREFIX,
@@ -24,10 +24,11 @@ from trimaran.wire.client.bootstrap import parse_bootstrap
 
 AT_LEAST_ONCE, EXACTLY_ONCE = "at_least_once", "exactly_once"
 CODECS = {kind.name.lower(): kind for kind in Compression}
-LEVELS = {
-    f"kafka.compression.{name}.level": kind
-    for name, kind in CODECS.items()
-    if name in ("gzip", "lz4", "zstd")
+# by codec: the levels that Kafka's producer takes
+LEVELS: Mapping[Compression, Sequence[int]] = {
+    Compression.GZIP: (-1, *range(1, 10)),
+    Compression.LZ4: range(1, 18),
+    Compression.ZSTD: range(-131072, 23),
 }
 # Kafka's default is 16 KiB. One batch of a partition is in flight at a time, so it must be worth its round trip.
 BATCH_BYTES = 128 << 10
@@ -36,6 +37,8 @@ REQUEST_BYTES = 1 << 20
 REQUEST_MS = 30_000
 DELIVERY_MS = 120_000
 MAX_BLOCK = "kafka.max.block.ms"
+FACTOR_MAX = (1 << 15) - 1  # of the request that creates a topic
+ABOVE_ZERO = f"a number above 0, up to {INT_MAX}"
 BLOCK_MS = 60_000
 # Kafka's default is one minute; a micro-batch may take longer. This is the default maximum of brokers
 # (`transaction.max.timeout.ms`).
@@ -149,45 +152,61 @@ def _cluster(o: OptionReader) -> ClusterSettings:
         (name, value) for name in SECURITY_KEYS if (value := o.get(PREFIX + name)) is not None
     )
     client_id = o.get("kafka.client.id") or CLIENT_ID
-    seconds = _milliseconds(o, MAX_BLOCK, BLOCK_MS)
+    seconds = _milliseconds(o, MAX_BLOCK, BLOCK_MS, LONG_MAX)
     limit = TimeLimit(MAX_BLOCK, seconds)
     return ClusterSettings(bootstrap, False, security, client_id, limit, seconds, REQUEST_BYTES)
 
 
 def _producer(o: OptionReader, *, must_be_idempotent: bool) -> ProducerSettings:
     acks = o.choice("kafka.acks", ("all", "-1", "0", "1"), "all")
-    if acks in ("0", "1") and must_be_idempotent:
+    asked = (o.peek("kafka.enable.idempotence") or "").strip() == "true"
+    if acks in ("0", "1") and (must_be_idempotent or asked):
         raise o.wrong(
             "kafka.acks", f"{acks} is too few for an idempotent producer, which needs all"
         )
     codec = CODECS[o.choice("kafka.compression.type", CODECS, "none")]
-    levels = {kind: o.parse(name, int, None, "a number") for name, kind in LEVELS.items()}
-    request = o.parse("kafka.max.request.size", positive, REQUEST_BYTES, "a number above 0")
+    levels = {kind: _level(o, kind) for kind in LEVELS}
+    request = o.parse("kafka.max.request.size", between(1), REQUEST_BYTES, ABOVE_ZERO)
     return ProducerSettings(
         # With acks=0 a broker does not answer, and nothing would be known of failures: 1 is the least here.
         acks=-1 if acks in ("all", "-1") else 1,
         compression=codec,
         compression_level=levels.get(codec),
         batch_bytes=min(
-            o.parse("kafka.batch.size", _whole, BATCH_BYTES, "a number from 0"), request
+            o.parse("kafka.batch.size", between(0), BATCH_BYTES, f"a number from 0 to {INT_MAX}"),
+            request,
         ),
-        linger_seconds=_milliseconds(o, "kafka.linger.ms", 5),
-        buffer_bytes=o.parse("kafka.buffer.memory", positive, BUFFER_BYTES, "a number above 0"),
+        linger_seconds=_milliseconds(o, "kafka.linger.ms", 5, LONG_MAX),
+        buffer_bytes=o.parse(
+            "kafka.buffer.memory", between(1, LONG_MAX), BUFFER_BYTES, "a number above 0"
+        ),
         request_bytes=request,
         request_seconds=_milliseconds(o, "kafka.request.timeout.ms", REQUEST_MS),
         delivery_seconds=_milliseconds(o, "kafka.delivery.timeout.ms", DELIVERY_MS),
-        block_seconds=_milliseconds(o, MAX_BLOCK, BLOCK_MS),
+        block_seconds=_milliseconds(o, MAX_BLOCK, BLOCK_MS, LONG_MAX),
         ignores_keys=o.flag("kafka.partitioner.ignore.keys", False),
     )
 
 
+def _level(o: OptionReader, kind: Compression) -> int | None:
+    levels = LEVELS[kind]
+
+    def convert(text: str) -> int:
+        if (number := int(text)) not in levels:
+            raise ValueError(text)
+        return number
+
+    return o.parse(
+        f"kafka.compression.{kind.name.lower()}.level",
+        convert,
+        None,
+        f"a level from {levels[0]} to {levels[-1]}",
+    )
+
+
 def _creation(o: OptionReader) -> CreatedTopics | None:
-    partitions = o.parse(
-        "createTopics.partitions", _default_or_positive, None, "a number above 0, or -1"
-    )
-    factor = o.parse(
-        "createTopics.replication.factor", _default_or_positive, None, "a number above 0, or -1"
-    )
+    partitions = _default_or_positive(o, "createTopics.partitions", INT_MAX)
+    factor = _default_or_positive(o, "createTopics.replication.factor", FACTOR_MAX)
     if partitions is None and factor is None:
         return None
     return CreatedTopics(-1 if partitions is None else partitions, -1 if factor is None else factor)
@@ -196,7 +215,7 @@ def _creation(o: OptionReader) -> CreatedTopics | None:
 def _exactly_once(o: OptionReader, *, streaming: bool) -> ExactlyOnce | None:
     guarantee = o.choice("deliveryGuarantee", (AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE)
     # A job that moved may have it, as one of all properties of its producers.
-    timeout = o.parse("kafka.transaction.timeout.ms", positive, TRANSACTION_MS, "a number above 0")
+    timeout = o.parse("kafka.transaction.timeout.ms", between(1), TRANSACTION_MS, ABOVE_ZERO)
     if guarantee == AT_LEAST_ONCE:
         o.refuse(f"it is of deliveryGuarantee={EXACTLY_ONCE}", *EXACTLY_ONCE_OPTIONS)
         return None
@@ -220,21 +239,19 @@ def _exactly_once(o: OptionReader, *, streaming: bool) -> ExactlyOnce | None:
         prefix,
         timeout,
         o.flag("adoptCheckpoint", False),
-        o.parse("acceptLostBatch", _whole, None, "a number from 0"),
+        o.parse("acceptLostBatch", between(0, LONG_MAX), None, "a number from 0"),
     )
 
 
-def _milliseconds(o: OptionReader, name: str, default: int) -> float:
-    return o.parse(name, _whole, default, "a number of milliseconds from 0") / 1000
+def _milliseconds(o: OptionReader, name: str, default: int, most: int = INT_MAX) -> float:
+    return (
+        o.parse(name, between(0, most), default, f"a number of milliseconds from 0 to {most}")
+        / 1000
+    )
 
 
-def _whole(text: str) -> int:
-    if (number := int(text)) < 0:
-        raise ValueError(text)
-    return number
+def _default_or_positive(o: OptionReader, name: str, most: int) -> int | None:
+    def convert(text: str) -> int:
+        return -1 if int(text) == -1 else between(1, most)(text)
 
-
-def _default_or_positive(text: str) -> int:
-    if (number := int(text)) != -1 and number < 1:
-        raise ValueError(text)
-    return number
+    return o.parse(name, convert, None, f"a number above 0, or -1; at most {most}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.security_keys import CLIENT_SECURITY
-from trimaran.spark.options import OptionError, OptionReader, positive
+from trimaran.spark.options import INT_MAX, LONG_MAX, OptionError, OptionReader, between
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.bootstrap import parse_bootstrap
@@ -190,9 +190,10 @@ def cluster_settings(o: OptionReader, option: str = BROKERS) -> ClusterSettings 
         (name, value) for name in SECURITY_KEYS if (value := o.get(PREFIX + name)) is not None
     )
     client_id = o.get("kafka.client.id") or CLIENT_ID
-    api_ms = o.parse(API_TIMEOUT, positive, API_TIMEOUT_MS, "a number above 0")
-    poll_ms = o.parse(POLL_TIMEOUT, positive, POLL_TIMEOUT_MS, "a number above 0")
-    fetch = o.parse("kafka.max.partition.fetch.bytes", positive, FETCH_BYTES, "a number above 0")
+    above_zero = f"a number above 0, up to {INT_MAX}"
+    api_ms = o.parse(API_TIMEOUT, between(1), API_TIMEOUT_MS, above_zero)
+    poll_ms = o.parse(POLL_TIMEOUT, between(1, LONG_MAX), POLL_TIMEOUT_MS, "a number above 0")
+    fetch = o.parse("kafka.max.partition.fetch.bytes", between(1), FETCH_BYTES, above_zero)
     if bootstrap is None:
         why = f"nodes are reached with {option} only"
         o.refuse(why, *(PREFIX + name for name in SECURITY_KEYS), "kafka.client.id")

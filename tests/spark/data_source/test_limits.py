@@ -94,6 +94,8 @@ REFUSED = [
     {"startingOffsets": "nonsense"},
     {"startingTimestamp": "-1"},
     {"startingTimestamp": "soon"},
+    {"startingTimestamp": "9223372036854775808"},  # of 64 bits in a request
+    {"endingOffsetsByTimestamp": '{"a":{"0":9223372036854775808}}'},
     {"startingOffsetsByTimestamp": '{"a":{"0":-1}}'},
     {"startingOffsetsByTimestamp": "{}"},
     {"endingOffsetsByTimestamp": '{"a":{"0":false}}'},

@@ -81,6 +81,22 @@ def test_no_answer_becomes_that_of_the_leader():
     assert parse(kafka__acks="-1").producer.is_idempotent
 
 
+def test_longest_waits_of_kafka_are_taken():
+    longest = str((1 << 63) - 1)
+    producer = parse(kafka__max__block__ms=longest, kafka__linger__ms=longest).producer
+    assert producer.block_seconds == producer.linger_seconds == int(longest) / 1000
+
+
+@pytest.mark.parametrize("acks", ["0", "1"])
+def test_idempotence_that_is_asked_for_needs_all_acks(acks):
+    """As with Kafka's producer; the acks of all are its default."""
+    asked = {"kafka__enable__idempotence": "true"}
+    with pytest.raises(OptionError, match=f"kafka.acks: {acks} is too few for an idempotent"):
+        parse(kafka__acks=acks, **asked)
+    for given in ({}, {"kafka__acks": "all"}):
+        assert parse(**asked, **given).producer.is_idempotent
+
+
 def test_batch_is_no_larger_than_a_request():
     assert parse(kafka__max__request__size="2000").producer.batch_bytes == 2000
     assert parse(kafka__batch__size="0").producer.batch_bytes == 0
@@ -114,6 +130,16 @@ def test_options_of_spark_are_accepted():
         ({"kafka.linger.ms": "soon"}, "'soon' is not a number of milliseconds from 0"),
         ({"kafka.buffer.memory": "0"}, "'0' is not a number above 0"),
         ({"createTopics.partitions": "0"}, "'0' is not a number above 0, or -1"),
+        ({"createTopics.partitions": "2147483648"}, "or -1; at most 2147483647"),
+        ({"createTopics.replication.factor": "32768"}, "or -1; at most 32767"),
+        ({"kafka.request.timeout.ms": "2147483648"}, "milliseconds from 0 to 2147483647"),
+        ({"kafka.transaction.timeout.ms": "2147483648"}, "above 0, up to 2147483647"),
+        ({"kafka.max.request.size": "2147483648"}, "above 0, up to 2147483647"),
+        ({"kafka.max.block.ms": "9" * 400}, "milliseconds from 0 to 9223372036854775807"),
+        ({"kafka.compression.gzip.level": "10"}, "'10' is not a level from -1 to 9"),
+        ({"kafka.compression.gzip.level": "0"}, "'0' is not a level from -1 to 9"),
+        ({"kafka.compression.lz4.level": "18"}, "'18' is not a level from 1 to 17"),
+        ({"kafka.compression.zstd.level": "23"}, "'23' is not a level from -131072 to 22"),
         ({"createTopics.replication.factor": "x"}, "'x' is not a number above 0, or -1"),
         ({"topic": " "}, "topic: is empty"),
         ({"path": "/data"}, "a directory of a node cannot be written to"),
