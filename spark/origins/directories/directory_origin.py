@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from trimaran.spark.origins.directories.replicas import (
 from trimaran.spark.origins.directories.transaction_outcomes import UndecidedTransactions
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Part
 from trimaran.spark.origins.packing import pack, share_of
-from trimaran.wire.identity import Offset, Position, ProducerId, TopicPartition
+from trimaran.wire.identity import NodeId, Offset, Position, ProducerId, TopicPartition
 
 OFFSET_BYTES_MAX = 256 << 20  # bytes of a batch that is decompressed to find an offset in it
 
@@ -80,6 +80,7 @@ class DirectoryOrigin:
         self._replicas: dict[TopicPartition, list[StoredReplica]] = defaultdict(list)
         for directory in directories:
             self._open(directory, is_wanted)
+        self._leave_out_old_topics()
         self._chosen = choose(
             (r for replicas in self._replicas.values() for r in replicas),
             by_log_end=settings.end == "log_end",
@@ -106,6 +107,29 @@ class DirectoryOrigin:
                 self._all.add(found.key)
             except OSError as error:
                 lose(unreadable(error, found.url), fail=fail)
+
+    def _leave_out_old_topics(self) -> None:
+        """Leaves out directories of topics that were deleted and created again while their node was down: of several
+        ids, that of most nodes is the topic's. Raises DataUnreadable if data loss fails.
+        """
+        found: dict[str, set[tuple[NodeId, str]]] = defaultdict(set)
+        for key, replicas in self._replicas.items():
+            known = ((r.found.node_id, r.log.topic_id) for r in replicas if r.log.topic_id)
+            found[key.topic].update(known)
+        for key, replicas in sorted(self._replicas.items()):
+            counts = Counter(topic_id for _, topic_id in sorted(found[key.topic]))
+            [(right, _)] = counts.most_common(1) or [("", 0)]
+            for replica in [r for r in replicas if r.log.topic_id not in ("", right)]:
+                lose(
+                    f"{replica.found.url}: its topic has the id {replica.log.topic_id}, other directories of "
+                    f"{key.topic} have {right}: the topic was deleted and created again while a node was down; leave "
+                    "the directory of that node out of the paths",
+                    fail=self._settings.fail_on_data_loss,
+                )
+                replicas.remove(replica)
+            if not replicas:
+                del self._replicas[key]
+                self._all.discard(key)
 
     def partitions(self) -> Sequence[TopicPartition]:
         return sorted(self._all)
@@ -174,16 +198,8 @@ class DirectoryOrigin:
         return max(marks, default=None)
 
     def topic_ids(self) -> Mapping[str, str]:
-        ids: dict[str, str] = {}
-        for key, replica in sorted(self._chosen.items()):
-            topic_id = replica.log.topic_id
-            if topic_id and ids.setdefault(key.topic, topic_id) != topic_id:
-                lose(
-                    f"{replica.found.url}: its topic has the id {topic_id}, other partitions of {key.topic} have "
-                    f"{ids[key.topic]}: a topic was deleted and created again while a node was down",
-                    fail=self._settings.fail_on_data_loss,
-                )
-        return ids
+        chosen = sorted(self._chosen.items())
+        return {key.topic: found.log.topic_id for key, found in chosen if found.log.topic_id}
 
     def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
