@@ -2,8 +2,8 @@
 
 An offset such as `{"topic":{"0":23}}` is the next one to read. New partitions are read from their beginning. Offsets
 that retention deleted before they were read, or that no longer exist, are data loss; so is a topic that was deleted and
-created again: the new one is read from its beginning. Source: `KafkaMicroBatchStream` of spark-sql-kafka-0-10, which
-does not notice the latter.
+created again: the new one is read from its beginning. A partition that was missing for a time continues. Source:
+`KafkaMicroBatchStream` of spark-sql-kafka-0-10, which notices no new topic, and reads a partition that comes back anew.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class OffsetStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         self._last_given = time.monotonic()
         self._latest: Offsets | None = None
         self._unchecked: set[str] = set()  # topics that were reported as such
+        self._gone: set[TopicPartition] = set()  # partitions that were missing the last time
 
     @abstractmethod
     def starting_offsets(self) -> StreamOffsets:
@@ -131,7 +132,11 @@ class OffsetStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
             begun = self._begun(known, survey)
             self._latest = {key: max(b.end, begun[key]) for key, b in survey.bounds.items()}
             ends = self._admitted(begun, self._ends(), limit)
-            return StreamOffsets(ends, {**known.topic_ids, **survey.topic_ids}).written()
+            # A partition that comes back continues, unless it is of a new topic.
+            recreated = known.recreated_in(survey.topic_ids)
+            gone = {k: at for k, at in known.offsets.items() if k.topic not in recreated}
+            ids = {**known.topic_ids, **survey.topic_ids}
+            return StreamOffsets({**gone, **ends}, ids).written()
 
     def _ends(self) -> Offsets:
         assert self._latest is not None
@@ -153,10 +158,12 @@ class OffsetStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
             )
         self._report_unchecked(start, survey.topic_ids)
         before = {key: at for key, at in start.offsets.items() if key.topic not in recreated}
-        for key in sorted(before.keys() - survey.bounds.keys()):
+        gone = before.keys() - survey.bounds.keys()
+        for key in sorted(gone - self._gone):
             self._lost(
                 f"{key[0]}-{key[1]} is gone, offsets from {before[key]} on may have been missed"
             )
+        self._gone = gone
         begun = {}
         for key, bound in survey.bounds.items():
             known = before.get(key)

@@ -12,10 +12,18 @@ pytest.importorskip("pyspark")
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from tests.spark.directories import data_batches, next_offset
+from tests.spark.directories import (
+    checkpoint,
+    data_batches,
+    make_node,
+    next_offset,
+    write_partition,
+)
 from tests.spark.kafka_log.test_stream import Log, in_spark, reader_of, rows, run, written
 from trimaran.log.disk.partition_metadata import FILE_NAME, format_partition_metadata
 from trimaran.spark.data_source.stream_offsets import StreamOffsets
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.buffers.primitives import uuid_to_text
 
@@ -111,13 +119,30 @@ def test_topic_that_is_gone_waits_for_new_one(log, caplog):
     with pytest.raises(DataUnreadable, match="there is no orders"):
         latest(reader_of(log, subscribe="orders"), start)
     lenient = reader_of(log, subscribe="orders", failOnDataLoss="false")
-    nothing = latest(lenient, start)
-    assert nothing == {}
+    assert latest(lenient, start) == latest(lenient, start) == start
     assert "there is no orders" in caplog.text
+    assert caplog.text.count("orders-0 is gone") == 1
     create(log, SECOND, 1, BATCHES[:2])
-    end = latest(lenient, nothing)
+    end = latest(lenient, start)
     assert end == at(20, topic=NEW)
-    assert rows(lenient, nothing, end) == [(0, o) for o in range(20)]
+    assert rows(lenient, start, end) == [(0, o) for o in range(20)]
+
+
+def test_partition_that_comes_back_continues(log, tmp_path, caplog):
+    """Such as one on a disk that was not mounted for a time: its records are not read twice."""
+    start = at(100, 60, topic=OLD)
+    lenient = reader_of(log, failOnDataLoss="false")
+    for _ in range(2):
+        (log.node / "orders-1").rename(tmp_path / "away")
+        assert latest(lenient, start) == start
+        (tmp_path / "away").rename(log.node / "orders-1")
+    assert caplog.text.count("orders-1 is gone") == 1
+    end = latest(lenient, start)
+    assert end == at(100, 100, topic=OLD)
+    assert rows(lenient, start, end) == [(1, o) for o in range(60, 100)]
+    (log.node / "orders-1").rename(tmp_path / "away")
+    assert latest(lenient, end) == end
+    assert caplog.text.count("orders-1 is gone") == 2
 
 
 def test_checkpoint_without_ids_is_taken_with_one_warning(log, caplog):
@@ -163,8 +188,29 @@ def test_partitions_of_two_topics_are_not_mixed(log, caplog):
         DataUnreadable, match=r"orders-1: its topic has the id .* while a node was down"
     ):
         reader_of(log).initialOffset()
-    assert reader_of(log, failOnDataLoss="false").initialOffset() == at(100, 100, topic=OLD)
+    assert reader_of(log, failOnDataLoss="false").initialOffset() == at(100, topic=OLD)
     assert "while a node was down" in caplog.text
+
+
+def test_old_copy_is_not_taken_for_the_new_topic(log, tmp_path, caplog):
+    """The old directories have the later epoch and more records; the new topic has one partition."""
+    for partition in (0, 1):
+        log.append(partition, 5)
+    for node_id in (2, 3):
+        node = make_node(tmp_path / "data", node_id)
+        directory = write_partition(node, "orders", 0, BATCHES[:3])
+        (directory / FILE_NAME).write_bytes(format_partition_metadata(SECOND))
+        checkpoint(node, {("orders", 0): 30})
+    given = {"path": str(tmp_path / "data")}
+    for level in ("records", "batches", "segments"):
+        with pytest.raises(DataUnreadable, match=r"node-1/orders-0: its topic has .* of the paths"):
+            plan_log(LogOptions.parse({**given, "level": level}))
+    parsed = LogOptions.parse({**given, "failOnDataLoss": "false"})
+    tasks = plan_log(parsed).tasks
+    assert [(p.key, p.node_id in (2, 3), p.end_offset) for t in tasks for p in t] == [
+        (("orders", 0), True, 30)
+    ]
+    assert caplog.text.count("while a node was down") == 2  # each directory of the old topic
 
 
 def test_offsets_with_ids_are_those_of_sparks_source():
