@@ -1,4 +1,4 @@
-"""Readers on their way from the driver to executors: another version of this package there is named as such.
+"""Readers and writers on their way from the driver to executors, where another version of this package is refused.
 
 Without this check an executor would fail at a field or function that its version does not have.
 """
@@ -17,7 +17,7 @@ PLANNING = "pushFilters"  # an attribute that only planning needs; it refers to 
 
 
 class Shipped:
-    """A base of readers that are pickled with the version of this package."""
+    """A base of readers and writers, which are pickled with the version of this package."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: value for name, value in self.__dict__.items() if name != PLANNING}
@@ -26,7 +26,7 @@ class Shipped:
 
 
 def restored(version: str, packed: bytes) -> Any:
-    """Returns the reader. Raises OptionError if the driver has another version of this package."""
+    """Returns the reader or writer. Raises OptionError if the driver has another version of this package."""
     with without_frames():
         if version != own_version():
             raise OptionError(
@@ -34,9 +34,9 @@ def restored(version: str, packed: bytes) -> Any:
                 "all machines, or send it with the job (docs/spark.md, On a cluster)"
             )
     kind, state = pickle.loads(packed)
-    reader = object.__new__(kind)
-    reader.__dict__.update(state)
-    return reader
+    made = object.__new__(kind)
+    made.__dict__.update(state)
+    return made
 
 
 @cache

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from trimaran.spark.data_source.shipped import Shipped
 from trimaran.spark.data_source.tracebacks import without_frames
 from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.options import OptionError, tell
@@ -32,7 +33,7 @@ class Written(WriterCommitMessage):
     count: int
 
 
-class LogWriter(DataSourceArrowWriter):
+class LogWriter(Shipped, DataSourceArrowWriter):
     """Writes the rows of a batch query, at least once."""
 
     def __init__(self, options: SinkOptions) -> None:
@@ -43,7 +44,7 @@ class LogWriter(DataSourceArrowWriter):
             return Written(write_plain(self._options, iterator))
 
 
-class LogStreamWriter(DataSourceStreamArrowWriter):
+class LogStreamWriter(Shipped, DataSourceStreamArrowWriter):
     """Writes the rows of each micro-batch, at least once."""
 
     def __init__(self, options: SinkOptions) -> None:
@@ -62,7 +63,7 @@ class PreparedTask(WriterCommitMessage):
     outcome: TaskOutcome
 
 
-class ExactlyOnceWriter(DataSourceStreamArrowWriter):
+class ExactlyOnceWriter(Shipped, DataSourceStreamArrowWriter):
     """Writes the rows of each micro-batch exactly once.
 
     For each micro-batch Spark makes a writer on the driver and sends it to the tasks, with what `begun` says. When they

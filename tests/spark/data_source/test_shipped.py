@@ -1,4 +1,4 @@
-"""Readers reach executors of the same version only."""
+"""Readers and writers reach executors of the same version only."""
 
 import pickle
 import subprocess
@@ -18,6 +18,8 @@ from trimaran.spark.data_source import shipped
 from trimaran.spark.kafka_log.source import KafkaLogSource
 from trimaran.spark.kafka_metadata.source import KafkaMetadataSource
 from trimaran.spark.options import OptionError
+from trimaran.spark.sink.options import SinkOptions
+from trimaran.spark.sink.writer import ExactlyOnceWriter, LogStreamWriter, LogWriter
 
 
 @pytest.fixture
@@ -48,6 +50,22 @@ def test_other_version_is_refused(kind, streaming, path, monkeypatch):
     with pytest.raises(
         OptionError, match=r"the driver has trimaran .*, this executor has 0\.0\.1: install"
     ):
+        pickle.loads(sent)
+
+
+@pytest.mark.parametrize(
+    "make", [LogWriter, LogStreamWriter, lambda options: ExactlyOnceWriter(options, None)]
+)
+def test_writer_is_refused_by_another_version(make, monkeypatch):
+    options = SinkOptions.parse(
+        {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}, streaming=False
+    )
+    sent = cloudpickle.dumps(make(options))
+    arrived = pickle.loads(sent)
+    assert type(arrived) is type(make(options))
+    assert arrived._options == options
+    monkeypatch.setattr(shipped, "own_version", lambda: "0.0.1")
+    with pytest.raises(OptionError, match=r"this executor has 0\.0\.1: install the same version"):
         pickle.loads(sent)
 
 
