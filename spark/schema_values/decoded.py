@@ -161,7 +161,7 @@ def decoded(
     Raises:
         UnusableSchema: the schema cannot be used.
         RegistryFailure: the registry does not answer.
-        ValueError: options that contradict each other.
+        ValueError: options that contradict each other, or no such binary column.
     """
     access = None
     if registry is not None:
@@ -170,6 +170,7 @@ def decoded(
     own = _schema(access, subject, schema)
     if on_error not in ("fail", "null"):
         raise ValueError(f"on_error is {on_error!r}, and can be 'fail' or 'null'")
+    _check_column(frame, column)
     keys = column == "key" if is_key is None else is_key
     decoding = Decoding(access, own, message, keys, on_error == "fail")
     made = frame.withColumn(_MADE, _applied(decoding, frame, column))
@@ -179,6 +180,17 @@ def decoded(
     ]
     errors = [] if decoding.fails else [f.col(f"{_MADE}.error").alias(f"{column}_error")]
     return made.select(*columns, *errors)
+
+
+def _check_column(frame: DataFrame, column: str) -> None:
+    """Raises ValueError unless the frame has a binary column of this name; Spark itself would ignore letter case."""
+    if column not in frame.columns:
+        raise ValueError(f"there is no column {column!r}; there are {', '.join(frame.columns)}")
+    kind = frame.schema[column].dataType
+    if not isinstance(kind, t.BinaryType):
+        raise ValueError(
+            f"column {column} is of type {kind.simpleString()}, and values by schemas are binary"
+        )
 
 
 def _id_kind(ids: str) -> IdKind:
@@ -211,4 +223,4 @@ def _applied(decoding: Decoding, frame: DataFrame, column: str) -> Column:
 
     # The stubs lack structs.
     run: Callable[..., Column] = arrow_udf(decode, decoding.result)  # type: ignore[call-overload]
-    return run(f.col(column), *(["headers"] if has_headers else []), *place)
+    return run(f.col(f"`{column}`"), *(["headers"] if has_headers else []), *place)

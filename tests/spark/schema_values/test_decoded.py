@@ -146,6 +146,20 @@ def test_options_that_contradict_are_refused(options, told):
         ts.decoded(None, **options)
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_column_that_is_no_binary_one_is_refused(spark):
+    """Spark ignores letter case and finds fields inside of structs, whose column would stay as it was."""
+    frame = spark.createDataFrame([], f"{ROWS}, inside struct<value:binary>, `a.b` binary")
+    local = {"registry": "http://localhost:1"}
+    for column in ("Value", "inside.value", "other"):
+        with pytest.raises(ValueError, match=f"there is no column '{column}'; there are key, val"):
+            ts.decoded(frame, column, **local)
+    with pytest.raises(ValueError, match="column topic is of type string, and values by schemas"):
+        ts.decoded(frame, "topic", **local)
+    assert dict(ts.decoded(frame, "a.b", **local).dtypes)["a.b"] == "string"
+
+
 def test_unknown_subjects_are_refused(served):
     with pytest.raises(UnusableSchema, match=r"answers 404 \(Subject not found"):
         ts.decoded(None, registry=served.url, subject="order-value")
