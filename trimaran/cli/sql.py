@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from trimaran.cli.connect import DEFAULT_DATA, NodeDirectories
 from trimaran.cli.output import Format, say, show_rows
@@ -30,6 +30,7 @@ else:
     types = imported_later("pyspark.sql.types")
 
 EngineName = Literal["auto", "duckdb", "spark"]
+POSITIVE = validators.Number(gte=1)
 ROWS_MAX = 1_000  # rows of a table in a terminal; LIMIT in the statement requests more
 
 
@@ -39,7 +40,7 @@ def sql(
     *,
     data: NodeDirectories = DEFAULT_DATA,
     output: Format = "table",
-    rows: Annotated[int, Parameter(name="--rows")] = ROWS_MAX,
+    rows: Annotated[int, Parameter(name="--rows", validator=POSITIVE)] = ROWS_MAX,
     engine: Annotated[EngineName, Parameter(name="--engine")] = "auto",
 ) -> None:
     """Runs a Spark SQL statement on the logs of the nodes below DATA; without a statement, lists the views.
