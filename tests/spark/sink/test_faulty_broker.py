@@ -1,0 +1,187 @@
+"""The sink on a broker whose answers are errors, although it has done what was asked or because it has not; and what
+the sink asks of brokers.
+"""
+
+import pyarrow as pa
+import pytest
+
+from tests.spark.sink.test_exactly_once import ROWS, Query, expected
+from trimaran.spark.data_source.write_failed import WriteFailed
+from trimaran.spark.sink.exactly_once import protocol
+from trimaran.spark.sink.exactly_once.coordinator import TransactionCoordinators
+from trimaran.spark.sink.exactly_once.decisions import CONFIGS, LAST_OFFSETS, topic_of
+from trimaran.spark.sink.options import SinkOptions
+from trimaran.spark.sink.plain import write_plain
+from trimaran.testing import EmbeddedKafka
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.identity import ProducerEpoch, ProducerId
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+
+
+@pytest.fixture(scope="module")
+def node():
+    with EmbeddedKafka() as running:
+        yield running
+
+
+@pytest.fixture
+def kafka(node):
+    yield node
+    node.faults.check_scripts()
+    node.faults.clear()
+
+
+def fail_decision(kafka, query, outcomes, batch):
+    """Lets a newer driver take over after the decision is in the log, and before it is committed."""
+    own = {"api": "EndTxn", "transactional_id": f"{query.name}-driver"}
+    with (
+        kafka.faults(**own, error="PRODUCER_FENCED"),
+        pytest.raises(WriteFailed, match="another driver has taken over"),
+    ):
+        query.commit(outcomes, batch)
+
+
+def test_decision_that_is_not_committed_is_none(kafka):
+    query = Query(kafka)
+    fail_decision(kafka, query, query.prepared(0), 0)
+    assert query.written() == []
+    assert query.begin().decision is None
+    query.run(0)
+    assert query.written() == expected(1)
+    assert query.open_transactions() == []
+
+
+def test_decision_is_found_before_many_that_failed(kafka):
+    query = Query(kafka)
+    query.run(0)
+    for _ in range(LAST_OFFSETS):  # a record and a marker each
+        fail_decision(kafka, query, query.prepared(1), 1)
+    assert query.begin().decision.batch == 0
+    query.run(1)
+    assert query.written() == expected(2)
+
+
+REPEATED = {
+    "AddOffsetsToTxn": "COORDINATOR_NOT_AVAILABLE",
+    "AddPartitionsToTxn": "CONCURRENT_TRANSACTIONS",
+    "EndTxn": "NOT_COORDINATOR",
+    "InitProducerId": "COORDINATOR_LOAD_IN_PROGRESS",
+    "Produce": "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "TxnOffsetCommit": "NOT_COORDINATOR",
+}
+
+
+def test_request_that_was_carried_out_is_repeated(kafka):
+    query = Query(kafka)
+    query.run(0)
+    rules = [
+        kafka.faults.add(api=api, error=error, applied=True, every=2)
+        for api, error in REPEATED.items()
+    ]
+    query.run(1, cuts=3)
+    assert all(rule.applied for rule in rules)
+    assert query.written() == expected(2)
+    assert query.open_transactions() == []
+
+
+def test_mark_is_of_one_transaction_and_batch(kafka):
+    query = Query(kafka)
+    [outcome] = query.run(0, cuts=1)
+    transaction = outcome.transaction
+    with BlockingClient(kafka.bootstrap) as client:
+        coordinators = TransactionCoordinators(client, topic_of(query.name))
+        assert coordinators.is_marked(transaction, 0)
+        assert not coordinators.is_marked(transaction, 1)
+        later = transaction.lease._replace(epoch=ProducerEpoch(transaction.lease.epoch + 1))
+        assert not coordinators.is_marked(transaction._replace(lease=later), 0)
+
+
+def test_forgotten_transactions_are_lost_unless_marked(kafka):
+    """A coordinator forgets ids: whether one was committed is known by its mark, and without it by nothing."""
+    query = Query(kafka)
+    known = query.prepared(0)
+    query.decide(known, 0)
+    forgotten = {"api": "EndTxn", "transactional_id": f"{query.name}-task-*"}
+    with kafka.faults(**forgotten, error="INVALID_PRODUCER_ID_MAPPING", applied=True):
+        query.begin()  # committed, forgotten, and marked
+    assert query.written() == expected(1)
+    aborted = query.prepared(1)
+    query.decide(aborted, 1)
+    for outcome in aborted:
+        query.take(outcome)
+    with (
+        kafka.faults(**forgotten, error="INVALID_PRODUCER_ID_MAPPING"),
+        pytest.raises(WriteFailed, match=r"micro-batch 1 is written in part: .* 0 of them are"),
+    ):
+        query.begin()
+    query.run(1)  # the coordinator knows them again, and that they were aborted
+    assert query.written() == expected(2)
+
+
+def test_unknown_id_is_no_ended_transaction(kafka):
+    lease = protocol.ProducerLease(ProducerId(10**6), ProducerEpoch(0))
+    with BlockingClient(kafka.bootstrap) as client:
+        coordinators = TransactionCoordinators(client, topic_of("never"))
+        unknown = protocol.Prepared("never", lease)
+        assert coordinators.end(unknown, is_commit=True) is protocol.Ending.UNKNOWN
+
+
+def test_queries_of_similar_prefixes_are_apart(kafka):
+    """A dot of a prefix is a dot, and not any letter."""
+    other = Query(kafka, name="copy-a")
+    prepared = other.prepared(0)
+    Query(kafka, name="copy.a").begin()
+    assert len(other.open_transactions()) == len(prepared)
+    other.commit(prepared, 0)
+    assert other.written() == expected(1)
+
+
+def test_requests_are_those_of_the_options(kafka):
+    given = {
+        "kafka__transaction__timeout__ms": "54321",
+        "kafka__request__timeout__ms": "12345",
+        "createTopics__replication__factor": "1",
+    }
+    query = Query(kafka, **given)
+    produced = kafka.observe(api="Produce")
+    begun = kafka.observe(api="InitProducerId")
+    created = kafka.observe(api="CreateTopics")
+    query.run(0)
+    assert {(r.request.acks, r.request.timeout_ms) for r in produced.seen} == {(-1, 12345)}
+    assert {r.request.transaction_timeout_ms for r in begun.seen} == {54321}
+    topics = {topic.name: topic for seen in created.seen for topic in seen.request.topics}
+    decisions = topics[topic_of(query.name).topic]
+    assert {config.name: config.value for config in decisions.configs} == CONFIGS
+    assert (decisions.num_partitions, decisions.replication_factor) == (1, 1)
+
+
+def plain(kafka, topic, **options):
+    given = {"kafka.bootstrap.servers": kafka.bootstrap, "topic": topic, **options}
+    values = pa.array([b"%d" % number for number in range(ROWS)])
+    batches = [pa.record_batch({"value": values})]
+    return write_plain(SinkOptions.parse(given, streaming=False), iter(batches))
+
+
+@pytest.mark.parametrize(
+    "error", ["DUPLICATE_SEQUENCE_NUMBER", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT"]
+)
+def test_batch_that_is_in_the_log_is_not_written_again(kafka, error):
+    topic = kafka.create_topic(f"plain-{error.lower()}")
+    rule = kafka.faults.add(api="Produce", topic=topic, error=error, applied=True, times=1)
+    assert plain(kafka, topic) == ROWS
+    assert rule.applied == 1
+    assert len(kafka.records(topic)) == ROWS
+
+
+def test_request_is_no_larger_than_its_limit(kafka):
+    topic = kafka.create_topic("limited", partitions=20)
+    produced = kafka.observe(api="Produce", topic=topic)
+    given = {"kafka.bootstrap.servers": kafka.bootstrap, "topic": topic}
+    limit = {"kafka.max.request.size": "3000", "kafka.linger.ms": "1000000"}
+    partitions = pa.array([number % 20 for number in range(200)], pa.int32())
+    rows = pa.record_batch({"value": pa.array([bytes(60)] * 200), "partition": partitions})
+    write_plain(SinkOptions.parse({**given, **limit}, streaming=False), iter([rows]))
+    sizes = [seen.frame_bytes for seen in produced.seen]
+    assert 5 < len(sizes) < 20
+    assert max(sizes) <= 3000 + 200  # the header of the request
