@@ -176,6 +176,26 @@ def test_entry_is_believed_to_have_largest_time(tmp_path):
     assert SegmentLookup(segment, Files()).at_time(4) == positions[1]
 
 
+@pytest.mark.parametrize("by", [-1000, -15, -1, 1, 15])
+def test_times_that_lie_omit_no_batch(tmp_path, by):
+    segment = write_segment(tmp_path, range(1000, 1400, 10), interval=1)
+    path = tmp_path / f"{BASE:020d}.timeindex"
+    entries = TimeIndex.layout.iter_unpack(path.read_bytes())
+    path.write_bytes(b"".join(TimeIndex.layout.pack(time + by, at) for time, at in entries))
+    for time in range(985, 1410, 5):
+        check_searches(segment, BASE, time)
+
+
+def test_times_that_fall_omit_no_batch(tmp_path):
+    """A writer noted the time of each batch, and not the largest one up to it."""
+    times = [1, 9, 2, 10, 3, 11, 4]
+    segment = write_segment(tmp_path, times)
+    entries = [TimeIndex.layout.pack(time, 4 * n + 2) for n, time in enumerate(times) if n]
+    (tmp_path / f"{BASE:020d}.timeindex").write_bytes(b"".join(entries))
+    for time in range(13):
+        check_searches(segment, BASE, time)
+
+
 def test_damaged_batch_at_an_entry_is_not_used(tmp_path):
     segment = write_segment(tmp_path, range(20))
     positions = [at for at, _ in scan_batches(segment.path)]
