@@ -318,7 +318,7 @@ def _within(
             return
         start = max(start, in_time)
     first = lookup.start_of(start) if start else None
-    if first is None or end <= start:
+    if end <= start or (start and first is None):
         start, end, first = (
             Position(0),
             Position(segment.size),

@@ -160,6 +160,37 @@ def test_times_that_are_known_are_not_even_decoded(written):
     assert len(matching(found, late)) < len(found) < len(everything)
 
 
+def test_each_end_is_reached(written):
+    """Wherever an entry of the index and the end of a batch are."""
+    only = ["EqualTo", "partition", 0]
+    everything = [
+        row["offset"] for row in rows_of(written.node, subscribe="a,b") if not row["partition"]
+    ]
+    for end in range(written.end + 1):
+        trees = json.dumps([only, ["EqualTo", "topic", "a"], ["LessThan", "offset", end]])
+        found = [row["offset"] for row in rows_of(written.node, Conditions.parse(trees, "records"))]
+        assert found == [offset for offset in everything[: len(everything) // 2] if offset < end]
+
+
+def test_first_records_need_no_whole_segment(tmp_path):
+    node = make_node(tmp_path, 1)
+    folder = write_partition(node, "a", 0, data_batches(100), segment_bytes=1 << 20)
+    [segment] = folder.glob("*.log")
+    checkpoint(node, {("a", 0): 1000})
+    for options, tree in (
+        ({}, ["LessThan", "offset", 20]),
+        ({"endingOffsets": '{"a":{"0":20}}'}, None),
+        ({"endingTimestamp": "2000"}, None),
+    ):
+        parsed = LogOptions.parse({"path": str(node), **options})
+        plan = plan_log(parsed, Conditions.parse(json.dumps([tree]), "records"))
+        [[piece]] = plan.tasks
+        assert (piece.start_position, piece.start_offset, piece.end_offset) == (0, 0, 20)
+        assert piece.end_position < segment.stat().st_size / 10
+        found = rows_of(node, Conditions.parse(json.dumps([tree]), "records"), **options)
+        assert [row["offset"] for row in found] == list(range(20))
+
+
 def test_late_times_among_early_offsets_need_no_range(tmp_path):
     node = make_node(tmp_path, 1)
     write_partition(node, "a", 0, data_batches(100), segment_bytes=1 << 20)

@@ -117,11 +117,25 @@ def last_ten(end):
         "starting time": ({"startingTimestamp": str(first)}, NO_CONDITIONS),
         "offsets in a query": ({}, [["GreaterThanOrEqual", "offset", first]]),
         "times in a query": ({}, [["GreaterThanOrEqual", "timestamp", {"us": first * 1000}]]),
+        "offsets and early times": (
+            {},
+            [
+                ["GreaterThanOrEqual", "offset", first],
+                ["GreaterThanOrEqual", "timestamp", {"us": 1000}],
+            ],
+        ),
     }
 
 
 @pytest.mark.parametrize(
-    "name", ["starting offsets", "starting time", "offsets in a query", "times in a query"]
+    "name",
+    [
+        "starting offsets",
+        "starting time",
+        "offsets in a query",
+        "times in a query",
+        "offsets and early times",
+    ],
 )
 @pytest.mark.parametrize("scheme", ["", "counted://"])
 def test_last_records_of_large_segment_take_little(large, monkeypatch, name, scheme):
