@@ -3,7 +3,7 @@
 An offset such as `{"topic":{"0":23}}` is the next one to read. New partitions are read from their beginning. Offsets
 that retention deleted before they were read, or that no longer exist, are data loss; so is a topic that was deleted and
 created again: the new one is read from its beginning. A partition that was missing for a time continues. Source:
-`KafkaMicroBatchStream` of spark-sql-kafka-0-10, which notices no new topic, and reads a partition that comes back anew.
+`KafkaMicroBatchStream` of spark-sql-kafka-0-10, which does neither: it begins again with a partition that returns.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def test_partitions_of_two_topics_are_not_mixed(log, caplog):
     assert "while a node was down" in caplog.text
 
 
-def test_old_copy_is_not_taken_for_the_new_topic(log, tmp_path, caplog):
+def test_copy_of_an_older_topic_is_refused(log, tmp_path, caplog):
     """The old directories have the later epoch and more records; the new topic has one partition."""
     for partition in (0, 1):
         log.append(partition, 5)

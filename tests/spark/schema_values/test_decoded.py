@@ -149,7 +149,7 @@ def test_options_that_contradict_are_refused(options, told):
 @pytest.mark.spark
 @pytest.mark.slow
 def test_column_that_is_no_binary_one_is_refused(spark):
-    """Spark ignores letter case and finds fields inside of structs, whose column would stay as it was."""
+    """Spark ignores letter case, and finds fields in structs; no column of the frame would be decoded."""
     frame = spark.createDataFrame([], f"{ROWS}, inside struct<value:binary>, `a.b` binary")
     local = {"registry": "http://localhost:1"}
     for column in ("Value", "inside.value", "other"):

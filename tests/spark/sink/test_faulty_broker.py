@@ -1,6 +1,4 @@
-"""The sink on a broker whose answers are errors, although it has done what was asked or because it has not; and what
-the sink asks of brokers.
-"""
+"""The sink on a broker that answers with errors, before or after it has carried out a request; and what is requested."""
 
 import pyarrow as pa
 import pytest
@@ -166,7 +164,7 @@ def plain(kafka, topic, **options):
 @pytest.mark.parametrize(
     "error", ["DUPLICATE_SEQUENCE_NUMBER", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT"]
 )
-def test_batch_that_is_in_the_log_is_not_written_again(kafka, error):
+def test_batch_in_the_log_is_not_repeated(kafka, error):
     topic = kafka.create_topic(f"plain-{error.lower()}")
     rule = kafka.faults.add(api="Produce", topic=topic, error=error, applied=True, times=1)
     assert plain(kafka, topic) == ROWS
