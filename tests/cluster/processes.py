@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.cluster.commands import ROOT, run
+from trimaran.client.topics import topic_described
 from trimaran.local import state_file
 from trimaran.local.readiness import roles_now
 from trimaran.log.inspection.reader import scan_batches
@@ -117,8 +118,9 @@ class LocalCluster:
                     until(lambda c=client: _leaders(c, topic), f"{topic} at {node.name}")
 
     def partitions(self, topic):
-        """Returns the output of `topics describe` by partition."""
-        found = json.loads(self.run("topics", "describe", topic, "-o", "json", check=False).stdout)
+        """Returns the rows of `topics describe` by partition, without a process: tests ask for them repeatedly."""
+        with BlockingClient(self.bootstrap) as client:
+            found = topic_described(client, topic)
         return {row["partition"]: row for row in found["partitions"]}
 
     def batches(self, topic, partition):
