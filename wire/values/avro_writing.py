@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import reprlib
 import struct
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -151,7 +152,9 @@ def _varint(number: int) -> bytes:
 
 
 def _unfit(value: object, wanted: str, place: str) -> UnencodedValue:
-    return UnencodedValue(f"{place} is {str(value)[:80]!r}, and its schema wants {wanted}")
+    # Each branch of a union that does not fit makes such an error: it must not print a whole record.
+    text = value if isinstance(value, str) else reprlib.repr(value)
+    return UnencodedValue(f"{place} is {text[:80]!r}, and its schema wants {wanted}")
 
 
 def _checked(value: Any, kind: type, wanted: str, place: str) -> Any:
