@@ -20,9 +20,9 @@ from trimaran.wire.schema import DECODE_BUDGET
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# Detects undivided work of 2.5 µs per element.
-ELEMENTS = 16_000
-CALLS_MAX = 120_000  # 7.5 per element; the longest slice makes 108,000
+# Detects undivided work of 2 µs per element.
+ELEMENTS = 8_000
+CALLS_MAX = 70_000  # 20,000 that do not depend on the elements, and 6 per element; the longest slice makes 64,000
 REGISTRIES = {"broker": broker_registry(), "controller": controller_registry()}
 CASES = {
     node: [

@@ -41,18 +41,21 @@ def test_rules_hold_for_every_seed() -> None:
     assert f"{SEEDS} seeds run" in done.stdout
 
 
+@pytest.fixture(scope="module")
+def trace() -> list[str]:
+    return trace_of_run()
+
+
 @pytest.mark.slow
-def test_seed_determines_its_run() -> None:
+def test_seed_determines_its_run(trace: list[str]) -> None:
     """The same seed gives the same run, event by event."""
-    first, second = trace_of_run(), trace_of_run()
-    assert len(first) > 100
-    assert first == second
+    assert len(trace) > 100
+    assert trace_of_run() == trace
 
 
-def test_embedded_broker_in_another_thread_changes_nothing() -> None:
-    alone = trace_of_run()
+def test_embedded_broker_in_another_thread_changes_nothing(trace: list[str]) -> None:
     with EmbeddedKafka():
-        assert trace_of_run() == alone
+        assert trace_of_run() == trace
 
 
 def trace_of_run() -> list[str]:
