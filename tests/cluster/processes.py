@@ -22,6 +22,8 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 
 Found = TypeVar("Found")
 POLL_SECONDS = 0.01
+# Ten times as long as a step of a cluster takes on a machine where fifteen others want each core.
+WAIT_SECONDS = 60.0
 
 
 def trimaran(*words, check=True, stdin=None, environ=None):
@@ -35,7 +37,7 @@ def trimaran(*words, check=True, stdin=None, environ=None):
 def until(
     probe: Callable[[], Found],
     what: str,
-    seconds: float = 20.0,
+    seconds: float = WAIT_SECONDS,
     pause_seconds: float = POLL_SECONDS,
 ) -> Found:
     """Probes until the result is true, and returns it; raises AssertionError after `seconds`."""

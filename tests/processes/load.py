@@ -9,7 +9,7 @@ import os
 import threading
 
 from tests.clients.kafka_python import KafkaPython
-from tests.cluster.processes import until
+from tests.cluster.processes import WAIT_SECONDS, until
 from tests.librdkafka import Producer
 
 # A burst costs the nodes one request for each leader: single records of the same rate would keep two cores busy.
@@ -57,7 +57,7 @@ class Load:
                     value = b"%s-%d" % (self._name, number)
                     self._producer.produce(self._topic, value, on_delivery=self._delivered)
             self._producer.poll(PACE_SECONDS)
-        self._producer.flush(30)
+        self._producer.flush(WAIT_SECONDS)
 
     def _delivered(self, error, message):
         if error is None:
@@ -66,14 +66,14 @@ class Load:
         else:
             self.failed.append(error.str())
 
-    def wait_for_acks(self, seconds=20.0):
+    def wait_for_acks(self):
         """Waits until every partition has a new acknowledgement."""
         before = self._acks.copy()
 
         def all_went_on():
             return all(now > then for now, then in zip(self._acks, before, strict=True))
 
-        until(all_went_on, f"acknowledgements in every partition; {self.failed[:3]}", seconds)
+        until(all_went_on, f"acknowledgements in every partition; {self.failed[:3]}")
 
 
 def lost(bootstrap, topic, partitions, acked):

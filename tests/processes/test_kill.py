@@ -61,6 +61,6 @@ def test_killed_and_restarted_cluster_keeps_acknowledged_records(cluster):
             cluster.kill(name)
         for name in names:
             cluster.restart(name)
-        load.wait_for_acks(30)
+        load.wait_for_acks()
     assert load.failed == []
     assert lost(cluster.bootstrap, TOPIC, PARTITIONS, load.acked) == {}

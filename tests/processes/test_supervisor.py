@@ -25,6 +25,7 @@ NEVER_READY = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "
     'username="a" password="b" user_a="b";',
 )
+END_SECONDS = 90  # each role has 15 seconds to stop
 FULL = Path("/dev/full")  # every write to it fails with ENOSPC
 needs_dev_full = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="nodes end with it on Linux only")
@@ -189,7 +190,7 @@ def test_signals_stop_all_nodes(cluster, number):
 def test_down_stops_a_starting_cluster(tmp_path):
     with begin(tmp_path, "-d") as starting:
         assert trimaran("down", "--data", tmp_path).stderr == "stopped\n"
-        _, said = starting.communicate(timeout=30)
+        _, said = starting.communicate(timeout=END_SECONDS)
         nodes = state_file.read(tmp_path).nodes
         assert not alive(nodes)
     if starting.returncode:  # otherwise it was ready before `down`
@@ -202,10 +203,9 @@ def test_down_works_before_brokers_see_each_other(tmp_path, detached):
         until(
             lambda: all(node.state == "running" for node in state_file.read(tmp_path).nodes),
             "all serve",
-            seconds=60,
         )
         assert trimaran("down", "--data", tmp_path).stderr == "stopped\n"
-        _, said = starting.communicate(timeout=30)
+        _, said = starting.communicate(timeout=END_SECONDS)
     assert "was stopped while it started" in said
     assert starting.returncode == Exit.NO
     assert not alive(state_file.read(tmp_path).nodes)
@@ -216,7 +216,7 @@ def test_interrupted_up_leaves_no_cluster(tmp_path, number):
     with begin(tmp_path, "-d", *NEVER_READY) as starting:
         nodes = until(lambda: all_begun(tmp_path), "both nodes have begun")
         starting.send_signal(number)
-        _, said = starting.communicate(timeout=90)  # each role has 15 seconds to stop
+        _, said = starting.communicate(timeout=END_SECONDS)
     assert starting.returncode == 128 + number, said
     assert not alive(nodes)
     left = {path.name for path in tmp_path.iterdir()}
@@ -244,7 +244,7 @@ def test_nohup_is_respected(tmp_path):
         process.send_signal(signal.SIGHUP)
         trimaran("chaos", "resume", 11, "--data", tmp_path)
         trimaran("down", "--data", tmp_path)
-        assert process.wait(timeout=30) == Exit.OK
+        assert process.wait(END_SECONDS) == Exit.OK
 
 
 def test_closed_output_reader_does_not_stop_supervisor(tmp_path):
@@ -263,4 +263,4 @@ def test_closed_output_reader_does_not_stop_supervisor(tmp_path):
         trimaran("chaos", "restart", "11", "--data", tmp_path)
         assert state_file.read(tmp_path).is_up()
         trimaran("down", "--data", tmp_path)
-        assert process.wait(60) == Exit.OK
+        assert process.wait(END_SECONDS) == Exit.OK
