@@ -3,11 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from tests.spark.sink.test_exactly_once import ROWS, Query, expected
+from tests.spark.sink.test_exactly_once import Query, expected
 from trimaran.spark.data_source.write_failed import WriteFailed
 from trimaran.spark.sink.exactly_once import protocol
 from trimaran.spark.sink.exactly_once.coordinator import TransactionCoordinators
 from trimaran.spark.sink.exactly_once.decisions import CONFIGS, LAST_OFFSETS, topic_of
+from trimaran.spark.sink.exactly_once.task import write_prepared
 from trimaran.spark.sink.options import SinkOptions
 from trimaran.spark.sink.plain import write_plain
 from trimaran.testing import EmbeddedKafka
@@ -154,10 +155,12 @@ def test_requests_are_those_of_the_options(kafka):
     assert (decisions.num_partitions, decisions.replication_factor) == (1, 1)
 
 
-def plain(kafka, topic, **options):
+def arrow(values, **columns):
+    return pa.record_batch({"value": pa.array(values, pa.binary()), **columns})
+
+
+def write(kafka, topic, batches, **options):
     given = {"kafka.bootstrap.servers": kafka.bootstrap, "topic": topic, **options}
-    values = pa.array([b"%d" % number for number in range(ROWS)])
-    batches = [pa.record_batch({"value": values})]
     return write_plain(SinkOptions.parse(given, streaming=False), iter(batches))
 
 
@@ -167,19 +170,58 @@ def plain(kafka, topic, **options):
 def test_batch_in_the_log_is_not_repeated(kafka, error):
     topic = kafka.create_topic(f"plain-{error.lower()}")
     rule = kafka.faults.add(api="Produce", topic=topic, error=error, applied=True, times=1)
-    assert plain(kafka, topic) == ROWS
+    assert write(kafka, topic, [arrow([b"1", b"2"])]) == 2
     assert rule.applied == 1
-    assert len(kafka.records(topic)) == ROWS
+    assert [record.value for record in kafka.records(topic)] == [b"1", b"2"]
+
+
+def test_level_of_the_codec_is_used(kafka):
+    values = [b"%d" % (number * number) for number in range(3000)]
+    produced = kafka.observe(api="Produce")
+    sizes = []
+    for level in ("1", "9"):
+        gzip = {"kafka.compression.type": "gzip", "kafka.compression.gzip.level": level}
+        write(kafka, kafka.create_topic(f"plain-{level}"), [arrow(values)], **gzip)
+        query = Query(kafka, **{name.replace(".", "__"): value for name, value in gzip.items()})
+        write_prepared(query.options, query.begin(), "query", 0, iter([arrow(values)]))
+        sizes.append([seen.frame_bytes for seen in produced.seen[-2:]])
+    (plain_1, task_1), (plain_9, task_9) = sizes
+    assert plain_9 < plain_1
+    assert task_9 < task_1
+
+
+def test_keys_choose_no_partition_if_ignored(kafka):
+    topic = kafka.create_topic("ignored", partitions=3)
+    rows = arrow([bytes(100)] * 90, key=pa.array([b"k"] * 90))
+    options = {"kafka.batch.size": "1000", "kafka.partitioner.ignore.keys": "true"}
+    write(kafka, topic, [rows], **options)
+    assert {record.partition for record in kafka.records(topic)} == {0, 1, 2}
+
+
+def test_rows_wait_for_others_as_long_as_linger(kafka):
+    produced = kafka.observe(api="Produce")
+    waiting = kafka.create_topic("waiting")
+    write(kafka, waiting, [arrow([b"1"])] * 30, **{"kafka.linger.ms": "9223372036854775807"})
+    assert len(produced.seen) == 1
+    at_once = kafka.create_topic("at-once")
+
+    def batches():
+        yield arrow([b"1"])
+        produced.wait_answered(2)
+        yield arrow([b"2"])
+
+    write(kafka, at_once, batches(), **{"kafka.linger.ms": "0"})
+    assert len(produced.seen) == 3
+    assert [len(kafka.records(topic)) for topic in (waiting, at_once)] == [30, 2]
 
 
 def test_request_is_no_larger_than_its_limit(kafka):
     topic = kafka.create_topic("limited", partitions=20)
     produced = kafka.observe(api="Produce", topic=topic)
-    given = {"kafka.bootstrap.servers": kafka.bootstrap, "topic": topic}
-    limit = {"kafka.max.request.size": "3000", "kafka.linger.ms": "1000000"}
     partitions = pa.array([number % 20 for number in range(200)], pa.int32())
-    rows = pa.record_batch({"value": pa.array([bytes(60)] * 200), "partition": partitions})
-    write_plain(SinkOptions.parse({**given, **limit}, streaming=False), iter([rows]))
+    rows = arrow([bytes(60)] * 200, partition=partitions)
+    limit = {"kafka.max.request.size": "3000", "kafka.linger.ms": "1000000"}
+    write(kafka, topic, [rows], **limit)
     sizes = [seen.frame_bytes for seen in produced.seen]
     assert 5 < len(sizes) < 20
     assert max(sizes) <= 3000 + 200  # the header of the request
