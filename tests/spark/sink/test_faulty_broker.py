@@ -13,6 +13,7 @@ from trimaran.spark.sink.options import SinkOptions
 from trimaran.spark.sink.plain import write_plain
 from trimaran.testing import EmbeddedKafka
 from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.errors import RequestTimedOut
 from trimaran.wire.identity import ProducerEpoch, ProducerId
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -94,6 +95,17 @@ def test_mark_is_of_one_transaction_and_batch(kafka):
         assert not coordinators.is_marked(transaction, 1)
         later = transaction.lease._replace(epoch=ProducerEpoch(transaction.lease.epoch + 1))
         assert not coordinators.is_marked(transaction._replace(lease=later), 0)
+
+
+def test_mark_of_an_open_transaction_is_awaited(kafka):
+    query = Query(kafka)
+    [outcome] = query.prepared(0, cuts=1)
+    with (
+        BlockingClient(kafka.bootstrap, timeout=1) as client,
+        pytest.raises(RequestTimedOut, match="UNSTABLE_OFFSET_COMMIT"),
+    ):
+        coordinators = TransactionCoordinators(client, topic_of(query.name))
+        coordinators.is_marked(outcome.transaction, 0)
 
 
 def test_forgotten_transactions_are_lost_unless_marked(kafka):
