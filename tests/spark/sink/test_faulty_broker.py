@@ -100,12 +100,10 @@ def test_mark_is_of_one_transaction_and_batch(kafka):
 def test_mark_of_an_open_transaction_is_awaited(kafka):
     query = Query(kafka)
     [outcome] = query.prepared(0, cuts=1)
-    with (
-        BlockingClient(kafka.bootstrap, timeout=1) as client,
-        pytest.raises(RequestTimedOut, match="UNSTABLE_OFFSET_COMMIT"),
-    ):
+    with BlockingClient(kafka.bootstrap, timeout=1) as client:
         coordinators = TransactionCoordinators(client, topic_of(query.name))
-        coordinators.is_marked(outcome.transaction, 0)
+        with pytest.raises(RequestTimedOut, match="UNSTABLE_OFFSET_COMMIT"):
+            coordinators.is_marked(outcome.transaction, 0)
 
 
 def test_forgotten_transactions_are_lost_unless_marked(kafka):
