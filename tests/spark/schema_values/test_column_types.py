@@ -76,6 +76,7 @@ def fields(*types):
         ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 2}, "decimal(2,2)"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}, "decimal(38,2)"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 2}, "string"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 5}, "string"),
     ],
     ids=str,
 )
