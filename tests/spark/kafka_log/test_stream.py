@@ -204,6 +204,21 @@ def test_deletion_in_new_partition_before_repeat_is_reported(log):
         reader_of(log).partitions(start, end)
 
 
+def test_new_partition_without_its_beginning_is_reported(log, caplog):
+    log.put(0, BATCHES[:2])
+    log.put(1, BATCHES)
+    log.starts["orders", 1] = 50
+    log.tell()
+    start, told = {"orders": {"0": 20}}, "orders-1 is new and begins at offset 50, not 0"
+    with pytest.raises(DataUnreadable, match=told):
+        reader_of(log).latestOffset(start, ReadAllAvailable())
+    lenient = reader_of(log, failOnDataLoss="false")
+    end = lenient.latestOffset(start, ReadAllAvailable())
+    assert end == {"orders": {"0": 20, "1": END}}
+    assert told in caplog.text
+    assert rows(lenient, start, end) == [(1, offset) for offset in range(50, END)]
+
+
 def test_leader_with_older_watermark_is_no_loss(log, tmp_path):
     """Nodes write their watermarks every few seconds; the log holds records that the old leader had committed."""
     log.put(0, BATCHES)
