@@ -179,6 +179,25 @@ def test_parts_one_after_another_are_the_whole(tmp_path_factory, script):
     assert found == whole
 
 
+def test_markers_seen_ahead_are_of_their_transactions(tmp_path):
+    """The search for the end of one transaction passes those of later ones of another producer."""
+    script = [
+        ("data", 7, 1),
+        ("data", 8, 1),
+        ("abort", 8, 1),
+        ("data", 8, 1),
+        ("commit", 8, 1),
+        ("data", 8, 1),
+        ("abort", 8, 1),
+        ("commit", 7, 1),
+    ]
+    batches, _, end = log_of(script)
+    node = make_node(tmp_path, 1)
+    write_partition(node, "t", 0, batches)
+    checkpoint(node, {KEY: end})
+    assert [row["offset"] for row in read(node, columns=("offset",), **COMMITTED)] == [0, 3]
+
+
 def test_aborted_batches_are_left_out_of_batches_level(tmp_path):
     from trimaran.spark.kafka_log.batches import read_batches
 
