@@ -45,6 +45,7 @@ MISTAKES = (
     ("brokers describe one {b}", USAGE, "IDS cannot be 'one'"),
     ("consume t --offset {b}", USAGE, "--offset has no value"),
     ("consume t -n -1 {b}", USAGE, "it must be at least 0"),
+    ("sql --rows 0", USAGE, "it must be at least 1"),
     ("health {b} --watch=often", USAGE, "--watch=often is not a number of seconds"),
     ("generate completion tcsh", USAGE, "it must be one of bash, zsh, fish"),
     ("proxy --upstream {broker} --plan absent", USAGE, "cannot read the plan absent"),
