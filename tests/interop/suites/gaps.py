@@ -112,12 +112,6 @@ ON_KAFKA: dict[str, dict[str, str]] = {
             "wants an address that drops packets; without a route to it, connections fail at once"
         ),
     },
-    "rust-rdkafka": {
-        "test_admin::test_groups": LOADING,
-        "test_high_producers::test_future_producer_send": BUSY_CLIENT,
-        "test_high_producers::test_future_producer_send_fail": BUSY_CLIENT,
-        "test_metadata::test_metadata": "wants a broker at port 9092",
-    },
     "sarama": {
         "TestFuncAdminListConsumerGroupOffsets": LOADING,
     },
