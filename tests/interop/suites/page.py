@@ -28,7 +28,8 @@ Those of franz-go move 50,000 records instead of 500,000, which have a run of th
 kcl, kafkactl, kcat, Burrow, kafka_exporter and kminion are programs on the PATH. A test is a command of a program, or
 its answer by HTTP. It passes here when the answer is Kafka's, except for names of brokers, ids and times.
 `applications` are programs of Apache with exactly-once: MirrorMaker 2 both ways between the kind and Kafka,
-Streams, Connect, and Flink's connector. Nodes and the programs themselves are killed meanwhile. A test is one claim.
+Streams, Connect, and Flink's connector. MirrorMaker 2 and Connect are those of 4.3, because not all of 4.4's were
+published. Nodes and the programs themselves are killed meanwhile. A test is one claim.
 Addresses, names and waits that were written for the authors' own machines are changed in copies of the tests.
 `./dev interop -k suites` runs the suites on ours again and compares, `-k librdkafka-sasl` one of the other ways.
 KafkaJS's and confluent-kafka-python's packages carry no tests: `--sources FOLDER` names checkouts of them.

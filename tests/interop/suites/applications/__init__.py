@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tests.interop import apache_kafka
 from tests.interop.suites.applications import connect, flink, mirror_maker, streams
 from tests.interop.suites.applications.claims import Claims
 
 NAME = "applications"
-# The results on the page are of this version: run the suite again before this changes.
-VERSION = "4.3.0"
+VERSION = apache_kafka.VERSION  # of Streams; `java_programs` has that of Connect and MirrorMaker
 NEEDS = ("java", "javac", "mvn")
 STARTS_NODES = True
 APPLICATIONS: dict[str, Callable[[str, Path, Claims], None]] = {
