@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.wire.values.avro_strategies import schemas_with_values
 from tests.wire.values.test_avro import NODE, record, written
-from trimaran.wire.values.avro import avro_schema
+from trimaran.wire.values.avro import SCALE_MAX, avro_schema
 from trimaran.wire.values.avro_writing import avro_bytes
 from trimaran.wire.values.failures import UnencodedValue, UnusableSchema
 from trimaran.wire.values.json_form import as_json
@@ -67,6 +67,33 @@ def test_decimal_takes_fewest_bytes(number):
     least = next(n for n in range(1, 9) if -(1 << 8 * n - 1) <= number < 1 << 8 * n - 1)
     assert made == bytes([2 * least]) + number.to_bytes(least, "big", signed=True)
     assert avro_schema(json.dumps(schema)).decode(memoryview(made)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "unscaled"),
+    [
+        ("5", 500),
+        ("5.1", 510),
+        ("5.12", 512),
+        ("-5.12", -512),
+        ("1e1", 1000),
+        ("-0.01", -1),
+        (f"0e{SCALE_MAX}", 0),
+    ],
+)
+def test_decimal_is_written_at_the_scale(text, unscaled):
+    kind = {"logicalType": "decimal", "precision": 9, "scale": 2}
+    made = of_json({"type": "bytes", **kind}, text)
+    assert int.from_bytes(made[1:], "big", signed=True) == unscaled
+    fixed = of_json({"type": "fixed", "name": "F", "size": 4, **kind}, text)
+    assert fixed == unscaled.to_bytes(4, "big", signed=True)
+
+
+@pytest.mark.parametrize("text", ["0.001", "1e-3", f"1e{SCALE_MAX + 1}", "sNaN", "Infinity", "x"])
+def test_decimal_beyond_the_scale_is_refused(text):
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    with pytest.raises(UnencodedValue, match="a decimal as text"):
+        of_json(schema, text)
 
 
 def test_first_branch_that_fits_is_written():

@@ -138,9 +138,25 @@ def test_keys_are_text_as_in_json():
     }
 
 
-def test_deepest_value_is_read_and_written():
-    data = b"\x91" * NESTING_MAX + b"\xc0"
-    assert encode(decode(memoryview(data))) == data
+@pytest.mark.parametrize("around", [b"\x91", b"\x81\xa1k", b"\x82\xa1j\xc0\xa1k"])
+def test_deepest_value_is_read_and_written(around):
+    data = around * NESTING_MAX + b"\xc0"
+    found = decode(memoryview(data))
+    assert encode(found) == data
+    with pytest.raises(UndecodedValue, match="in each other"):
+        decode(memoryview(around + data))
+    with pytest.raises(UnencodedValue, match="in each other"):
+        encode([found])
+    with pytest.raises(UnencodedValue, match="in each other"):
+        encode({"k": found})
+
+
+def test_deepest_keys_are_refused():
+    for around in (b"\x81", b"\x91", b"\x81\x91"):
+        with pytest.raises(UndecodedValue, match="in each other"):
+            decode(memoryview(b"\x81" + around * 2_000 + b"\xc0"))
+    with pytest.raises(UndecodedValue, match="a key of a map"):
+        decode(memoryview(b"\x81" * NESTING_MAX + b"\xc0" * 2 * NESTING_MAX))
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1, "\ud800", {"a": b""}])

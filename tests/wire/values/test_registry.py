@@ -135,6 +135,8 @@ def test_latest_version_has_its_id(served, client, number):
     [
         ("localhost:8081", "is no URL of a registry"),
         ("http://", "is no URL of a registry"),
+        ("ftp://localhost:1", "is no URL of a registry"),
+        ("https://", "is no URL of a registry"),
         ("http://localhost:port", "is no URL of a registry"),
         ("http://localhost:1", "no registry listens there"),
     ],
@@ -297,7 +299,7 @@ def test_deadline_ends_with_its_request(served, client):
     client.schema(short(1))
     assert [timer.daemon for timer in during] == [True]
     for timer in during:
-        timer.join(1)
+        timer.join(10)
     assert not timers()
 
 
