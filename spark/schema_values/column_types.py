@@ -209,9 +209,8 @@ def _message(descriptor: Any, path: tuple[str, ...]) -> ColumnType:
     if name in _WELL_KNOWN:
         return _WELL_KNOWN[name]
     if name in WELL_KNOWN:
-        wrapped = descriptor.fields_by_name.get("value") if name.endswith("Value") else None
-        simple = wrapped is not None and name != "google.protobuf.Value"
-        return _protobuf_field(wrapped, path) if simple else JSON_TEXT
+        wrapped = descriptor.fields_by_name.get("value")
+        return JSON_TEXT if wrapped is None else _protobuf_field(wrapped, path)
     if name in path or len(path) > NESTING_MAX:
         return JSON_TEXT
     inside = (*path, name)

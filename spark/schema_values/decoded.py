@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -62,12 +62,19 @@ class Decoding:
         error = t.StructField("error", t.StringType())
         return t.StructType([t.StructField("value", self.kind.spark), error])
 
-    def columns(self, values: pa.Array, headers: Any, place: Sequence[pa.Array]) -> pa.Array:
+    def inputs(self, names: Collection[str]) -> list[str]:
+        """Returns the columns that the work takes besides its own, of those with these names."""
+        headers = ["headers"] if self.access is not None else []
+        place = _PLACE if self.fails else ()
+        return [name for name in (*headers, *place) if name in names]
+
+    def columns(self, values: pa.Array, inputs: Mapping[str, pa.Array]) -> pa.Array:
         """Decodes a batch of rows to structs of value and error; one of them is null.
 
         Raises:
             UndecodedValue: for the first value that cannot be decoded, if the query shall fail.
         """
+        headers = inputs.get("headers")
         kind = self.kind
         arrow = to_arrow_type(kind.spark, timezone="UTC")
         found: list[Any] = []
@@ -81,7 +88,7 @@ class Decoding:
             made = pa.array(found, arrow)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             made = self._one_by_one(found, errors, arrow)
-        self._check(errors, place)
+        self._check(errors, inputs)
         return pa.StructArray.from_arrays(
             [made, pa.array(errors, pa.string())],
             fields=list(to_arrow_type(self.result, timezone="UTC")),
@@ -116,11 +123,11 @@ class Decoding:
                 errors[at] = f"the value does not fit into the column ({str(error)[:200]})"
         return pa.array(found, arrow)
 
-    def _check(self, errors: list[str | None], place: Sequence[pa.Array]) -> None:
+    def _check(self, errors: list[str | None], inputs: Mapping[str, pa.Array]) -> None:
         first = next((at for at, error in enumerate(errors) if error is not None), None)
         if first is None or not self.fails:
             return
-        where = [f"{name} {part[first].as_py()}" for name, part in zip(_PLACE, place, strict=False)]
+        where = [f"{name} {inputs[name][first].as_py()}" for name in _PLACE if name in inputs]
         raise UndecodedValue(
             f'{", ".join(where) or "a record"}: {errors[first]}. To go on with null instead: on_error="null"'
         )
@@ -214,13 +221,11 @@ def _schema(
 
 
 def _applied(decoding: Decoding, frame: DataFrame, column: str) -> Column:
-    has_headers = decoding.access is not None and "headers" in frame.columns
-    place = [name for name in _PLACE if name in frame.columns] if decoding.fails else []
+    inputs = decoding.inputs(frame.columns)
 
     def decode(values: pa.Array, *others: pa.Array) -> pa.Array:
-        headers, rest = (others[0], others[1:]) if has_headers else (None, others)
-        return decoding.columns(values, headers, rest)
+        return decoding.columns(values, dict(zip(inputs, others, strict=True)))
 
     # The stubs lack structs.
     run: Callable[..., Column] = arrow_udf(decode, decoding.result)  # type: ignore[call-overload]
-    return run(f.col(f"`{column}`"), *(["headers"] if has_headers else []), *place)
+    return run(f.col(f"`{column}`"), *inputs)

@@ -30,6 +30,7 @@ message Top {
   Size i = 9; repeated Other j = 10; map<string, Other> k = 11; map<bool, int64> l = 12;
   google.protobuf.Timestamp m = 13; google.protobuf.Duration n = 14; google.protobuf.Struct o = 15;
   google.protobuf.BoolValue p = 16; google.protobuf.Value q = 17; Top r = 18;
+  google.protobuf.ListValue s = 19; google.protobuf.UInt64Value t = 20; google.protobuf.BytesValue u = 21;
 }
 """
 
@@ -61,6 +62,11 @@ def fields(*types):
         (["null", "int", "long"], "bigint"),
         (["float", "double"], "double"),
         (["int", "string"], "string"),
+        (["int", {"type": "map", "values": "int"}], "string"),
+        (["null", {"type": "array", "items": "int"}], "array<int>"),
+        (["long", "float"], "string"),
+        ({"type": "int"}, "int"),
+        ({**fields("int"), "type": "error"}, "struct<f0:int>"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "string"),
         ({"type": "fixed", "name": "F", "size": 2}, "binary"),
         ({"type": "array", "items": {"type": "map", "values": "int"}}, "array<map<string,int>>"),
@@ -89,7 +95,7 @@ def test_types_of_protobuf():
     assert column_type(schema, "Top").spark.simpleString() == (
         "struct<a:int,b:bigint,c:decimal(20,0),d:float,e:double,f:boolean,g:string,h:binary,i:string,"
         "j:array<struct<x:string>>,k:map<string,struct<x:string>>,l:map<string,bigint>,m:timestamp,"
-        "n:interval day to second,o:string,p:boolean,q:string,r:string>"
+        "n:interval day to second,o:string,p:boolean,q:string,r:string,s:string,t:decimal(20,0),u:binary>"
     )
     assert (
         column_type(pickle.loads(pickle.dumps(schema))).spark.simpleString() == "struct<x:string>"
@@ -120,6 +126,23 @@ def test_types_of_protobuf():
             "struct<a:struct<c:string>,b:string>",
         ),
         ({"$ref": "#/absent/part"}, "string"),
+        ({"$ref": "#/a/b/c", "a": 5}, "string"),
+        ({"$ref": "x/A", "A": {"type": "integer"}}, "string"),
+        ({"$ref": "#"}, "string"),
+        ({"$ref": 5}, "string"),
+        ({"$ref": "#/a~1b/c~0d", "a/b": {"c~d": {"type": "integer"}}}, "bigint"),
+        ({"$ref": "#/a", "a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}}, "string"),
+        ({"type": []}, "string"),
+        ({"type": ["null"]}, "string"),
+        ({"type": ["integer"]}, "bigint"),
+        ({"type": [["integer"]]}, "string"),
+        ({"type": {"type": "integer"}}, "string"),
+        ({"type": "object", "properties": {}}, "string"),
+        ({"type": "object", "properties": ["a"]}, "string"),
+        ({"type": "object", "properties": {}, "additionalProperties": {}}, "map<string,string>"),
+        ({"type": "object", "additionalProperties": True}, "string"),
+        ({"type": "array"}, "string"),
+        ({"type": "array", "items": [{"type": "integer"}]}, "string"),
     ],
     ids=str,
 )
@@ -183,6 +206,15 @@ def test_fields_of_all_levels_are_counted():
 
 def test_deep_messages_are_json_from_a_level_on():
     told = column_type(nested_protobuf(6 * NESTING_MAX, "{0} a = 1;")).spark.simpleString()
+    levels = NESTING_MAX + 1
+    assert told == "struct<a:" * levels + "string" + ">" * levels
+
+
+def test_deep_json_is_text_from_a_level_on():
+    schema: dict = {"type": "integer"}
+    for _ in range(6 * NESTING_MAX):
+        schema = {"type": "object", "properties": {"a": schema}}
+    told = column_type(JsonSchema(schema)).spark.simpleString()
     levels = NESTING_MAX + 1
     assert told == "struct<a:" * levels + "string" + ">" * levels
 

@@ -14,8 +14,9 @@ import trimaran.spark as ts
 from tests.wire.values.naive_registry import naive_registry
 from trimaran.spark.schema_values.decoded import Decoding, RegistryAccess
 from trimaran.wire.values.avro import avro_schema
-from trimaran.wire.values.decoder import JsonSchema
+from trimaran.wire.values.decoder import JsonSchema, parsed_schema
 from trimaran.wire.values.failures import RegistryFailure, UndecodedValue, UnusableSchema
+from trimaran.wire.values.protobuf import protobuf_schema
 
 OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 NEW = {
@@ -47,9 +48,10 @@ def framed(number, payload):
     return bytearray(struct.pack(">bI", 0, number) + payload)
 
 
-def batch(decoding, values, place=()):
+def batch(decoding, values, **inputs):
     made = decoding.columns(
-        pa.array(values, pa.binary()), None, [pa.array([part]) for part in place]
+        pa.array(values, pa.binary()),
+        {name: pa.array([part]) for name, part in inputs.items()},
     )
     return [(row["value"], row["error"]) for row in made.to_pylist()]
 
@@ -118,9 +120,60 @@ def test_first_bad_value_is_named_with_its_place():
         UndecodedValue,
         match=r'topic t, partition 3, offset 9: the value is no JSON.*on_error="null"',
     ):
-        batch(decoding, [b"{"], ("t", 3, 9))
+        batch(decoding, [b"{"], topic="t", partition=3, offset=9)
+    with pytest.raises(UndecodedValue, match=r"^partition 3, offset 9: the value is no JSON"):
+        batch(decoding, [b"{"], partition=3, offset=9)
     with pytest.raises(UndecodedValue, match=r"^a record: "):
         batch(decoding, [b"{"])
+
+
+@pytest.mark.parametrize(
+    ("access", "fails", "inputs"),
+    [
+        (None, False, []),
+        (None, True, ["topic", "partition", "offset"]),
+        (RegistryAccess("http://x"), False, ["headers"]),
+        (RegistryAccess("http://x"), True, ["headers", "topic", "partition", "offset"]),
+    ],
+)
+def test_inputs_are_those_that_are_used(access, fails, inputs):
+    decoding = Decoding(access, None, "", is_key=False, fails=fails)
+    assert decoding.inputs(["value", "offset", "headers", "partition", "topic"]) == inputs
+    assert decoding.inputs(["value", "offset"]) == [name for name in inputs if name == "offset"]
+
+
+@pytest.mark.parametrize("is_key", [False, True])
+def test_id_in_headers_is_read_with_its_row(served, is_key):
+    part = "key" if is_key else "value"
+    guid = uuid.UUID(served.schemas[0]["guid"]).bytes
+    headers = [{"key": f"__{part}_schema_id", "value": b"\1" + guid}, {"key": "x", "value": None}]
+    decoding = Decoding(RegistryAccess(served.url), None, "", is_key=is_key, fails=False)
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    for given, found in ((headers, '{"id": 1}'), ([], None), (None, None)):
+        rows = decoding.columns(
+            pa.array([b"\2", None], pa.binary()), {"headers": pa.array([given, None], kind)}
+        ).to_pylist()
+        assert (rows[0]["value"], rows[1]) == (found, {"value": None, "error": None})
+        assert (rows[0]["error"] is None) == (found is not None)
+
+
+def test_values_have_the_type_of_a_subject(served):
+    access = RegistryAccess(served.url)
+    decoding = Decoding(
+        access, parsed_schema(access.client().latest("orders-value")), "", False, False
+    )
+    expected = {"id": 1, "buyer": "unknown", "at": None}
+    assert batch(decoding, [framed(1, b"\2")]) == [(expected, None)]
+    assert batch(decoding, [framed(2, b"\4\2x\0")]) == [({**expected, "id": 2, "buyer": "x"}, None)]
+    ((value, error),) = batch(Decoding(None, None, "", False, False), [b"x"])
+    assert value is None
+    assert error == "neither a registry nor a schema is given"
+
+
+def test_message_of_a_local_schema_is_named():
+    text = 'syntax = "proto3"; message A { int32 a = 1; } message B { string b = 1; }'
+    decoding = Decoding(None, protobuf_schema(text, {}), "B", is_key=False, fails=False)
+    assert batch(decoding, [b"\n\1x"]) == [({"b": "x"}, None)]
 
 
 def test_failed_registries_fail_each_query():
@@ -137,12 +190,15 @@ def test_failed_registries_fail_each_query():
         ({"registry": "http://x", "subject": "a", "schema": "b"}, "give one of them"),
         ({"schema": "x.txt"}, "no schema by its name"),
         ({"registry": "http://x", "ids": "global"}, "can be 'globalId' or 'contentId'"),
+        ({"registry": "x", "subject": "a", "ids": "globalId"}, "no URL of a registry"),
+        ({"schema": "absent.json", "on_error": "null"}, "absent.json"),
+        ({"subject": "a"}, "give the URL of a registry"),
         ({"registry": "http://x", "on_error": "drop"}, "can be 'fail' or 'null'"),
         ({"registry": "x", "subject": "a"}, "no URL of a registry"),
     ],
 )
 def test_options_that_contradict_are_refused(options, told):
-    with pytest.raises((ValueError, RegistryFailure), match=told):
+    with pytest.raises((ValueError, RegistryFailure, FileNotFoundError), match=told):
         ts.decoded(None, **options)
 
 
