@@ -43,16 +43,13 @@ class AvroShape:
             return self._record(schema, path)
         if kind == "fixed":
             return (0, True) if schema["size"] else (1, False)
-        if kind == "array":
-            if not self._visit(schema["items"], (*path, "[array]"))[1]:
-                raise UnusableSchema(
-                    "the schema has an array whose items take no bytes, so that a few bytes may announce any number: "
-                    "give the items a field"
-                )
-            return 0, True
+        if kind == "array" and not self._visit(schema["items"], (*path, "[array]"))[1]:
+            raise UnusableSchema(
+                "the schema has an array whose items take no bytes, so that a few bytes may announce any number: "
+                "give the items a field"
+            )
         if kind == "map":
             self._visit(schema["values"], (*path, "[map]"))
-            return 0, True
         return (1, False) if kind == "null" else (0, True)
 
     def _named(self, name: str, path: tuple[str, ...]) -> tuple[int, bool]:

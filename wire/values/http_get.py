@@ -104,18 +104,15 @@ class HttpServer:
         context: ssl.SSLContext | None,
         deadline: _RequestDeadline,
     ) -> None:
-        """Connects, with each socket under the deadline. The library hides a socket during its TLS handshake, and while
-        it reads a response of unknown length.
+        """Connects, with the socket under the deadline: the library hides it while it reads a response of unknown
+        length. A TLS handshake has a time limit of its own, that of the socket.
         """
         address = connection.host, connection.port
-        connection.sock = plain = socket.create_connection(address, self.seconds)
-        deadline.watch(plain)
+        made = socket.create_connection(address, self.seconds)
         if context is not None:
-            connection.sock = secure = context.wrap_socket(
-                plain, server_hostname=connection.host, do_handshake_on_connect=False
-            )
-            deadline.watch(secure)
-            secure.do_handshake()
+            made = context.wrap_socket(made, server_hostname=connection.host)
+        connection.sock = made
+        deadline.watch(made)
 
     def _headers(self) -> Mapping[str, str]:
         parts = urlsplit(self.url)

@@ -222,17 +222,20 @@ def test_silent_servers_are_given_up(begun):
 
 
 @contextmanager
-def dripping(begun):
+def dripping(begun, tls=None):
     """Serves one connection: byte after byte, without end."""
     listener = socket.create_server(("127.0.0.1", 0))
     done = threading.Event()
 
     def serve():
         peer, _ = listener.accept()
-        with peer, suppress(OSError):
-            peer.sendall(begun)
+        with peer, suppress(OSError), wrapped(peer) as stream:
+            stream.sendall(begun)
             while not done.wait(0.01):
-                peer.sendall(b"x")
+                stream.sendall(b"x")
+
+    def wrapped(peer):
+        return peer if tls is None else tls.wrap_socket(peer, server_side=True)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -259,6 +262,19 @@ def test_time_of_a_request_includes_its_last_byte(scheme, begun):
     with dripping(begun) as url:
         with pytest.raises(RegistryFailure, match=r"has not answered within 0\.1 s"):
             SchemaRegistry(HttpServer(url.replace("http", scheme), seconds=0.1)).schema(short(1))
+
+
+def test_time_of_a_request_includes_encrypted_bytes():
+    certificates = Certificates()
+    context = server_context(certificates.server_settings())
+    with dripping(b"HTTP/1.1 200 OK\r\n\r\n", context) as url:
+        server = HttpServer(
+            url.replace("http://127.0.0.1", "https://localhost"),
+            tls=client_context(certificates.client_settings()),
+            seconds=0.3,
+        )
+        with pytest.raises(RegistryFailure, match=r"has not answered within 0\.3 s"):
+            SchemaRegistry(server).schema(short(1))
 
 
 def test_time_of_a_request_includes_its_name(served, monkeypatch):
