@@ -20,6 +20,8 @@ BODY_LINES_MAX = 70
 FILE_LINES_MAX = 500
 # A loop that Cython compiles as a whole: a call into another module would cost more than its work.
 LONGER_FILES = {"log/batches/columns_walk.py": 665}
+# They call parts in order. A rule belongs to the parts.
+SHORTER_FILES = {"broker/groups/shard.py": 299, "broker/handlers/produce.py": 130}
 # Functions that were longer when the rule was introduced. The dictionary may shrink, never grow.
 GRANDFATHERED: dict[str, int] = {}
 # Their modules have no circular imports, not even for types or inside functions. The tuple may grow, never shrink.
@@ -51,7 +53,8 @@ def test_functions_are_small(folder):
 @pytest.mark.parametrize("folder", PACKAGES)
 def test_files_hold_one_idea(folder):
     lines = {str(p.relative_to(ROOT)): p.read_text().count("\n") for p in sources(folder)}
-    most = {name: LONGER_FILES.get(name, FILE_LINES_MAX) for name in lines}
+    limits = LONGER_FILES | SHORTER_FILES
+    most = {name: limits.get(name, FILE_LINES_MAX) for name in lines}
     assert {name: n for name, n in lines.items() if n > most[name]} == {}
 
 

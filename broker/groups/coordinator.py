@@ -263,9 +263,7 @@ class GroupCoordinator:
         epoch.active()
         if verified_from is not None and epoch.producers.ended_since(producer.id, verified_from):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
-        return epoch.decide(
-            lambda shard, at: shard.commit_offsets_in_transaction(request, version, at, producer)
-        )
+        return epoch.decide(lambda shard, at: shard.commit_offsets(request, version, at, producer))
 
     def unverified_from(self, group_id: str, producer: Producer) -> Offset | None:
         """Returns the end of the log of the group's offsets if the producer has no open transaction there, else

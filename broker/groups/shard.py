@@ -18,7 +18,6 @@ from trimaran.broker.groups import offsets
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.classic.refusing import NoClassicMembers
 from trimaran.broker.groups.kinds import (
-    CheckPartition,
     ClassicMembers,
     Due,
     G,
@@ -30,11 +29,7 @@ from trimaran.broker.groups.kinds import (
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import GroupAccount
 from trimaran.broker.groups.outputs import AwaitedResponse, Outputs, Timer, TimerKey
-from trimaran.broker.groups.records import (
-    GroupRecord,
-    KnowsTopic,
-    Tombstones,
-)
+from trimaran.broker.groups.records import GroupRecord, KnowsTopic, Tombstones
 from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.removals import Removals
 from trimaran.broker.groups.store import GroupStore, OffsetsRoom
@@ -79,9 +74,8 @@ class GroupCoordinatorShard:
         for kind in kinds:
             self.of_kind[kind] = kind.make(parts)
         self._kinds: tuple[GroupsOfKind, ...] = tuple(self.of_kind.values())
-        refusing = NoClassicMembers(outputs)
         self._classic_members: dict[GroupsOfKind, ClassicMembers] = {
-            groups: groups.classic_members() or refusing for groups in self._kinds
+            groups: groups.classic_members() or NoClassicMembers(outputs) for groups in self._kinds
         }
         self._is_loaded = False
         self._kind_of_epochs = {
@@ -176,28 +170,20 @@ class GroupCoordinatorShard:
     # -- offsets
 
     def commit_offsets(
-        self, request: OffsetCommitRequest, version: int, at: Instant
-    ) -> Result[GroupRecord, OffsetCommitResponse]:
-        """Returns the records and the response of a commit. Raises KafkaError if the whole request is refused."""
-        check = self.kind_of(request.group_id).check_commit(request, version, at)
-        return self._decide_commit(request, at, check)
-
-    def commit_offsets_in_transaction(
-        self, request: OffsetCommitRequest, version: int, at: Instant, producer: Producer
-    ) -> Result[GroupRecord, OffsetCommitResponse]:
-        """Decides a commit as `commit_offsets` does, for records that are written in the transaction of the
-        producer.
-        """
-        check = self.kind_of(request.group_id).check_transactional_commit(request, version)
-        return self._decide_commit(request, at, check, producer)
-
-    def _decide_commit(
         self,
         request: OffsetCommitRequest,
+        version: int,
         at: Instant,
-        check: CheckPartition,
         producer: Producer | None = None,
     ) -> Result[GroupRecord, OffsetCommitResponse]:
+        """Returns the records and the response of a commit; with a `producer`, of one in its transaction. Raises
+        KafkaError if the whole request is refused.
+        """
+        kind = self.kind_of(request.group_id)
+        if producer is None:
+            check = kind.check_commit(request, version, at)
+        else:
+            check = kind.check_transactional_commit(request, version)
         room = OffsetsRoom(self.store, request.group_id, producer and producer.id)
         result = offsets.decide_commit(request, self.limits, at.now_ms, check, room.refusal)
         return result._replace(producer=producer)
@@ -242,14 +228,13 @@ class GroupCoordinatorShard:
         """Returns the groups that pass the filters; filters ignore case, and an empty filter passes every group."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
-        listed = []
-        for group_id in group_ids:
-            group = self.kind_of(group_id).listed(group_id)
-            if wanted_types and group.group_type not in wanted_types:
-                continue
-            if not wanted_states or group.group_state.lower() in wanted_states:
-                listed.append(group)
-        return listed
+        listed = (self.kind_of(group_id).listed(group_id) for group_id in group_ids)
+        return [
+            group
+            for group in listed
+            if not wanted_types or group.group_type in wanted_types
+            if not wanted_states or group.group_state.lower() in wanted_states
+        ]
 
     def group_ids(self) -> Iterator[str]:
         """Yields the ids of all groups, with members, a record or only offsets (see `GroupStore.group_ids`)."""

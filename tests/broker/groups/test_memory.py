@@ -257,7 +257,7 @@ def test_pending_offsets_count_until_transaction_ends(driver, room):
         )
         topic = OffsetCommitRequestTopic(name="t", partitions=[wanted])
         request = OffsetCommitRequest(group_id=group, topics=[topic])
-        result = driver.shard.commit_offsets_in_transaction(request, 6, driver.at, producer)
+        result = driver.shard.commit_offsets(request, 6, driver.at, producer)
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
         return result.response.topics[0].partitions[0].error_code
@@ -275,7 +275,7 @@ def test_pending_offsets_count_until_transaction_ends(driver, room):
 
 
 def test_overriding_offset_takes_room_of_pending_one(driver, room):
-    result = driver.shard.commit_offsets_in_transaction(commit_of(0), 6, driver.at, Producer(7, 0))
+    result = driver.shard.commit_offsets(commit_of(0), 6, driver.at, Producer(7, 0))
     driver.shard.replay(0, result.records[0], Producer(7, 0))
     assert driver.shard.account.pending_known_bytes
     assert committed(driver, "") is E.NONE
@@ -436,9 +436,7 @@ def test_offsets_of_one_commit_count_together(driver):
 def test_pending_metadata_counts_until_transactions_end(driver, is_commit):
     producer = Producer(7, 0)
     for _ in range(2):  # the second replaces the first
-        result = driver.shard.commit_offsets_in_transaction(
-            commit_of(80), 6, driver.at, Producer(7, 0)
-        )
+        result = driver.shard.commit_offsets(commit_of(80), 6, driver.at, Producer(7, 0))
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
     assert committed(driver, "x" * 30, partition=1) is E.OFFSET_METADATA_TOO_LARGE

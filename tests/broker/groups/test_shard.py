@@ -215,7 +215,7 @@ def test_offsets_follow_rules_of_group_kind(driver):
             group_id=group, generation_id_or_member_epoch=1, member_id="x", topics=[]
         )
         with pytest.raises(KafkaError) as refusal:
-            driver.shard.commit_offsets_in_transaction(request, 6, driver.at, Producer(7, 0))
+            driver.shard.commit_offsets(request, 6, driver.at, Producer(7, 0))
         assert refusal.value.code is code
 
 
