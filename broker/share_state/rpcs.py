@@ -19,6 +19,7 @@ from trimaran.wire.identity import (
     Offset,
     SharePartitionKey,
     StateEpoch,
+    TopicIdPartition,
 )
 from trimaran.wire.messages import (
     delete_share_group_state,
@@ -56,10 +57,10 @@ class Rpc(Generic[T]):
             ],
         )
 
-    def outcomes_in(self, response: Any) -> dict[tuple[bytes, int], T | KafkaError]:
-        """Returns the response or the error of each share partition, by topic id and partition."""
+    def outcomes_in(self, response: Any) -> dict[TopicIdPartition, T | KafkaError]:
+        """Returns the response or the error of each share partition."""
         return {
-            (topic.topic_id, result.partition): self._outcome(result)
+            TopicIdPartition(topic.topic_id, result.partition): self._outcome(result)
             for topic in response.results
             for result in topic.partitions
         }

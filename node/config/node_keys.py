@@ -5,6 +5,8 @@ Source: Kafka's `KRaftConfigs`, `SocketServerConfigs`, `QuorumConfig`, `Metadata
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from trimaran.node.config.config_def import (
     INT_MAX,
     LONG_MAX,
@@ -15,8 +17,15 @@ from trimaran.node.config.config_def import (
 )
 
 
-def override(text: str) -> tuple[str, int]:
-    """Returns host and count of `HOST:COUNT`. Raises ConfigError."""
+class Override(NamedTuple):
+    """The maximum number of connections from a host."""
+
+    host: str
+    count: int
+
+
+def override(text: str) -> Override:
+    """Returns the limit that `HOST:COUNT` declares. Raises ConfigError."""
     host, _, count = text.rpartition(":")
     if not host or not count.isdecimal() or len(count) > _COUNT_DIGITS_MAX:
         raise ConfigError(
@@ -25,7 +34,7 @@ def override(text: str) -> tuple[str, int]:
             _OVERRIDE,
             fix="use an address or a host name, and a number",
         )
-    return host.strip("[]"), int(count)
+    return Override(host.strip("[]"), int(count))
 
 
 def _overrides(value: list[str]) -> str | None:

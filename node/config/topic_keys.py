@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.node.config.config_def import (
     INT_MAX,
@@ -280,44 +280,57 @@ TOPIC_CONFIGS = ConfigDef(
     )
 )
 
-# Topic key -> the server keys that supply its default, each with the factor to the topic key's unit. The first one that
-# is set is used.
-SERVER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
-    "cleanup.policy": (("log.cleanup.policy", 1),),
-    "compression.type": (("compression.type", 1),),
-    "compression.gzip.level": (("compression.gzip.level", 1),),
-    "compression.lz4.level": (("compression.lz4.level", 1),),
-    "compression.zstd.level": (("compression.zstd.level", 1),),
-    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
-    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
-    "flush.messages": (("log.flush.interval.messages", 1),),
-    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
-    "index.interval.bytes": (("log.index.interval.bytes", 1),),
-    "local.retention.bytes": (("log.local.retention.bytes", 1),),
-    "local.retention.ms": (("log.local.retention.ms", 1),),
-    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
-    "max.decompressed.message.bytes": (("max.decompressed.message.bytes", 1),),
-    "max.message.bytes": (("message.max.bytes", 1),),
-    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
-    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
-    "message.timestamp.type": (("log.message.timestamp.type", 1),),
-    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
-    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
-    "min.insync.replicas": (("min.insync.replicas", 1),),
-    "preallocate": (("log.preallocate", 1),),
-    "remote.copy.lag.bytes": (("log.remote.copy.lag.bytes", 1),),
-    "remote.copy.lag.ms": (("log.remote.copy.lag.ms", 1),),
-    "retention.bytes": (("log.retention.bytes", 1),),
-    "retention.ms": (
-        ("log.retention.ms", 1),
-        ("log.retention.minutes", 60_000),
-        ("log.retention.hours", 3_600_000),
+
+class ServerSynonym(NamedTuple):
+    """A server key that supplies the default of a topic key; `factor` converts it to the topic key's unit."""
+
+    key: str
+    factor: int = 1
+
+
+# The server keys that supply the default of a topic key. The first one that is set is used.
+SERVER_SYNONYMS: Mapping[str, tuple[ServerSynonym, ...]] = {
+    "cleanup.policy": (ServerSynonym("log.cleanup.policy"),),
+    "compression.type": (ServerSynonym("compression.type"),),
+    "compression.gzip.level": (ServerSynonym("compression.gzip.level"),),
+    "compression.lz4.level": (ServerSynonym("compression.lz4.level"),),
+    "compression.zstd.level": (ServerSynonym("compression.zstd.level"),),
+    "delete.retention.ms": (ServerSynonym("log.cleaner.delete.retention.ms"),),
+    "file.delete.delay.ms": (ServerSynonym("log.segment.delete.delay.ms"),),
+    "flush.messages": (ServerSynonym("log.flush.interval.messages"),),
+    "flush.ms": (
+        ServerSynonym("log.flush.interval.ms"),
+        ServerSynonym("log.flush.scheduler.interval.ms"),
     ),
-    "segment.bytes": (("log.segment.bytes", 1),),
-    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
-    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000)),
-    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
-    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+    "index.interval.bytes": (ServerSynonym("log.index.interval.bytes"),),
+    "local.retention.bytes": (ServerSynonym("log.local.retention.bytes"),),
+    "local.retention.ms": (ServerSynonym("log.local.retention.ms"),),
+    "max.compaction.lag.ms": (ServerSynonym("log.cleaner.max.compaction.lag.ms"),),
+    "max.decompressed.message.bytes": (ServerSynonym("max.decompressed.message.bytes"),),
+    "max.message.bytes": (ServerSynonym("message.max.bytes"),),
+    "message.timestamp.after.max.ms": (ServerSynonym("log.message.timestamp.after.max.ms"),),
+    "message.timestamp.before.max.ms": (ServerSynonym("log.message.timestamp.before.max.ms"),),
+    "message.timestamp.type": (ServerSynonym("log.message.timestamp.type"),),
+    "min.cleanable.dirty.ratio": (ServerSynonym("log.cleaner.min.cleanable.ratio"),),
+    "min.compaction.lag.ms": (ServerSynonym("log.cleaner.min.compaction.lag.ms"),),
+    "min.insync.replicas": (ServerSynonym("min.insync.replicas"),),
+    "preallocate": (ServerSynonym("log.preallocate"),),
+    "remote.copy.lag.bytes": (ServerSynonym("log.remote.copy.lag.bytes"),),
+    "remote.copy.lag.ms": (ServerSynonym("log.remote.copy.lag.ms"),),
+    "retention.bytes": (ServerSynonym("log.retention.bytes"),),
+    "retention.ms": (
+        ServerSynonym("log.retention.ms"),
+        ServerSynonym("log.retention.minutes", 60_000),
+        ServerSynonym("log.retention.hours", 3_600_000),
+    ),
+    "segment.bytes": (ServerSynonym("log.segment.bytes"),),
+    "segment.index.bytes": (ServerSynonym("log.index.size.max.bytes"),),
+    "segment.jitter.ms": (
+        ServerSynonym("log.roll.jitter.ms"),
+        ServerSynonym("log.roll.jitter.hours", 3_600_000),
+    ),
+    "segment.ms": (ServerSynonym("log.roll.ms"), ServerSynonym("log.roll.hours", 3_600_000)),
+    "unclean.leader.election.enable": (ServerSynonym("unclean.leader.election.enable"),),
 }
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trimaran.quorum.metadata.cluster_delta import ClusterDelta
-from trimaran.quorum.metadata.image import MetadataImage, Provenance
+from trimaran.quorum.metadata.image import MetadataImage, Provenance, ScramKey
 from trimaran.quorum.metadata.other_deltas import (
     ConfigsDelta,
     FeaturesDelta,
@@ -140,8 +140,10 @@ _REPLAYS: dict[type[Message | UnknownRecord], Callable[[MetadataDelta, Any], obj
     quotas.ClientQuotaRecord: lambda d, r: d.quotas.set(quota_key(r), None if r.remove else r),
     security.AccessControlEntryRecord: lambda d, r: d.acls.set(r.id, r),
     security.RemoveAccessControlEntryRecord: lambda d, r: d.acls.set(r.id, None),
-    security.UserScramCredentialRecord: lambda d, r: d.scram.set((r.name, r.mechanism), r),
-    security.RemoveUserScramCredentialRecord: lambda d, r: d.scram.set((r.name, r.mechanism), None),
+    security.UserScramCredentialRecord: lambda d, r: d.scram.set(ScramKey(r.name, r.mechanism), r),
+    security.RemoveUserScramCredentialRecord: lambda d, r: d.scram.set(
+        ScramKey(r.name, r.mechanism), None
+    ),
     security.DelegationTokenRecord: lambda d, r: d.tokens.set(r.token_id, r),
     security.RemoveDelegationTokenRecord: lambda d, r: d.tokens.set(r.token_id, None),
     misc.NoOpRecord: _nothing,

@@ -243,7 +243,16 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
 AclsImage = Map[bytes, AccessControlEntryRecord]  # by id
-ScramImage = Map[tuple[str, int], UserScramCredentialRecord]  # by user and mechanism
+
+
+class ScramKey(NamedTuple):
+    """A user and the number of a SCRAM mechanism."""
+
+    user: str
+    mechanism: int
+
+
+ScramImage = Map[ScramKey, UserScramCredentialRecord]
 TokensImage = Map[str, DelegationTokenRecord]  # by token id
 QuotasImage = Map[tuple[QuotaEntity, str], ClientQuotaRecord]  # by entity and quota
 

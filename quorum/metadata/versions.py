@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 METADATA_VERSION = "metadata.version"
 # Stored in control records, not in a FeatureLevelRecord; Kafka skips old ones that have it (KAFKA-18979).
 KRAFT_VERSION = "kraft.version"
@@ -69,18 +71,25 @@ def level_of(text: str) -> int:
     raise ValueError(f"{text!r} is no release from {_NAMES[OLDEST]} to {_NAMES[LATEST]}")
 
 
-def feature_level(text: str) -> tuple[str, int]:
-    """Parses `kraft.version=1`, `metadata.version=30` or `metadata.version=4.3` into name and level.
+class FeatureLevel(NamedTuple):
+    """A feature and its level."""
+
+    name: str
+    level: int
+
+
+def feature_level(text: str) -> FeatureLevel:
+    """Parses `kraft.version=1`, `metadata.version=30` or `metadata.version=4.3` .
 
     Raises:
         ValueError: the text does not have that form, or there is no such release.
     """
     name, _, level = text.partition("=")
     if name == METADATA_VERSION and level:
-        return name, level_of(level)
+        return FeatureLevel(name, level_of(level))
     if not name or not level.isdecimal():
         raise ValueError(f"{text!r} is not written FEATURE=LEVEL, where a level is a number")
-    return name, int(level)
+    return FeatureLevel(name, int(level))
 
 
 def loses_metadata(present: int, wanted: int) -> bool:

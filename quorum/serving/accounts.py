@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.delta import MetadataDelta
-from trimaran.quorum.metadata.image import EMPTY, MetadataImage
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage, ScramKey
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.metadata.tokens import split_principal, token_hmac
 from trimaran.wire.records.security import DelegationTokenRecord, UserScramCredentialRecord
@@ -70,7 +70,7 @@ class Accounts:
 
     def _user(self, mechanism: str, name: str) -> ScramAccount:
         number = SCRAM_NUMBERS[mechanism]
-        record = self._scram.get((name, number))
+        record = self._scram.get(ScramKey(name, number))
         example = self._examples.get(number, _LIKE_KAFKA)
         made_up = made_up_credential(SCRAM_DIGESTS[mechanism], self._salts_of, name, example)
         if record is None or record.iterations < ITERATIONS_MIN:

@@ -60,7 +60,7 @@ class ConfigDescription:
         servers = SERVER_SYNONYMS.get(key.name, ())
         settings = [*_own(own, key, ConfigSource.TOPIC)]
         value = settings[0].value if settings else self._topic_default(key)
-        settings += self._node.of(servers[0][0]) if servers else []
+        settings += self._node.of(servers[0].key) if servers else []
         return self._result(key.name, key, value, settings)
 
     def _topic_default(self, key: ConfigKey) -> str | None:

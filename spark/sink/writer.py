@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -112,8 +113,15 @@ def _tell_once(notes: Sequence[str]) -> None:
         _told.update(notes)
 
 
-def _running() -> tuple[str, int]:
-    """Returns the id of the query, which its checkpoint keeps, and the number of the micro-batch of this task."""
+class MicroBatch(NamedTuple):
+    """A micro-batch: the id of its query, which the checkpoint keeps, and its number."""
+
+    query: str
+    number: int
+
+
+def _running() -> MicroBatch:
+    """Returns the micro-batch of this task."""
     context = TaskContext.get()
     query = context and context.getLocalProperty("sql.streaming.queryId")
     batch = context and context.getLocalProperty("streaming.sql.batchId")
@@ -122,7 +130,7 @@ def _running() -> tuple[str, int]:
             "deliveryGuarantee=exactly_once needs the ids of the query and of its micro-batch, which this Spark does "
             "not give to tasks"
         )
-    return query, int(batch)
+    return MicroBatch(query, int(batch))
 
 
 def _outcomes(messages: Sequence[WriterCommitMessage | None]) -> list[TaskOutcome]:

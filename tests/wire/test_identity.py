@@ -86,6 +86,17 @@ def test_partition_is_one_argument(room):
 
 
 @pytest.mark.parametrize("room", ROOMS)
+def test_name_with_number_has_a_type(room):
+    """A `tuple[str, int]` may be a partition, an address, a level of a feature, …"""
+    bare = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if "tuple[str, int]" in path.read_text()
+    ]
+    assert not bare
+
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_offset_epoch_or_id_is_no_plain_integer(room):
     """The rule is by name: of parameters, of results (the name of the function), and of fields."""
     plain = [

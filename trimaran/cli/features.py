@@ -60,7 +60,7 @@ def downgrade(
     _update(brokers, levels, kind, dry_run)
 
 
-def parse_level(text: str) -> tuple[str, int]:
+def parse_level(text: str) -> versions.FeatureLevel:
     """See `feature_level`. Raises UserError."""
     try:
         return versions.feature_level(text)
@@ -102,7 +102,7 @@ def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_ru
 def _refused(
     error: errors.KafkaError,
     rows: Mapping[str, Mapping[str, Any]],
-    wanted: Sequence[tuple[str, int]],
+    wanted: Sequence[versions.FeatureLevel],
     upgrade_type: int,
 ) -> UserError:
     """Returns the user-facing error; its remedy is the other command if a supported level is in its direction."""
@@ -121,7 +121,7 @@ def _refused(
     return told
 
 
-def _warn_of_members(client: BlockingClient, levels: Sequence[tuple[str, int]]) -> None:
+def _warn_of_members(client: BlockingClient, levels: Sequence[versions.FeatureLevel]) -> None:
     """Names the groups that need the features: the controller does not look at them, and lowers the levels anyway."""
     for name, level in levels:
         loss = next(

@@ -55,7 +55,7 @@ def _levels(response: Any) -> dict[str, int]:
 
 def update_features(
     client: BlockingClient,
-    levels: Iterable[tuple[str, int]],
+    levels: Iterable[versions.FeatureLevel],
     upgrade_type: int,
     *,
     validate_only: bool = False,

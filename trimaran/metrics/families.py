@@ -66,7 +66,7 @@ class MetricLine(Generic[S]):
         if found is None:
             return
         if self.kind == "histogram":
-            buckets, seconds = found.buckets(), found.seconds
+            buckets, seconds = [*found.buckets().items()], found.seconds
             yield HistogramMetricFamily(self.name, self.text, buckets=buckets, sum_value=seconds)
         elif self.kind == "summary":
             yield self._summary(found if self.labels else [((), found)])

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.describe_client_quotas import CLIENT_ID, USER
-from trimaran.quorum.metadata.image import MetadataImage, QuotaEntity, QuotasImage
+from trimaran.quorum.metadata.image import MetadataImage, QuotaEntity, QuotasImage, ScramKey
 from trimaran.zkcompat.sections.configs import ConfigSection
 from trimaran.zkcompat.sections.quotas import quotas_of, quoted_name, znode_name
 from trimaran.zkcompat.sections.section import differing_keys
@@ -76,7 +76,9 @@ class UserSection(ConfigSection):
         if not self._scram or name == DEFAULT_ENTITY:
             return {}
         user = desanitize(name)
-        found = ((key, image.scram.get((user, number))) for number, key in SCRAM_KEYS.items())
+        found = (
+            (key, image.scram.get(ScramKey(user, number))) for number, key in SCRAM_KEYS.items()
+        )
         return {key: scram_text(record) for key, record in found if record is not None}
 
     def _clients_of(self, quotas: QuotasImage) -> Clients:
@@ -103,5 +105,5 @@ def _users(entities: Iterable[QuotaEntity]) -> Iterable[str]:
             yield user
 
 
-def _with_credentials(credentials: Iterable[tuple[str, int]]) -> Iterable[str]:
+def _with_credentials(credentials: Iterable[ScramKey]) -> Iterable[str]:
     return (name for user, _ in credentials if is_znode_name(name := sanitize(user)))

@@ -156,7 +156,9 @@ def _member(member: StreamsMember, target: MemberTasks, offsets: ReportedOffsets
         client_host=member.client_host,
         topology_epoch=member.topology_epoch,
         process_id=member.process_id,
-        user_endpoint=None if endpoint is None else Endpoint(host=endpoint[0], port=endpoint[1]),
+        user_endpoint=None
+        if endpoint is None
+        else Endpoint(host=endpoint.host, port=endpoint.port),
         client_tags=_pairs(sorted(member.client_tags.items())),
         task_offsets=_offsets(offsets.reached),
         task_end_offsets=_offsets(offsets.ends),

@@ -14,6 +14,7 @@ from trimaran.broker.groups.streams.configuring import ConfiguredTopology
 from trimaran.broker.groups.streams.member import StreamsMember
 from trimaran.broker.groups.streams.tasks import AssignedTasks, TaskSet, united
 from trimaran.broker.groups.topics import Topics
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.streams_group_heartbeat import (
     Endpoint,
     EndpointToPartitions,
@@ -29,7 +30,7 @@ _TOPIC_BYTES, _PARTITION_BYTES = 16, 4
 class _KnownEntry(NamedTuple):
     """An entry, and what it was computed from. The topology is another one when its topics change."""
 
-    endpoint: tuple[str, int]
+    endpoint: Address
     assigned: AssignedTasks
     topology: ConfiguredTopology
     entry: EndpointToPartitions
@@ -72,13 +73,13 @@ class Endpoints:
 
 
 def entry_of(
-    member: StreamsMember, endpoint: tuple[str, int], topology: ConfiguredTopology, topics: Topics
+    member: StreamsMember, endpoint: Address, topology: ConfiguredTopology, topics: Topics
 ) -> EndpointToPartitions:
     """Returns the entry of one member."""
     assigned = member.assigned
     active = {subtopology: frozenset(mine) for subtopology, mine in assigned.active.items()}
     return EndpointToPartitions(
-        user_endpoint=Endpoint(host=endpoint[0], port=endpoint[1]),
+        user_endpoint=Endpoint(host=endpoint.host, port=endpoint.port),
         active_partitions=_partitions(active, topology, topics),
         standby_partitions=_partitions(united(assigned.standby, assigned.warmup), topology, topics),
     )

@@ -44,6 +44,7 @@ from trimaran.broker.groups.streams.tasks import AssignedTasks, MemberTasks, Tas
 from trimaran.broker.groups.streams.topology import Topology, topology_value
 from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages import streams_group_heartbeat as wire
 from trimaran.wire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -181,7 +182,7 @@ def _updated(
             member.topology_epoch if request.topology is None else request.topology.epoch
         ),
         process_id=member.process_id if request.process_id is None else request.process_id,
-        endpoint=kept if endpoint is None else (endpoint.host, endpoint.port),
+        endpoint=kept if endpoint is None else Address(endpoint.host, endpoint.port),
         client_tags=(member.client_tags if tags is None else {tag.key: tag.value for tag in tags}),
     )
 

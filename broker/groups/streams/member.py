@@ -19,7 +19,7 @@ from trimaran.broker.groups.streams.tasks import (
     task_set,
 )
 from trimaran.node.text.memory import text_bytes
-from trimaran.wire.identity import GroupEpoch, TopologyEpoch
+from trimaran.wire.identity import Address, GroupEpoch, TopologyEpoch
 from trimaran.wire.records.streams_groups import (
     Endpoint,
     KeyValue,
@@ -55,7 +55,7 @@ class StreamsMember:
     rebalance_timeout_ms: int = -1
     topology_epoch: TopologyEpoch = NO_TOPOLOGY_EPOCH
     process_id: str = ""
-    endpoint: tuple[str, int] | None = None
+    endpoint: Address | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
     epoch: GroupEpoch = JOINING_EPOCH
     previous_epoch: GroupEpoch = JOINING_EPOCH
@@ -69,7 +69,7 @@ class StreamsMember:
         texts = (self.id, self.client_id, self.client_host, self.instance_id, self.rack_id)
         said = sum(text_bytes(text) for text in (*texts, self.process_id) if text is not None)
         said += sum(text_bytes(key) + text_bytes(tag) for key, tag in self.client_tags.items())
-        said += 0 if self.endpoint is None else text_bytes(self.endpoint[0])
+        said += 0 if self.endpoint is None else text_bytes(self.endpoint.host)
         return MEMBER_BYTES + said + PARTITION_BYTES * (self.assigned.size + self.revoking.size)
 
     def has_tasks_of(self, other: StreamsMember) -> bool:
@@ -92,7 +92,7 @@ class StreamsMember:
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             topology_epoch=value.topology_epoch,
             process_id=value.process_id,
-            endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
+            endpoint=None if endpoint is None else Address(endpoint.host, endpoint.port),
             client_tags={tag.key: tag.value for tag in value.client_tags},
         )
 

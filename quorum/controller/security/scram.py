@@ -14,7 +14,7 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.partitions.topics import RECORDS_MAX
 from trimaran.quorum.metadata import versions
-from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.image import MetadataImage, ScramKey
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -106,7 +106,7 @@ def _decide(changes: Sequence[_Change], image: MetadataImage) -> Message:
     _require_allowed(change, image)
     if isinstance(change, ScramCredentialUpsertion):
         return _credential(change)
-    if (change.name, change.mechanism) not in image.scram:
+    if ScramKey(change.name, change.mechanism) not in image.scram:
         raise KafkaError(
             ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
         )

@@ -26,10 +26,10 @@ class CumulativeHistogram:
         self.seconds += other.seconds
         self._counts = [a + b for a, b in zip(self._counts, other._counts, strict=True)]
 
-    def buckets(self) -> list[tuple[str, int]]:
+    def buckets(self) -> dict[str, int]:
         """Returns upper bounds in seconds, as text, each with the number of durations up to it; the last is `+Inf`."""
-        found, count = [], 0
+        found, count = {}, 0
         for bound, each_count in zip((*map(str, BOUNDS), "+Inf"), self._counts, strict=True):
             count += each_count
-            found.append((bound, count))
+            found[bound] = count
         return found
