@@ -99,6 +99,12 @@ if TYPE_CHECKING:
     class TopologyEpoch(int):
         """Counts the topologies of a streams group (KIP-1071)."""
 
+    class SnapshotEpoch(_Counted):
+        """Counts the stored snapshots of a share partition's state (KIP-932)."""
+
+    class EndpointEpoch(_Counted):
+        """Counts the changes of the endpoints that a streams group's members have for queries (KIP-1071)."""
+
     class SessionEpoch(_Counted):
         """Counts the requests of a fetch session (KIP-227), or of a share session (KIP-932)."""
 
@@ -108,6 +114,7 @@ else:
     Offset = Position = int
     LeaderEpoch = PartitionEpoch = ControllerEpoch = BrokerEpoch = ProducerEpoch = int
     CoordinatorEpoch = StateEpoch = GroupEpoch = TopologyEpoch = SessionEpoch = AclEpoch = int
+    SnapshotEpoch = EndpointEpoch = int
     NodeId = BrokerId = ProducerId = int
 
 # The values for an absent number, as in Kafka.
@@ -124,3 +131,4 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 
 INITIAL_ACL_EPOCH = AclEpoch(0)  # before the first change
+INITIAL_ENDPOINT_EPOCH = EndpointEpoch(0)  # before the first endpoint

@@ -24,7 +24,7 @@ from trimaran.node.replicated.pending import settled
 from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import GroupEpoch
+from trimaran.wire.identity import INITIAL_ENDPOINT_EPOCH, GroupEpoch
 from trimaran.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from trimaran.wire.messages.streams_group_describe import Subtopology as DescribedSubtopology
 from trimaran.wire.messages.streams_group_heartbeat import (
@@ -52,7 +52,7 @@ def _fail(
         heartbeat_interval_ms=0,
         task_offset_interval_ms=0,
         status=[],
-        endpoint_information_epoch=0,
+        endpoint_information_epoch=INITIAL_ENDPOINT_EPOCH,
     )
 
 

@@ -15,7 +15,7 @@ from trimaran.broker.share_state.states import DeliveryState, StateBatch
 from trimaran.log.batches.records import NewRecord
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset, SharePartitionKey, StateEpoch
+from trimaran.wire.identity import LeaderEpoch, Offset, SharePartitionKey, SnapshotEpoch, StateEpoch
 from trimaran.wire.records import share_group_state as wire
 from trimaran.wire.records.groups import (
     decode_group_value,
@@ -42,7 +42,7 @@ class StoredState(NamedTuple):
     snapshot, `written_ms` of the last snapshot.
     """
 
-    snapshot_epoch: int
+    snapshot_epoch: SnapshotEpoch
     state_epoch: StateEpoch
     leader_epoch: LeaderEpoch
     start_offset: Offset
@@ -63,7 +63,7 @@ class UpdateRecord(NamedTuple):
     """A key and the changes of its state. The start offset and the leader epoch may be -1: they stay."""
 
     key: SharePartitionKey
-    snapshot_epoch: int
+    snapshot_epoch: SnapshotEpoch
     leader_epoch: LeaderEpoch
     start_offset: Offset
     delivery_complete_count: int

@@ -18,6 +18,7 @@ from trimaran.wire.identity import (
     LeaderEpoch,
     Offset,
     SharePartitionKey,
+    SnapshotEpoch,
     StateEpoch,
 )
 
@@ -66,7 +67,7 @@ def initial(
 ) -> StoredState:
     """Returns a state without batches. No leader has read it."""
     return StoredState(
-        snapshot_epoch=0 if before is None else before.state.snapshot_epoch + 1,
+        snapshot_epoch=SnapshotEpoch(0) if before is None else before.state.snapshot_epoch + 1,
         state_epoch=state_epoch,
         leader_epoch=LeaderEpoch(0),
         start_offset=NO_OFFSET if start_offset is None else start_offset,

@@ -29,8 +29,6 @@ _UNTYPED = {
     "max_num_offsets",  # a count
     *("reset_offsets", "delete_offsets", "migrate_offsets"),  # commands: the result is an exit code
     "generation_id_or_member_epoch",  # which of the two depends on the group
-    "endpoint_information_epoch",  # of streams groups, which nothing serves
-    "snapshot_epoch",  # of share groups; nothing reads it
 }
 _EXPECTED = re.compile(r"# error: (.*)$")
 

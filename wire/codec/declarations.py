@@ -24,6 +24,7 @@ from trimaran.wire.identity import (
     BrokerId,
     ControllerEpoch,
     CoordinatorEpoch,
+    EndpointEpoch,
     GroupEpoch,
     LeaderEpoch,
     NodeId,
@@ -33,6 +34,7 @@ from trimaran.wire.identity import (
     ProducerEpoch,
     ProducerId,
     SessionEpoch,
+    SnapshotEpoch,
     StateEpoch,
     TopologyEpoch,
 )
@@ -64,6 +66,8 @@ int32_group_epoch = Annotated[GroupEpoch, Wire("int32", "i", 0)]
 int32_state_epoch = Annotated[StateEpoch, Wire("int32", "i", 0)]
 int32_controller_epoch = Annotated[ControllerEpoch, Wire("int32", "i", 0)]
 int32_topology_epoch = Annotated[TopologyEpoch, Wire("int32", "i", 0)]
+int32_snapshot_epoch = Annotated[SnapshotEpoch, Wire("int32", "i", 0)]
+int32_endpoint_epoch = Annotated[EndpointEpoch, Wire("int32", "i", 0)]
 int32_session_epoch = Annotated[SessionEpoch, Wire("int32", "i", 0)]
 int32_producer_epoch = Annotated[ProducerEpoch, Wire("int32", "i", 0)]
 int16_producer_epoch = Annotated[ProducerEpoch, Wire("int16", "h", 0)]

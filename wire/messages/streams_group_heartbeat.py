@@ -11,6 +11,7 @@ from trimaran.wire.codec.declarations import (
     int8,
     int16,
     int32,
+    int32_endpoint_epoch,
     int32_group_epoch,
     int32_topology_epoch,
     int64,
@@ -75,7 +76,7 @@ class StreamsGroupHeartbeatRequest(Message):
     group_id: string
     member_id: string
     member_epoch: int32_group_epoch
-    endpoint_information_epoch: int32
+    endpoint_information_epoch: int32_endpoint_epoch
     instance_id: string | None = None
     rack_id: string | None = None
     rebalance_timeout_ms: int32 = -1
@@ -123,5 +124,5 @@ class StreamsGroupHeartbeatResponse(Message):
     standby_tasks: list[TaskIds] | None = None
     warmup_tasks: list[TaskIds] | None = None
     topology_description_required: boolean = field("1+", default=False)
-    endpoint_information_epoch: int32
+    endpoint_information_epoch: int32_endpoint_epoch
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = None

@@ -10,6 +10,7 @@ from trimaran.wire.codec.declarations import (
     int16,
     int32,
     int32_leader_epoch,
+    int32_snapshot_epoch,
     int32_state_epoch,
     int64,
     int64_offset,
@@ -35,7 +36,7 @@ class StateBatch(Struct):
 
 @message(key=0, versions="0", flexible="0+")
 class ShareSnapshotValue(Message):
-    snapshot_epoch: int32
+    snapshot_epoch: int32_snapshot_epoch
     state_epoch: int32_state_epoch
     leader_epoch: int32_leader_epoch
     start_offset: int64_offset
@@ -54,7 +55,7 @@ class ShareUpdateKey(Message):
 
 @message(key=1, versions="0", flexible="0+")
 class ShareUpdateValue(Message):
-    snapshot_epoch: int32
+    snapshot_epoch: int32_snapshot_epoch
     leader_epoch: int32_leader_epoch
     start_offset: int64_offset
     delivery_complete_count: int32 = field(default=-1, tag=0)

@@ -44,7 +44,7 @@ from trimaran.broker.groups.streams.tasks import AssignedTasks, MemberTasks, Tas
 from trimaran.broker.groups.streams.topology import Topology, topology_value
 from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import INITIAL_ENDPOINT_EPOCH, Address
 from trimaran.wire.messages import streams_group_heartbeat as wire
 from trimaran.wire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -363,7 +363,7 @@ def _response(
             wire.Status(status_code=problem.status, status_detail=problem.detail)
             for problem in problems
         ],
-        endpoint_information_epoch=0,
+        endpoint_information_epoch=INITIAL_ENDPOINT_EPOCH,
     )
 
 
@@ -405,7 +405,7 @@ def leave(
             heartbeat_interval_ms=0,
             task_offset_interval_ms=0,
             status=[],
-            endpoint_information_epoch=0,
+            endpoint_information_epoch=INITIAL_ENDPOINT_EPOCH,
         )
     )
 

@@ -25,7 +25,7 @@ from trimaran.broker.groups.streams.member import (
 from trimaran.broker.groups.streams.records import RECORDS, epoch_record
 from trimaran.broker.groups.streams.settings import StreamsGroupSettings
 from trimaran.broker.groups.streams.tasks import MemberTasks
-from trimaran.wire.identity import GroupEpoch, TopologyEpoch
+from trimaran.wire.identity import INITIAL_ENDPOINT_EPOCH, EndpointEpoch, GroupEpoch, TopologyEpoch
 from trimaran.wire.messages.streams_group_topology_description_update import TopologyDescription
 
 
@@ -61,7 +61,7 @@ class StreamsGroupWork(HeartbeatWork):
     offsets: dict[str, ReportedOffsets] = field(default_factory=dict)
     # The member that has asked the whole application to shut down, "" for none.
     shutdown_by: str = ""
-    endpoint_information_epoch: int = 0
+    endpoint_information_epoch: EndpointEpoch = INITIAL_ENDPOINT_EPOCH
     # The description of the topology, and its epoch; the epoch of one that was refused for good.
     description: TopologyDescription | None = None
     described_epoch: TopologyEpoch = NO_TOPOLOGY_EPOCH
