@@ -33,9 +33,9 @@ class TimerKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AwaitedResponse:
-    """A response for the request that waits with `token`, sent when all records have been committed; it usually has no
-    records.
+class AwaitedWrite:
+    """A write that the request with `token` waits for: its response is sent when all records have been committed. It
+    usually has no records of its own.
 
     Without records, `response` has values from the log. A new coordinator may have loaded records that are not known to
     be committed: if it responded immediately, its successor might lose those values and give the same generation to
@@ -55,7 +55,7 @@ class Outputs:
     def __init__(self) -> None:
         self.effects: Effects[GroupRecord] = Effects()
         # Writes that requests wait for.
-        self.awaited: set[AwaitedResponse] = set()
+        self.awaited: set[AwaitedWrite] = set()
 
     def respond(self, token: PendingResponse[Any], response: Message) -> None:
         self.effects.responses.append((token, response))
@@ -70,16 +70,16 @@ class Outputs:
         if effects.writes or effects.responses or effects.follow_ups:
             self.effects = Effects()
         for write in effects.writes:
-            if isinstance(write, AwaitedResponse) and write.token is not None:
+            if isinstance(write, AwaitedWrite) and write.token is not None:
                 self.awaited.add(write)
         return effects
 
-    def written(self, write: AwaitedResponse, code: ErrorCode) -> None:
+    def written(self, write: AwaitedWrite, code: ErrorCode) -> None:
         """Responds to the request that waits for the write."""
         self.awaited.discard(write)
         self.respond_to(write, code)
 
-    def respond_to(self, write: AwaitedResponse, code: ErrorCode) -> None:
+    def respond_to(self, write: AwaitedWrite, code: ErrorCode) -> None:
         if write.token is None or write.response is None:
             return
         refused = write.refused

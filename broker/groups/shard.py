@@ -28,7 +28,7 @@ from trimaran.broker.groups.kinds import (
 )
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import GroupAccount
-from trimaran.broker.groups.outputs import AwaitedResponse, Outputs, Timer, TimerKey
+from trimaran.broker.groups.outputs import AwaitedWrite, Outputs, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord, KnowsTopic, Tombstones
 from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.removals import Removals
@@ -261,7 +261,7 @@ class GroupCoordinatorShard:
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
         """Handles the outcome of a write: committed, not written, or not committed in time."""
-        if isinstance(write, AwaitedResponse):
+        if isinstance(write, AwaitedWrite):
             self.outputs.written(write, code)
         elif code and isinstance(write, Tombstones):
             self._removals.give_up()

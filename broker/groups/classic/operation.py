@@ -17,7 +17,7 @@ from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.classic.member import Member, Protocols
 from trimaran.broker.groups.classic.records import group_record
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
+from trimaran.broker.groups.outputs import AwaitedWrite, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode
@@ -116,8 +116,8 @@ class GroupOperation:
         response: Message,
         refused: Callable[[ErrorCode], Message],
     ) -> None:
-        """Responds after the commit, see `AwaitedResponse`."""
-        self.effects.writes.append(AwaitedResponse(token, response, refused))
+        """Responds after the commit, see `AwaitedWrite`."""
+        self.effects.writes.append(AwaitedWrite(token, response, refused))
 
     def respond_to_join(self, member: Member, response: JoinGroupResponse) -> None:
         """Answers the member's waiting join, if there is one."""

@@ -39,7 +39,7 @@ from trimaran.broker.groups.heartbeating.member import JOINING_EPOCH
 from trimaran.broker.groups.heartbeating.offsets import check_fetch
 from trimaran.broker.groups.heartbeating.operation import HeartbeatGroupWrite, HeartbeatTimer
 from trimaran.broker.groups.kinds import CheckPartition, Due, HeartbeatGroups, ShardParts
-from trimaran.broker.groups.outputs import AwaitedResponse, TimerKey
+from trimaran.broker.groups.outputs import AwaitedWrite, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
@@ -223,7 +223,7 @@ class ConsumerGroups(
         except KafkaError as error:
             self._outputs.respond(token, sync_error(error.code))
         else:
-            self._outputs.effects.writes.append(AwaitedResponse(token, response, sync_error))
+            self._outputs.effects.writes.append(AwaitedWrite(token, response, sync_error))
 
     def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
         operation = self.operation(self._groups[request.group_id], at)

@@ -18,7 +18,7 @@ from trimaran.broker.groups.heartbeating.group import HeartbeatGroup
 from trimaran.broker.groups.heartbeating.member import HeartbeatMember
 from trimaran.broker.groups.heartbeating.records import HeartbeatRecords
 from trimaran.broker.groups.heartbeating.settings import HeartbeatSettings
-from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
+from trimaran.broker.groups.outputs import AwaitedWrite, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -49,7 +49,7 @@ class HeartbeatWork:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeartbeatGroupWrite(AwaitedResponse):
+class HeartbeatGroupWrite(AwaitedWrite):
     """Records of a group that do not result from a heartbeat, but from a timer, a follow-up or another request. `kind`
     is the name of the kind of group.
     """

@@ -18,7 +18,7 @@ from trimaran.broker.groups.kinds import (
     ShardParts,
     all_may,
 )
-from trimaran.broker.groups.outputs import AwaitedResponse, Timer, TimerKey
+from trimaran.broker.groups.outputs import AwaitedWrite, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.registry import KINDS, serde_of
 from trimaran.broker.groups.store import GroupStore
@@ -86,7 +86,7 @@ class ToyGroups(HeartbeatGroups[ToyHeartbeat, str]):
 
     def timer_due(self, key, at):
         gone = GroupRecord(ToyMemberKey(group=key.group_id, member=key.member_id), None)
-        self._parts.outputs.effects.writes.append(AwaitedResponse(records=[gone]))
+        self._parts.outputs.effects.writes.append(AwaitedWrite(records=[gone]))
         return Due.OTHER_GROUPS
 
     # -- offsets

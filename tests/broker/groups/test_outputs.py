@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 
 from trimaran.broker.coordination.shard import Effects
-from trimaran.broker.groups.outputs import AwaitedResponse, Outputs, TimerKey
+from trimaran.broker.groups.outputs import AwaitedWrite, Outputs, TimerKey
 from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode
 
 
 def awaited(token="token", response="response", *, refused=True):
-    return AwaitedResponse(
-        token, response, (lambda code: f"refused {code.name}") if refused else None
-    )
+    return AwaitedWrite(token, response, (lambda code: f"refused {code.name}") if refused else None)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from trimaran.wire.security.sasl.authenticator import (
     SaslAuthenticator,
     SaslSettings,
 )
-from trimaran.wire.transport.connection.failed_logins import DelayedResponse
+from trimaran.wire.transport.connection.failed_logins import DelayedFailure
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.connection.session import Session
 from trimaran.wire.transport.dispatch.registry import Registry
@@ -52,7 +52,7 @@ _PROGRESS_BYTES = 16384
 _STALLED_BYTES = 65536
 
 # A response that is not known yet.
-Pending: TypeAlias = RunningRequest | DelayedResponse
+Pending: TypeAlias = RunningRequest | DelayedFailure
 
 
 @dataclass(slots=True, frozen=True, eq=False)
@@ -203,7 +203,7 @@ class ConnectionCore:
             base, failed = self._sasl.failure_delay_seconds, service.counters.failed_logins
             delay = failed.delay(self.info.peer[0], base, service.clock())
             self._failure_delay_seconds = delay
-            self.owe(DelayedResponse(reply.response, delay))
+            self.owe(DelayedFailure(reply.response, delay))
         else:
             self.owe(reply.response)
         if reply.login is not None:

@@ -62,8 +62,8 @@ def _network(address: str) -> str:
 
 
 @dataclass(slots=True)
-class DelayedResponse:
-    """A response that is sent after a delay although it is known; None is a delay without a response."""
+class DelayedFailure:
+    """The response to a failed login, sent after a delay; None delays only the end of the connection."""
 
     response: Outgoing | None
     seconds: float

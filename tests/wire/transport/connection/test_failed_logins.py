@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.transport.connection.failed_logins import DelayedResponse, FailedLogins
+from trimaran.wire.transport.connection.failed_logins import DelayedFailure, FailedLogins
 
 PEERS = 4096
 LONGEST = 5.0
@@ -117,7 +117,7 @@ def test_oldest_failure_is_forgotten_first():
 
 @pytest.mark.parametrize("answer", [None, Outgoing()])
 async def test_answer_is_delayed_for_throttle_time(autojump_clock, answer):
-    delayed = DelayedResponse(answer, 2.5)
+    delayed = DelayedFailure(answer, 2.5)
     assert (delayed.ready(), delayed.held, delayed.blocks) == (False, 0, False)
     await delayed.proceed()
     assert (delayed.is_known, delayed.response) == (True, answer)
