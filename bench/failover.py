@@ -6,10 +6,10 @@ controller gets SIGKILL (or SIGSTOP, which leaves its sockets open and silent), 
 a new topic, each with a different name:
 
 - `controllers`: one client sends requests to both other controllers in turn, every 5 ms, until one of them has created
-it. This measures only the quorum: a new leader is elected, is active, and has committed a change of its own. -
-`brokers` (with `--brokers`): one client sends requests to a broker, or to another after 250 ms without a response,
-until the topic is created. This is the view of an application.
-  Brokers of Apache Kafka wait 30 s for a frozen controller.
+  it. This measures only the quorum: a new leader is elected, is active, and has committed a change of its own.
+- `brokers` (with `--brokers`): one client sends requests to a broker, or to another after 250 ms without a response,
+  until the topic is created. This is the view of an application. Brokers of Apache Kafka wait 30 s for a frozen
+  controller.
 
 The seconds count from the signal to the response. Then the process is started again (or gets SIGCONT), and the next
 round begins once it follows. `epochs` is the number of elections in a round. The case `steady` counts elections without

@@ -16,7 +16,7 @@ context of every family.
 - `ctx.groups` coordinates groups and `ctx.transactions` coordinates transactions whose partition this broker leads;
   `ctx.verifier` reaches the coordinator of any transaction.
 - `ctx.shares` coordinates the states of share partitions in the same way; `ctx.share_states` reaches the coordinator of
-any share partition.
+  any share partition.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ AcknowledgedTopic = share_acknowledge.AcknowledgeTopic | share_fetch.FetchTopic
 Outcomes = dict[TopicIdPartition, KeptError | None]
 
 VERSION_OF_RENEWALS = 2
-# Batches of a partition that are checked at a time: a request may have fifty thousand.
+# Batches of a partition that are checked in one step: a request may have fifty thousand.
 BATCHES_A_STEP = 2_000
-# Partitions or topics that are settled or counted at a time: a millisecond.
+# Partitions or topics that are settled or counted in one step, about a millisecond.
 PARTITIONS_A_STEP = 100
 
 

@@ -34,7 +34,7 @@ async def initialize(ctx: GroupContext, group_id: str, begun: Altered) -> Outcom
 
 
 async def delete(ctx: GroupContext, group_id: str, states: States) -> Outcomes:
-    """Deletes states, and tells the group about each topic without errors. Raises KafkaError if the group cannot store
+    """Deletes states, and removes each topic without errors from the group. Raises KafkaError if the group cannot store
     it.
     """
     outcomes = await delete_all(ctx.share_states, group_id, states.partitions())

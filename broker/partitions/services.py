@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Services:
     """The shared services. `now` returns monotonic seconds, `now_ms` the wall clock, `broker_epoch` the epoch of this
-    registration (-1 before it).
+    registration (`NO_BROKER_EPOCH` before it).
     """
 
     node_id: BrokerId

@@ -221,8 +221,8 @@ async def _close(parts: Parts, *, clean: bool) -> None:
 def overridden(config: ServerConfig, configs: ConfigsImage) -> Iterator[str]:
     """Yields a line for each setting in the broker's file that a dynamic config of the cluster overrides.
 
-    Usually this is min.insync.replicas: with eligible leader replicas the cluster has this config from its creation,
-    with the controllers' value (KIP-966).
+    Usually this is min.insync.replicas: a cluster with eligible leader replicas sets it when it is created, to the
+    value of the controllers (KIP-966).
     """
     own = configs.of(BROKER_RESOURCE, str(config.node_id))
     for name, text in sorted(configs.of(BROKER_RESOURCE, "").update(own).items()):

@@ -61,10 +61,10 @@ class FetchSettings:
 class PartitionFetchState:
     """One partition being replicated.
 
-    `asked_first` is the number of the first request that named its present position or one that was reached from there,
-    `failures` the number of delays since the last success, `last_error` the error logged last, and `repeats` the number
-    of responses since then that only had known records. `lags` is True while committed records are missing, as far as
-    is known.
+    `asked_first` is the number of the first request for the present position; fetched records move the position but
+    keep the number. `failures` is the number of delays since the last success, `last_error` the error logged last, and
+    `repeats` the number of responses since then that only had known records. `lags` is True while committed records are
+    missing, as far as is known.
     """
 
     key: TopicIdPartition

@@ -84,7 +84,7 @@ class DeliveryChange:
     """A change that is being stored: `batches` in the order of the decisions, neighbours joined.
 
     `limit` is the number of deliveries after which a record is archived when the change is undone. With `is_kept`, the
-    change is never undone, also if it cannot be stored.
+    change is never undone, even if it cannot be stored.
     """
 
     def __init__(self, limit: int, *, is_kept: bool = False) -> None:
@@ -235,7 +235,7 @@ class Decisions:
             self._cut_at_start()
 
     def end_locks(self) -> None:
-        """Makes records free whose lock has ended, at most `PIECE` runs of them; takes effect at once."""
+        """Releases at most `PIECE` runs of records whose locks have ended; takes effect immediately."""
         flight = self._flight
         changed: dict[Batch, None] = {}
         for due in self._due():

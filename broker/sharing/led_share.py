@@ -300,7 +300,7 @@ class LedShare(Interest):
             self._noted()
 
     def end_locks(self) -> None:
-        """Makes records free whose lock has ended by now; if there are many, the timer is due again at once."""
+        """Releases the records whose locks have ended; if there are many, the timer is due again immediately."""
         if self.core is not None and self.error is None:
             change = self.core.end_locks(self.settings.rules, self._owner.now())
             self.timed_out += sum(
@@ -311,7 +311,7 @@ class LedShare(Interest):
             self._wake()
 
     def _noted(self) -> None:
-        """Keeps the timer and the count of runs in step with the records."""
+        """Sets the timer and the count of runs as the records require."""
         if self.core is not None and self.error is None:
             self._owner.set_timer(self, self.core.next_deadline)
             runs = self.core.run_count

@@ -187,8 +187,8 @@ class SharePartition:
         return decisions.change
 
     def end_locks(self, rules: SharingRules, now: float) -> DeliveryChange:
-        """Makes records free whose lock has ended, up to the bound of a piece; `next_deadline` shows whether there are
-        more. This takes effect at once: the change is stored, but never undone.
+        """Releases the records whose locks have ended, up to the limit of a piece; `next_deadline` shows whether there
+        are more. This takes effect immediately: the change is stored, but never undone.
         """
         decisions = Decisions(self._flight, rules, now)
         decisions.change.is_kept = True

@@ -1,9 +1,8 @@
 """The declared broker configs, and those of them that may be altered while brokers run.
 
 - keys with a scope other than read-only, and `DYNAMIC_ONLY`. Keys of logs and topics take effect immediately for each
-topic
-  without its own value. Keys without an effect are accepted, because Kafka's tools set some of them (throttles of a
-  reassignment), and the nodes log the reason (`quorum/serving/idle_configs.py`).
+  topic without its own value. Keys without an effect are accepted, because Kafka's tools set some of them (throttles
+  of a reassignment), and the nodes log the reason (`quorum/serving/idle_configs.py`).
 - keys of one listener (`listener.name.LISTENER.…`): certificates and the users of SASL/PLAIN, for new connections.
 
 All other declared keys are refused. Undeclared keys are stored, as Kafka stores them for plug-ins. Source: Kafka's

@@ -159,7 +159,7 @@ LISTENERS = (
         "list",
         None,
         "Listeners that open before the ACLs are read: all of a controller, which elects its leader through them. "
-        "Those of a broker wait for the metadata in any case.",
+        "The listeners of a broker wait for the metadata in any case.",
         importance="high",
     ),
     ConfigKey(

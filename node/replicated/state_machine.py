@@ -7,10 +7,9 @@ The active controller and the coordinators of groups and transactions are built 
 2. The append. The records are appended to the log by this epoch's leader. Long work (deciding, encoding) is done in
    `Steps`; the append itself is one call, so that the log has either the whole result or no part of it.
 3. The replay. The records are replayed into the state immediately, each with its offset. The state does not change in
-any other way. It
-   runs ahead of the commit, and the next operation decides on it without waiting.
+   any other way. It runs ahead of the commit, and the next operation decides on it without waiting.
 4. The response, a `PendingResponse`. It may be sent when all records replayed by then are committed. A result without
-records also waits, because it may depend on state that is not committed yet.
+   records also waits, because it may depend on state that is not committed yet.
 
 Order: operations in steps go through a queue (`submit`), one after the other. A state machine with decisions that are
 single calls, such as a coordinator, needs no queue (`respond`).

@@ -1,8 +1,8 @@
 """Proposals that wait briefly for further ones, so that they are appended together.
 
-The first one starts the clock; when its time is over, or the proposals fill a largest batch, all are appended with one
-write and one fsync. Each stays an atomic batch of its own. Source: Kafka's `BatchAccumulator`, which merges them into
-one batch.
+The first one starts the clock. When the linger time has passed, or the proposals fill a batch of the largest size, all
+are appended with one write and one fsync. Each stays an atomic batch of its own. Source: Kafka's `BatchAccumulator`,
+which merges them into one batch.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ ELECTION_BACKOFF = 0.1
 class State:
     """The state that the rule modules share. All of them may read attributes without an underscore.
 
-    `has_effects`: there may be work for the driver. `is_drained`: that is only a vote file or a watermark.
+    `has_effects`: there may be work for the driver. `is_drained`: this work is only a vote file or a watermark.
     `has_log_work`: the next `Ready` changes the log.
     """
 

@@ -1,4 +1,4 @@
-"""The engines that analyses run in: DuckDB in this process for what fits into its memory, and Spark for all else.
+"""The engines that analyses run in: DuckDB in this process for what fits into its memory, and Spark for larger data.
 
 Both run the same SQL (`trimaran.spark.in_process.dialect`) over the same views, and the rows are equal.
 """

@@ -44,8 +44,8 @@ BLOCK_MS = 60_000
 # (`transaction.max.timeout.ms`).
 TRANSACTION_MS = 900_000
 CLIENT_ID = "spark"
-# Both are names of groups and transactional ids; the topic of decisions has this name as well, so it must be a legal
-# one, with room for what is appended.
+# Transactional ids begin with the prefix, and so does the name of the topic of decisions: it has the characters of a
+# topic's name, and leaves room for suffixes.
 PREFIX_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 EXACTLY_ONCE_OPTIONS = ("transactionalIdPrefix", "adoptCheckpoint", "acceptLostBatch")

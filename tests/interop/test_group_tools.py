@@ -77,7 +77,7 @@ def said(cluster, name, *words):
 
 
 def without_trailing(lines):
-    """Replaces the start offset if it is one of the two that are right until the next write."""
+    """Replaces the start offset, which may have either of two values until the next write."""
     return [TRAILING.sub(r"\1 TRAILING ", line) for line in lines]
 
 

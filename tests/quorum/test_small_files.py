@@ -178,7 +178,7 @@ NOT_ASKED = (
 # Damage that leaves valid content, with its meaning.
 LEGAL: dict[tuple[str, str], Mapping[str, object]] = {
     (".kafka_cleanshutdown", "empty"): {"broker epoch": -1},  # Kafka before 3.7
-    # Kafka creates these in this form.
+    # Kafka creates these files empty.
     (f"{METADATA}/leader-epoch-checkpoint", "empty"): {},
     ("t-0/leader-epoch-checkpoint", "empty"): {},
     ("cleaner-offset-checkpoint", "empty"): {"cleaned": {}},

@@ -98,7 +98,7 @@ def at(seconds):
 
 
 class TestInEither:
-    """Little data: DuckDB reads it, unless a test names Spark."""
+    """The data is small: DuckDB reads it, unless a test names Spark."""
 
     pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Name = TypeVar("Name")
 Found = TypeVar("Found")
-# All internal topics begin like this; as in shells with files, only a pattern that does so, too, is for them.
+# The prefix of all internal topics. As with hidden files in a shell, only a pattern with the prefix matches them.
 _INTERNAL = "__"
 
 

@@ -33,7 +33,7 @@ def resource_rows(client: BlockingClient, types: Sequence[int]) -> list[dict[str
     """Returns the resources of these types, Kafka's numbers, that have configs: all topics and brokers, the groups and
     client-metrics subscriptions with configs. Brokers before Kafka 4.1 list only client metrics.
     """
-    # Those brokers refuse a request that names types.
+    # Brokers before Kafka 4.1 refuse a request that names types.
     named = [] if list(types) == [CLIENT_METRICS_RESOURCE] else list(types)
     response = client.call(None, ListConfigResourcesRequest(resource_types=named))
     check(response.error_code, None, needs=Needs("DESCRIBE_CONFIGS"))

@@ -279,7 +279,7 @@ async def _not_found(console: Console, request: Request, error: HTTPException) -
     return HTMLResponse(html, status_code=error.status_code)
 
 
-# A cell that begins so is a formula to a spreadsheet, and names of topics and clients are not ours.
+# A spreadsheet takes a cell with such a first character for a formula, and clients choose names of topics and clients.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 

@@ -12,7 +12,7 @@ from trimaran.testing.embedded import EmbeddedKafka
 
 
 def controlled_node(kafka: EmbeddedKafka) -> ControlledKafka:
-    """Returns a node in this process: it can be restarted, and nothing else."""
+    """Returns a node in this process; of the faults of nodes it supports only the restart."""
 
     def nodes() -> list[dict[str, object]]:
         return [{"id": 1, "role": "broker,controller", "address": kafka.bootstrap}]

@@ -219,7 +219,7 @@ def _text(answer: HttpAnswer) -> str:
 
 
 def _guessed(text: str) -> str:
-    """Returns the kind of a schema whose registry does not say it (Apicurio, for a contentId)."""
+    """Returns the probable kind of a schema; Apicurio does not report the kind for a contentId."""
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return PROTOBUF
     return JSON if re.search(r'"(\$schema|properties)"\s*:', text) else AVRO

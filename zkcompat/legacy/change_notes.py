@@ -4,7 +4,7 @@ A tool writes an entity's znode and then its note, in two transactions; a mirror
 note of an entity is newer than the last write of its znode, a tool wrote both. If the znode is gone, the parent is used
 instead when a mirror begins: no child of it may have been created or deleted since the note, because another client may
 have deleted the znode. If it is not known whether the znode existed, the note must be newer than everything that a
-mirror wrote, which moved `/migration` each time. While a mirror leads, the image decides.
+mirror wrote, which moved `/migration` each time. The image decides while a mirror leads.
 """
 
 from __future__ import annotations

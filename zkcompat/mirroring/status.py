@@ -55,8 +55,8 @@ log = logging.getLogger(__name__)
 
 # The interval between reports if nothing changes; a much older one shows that its mirror hangs.
 INTERVAL_SECONDS = 5.0
-# The interval between two checks for news. A new state is reported at once, so that a reader who sees the tree in step
-# also sees its mirror. States that alternate cause at most ten reports a second.
+# The interval between two checks for news. A new state is reported at once, so that clients that see the tree
+# up to date also see its mirror. States that alternate cause at most ten reports a second.
 PAUSE_SECONDS = 1.0
 BETWEEN_SECONDS = 0.1
 # A healthy quorum writes no-op records twice a second.

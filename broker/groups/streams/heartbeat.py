@@ -190,8 +190,8 @@ def _updated(
 def _write_member(
     operation: StreamsOperation, before: StreamsMember, member: StreamsMember
 ) -> bool:
-    """Writes the member's own fields if they have changed; returns whether the change requires a new target. That of a
-    static member does so only for some fields, so that it may come back without one.
+    """Writes the member's own fields if they have changed; returns whether the change requires a new target. For a
+    static member only some fields do, so that it may return without a new target.
     """
     if before == member:
         return False

@@ -213,8 +213,8 @@ def commit(lease: ProducerLease, query: str, batch: int, transactions: Sequence[
     """Ends a micro-batch on the driver: decides it, and commits its transactions.
 
     Raises:
-        Fenced: another driver has the lead; nothing was decided, or that driver finishes it: the answer to the commit
-            of a decision may be lost.
+        Fenced: another driver leads. Nothing was decided, or the decision was committed although its response was lost,
+            and the other driver completes it.
         Undecided: a transaction timed out before the decision; nothing was decided.
         Lost: transactions timed out between the decision and their commit.
     """

@@ -75,7 +75,7 @@ async def test_first_request_opens_session_of_its_partitions(harness, autojump_c
 
 @pytest.mark.parametrize(("epoch", "count"), [(0, 1), (-1, 0), (1, 1)])
 async def test_session_ends_with_first_and_last_epoch(harness, epoch, count):
-    """The client begins another one, or goes on without."""
+    """Epoch 0 begins another session, and epoch -1 ends it without another one."""
     opened = await ask(harness, request(wanted(0), epoch=0))
     [session] = sessions(harness)
     await ask(harness, request(wanted(0), session_id=opened.session_id, epoch=epoch))

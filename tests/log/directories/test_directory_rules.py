@@ -231,7 +231,7 @@ def test_offline_directory_opens_no_log(path):
 
 
 class Listing(Files):
-    """While `error` is set, no directory can be listed."""
+    """Directories cannot be listed while `error` is set."""
 
     error = None
 

@@ -57,7 +57,7 @@ class Mortal(SinkDriver):
     is_after = False
 
     def _carry_out(self, operation):
-        # Those of an `Each` are counted one by one.
+        # The operations of an `Each` are counted one by one.
         if isinstance(operation, protocol.Each):
             return super()._carry_out(operation)
         return self._counted(lambda: super(Mortal, self)._carry_out(operation))

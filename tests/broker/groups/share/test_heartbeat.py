@@ -92,7 +92,7 @@ def test_deleted_topic_increments_the_epoch_once(driver):
     driver.beat("a", 2)
     driver.topics.set("u", 0)
     epochs = [driver.beat("a", epoch).member_epoch for epoch in (3, 4, 4)]
-    assert U in driver.group().known_states.topic_ids  # `of_gone_topics` has not come to it
+    assert U in driver.group().known_states.topic_ids  # `of_gone_topics` has not reached it
     assert epochs == [4, 4, 4]
 
 
