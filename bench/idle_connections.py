@@ -81,9 +81,8 @@ def serve(pipe, kind: str, tls) -> None:
     async def run() -> None:
         listener = Listener.bind("A", "127.0.0.1", 0, security=security)
         async with trio.open_nursery() as nursery:
-            limits = ConnectionLimits(
-                handshake_seconds=60.0
-            )  # no connection ends before it is counted
+            # No connection ends before it is counted.
+            limits = ConnectionLimits(handshake_seconds=60.0)
             await nursery.start(partial(serve_listener, [listener], registry, None, limits=limits))
             pipe.send(listener.address)
             await trio.sleep_forever()

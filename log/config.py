@@ -40,9 +40,8 @@ class LogConfig:
     message_timestamp_before_max_ms: int = (1 << 63) - 1
     message_timestamp_after_max_ms: int = 3600 * 1000
     producer_id_expiration_ms: int = 24 * 3600 * 1000
-    preallocate: bool = (
-        False  # new segments have their full size as zeros until they are rolled or closed
-    )
+    # New segments have their full size as zeros until they are rolled or closed.
+    preallocate: bool = False
     file_delete_delay_ms: int = 0  # from the removal of a segment to that of its files
     segment_jitter_ms: int = 0  # the largest random reduction of segment_ms
     min_cleanable_dirty_ratio: float = 0.5

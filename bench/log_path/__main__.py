@@ -37,9 +37,8 @@ VALUE_BYTES = {"100 B": 90, "1 KiB": 1010}
 RECORD_BYTES = {"100 B": 100, "1 KiB": 1024}
 BATCH_BYTES = {"16 KiB": 16 << 10, "1 MiB": 1 << 20}
 ROUNDS = 5
-LOG_BYTES_MAX = sized(
-    256 << 20, 4 << 20
-)  # bytes of a round of appends, without write-back while it runs
+# Bytes of a round of appends, without write-back while it runs.
+LOG_BYTES_MAX = sized(256 << 20, 4 << 20)
 RECOVERED_BYTES = sized(256 << 20, 4 << 20)
 COMPACTED_BYTES = sized(200 << 20, 2 << 20)
 

@@ -65,9 +65,8 @@ def main() -> None:
     if not COMPILED:
         print("bench: the offset map is not compiled: these figures say little", file=sys.stderr)
     log = _open(Path(sys.argv[1]))
-    _ = (
-        log.producers
-    )  # a broker has the producers in memory, as does Kafka's log before its cleaner begins
+    # A broker has the producers in memory, as does Kafka's log before its cleaner begins.
+    _ = log.producers
     dirt = dirt_of(log, cleaned_to=None, high_watermark=log.log_end_offset, now_ms=TIME_MS)
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, cpu = time.perf_counter(), time.process_time()

@@ -219,6 +219,5 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 
 
 def removed(directory: Path) -> None:
-    shutil.rmtree(
-        directory, ignore_errors=True
-    )  # Kafka's scheduler may still write into the directory
+    # Kafka's scheduler may still write into the directory.
+    shutil.rmtree(directory, ignore_errors=True)

@@ -58,9 +58,8 @@ if TYPE_CHECKING:
 class BrokerLimits:
     """Limits that handlers read often, read from the configuration once."""
 
-    fetch_bytes_max: (
-        int  # fetch.max.bytes: the maximum of one Fetch response, not counting its first batch
-    )
+    # fetch.max.bytes: the maximum of one Fetch response, not counting its first batch.
+    fetch_bytes_max: int
 
 
 # Family contexts have no slots, because `Context` inherits from all of them.

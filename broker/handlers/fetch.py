@@ -65,9 +65,8 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-Slots = dict[
-    tuple[str, bytes, int], Slot
-]  # keyed by topic name, topic id and partition, as in the request
+# Keyed by topic name, topic id and partition, as in the request.
+Slots = dict[tuple[str, bytes, int], Slot]
 
 # A client may request an unlimited wait; its fetch is answered after this time (Kafka does not limit the wait).
 MAX_WAIT_SECONDS = 300.0

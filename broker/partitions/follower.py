@@ -201,9 +201,8 @@ class PartitionFollower:
         self.log.truncate_to(offset)
         end = self.log.log_end_offset  # lower if a batch spans `offset`
         self.replica.saved_watermark = min(self.replica.saved_watermark, end)
-        self.replica.known_end = min(
-            self.replica.known_end, end
-        )  # the leader's log is authoritative
+        # The leader's log is authoritative.
+        self.replica.known_end = min(self.replica.known_end, end)
         self._flush_truncated()
 
     def start_at(self, offset: Offset) -> None:

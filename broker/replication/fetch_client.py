@@ -286,9 +286,8 @@ class FetchClient:
             position = followed.follower.position()
             sent = (followed.follower.epoch, position)
             if self._known.get(key) == sent:
-                followed.asked_first = (
-                    followed.asked_first or 0
-                )  # earlier requests had the same position
+                # Earlier requests had the same position.
+                followed.asked_first = followed.asked_first or 0
                 continue
             if followed.asked_first is None:
                 followed.asked_first = self.requests + 1

@@ -227,14 +227,14 @@ class BatchView:
         )
 
 
-_OLD_HEAD = struct.Struct(
-    ">qiIBB"
-)  # offset, size, CRC-32, magic, attributes; then, in v1, the timestamp
+# Offset, size, CRC-32, magic, attributes; then, in v1, the timestamp.
+_OLD_HEAD = struct.Struct(">qiIBB")
 _OLD_TIMESTAMP = struct.Struct(">q")
+# By magic: the size of a message with null key and value, including its prefix.
 OLD_BYTES_MIN = {
     0: 26,
     1: 34,
-}  # by magic: the size of a message with null key and value, including its prefix
+}
 
 
 def old_view(buffer: Buffer, position: int) -> BatchView:

@@ -47,9 +47,8 @@ __all__ = [
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 DATA_BYTES_MAX = (1 << 31) - 1  # positions are int32, as in Arrow
 _VARINT_BYTES_MAX = 5
-_GROWTH_BYTES_MAX = (
-    13  # the growth of a record with a new timestamp delta: ten bytes for one delta, five for two
-)
+# The growth of a record with a new timestamp delta: ten bytes for one delta, five for two.
+_GROWTH_BYTES_MAX = 13
 
 _WHY = {
     Problem.CUT_SHORT: "is cut short",

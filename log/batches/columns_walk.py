@@ -82,9 +82,8 @@ class Walker:
     record_start: cython.Py_ssize_t
     timestamp_delta: cython.longlong
     timestamp: cython.longlong
-    offset_at: (
-        cython.Py_ssize_t
-    )  # start of the offset delta: the bytes before it depend on the base timestamp
+    # Start of the offset delta: the bytes before it depend on the base timestamp.
+    offset_at: cython.Py_ssize_t
     offset_delta: cython.longlong
     key_start: cython.Py_ssize_t
     key_size: cython.longlong

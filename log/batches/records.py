@@ -43,9 +43,8 @@ from trimaran.wire.identity import (
 )
 
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, one byte each
-RECORDS_BYTES_MAX = (
-    256 << 20
-)  # default output limit of `decode_records`: 2.5 times the largest frame
+# Default output limit of `decode_records`: 2.5 times the largest frame.
+RECORDS_BYTES_MAX = 256 << 20
 # The maximum number of headers of a record: each takes at least two bytes.
 HEADERS_MAX = RECORDS_BYTES_MAX // 2
 

@@ -93,9 +93,8 @@ def load_log(
     ):
         epochs = _epochs_of(segments, files)
     epochs.truncate_from_start(start_offset)
-    epochs.truncate_from_end(
-        end_offset
-    )  # checked last: an empty log has no epochs, even if it was not recorded that the log was emptied
+    # Checked last: an empty log has no epochs, even if it was not recorded that the log was emptied.
+    epochs.truncate_from_end(end_offset)
     return segments, epochs
 
 
@@ -130,9 +129,8 @@ def _recover(
     bases = [segment.base_offset for segment in segments]
     # The segment that ends at the recovery point is included: a crash may have undone a truncation to that point.
     first = max(0, bisect_right(bases, recovery_point - 1) - 1)
-    epochs.truncate_from_end(
-        recovery_point
-    )  # the batches take precedence; the file may be older than a cut
+    # The batches take precedence; the file may be older than a cut.
+    epochs.truncate_from_end(recovery_point)
     keep = first
     for segment in segments[first:]:
         before = segments[keep - 1].next_offset if keep > first else segment.base_offset

@@ -18,9 +18,8 @@ from trimaran.wire.identity import (
     ProducerEpoch,
 )
 
-BATCHES_KEPT = (
-    5  # a producer has at most five requests in flight (max.in.flight.requests.per.connection)
-)
+# A producer has at most five requests in flight (max.in.flight.requests.per.connection).
+BATCHES_KEPT = 5
 NO_TRANSACTION = NO_OFFSET
 
 

@@ -25,9 +25,8 @@ PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle producers are removed 
 # Producers that are checked to find an idle one. If all of these are in transactions, the bound is exceeded by one.
 _LOOKED_AT = 100
 EPOCH_MAX = (1 << 15) - 1
-BUMPING_TRANSACTION_VERSION = (
-    2  # from this `transaction.version` on a marker has its own epoch (KIP-890)
-)
+# From this `transaction.version` on a marker has its own epoch (KIP-890).
+BUMPING_TRANSACTION_VERSION = 2
 
 
 class CompletedTransaction(NamedTuple):

@@ -31,9 +31,8 @@ from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 
-PENDING_BYTES_MAX = (
-    512  # 64 offset entries: at Kafka's interval of 4 KiB, at most one write per 256 KiB of log
-)
+# 64 offset entries: at Kafka's interval of 4 KiB, at most one write per 256 KiB of log.
+PENDING_BYTES_MAX = 512
 BLOCK_ENTRIES = 32  # a search reads them in one call, which costs no more than one entry
 
 

@@ -13,9 +13,8 @@ from trimaran.log.batches.batch import HEADER_BYTES, MAGIC, OLD_BYTES_MIN, Batch
 from trimaran.log.disk.files import Files, OpenFile
 from trimaran.wire.identity import Position
 
-BLOCK_BYTES = (
-    64 * 1024
-)  # one read yields many small batches; of a large batch only the header's block is read
+# One read yields many small batches; of a large batch only the header's block is read.
+BLOCK_BYTES = 64 * 1024
 FIRST_BLOCK_BYTES = 4096  # the default index interval: the usual length of a lookup
 BATCH_BYTES_MAX = (1 << 31) - 1
 

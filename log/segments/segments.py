@@ -25,9 +25,8 @@ from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.log.steps import Steps
 from trimaran.wire.identity import Offset
 
-OPEN_SEGMENTS_MAX = (
-    8  # the maximum number of old segments with open files, because handles are limited
-)
+# The maximum number of old segments with open files, because handles are limited.
+OPEN_SEGMENTS_MAX = 8
 
 
 class Segments:

@@ -52,10 +52,8 @@ from trimaran.log.validation.rejected_records import find_rejected
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110
-LZ4, ZSTD = (
-    Compression.LZ4,
-    Compression.ZSTD,
-)  # an attribute access on the enum takes ten times as long
+# An attribute access on the enum takes ten times as long.
+LZ4, ZSTD = Compression.LZ4, Compression.ZSTD
 SIZE_OF_SMALLEST_BATCH = 14  # that of v0; smaller sizes are damage, regardless of the magic
 _MAGIC_POSITION = 16
 _KNOWN_ATTRIBUTES = (

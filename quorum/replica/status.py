@@ -55,9 +55,8 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
         voters = tuple(_replica(raft, p, now, wall_ms) for p in role.leader_state.voters.values())
         watching = role.leader_state.active_observers(now)
         if raft.identity.key not in role.leader_state.voter_set:
-            watching.insert(
-                0, role.leader_state.own
-            )  # voted out, and leads until that is committed
+            # Voted out, and leads until that is committed.
+            watching.insert(0, role.leader_state.own)
         observers = tuple(_replica(raft, p, now, wall_ms) for p in watching)
     return QuorumStatus(
         node_id=raft.identity.node_id,

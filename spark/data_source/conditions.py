@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 from trimaran.spark.origins.origin import Part, Span
 from trimaran.wire.identity import Offset, TopicPartition
 
-METADATA = (
-    "trimaran.conditions"  # the key in the metadata of a schema's first field; see ScanRule.java
-)
+# The key in the metadata of a schema's first field; see ScanRule.java.
+METADATA = "trimaran.conditions"
 # Alternatives of one partition: more are replaced by the least range that has them all. An `IN` may have thousands.
 BOXES_MAX = 256
 # Offsets between two parts that are read with them: a part costs a search in the index, and a task's share of planning.

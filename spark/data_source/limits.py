@@ -25,9 +25,8 @@ from trimaran.spark.origins.origin import Bounds, Span
 from trimaran.wire.identity import Offset, TopicPartition
 
 ByPartition = Mapping[TopicPartition, int]
-OffsetsAt = Callable[
-    [ByPartition], Mapping[TopicPartition, Offset | None]
-]  # has the type of `Origin.offsets_at`
+# The type of `Origin.offsets_at`.
+OffsetsAt = Callable[[ByPartition], Mapping[TopicPartition, Offset | None]]
 BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM_OPTIONS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 TRIGGER_DELAY = 15 * 60.0  # Spark's default of maxTriggerDelay, in seconds

@@ -42,9 +42,8 @@ from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 CHUNK_RECORDS = 50_000  # records of one Arrow batch: enough to make its fixed cost small
 CHUNK_BYTES = 8 << 20  # decompressed bytes, a bound of memory; a larger batch is a chunk by itself
-ARROW_BYTES_MAX = (
-    24 << 20
-)  # bytes of keys and values in one Arrow batch, which stays below 32 MB with all other columns
+# Bytes of keys and values in one Arrow batch, which stays below 32 MB with all other columns.
+ARROW_BYTES_MAX = 24 << 20
 
 
 class RecordChunk(NamedTuple):

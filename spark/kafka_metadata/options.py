@@ -28,9 +28,8 @@ from trimaran.wire.identity import Offset
 from trimaran.wire.messages.control import ControlType
 from trimaran.wire.records.registry import METADATA_RECORDS
 
-SPLIT_BYTES = (
-    4 << 20
-)  # metadata records are decoded one by one, so tasks are smaller than those for data
+# Metadata records are decoded one by one, so tasks are smaller than those for data.
+SPLIT_BYTES = 4 << 20
 NodesWanted = str | frozenset[int]  # `leader`, `all`, or node ids
 LEADER: NodesWanted = "leader"
 

@@ -20,9 +20,8 @@ from trimaran.spark.sessions.java import RECORDING, cache_folder, found_java, ve
 
 SUFFIX = ".jsa"
 KEPT = 2  # the number of archives to keep, of 160 MB each: that of this environment and one other
-RECORDING_SECONDS_MAX = (
-    3600  # a session that takes longer was probably killed; two concurrent writers are harmless
-)
+# A session that takes longer was probably killed; two concurrent writers are harmless.
+RECORDING_SECONDS_MAX = 3600
 # Settings that change the class path or the JVM: with any of these no archive is written.
 ENVIRONMENT = (
     *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),

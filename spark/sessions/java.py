@@ -20,9 +20,8 @@ from trimaran.node.runtime.java import javas
 
 RECORDING = ".recording"  # the suffix of an archive of classes that is not complete yet
 JAVA_VERSION_MIN = 17  # the oldest version that PySpark 4 supports
-JAVA_VERSION_WITHOUT_ACTIONS = (
-    24  # this version dropped the package sun.security.action, and opening it prints a warning
-)
+# This version dropped the package sun.security.action, and opening it prints a warning.
+JAVA_VERSION_WITHOUT_ACTIONS = 24
 WRAPPER = """#!/bin/sh
 # Starts java without the words that Spark passes and this runtime does not know.
 archive=

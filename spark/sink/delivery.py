@@ -56,9 +56,8 @@ ENDED = (
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
-BATCH_OVERHEAD = (
-    64  # bytes of a request for each partition, at most, besides the batch and the topic's name
-)
+# Bytes of a request for each partition, at most, besides the batch and the topic's name.
+BATCH_OVERHEAD = 64
 DELIVERY_TIMEOUT = "kafka.delivery.timeout.ms"
 BACKOFF_SECONDS = 0.1  # Kafka's default of `retry.backoff.ms`
 ERRORS_SHOWN = 3  # refused records that an error names

@@ -15,9 +15,8 @@ from hypercorn.trio import serve
 
 from trimaran.console.guards import App
 
-_SILENT_READER_SECONDS = (
-    60  # the limit for an idle connection; a browser reopens its stream of events
-)
+# The limit for an idle connection; a browser reopens its stream of events.
+_SILENT_READER_SECONDS = 60
 _HEAD_BYTES_MAX = 16 << 10
 
 

@@ -43,9 +43,8 @@ class ConsoleLogin:
     password: str = ""
     cookie: str = "trimaran-console"
     is_secure: bool = False  # served with TLS, so that browsers send the cookie only over TLS
-    _sessions: MutableMapping[str, float] = field(
-        default_factory=dict
-    )  # end of the session by digest
+    # End of the session by digest.
+    _sessions: MutableMapping[str, float] = field(default_factory=dict)
     _failed: FailedLogins = field(default_factory=FailedLogins)
     _held: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HELD_MAX))
 

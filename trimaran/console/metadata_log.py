@@ -88,9 +88,8 @@ class MetadataHistory:
         self._name = name
         self._lock = threading.Lock()
         self._read_at = float("-inf")
-        self._long_lived = (
-            LongLived()
-        )  # otherwise the garbage collector would walk all of it while a page is rendered
+        # Otherwise the garbage collector would walk all of it while a page is rendered.
+        self._long_lived = LongLived()
         self._reset()
 
     def _reset(self) -> None:

@@ -190,9 +190,8 @@ def values_of(text: str) -> Values:
             str(error),
             "check the address: HOST:PORT of trimaran.metrics.listener or a JMX exporter",
         ) from error
-    return {
-        name: value for name, value in found.items() if value == value
-    }  # NaN: there is no value yet
+    # NaN: there is no value yet.
+    return {name: value for name, value in found.items() if value == value}
 
 
 async def keep_sampling(samples: Samples) -> None:

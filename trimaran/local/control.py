@@ -23,9 +23,8 @@ SOCKET_NAME = "supervisor.sock"
 DRY_RUN = "dry-run"
 PATH_BYTES_MAX = 100  # sun_path has 108 on Linux, 104 on macOS
 LINE_BYTES_MAX = 64 * 1024  # the longest response, `ps` of twenty nodes, has about 4 KiB
-ANSWER_SECONDS_MAX = (
-    60.0  # the longest command is a clean stop of all nodes, each with its own deadline
-)
+# The longest command is a clean stop of all nodes, each with its own deadline.
+ANSWER_SECONDS_MAX = 60.0
 
 
 def socket_path(data: Path) -> Path:

@@ -266,9 +266,8 @@ class Supervisor:
         except OSError:  # the client disconnected before it was accepted, or no descriptor is left
             return
         with connection:
-            connection.settimeout(
-                1.0
-            )  # the other end is our own command line; a silent one must not block the loop
+            # The other end is our own command line; a silent one must not block the loop.
+            connection.settimeout(1.0)
             with contextlib.suppress(OSError):
                 control.write_line(connection, self._answer(connection))
 

@@ -33,13 +33,14 @@ log = logging.getLogger(__name__)
 
 # The query parameter that selects metrics by name, as in every exporter of Prometheus' client libraries.
 NAMES = "name[]"
+# Suffixes of a sample's name after the name of its family.
 _ENDS = (
     "",
     "_total",
     "_count",
     "_sum",
     "_bucket",
-)  # suffixes of a sample's name after the name of its family
+)
 
 
 class Text(NamedTuple):

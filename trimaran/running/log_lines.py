@@ -64,9 +64,8 @@ class JsonFormatter(logging.Formatter):
             "node_id": self._node_id,
         }
         if (event := event_of(record)) is not None:
-            found = (
-                record.args if isinstance(record.args, dict) else {}
-            )  # of an event without fields ()
+            # The arguments of an event without fields are an empty tuple.
+            found = record.args if isinstance(record.args, dict) else {}
             fields = {name: _plain(value) for name, value in found.items()}
             line |= {"event": event.name, "fields": fields}
         if record.exc_info:
@@ -88,9 +87,8 @@ def set_up(config: ServerConfig) -> None:
     is_json = writes_json(config)
     handler.setFormatter(JsonFormatter(config["node.id"]) if is_json else TextFormatter())
     logging.basicConfig(level=config["trimaran.log.level"], handlers=[handler], force=True)
-    logging.captureWarnings(
-        is_json
-    )  # otherwise Python would print warnings as plain lines between the objects
+    # Otherwise Python would print warnings as plain lines between the objects.
+    logging.captureWarnings(is_json)
 
 
 def writes_json(config: ServerConfig) -> bool:

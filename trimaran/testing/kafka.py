@@ -23,9 +23,8 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 
 TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
-_LAST_READ_SECONDS = (
-    1.0  # a read that begins just before the time is over, or with `timeout=0`, has this long
-)
+# A read that begins just before the time is over, or with `timeout=0`, has this long.
+_LAST_READ_SECONDS = 1.0
 _CREATE_TIMEOUT_MS = 10_000
 
 

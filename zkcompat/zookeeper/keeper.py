@@ -63,9 +63,8 @@ class Keeper(ZooKeeperSession):
         transaction.operations.extend(self._request(step) for step in steps)
         result = transaction.commit_async()
         if meanwhile is not None:
-            await (
-                trio.lowlevel.checkpoint()
-            )  # Meanwhile kazoo's thread runs, and sends the request.
+            # Meanwhile kazoo's thread runs, and sends the request.
+            await trio.lowlevel.checkpoint()
             meanwhile()
         answers = await self._answer(result)
         for index, answer in enumerate(answers):

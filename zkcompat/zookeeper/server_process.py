@@ -40,9 +40,8 @@ JVM_OPTIONS = (
     # The transaction log grows by this many KiB at a time; ZooKeeper's own 64 MiB only wastes disk here.
     "-Dzookeeper.preAllocSize=4096",
 )
-READY_SECONDS = (
-    15.0  # a start takes 0.4 s on an idle machine; a loaded CI machine needs ten times that
-)
+# A start takes 0.4 s on an idle machine; a loaded CI machine needs ten times that.
+READY_SECONDS = 15.0
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.01
 WORD_BYTES_MAX = 1 << 20  # `mntr` and `cons` are a few KiB; a peer that sends more is no ZooKeeper

@@ -22,9 +22,8 @@ GROUPS = 12
 STUCK_SECONDS = 60.0
 LAG_SECONDS_MAX = 60.0
 KNOWN = "BETWEEN :low_ms AND :high_ms"
-BEFORE = (
-    "timestamp_millis(floor(:low_ms / :bucket_ms) * :bucket_ms)"  # the index of the first bucket
-)
+# The index of the first bucket.
+BEFORE = "timestamp_millis(floor(:low_ms / :bucket_ms) * :bucket_ms)"
 
 COMMITS_SQL = "SELECT coalesce(commit_ts, timestamp) AS ts FROM {group_offsets}"
 SQL = f"""

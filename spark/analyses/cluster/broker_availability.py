@@ -27,9 +27,8 @@ else:
 ROWS = 2000
 SECONDS_DRAWN_MAX = 1e9  # thirty years: a longer time shows a broken clock
 UNFENCE_SECONDS_MAX = 30.0
-UNKNOWN_SHARE = (
-    "for an unknown part"  # a text for the case that all times are impossible, or all are equal
-)
+# A text for the case that all times are impossible, or all are equal.
+UNKNOWN_SHARE = "for an unknown part"
 
 SQL = f"""
 WITH spans AS (
@@ -56,9 +55,8 @@ def plot(frame: Rows) -> Figure:
     """Draws a line for each broker, coloured by its state."""
     if frame.empty:
         return nothing("no broker in the log")
-    frame = frame[
-        frame["seconds"].notna()
-    ]  # other intervals begin or end at a time that is years off
+    # Other intervals begin or end at a time that is years off.
+    frame = frame[frame["seconds"].notna()]
     lasted = pd.to_timedelta(frame["seconds"].clip(upper=SECONDS_DRAWN_MAX), unit="s")
     ends = frame["to_ts"].fillna(frame["from_ts"] + lasted)
     shown = frame.assign(end=ends, name="broker " + frame["broker_id"].astype(str))

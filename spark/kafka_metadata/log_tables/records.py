@@ -307,9 +307,8 @@ def _types(chunk: MetadataChunk) -> pa.Array:
     )
 
 
-Cells = Callable[
-    [Sequence[Any], Mapping[bytes, str]], Sequence[Any]
-]  # takes messages and the names of topics
+# Takes messages and the names of topics.
+Cells = Callable[[Sequence[Any], Mapping[bytes, str]], Sequence[Any]]
 
 
 def _of_messages(applies: Callable[[type], bool], cells: Cells) -> Value:

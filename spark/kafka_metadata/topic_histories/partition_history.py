@@ -218,9 +218,8 @@ class PartitionHistoryFold(Fold):
 
     def __init__(self) -> None:
         super().__init__()
-        self._delta = MetadataDelta(
-            EMPTY
-        )  # the states of topics without their partitions, and of configs
+        # The states of topics without their partitions, and of configs.
+        self._delta = MetadataDelta(EMPTY)
         self._topics: dict[bytes, OpenTopic] = {}
         self._partitions: dict[Place, LivingPartition] = {}
 

@@ -40,9 +40,8 @@ BROKER_RECORDS = (
     UnfenceBrokerRecord,
     BrokerRegistrationChangeRecord,
 )
-id_text = lru_cache(maxsize=1 << 14)(
-    uuid_to_text
-)  # cached by topic, since most records name the same few
+# Cached by topic, since most records name the same few.
+id_text = lru_cache(maxsize=1 << 14)(uuid_to_text)
 RECOVERING = 1  # the value of leader_recovery_state after an unclean election
 
 

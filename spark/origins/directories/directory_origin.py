@@ -319,11 +319,8 @@ def _within(
         start = max(start, in_time)
     first = lookup.start_of(start) if start else None
     if end <= start or (start and first is None):
-        start, end, first = (
-            Position(0),
-            Position(segment.size),
-            None,
-        )  # damage, which readers report
+        # Damage, which readers report.
+        start, end, first = Position(0), Position(segment.size), None
     yield FileRange(replica.log, segment.base_offset, start, end, part, first, end == segment.size)
 
 

@@ -48,9 +48,8 @@ SECONDS_MIN = 0.001  # a socket takes 0 for no wait at all
 SECURITY_KEYS = tuple(key.name for key in CLIENT_SECURITY)
 API_TIMEOUT_MS = 60_000  # the default of Kafka's `default.api.timeout.ms`
 POLL_TIMEOUT_MS = 120_000  # the default of Spark's network timeout
-FETCH_BYTES = (
-    4 << 20
-)  # bytes of a response: enough to make its round trip negligible, small compared with a worker's memory
+# Bytes of a response: enough to make its round trip negligible, small compared with a worker's memory.
+FETCH_BYTES = 4 << 20
 CLIENT_ID = "spark"
 
 

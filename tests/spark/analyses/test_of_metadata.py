@@ -219,7 +219,7 @@ def test_recovery(engine):
         (98, at(50), "orders", 0, 11, 12, 5),
         (99, at(50), "orders", 1, 11, None, 7),
         (120, at(53), "orders", 1, None, 13, 8),
-        (220, at(90), "orders", 2, 11, 12, 9),  # after the broker's return: not a part of its failure
+        (220, at(90), "orders", 2, 11, 12, 9),  # after its return: no part of its failure
         (500, at(900), "orders", 0, 12, 11, 6),
     ]
     isr = [(97, at(50), []), (210, at(95), [11]), (211, at(97), [11])]
