@@ -1,5 +1,5 @@
 // An application of Kafka Streams whose group has the protocol of KIP-1071. A line "APPLICATION TOPIC THREADS TASKS" is
-// a turn: answered by the nanoseconds from its start until so many tasks are active.
+// one measurement: the response is the time in nanoseconds from its start until that many tasks are active.
 
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -13,8 +13,8 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * What Kafka's own consumer is given of all topics that are not internal, from their beginning to the end that the
- * isolation level has: `Drain BOOTSTRAP LEVEL`. A line a record, its fields parted by tabs: topic, partition, offset,
+ * Prints the records that Kafka's own consumer gets from all topics that are not internal, up to the end for the
+ * isolation level: `Drain BOOTSTRAP LEVEL`. Each line is a record, with fields separated by tabs: topic, partition, offset,
  * timestamp, its type, key, value, headers. Bytes are in base64, `-` is null; a header is `key=value`.
  */
 public final class Drain {

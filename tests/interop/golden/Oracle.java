@@ -38,14 +38,14 @@ import org.apache.kafka.common.utils.internals.CloseableIterator;
 
 /**
  * Apache Kafka's own codec as a filter: a question a line on stdin, an answer a line on stdout, both JSON; bytes are
- * base64. What fails inside Kafka is an answer too: {"error": text}.
+ * base64. A failure inside Kafka is an answer too: {"error": text}.
  *
  *   {"op": "list"}     every generated message of the class path with its versions, field names and api key, and
  *                      every API with its header versions
  *   {"op": "message", "class", "version", "json", "bytes", "later"?, "tags"?}
  *                      "encoded": the bytes of `json`; "json" and "again": `bytes` read, as JSON and written again;
  *                      "later_json": `later` read; with `tags`, "tagged": the bytes of `json` with a tagged field
- *                      that nobody knows in every structure
+ *                      that is unknown in every structure
  *   {"op": "build", "magic", …, "records": […]}    "bytes": the record batch (or, before magic 2, message set)
  *   {"op": "read", "bytes"}                        "batches": what Kafka's consumers read in these bytes
  *   {"op": "down_convert", "bytes", "magic", "first_offset"}    "bytes": what a broker before 4.0 sends to an old consumer

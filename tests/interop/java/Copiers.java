@@ -17,7 +17,7 @@ import org.apache.kafka.common.TopicPartition;
 
 /**
  * Members of groups that copy the topic `source` in transactions, two of each protocol: to `copy-classic` and to
- * `copy-consumer`. Every tenth transaction is aborted, its values marked. What fails is begun anew with new clients.
+ * `copy-consumer`. Every tenth transaction is aborted, its values marked. After a failure a member begins again with new clients.
  *
  * Argument: bootstrap servers. Ends when its standard input does, with a line of counts.
  */

@@ -23,7 +23,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 
 /**
  * A Flink job that copies the topic `flink-in` to `flink-out`, each partition to the same one, with two-phase commits:
- * a checkpoint a second prepares transactions, and its completion commits them. What fails is begun anew by Flink.
+ * a checkpoint a second prepares transactions, and its completion commits them. After a failure Flink starts the job again.
  *
  * Arguments: bootstrap servers, how transactional ids are named (INCREMENTING or POOLING), a URI for checkpoints, the
  * checkpoint to begin with or "-". Runs until it is killed.

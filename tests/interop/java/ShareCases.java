@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Cases of share groups (KIP-932) as a client sees them, each with topics and groups of its own. Most of them are those
- * of Apache Kafka's ShareConsumerTest, written anew. Prints "NAME, tab, outcome" once a case has ended.
+ * of Apache Kafka's ShareConsumerTest, rewritten. Prints "NAME, tab, outcome" once a case has ended.
  *
  * Arguments: bootstrap servers, number of cases at a time, names of cases (all but those of faults if there are none).
  * A case that needs a fault prints "do WORDS" and reads a line of standard input once it was done.

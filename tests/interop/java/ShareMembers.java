@@ -18,7 +18,7 @@ import org.apache.kafka.common.config.ConfigResource;
 
 /**
  * Two members of the share group `sharers` that read the topic `source` from its start: nine of ten records are
- * accepted, the others released. What fails is begun anew with a new member. Each event of a record is a line of
+ * accepted, the others released. After a failure a new member continues. Each event of a record is a line of
  * output, with the record's value: `delivered`, then `accepted` or `released` with the result that the broker gave,
  * `ok` or the name of an exception.
  *

@@ -134,7 +134,7 @@ final class ShareWorld implements AutoCloseable {
         try {
             consumer.close(Duration.ofSeconds(5));
         } catch (KafkaException | IllegalStateException error) {
-            // What a case leaves open is not what it tells.
+            // An error on closing is not the outcome of the case.
         }
     }
 

@@ -1,4 +1,4 @@
-// What the console does beyond links and forms: pages stay fresh, keys go places. Without it everything works still.
+// Keeps pages up to date, and handles keys. The links and forms of the console also work without this script.
 "use strict";
 
 const live = document.getElementById("live");
@@ -129,7 +129,7 @@ searchOn();
 if (seconds() > 0) {
   live.hidden = false;
   live.addEventListener("click", pause);
-  // Where the metadata log can be read, a change is told at once.
+  // If the metadata log can be read, a change is reported at once.
   if (document.querySelector("body[data-stream]")) {
     new EventSource("/stream").addEventListener("changed", refresh);
   }
