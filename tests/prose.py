@@ -86,6 +86,25 @@ def markdown_faults(page: str) -> Iterator[str]:
     return _faults_of(_paragraphs(page))
 
 
+def comment_faults(text: str, *markers: str) -> Iterator[str]:
+    """Yields `line: advice: sentence` for each fault in lines that begin with one of the markers. Consecutive lines are
+    one text.
+    """
+    return _faults_of(_marked(text, markers))
+
+
+def _marked(text: str, markers: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    first, words = 0, ""
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        stripped = line.strip()
+        if stripped.startswith(markers):
+            first = first if words else number
+            words = f"{words} {stripped.lstrip('#/* ')}".strip()
+        elif words:
+            yield first, words
+            words = ""
+
+
 def _paragraphs(page: str) -> Iterator[tuple[int, str]]:
     first, words, is_code = 0, "", False
     for number, line in enumerate([*page.splitlines(), ""], 1):

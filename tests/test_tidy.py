@@ -278,6 +278,38 @@ def test_pages_of_manual_are_plain_english():
     assert {name: found for name, found in faults.items() if found} == {}
 
 
+# The beginnings of comment lines, by the suffix of a file.
+COMMENTS = {
+    ".txt": ("#",),
+    ".toml": ("#",),
+    ".java": ("//", "*"),
+    ".js": ("//", "*"),
+    ".go": ("//",),
+}
+
+
+def test_comments_of_transcripts_and_other_languages_are_plain():
+    files = [
+        path
+        for folder in (*PACKAGES, "tests")
+        for suffix in COMMENTS
+        for path in sorted((ROOT / folder).rglob(f"*{suffix}"))
+        if suffix != ".txt" or "testdata" in path.parts
+    ]
+    faults = {
+        str(path.relative_to(ROOT)): found
+        for path in files
+        if (found := [*prose.comment_faults(path.read_text(), *COMMENTS[path.suffix])])
+    }
+    assert len(files) > 250
+    assert faults == {}
+
+
+def test_fault_in_comment_of_transcript_is_found():
+    (found,) = prose.comment_faults("x\n----\n# Nobody\n# waits.\n# It ends.\nnobody", "#")
+    assert found.startswith("3: ")
+
+
 def test_reasons_of_survivors_are_plain_english():
     reasons = {entry.why[:1].upper() + entry.why[1:] for entry in survivors.read()}
     assert [*prose.markdown_faults("\n\n".join(sorted(reasons)))] == []
