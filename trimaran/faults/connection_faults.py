@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from trimaran.faults.actions import EndMoment, RunScript, Side
 from trimaran.faults.apply import RuleApplication
@@ -26,6 +25,7 @@ from trimaran.faults.frames import (
 )
 from trimaran.faults.matcher import matches_peer, matching_items, request_items
 from trimaran.faults.observations import FaultPeer, Observation, ObservationLog
+from trimaran.faults.proxy_addresses import AddressRewriter
 from trimaran.faults.response_edits import remember_leaders
 from trimaran.faults.rule_state import RuleState
 from trimaran.faults.scripts import run_script
@@ -53,16 +53,6 @@ OUTSTANDING_MAX = 10_000
 Frame = bytes | memoryview
 
 
-class ResponseRewriter(Protocol):
-    """Changes responses of a proxy, such as the addresses of brokers, before rules see them."""
-
-    def wants(self, api: int, version: int) -> bool:
-        """Whether responses of this version are decoded and rewritten."""
-
-    def rewrite(self, response: Message) -> bool:
-        """Changes a response in place; returns whether it did."""
-
-
 @dataclass(slots=True)
 class OutstandingRequest:
     """A request whose response has not been sent. With `ready` the broker does not answer it."""
@@ -79,13 +69,15 @@ class OutstandingRequest:
 
 
 class ConnectionFaults:
-    """The faults of one connection (a `FaultEngine`). `facts` returns what is known of the connection now."""
+    """The faults of one connection. `facts` returns what is known of the connection now; a proxy has a `rewriter`,
+    which changes responses before rules see them.
+    """
 
     def __init__(
         self,
         faults: FaultSet,
         facts: Callable[[], FaultPeer],
-        rewriter: ResponseRewriter | None = None,
+        rewriter: AddressRewriter | None = None,
     ) -> None:
         self._faults = faults
         self._facts = facts
@@ -101,7 +93,7 @@ class ConnectionFaults:
     # Requests
 
     def on_request(self, frame: Frame) -> Verdicts:
-        """Returns the verdicts upon a frame of the client; see `FaultEngine`.
+        """Returns the verdicts upon a frame of the client.
 
         Raises:
             RemoteProtocolError: too many requests wait for responses.
@@ -326,7 +318,7 @@ class ConnectionFaults:
     # Responses
 
     def on_response(self, frame: Frame) -> Verdicts:
-        """Returns the verdicts upon a frame of the broker; see `FaultEngine`."""
+        """Returns the verdicts upon a frame of the broker. Responses arrive in the order of requests."""
         with self._faults.changed:
             outstanding = self._answered_by(frame)
             if outstanding is None:  # to a request that was sent before there were rules

@@ -32,7 +32,7 @@ _CONTROLLERS = 2
 
 @dataclass(slots=True)
 class AddressRewriter:
-    """Rewrites addresses (a `ResponseRewriter`). `open_port` listens for a broker that was not known, and returns the
+    """Rewrites addresses. `open_port` listens for a broker that was not known, and returns the
     address for clients. `upstream` has the newest address of each broker.
     """
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import trio
 
+from trimaran.faults.connection_faults import ConnectionFaults
 from trimaran.faults.fault_set import FaultSet
 from trimaran.faults.verdict_queue import VerdictQueue
 from trimaran.faults.verdicts import (
     EndBoth,
-    FaultEngine,
     GoSilent,
     LimitRate,
     RelayVerdict,
@@ -60,7 +60,7 @@ class FaultRelay:
         self,
         client: TransportLayer,
         broker: TransportLayer,
-        engine: FaultEngine,
+        engine: ConnectionFaults,
         faults: FaultSet,
         end_of_requests: Callable[[], object],
     ) -> None:

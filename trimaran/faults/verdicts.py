@@ -7,7 +7,7 @@ direction. Frames are without their size field.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,3 @@ class Verdicts(NamedTuple):
 
     to_broker: tuple[RelayVerdict, ...] = ()
     to_client: tuple[RelayVerdict, ...] = ()
-
-
-class FaultEngine(Protocol):
-    """The faults of one connection."""
-
-    def on_request(self, frame: bytes | memoryview) -> Verdicts:
-        """Returns what follows from a frame of the client."""
-
-    def on_response(self, frame: bytes | memoryview) -> Verdicts:
-        """Returns what follows from a frame of the broker. Responses arrive in the order of requests."""
-
-    def on_close(self) -> None:
-        """Notes the end of the connection."""
