@@ -2,15 +2,20 @@
 limits.
 """
 
+import re
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from bench.calls import MARKS, measure
 from bench.counting import Calls
+from tests import datadriven
 
 SPREAD = 0.02
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+TABLE = re.compile(r"^\| request \| calls \| files \|\n(?:\|.*\n)+", re.MULTILINE)
 # CPython 3.12 runs comprehensions without a call.
 AS_MARKED = sys.version_info[:2] == (3, 11)
 
@@ -39,6 +44,17 @@ def test_calls_before_mark_are_separate():
         called()
     counts = calls.take()
     assert counts.calls - counts.marked == 1
+
+
+def test_page_has_the_mark_of_each_request():
+    marks = tomllib.loads(MARKS.read_text())
+    rows = [f"| {name} | {mark['answered']:,} | {mark['files']} |" for name, mark in marks.items()]
+    table = "\n".join(["| request | calls | files |", "|---|---|---|", *rows, ""])
+    page = PAGE.read_text()
+    if datadriven.REWRITE:
+        page = TABLE.sub(table, page)
+        PAGE.write_text(page)
+    assert TABLE.findall(page) == [table]
 
 
 @pytest.mark.slow(seconds=20)
