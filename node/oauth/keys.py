@@ -41,7 +41,6 @@ _ALGORITHMS: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("OKP", "Ed25519"): ("EdDSA",),
     ("OKP", "Ed448"): ("EdDSA",),
 }
-ALGORITHMS = tuple(dict.fromkeys(name for names in _ALGORITHMS.values() for name in names))
 RSA_BITS_MIN = 2048
 
 

@@ -55,7 +55,6 @@ def printable_path(path: str) -> str:
     return f"{path[:PATH_CHARS_PRINTED]}… ({len(path)} characters)"
 
 
-Tree = Mapping[str, Znode]
 FoundTree = Mapping[str, FoundZnode]
 
 
