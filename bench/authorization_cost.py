@@ -50,7 +50,7 @@ async def measure(root: Path, pairs: int) -> None:
 
         for name, request in requests.items():
             found = await compared(running, request, switch, pairs)
-            print(f"{name}: an authorizer {found.told()}", flush=True)
+            print(f"{name}: an authorizer {found.summary()}", flush=True)
 
 
 def main(pairs: int) -> None:

@@ -73,7 +73,7 @@ class Honest:
         self._socket = connect(port)
         self._produce = produce_frame(HONEST, RECORD_BYTES)
 
-    def look(self, pid: int, seconds: float = MEASURED_SECONDS) -> Seen:
+    def observe(self, pid: int, seconds: float = MEASURED_SECONDS) -> Seen:
         seen = Seen()
         end, memory_at = time.monotonic() + seconds, 0.0
         while (now := time.monotonic()) < end:
@@ -115,8 +115,8 @@ def fairness_bench(_open_cluster: Opener, system: str) -> list[Figure]:
             eventually(f"{listener} is open", partial(_is_open, node.ports[listener]))
         _make_topics(node)
         honest = Honest(node.ports["INTERNAL"])
-        honest.look(node.pid, WARM_UP_SECONDS)
-        quiet = honest.look(node.pid)
+        honest.observe(node.pid, WARM_UP_SECONDS)
+        quiet = honest.observe(node.pid)
         found = _figures("quiet", system, quiet)
         for name in CROWDS:
             found += _beside(name, system, node, honest, quiet)
@@ -128,7 +128,7 @@ def _beside(name: str, system: str, node: Peer, honest: Honest, quiet: Seen) -> 
     half_open = name == f"{HALF_OPEN:,} half-open"
     with _crowd(name, node.ports["CLIENTS" if half_open else "INTERNAL"]) as pipe:
         each = (rss_mib(node.pid) - before) * 1024 / HALF_OPEN
-        seen = honest.look(node.pid)
+        seen = honest.observe(node.pid)
         life = pipe.recv() if half_open and pipe.poll(LIFE_SECONDS_MAX) else 0.0
     factor = max(
         percentile(seen.produced, 0.99) / percentile(quiet.produced, 0.99),

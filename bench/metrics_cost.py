@@ -40,7 +40,7 @@ async def measure(root: Path, pairs: int) -> None:
     async with one_node(root) as running:
         for name, request in (("produce", produce_request()), ("consume", fetch_request())):
             found = await compared(running, request, switch, pairs)
-            print(f"{name}: metrics {found.told()}", flush=True)
+            print(f"{name}: metrics {found.summary()}", flush=True)
 
 
 def measure_scrapes(data: Path) -> None:

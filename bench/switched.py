@@ -45,7 +45,7 @@ class Found:
 
     pairs: list[tuple[float, float]]
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Returns the difference in per cent, its 95 % interval, and the cost of a request without the feature."""
         rng = random.Random(0)
         again = sorted(

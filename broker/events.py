@@ -317,7 +317,7 @@ REPLICA_OF_DELETED_TOPIC = Event(
 REPLICA_OFFLINE = Event(
     "replica.offline",
     _E,
-    "%(partition)s: %(error)s; this replica is out of service. To have it fetched anew from its leader "
+    "%(partition)s: %(error)s; this replica is out of service. To have it fetched again from its leader "
     "stop this broker, move %(folder)s away, and start it again",
     "The files of one replica are damaged. The rest of the directory is in service.",
 )

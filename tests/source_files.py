@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +16,9 @@ _CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
 
 
 class SourceFile(NamedTuple):
-    """`docstrings` have their first lines, `functions` are pairs of a name and the lines of the body without the
-    docstring, `classes` those of the module, `imports` the statements at any place, and `silent_tests` the tests that
-    cannot fail visibly.
+    """`docstrings`, also those of fields and constants, have their first lines. `functions` are pairs of a name and the
+    lines of the body without the docstring, `classes` those of the module, `imports` the statements at any place, and
+    `silent_tests` the tests that cannot fail visibly.
     """
 
     docstring: str | None
@@ -56,7 +57,8 @@ def parsed(source: str) -> SourceFile:
             (node.body[0].lineno, text)
             for node in (tree, *found)
             if isinstance(node, ast.Module | Definition) and (text := ast.get_docstring(node))
-        ),
+        )
+        + tuple(_attribute_docstrings((tree, *found))),
         functions=tuple((node.name, _body_lines(node)) for node in functions),
         classes=tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
         imports=tuple(node for node in found if isinstance(node, ast.Import | ast.ImportFrom)),
@@ -64,6 +66,20 @@ def parsed(source: str) -> SourceFile:
             node.name for node in functions if node.name.startswith("test_") and not asserts(node)
         ),
     )
+
+
+def _attribute_docstrings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Yields the strings that follow an assignment, with their lines."""
+    for node in nodes:
+        if isinstance(node, ast.Module | ast.ClassDef):
+            for before, after in pairwise(node.body):
+                if (
+                    isinstance(before, ast.Assign | ast.AnnAssign)
+                    and isinstance(after, ast.Expr)
+                    and isinstance(after.value, ast.Constant)
+                    and isinstance(after.value.value, str)
+                ):
+                    yield after.lineno, after.value.value
 
 
 def _body_lines(node: Function) -> int:

@@ -315,6 +315,23 @@ def test_reasons_of_survivors_are_plain_english():
     assert [*prose.markdown_faults("\n\n".join(sorted(reasons)))] == []
 
 
+# Words of identifiers, with established ones: report or response, text, search or check, again, no …
+PRIVATE_WORDS = {"told", "said", "look", "heed", "hasten", "anew", "whose", "nobody", "somebody"}
+
+
+def test_functions_and_classes_have_established_names():
+    named = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources(*PACKAGES)
+        for name in (
+            *(name for name, _ in source_file(path).functions),
+            *source_file(path).classes,
+        )
+        if PRIVATE_WORDS & set(name.lower().replace("look_up", "find").split("_"))
+    }
+    assert named == set()
+
+
 def test_fault_in_page_is_found_outside_of_code():
     page = "# Who leads\n\n- It waits.\n- Nobody\n  waits.\n\n```\nNobody.\n```\n| nobody |\n"
     (found,) = prose.markdown_faults(page)

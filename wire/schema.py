@@ -32,9 +32,9 @@ class DecodeBudget(NamedTuple):
     """
 
     bytes_max: int
-    """Of the message's body."""
+    """The maximum size of the message's body."""
     elements_max: int
-    """Of all arrays in it, with the arrays and the tagged fields themselves."""
+    """The maximum number of elements of all its arrays, plus the arrays and the tagged fields themselves."""
     tags_max: int
     """Tagged fields of one struct or header. Kafka 4.4 declares 9 at most, and reads 10,000."""
 

@@ -106,7 +106,7 @@ MIRROR_REFUSED = Event(
     "The mirror in this controller cannot run as it is configured.",
 )
 MIRROR_RESYNC = Event(
-    "mirror.resync", _I, "Comparing everything, as was asked for", "zk resync requested it."
+    "mirror.resync", _I, "Comparing everything, as requested", "zk resync requested it."
 )
 MIRROR_RESYNC_REQUEST_STAYS = Event(
     "mirror.resync_request_stays",
@@ -193,22 +193,22 @@ TOOLS_NOT_OBEYED = Event(
     "The write of an old tool is reverted.",
 )
 TOOLS_NOT_READ = Event(
-    "tools.not_read", _W, "What a tool wrote cannot be looked at: %(error)s", "It is retried."
+    "tools.not_read", _W, "A write of a tool cannot be read: %(error)s", "It is retried."
 )
 TOOLS_NOT_READABLE = Event(
     "tools.not_readable",
     _W,
-    "What a tool wrote is not there, or locked: %(error)s",
+    "A write of a tool is missing, or locked: %(error)s",
     "It is retried.",
 )
 TOOLS_NOT_REMOVED = Event(
     "tools.not_removed",
     _W,
-    "What a tool wrote cannot be removed: %(error)s",
+    "A write of a tool cannot be removed: %(error)s",
     "The znode of an old tool stays. Its removal is retried.",
 )
 TOOLS_NOT_WATCHED = Event(
-    "tools.not_watched", _W, "What tools wrote cannot be looked at: %(error)s", "It is retried."
+    "tools.not_watched", _W, "Writes of tools cannot be watched: %(error)s", "It is retried."
 )
 TOOLS_OBEYED = Event(
     "tools.obeyed",

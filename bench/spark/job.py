@@ -51,7 +51,7 @@ def run(spark: Any, query: dict[str, Any]) -> int | None:
     return None
 
 
-def told(query: dict[str, Any], began: float, cpu: float, counted: int | None) -> None:
+def report(query: dict[str, Any], began: float, cpu: float, counted: int | None) -> None:
     line = {
         "seconds": time.perf_counter() - began,
         "cpu_seconds": cpu_seconds_with_children() - cpu,
@@ -96,7 +96,7 @@ def main() -> None:
                 began, cpu = time.perf_counter(), cpu_seconds_with_children()
             else:
                 cpu = 0.0  # since the start of the process
-            told(query, began, cpu, run(session, query))
+            report(query, began, cpu, run(session, query))
     session.stop()
 
 

@@ -51,7 +51,7 @@ class Timers(Generic[K]):
             self._push(key, deadline)
             self._trim()
 
-    def hasten(self, key: K, deadline: float) -> None:
+    def bring_forward(self, key: K, deadline: float) -> None:
         """Sets the deadline of `key` unless it already has an earlier one."""
         if deadline < self._deadlines.get(key, inf):
             self.set(key, deadline)

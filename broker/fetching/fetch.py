@@ -244,7 +244,7 @@ class Fetch:
         self._count(slot, found)
         if found.size and self._terms.replica_id >= 0:
             assert found.leader is not None, "followers only read from leaders"
-            found.leader.given(self._terms.replica_id, slot.fetch_offset, slot.max_bytes)
+            found.leader.records_sent(self._terms.replica_id, slot.fetch_offset, slot.max_bytes)
             if (throttle := self._throttle_of(found.leader)) is not None:
                 throttle.record(found.size, found.leader.replica.services.now())
         return found.data

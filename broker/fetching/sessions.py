@@ -169,7 +169,7 @@ class FetchSession:
             self.current_fetch.release()
         self.current_fetch = fetch
 
-    def heed(self, acl_epoch: AclEpoch) -> None:
+    def note_acl_epoch(self, acl_epoch: AclEpoch) -> None:
         """Makes the next fetch read all partitions if ACLs have changed since the previous one."""
         if acl_epoch != self.acl_epoch:
             self.acl_epoch = acl_epoch

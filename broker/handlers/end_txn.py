@@ -43,5 +43,5 @@ def end_txn(
         if code is ErrorCode.PRODUCER_FENCED and version < PRODUCER_FENCED_VERSION:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return EndTxnResponse(error_code=code)
-    producer = decided.told_producer
+    producer = decided.response_producer
     return EndTxnResponse(producer_id=producer.id, producer_epoch=producer.epoch)

@@ -278,7 +278,7 @@ def _in_session(
     fetch = Fetch(reader, ctx.partitions, terms)
     session.begin(fetch)
     if not is_first:
-        session.heed(_acl_epoch(ctx))
+        session.note_acl_epoch(_acl_epoch(ctx))
     yield from session.update(request.topics, () if is_first else request.forgotten_topics_data)
     is_enough = yield from fetch.poll()
     if not is_enough and request.max_wait_ms > 0:

@@ -161,7 +161,7 @@ def _create_missing(
         yield None
     seconds = 2 * answer.response.heartbeat_interval_ms / 1000
     failed: Mapping[str, str] = yield Wait(
-        partial(ctx.topic_creation.create_as_given, wanted, call, seconds)
+        partial(ctx.topic_creation.create_for_client, wanted, call, seconds)
     )
     if failed:
         reasons = [f"{name} ({reason})" for name, reason in failed.items()]

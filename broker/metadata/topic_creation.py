@@ -91,7 +91,7 @@ class TopicCreation:
                     codes[name] = ErrorCode.NONE
         return codes
 
-    async def create_as_given(
+    async def create_for_client(
         self, topics: Mapping[str, CreatableTopic], call: Call, seconds: float
     ) -> dict[str, str]:
         """Creates topics as a client of `call`. Returns the reasons for those that could not be created, by name;
@@ -105,10 +105,10 @@ class TopicCreation:
             if name not in self._failed and name not in self._under_way
         }
         if wanted:
-            await self._create_given(wanted, call, now + seconds)
+            await self._create_for_client(wanted, call, now + seconds)
         return {name: self._failed[name].reason for name in topics if name in self._failed}
 
-    async def _create_given(
+    async def _create_for_client(
         self, wanted: Mapping[str, CreatableTopic], call: Call, until: float
     ) -> None:
         done = trio.Event()

@@ -88,12 +88,12 @@ class TopicPatterns:
         done = self._busy[regex] = trio.Event()
         try:
             async with self._slots:
-                self._keep(regex, _Matched(topics, await self._look(regex, topics, known)))
+                self._keep(regex, _Matched(topics, await self._matching(regex, topics, known)))
         finally:
             del self._busy[regex]
             done.set()
 
-    async def _look(self, regex: str, topics: Topics, known: _Matched | None) -> frozenset[str]:
+    async def _matching(self, regex: str, topics: Topics, known: _Matched | None) -> frozenset[str]:
         matches = await self._apart(compiled, regex)
         found: set[str] = set()
         if known is not None:

@@ -50,20 +50,20 @@ class ReplicaProgress:
     leader_end_at_fetch: Offset = Offset(0)
     caught_up_at: float = float("-inf")
     clock: FetchClock = field(default_factory=FetchClock)
-    given_from: Offset = NO_OFFSET  # the offset of the records last sent to the follower
-    given_again: int = 0
+    sent_from: Offset = NO_OFFSET  # the offset of the records last sent to the follower
+    sent_again: int = 0
 
-    def given(self, offset: Offset) -> bool:
+    def records_sent(self, offset: Offset) -> bool:
         """Notes that the records from `offset` on are sent to the follower; returns True if it has received them
         suspiciously often.
 
         After the first time it returns True less and less often, because each True leads to a check.
         """
-        if offset != self.given_from:
-            self.given_from, self.given_again = offset, 0
+        if offset != self.sent_from:
+            self.sent_from, self.sent_again = offset, 0
             return False
-        self.given_again += 1
-        return self.given_again >= REPETITIONS and not self.given_again & (self.given_again - 1)
+        self.sent_again += 1
+        return self.sent_again >= REPETITIONS and not self.sent_again & (self.sent_again - 1)
 
     def record(
         self,

@@ -75,7 +75,7 @@ class PartitionLeader:
             self.start_offset = saved.start_offset
             self._submit(self._in_sync.resume(saved))
         self._in_sync.follow_assignment(state)
-        self._flush_what_recovery_left()
+        self._flush_recovered_bytes()
 
     def __str__(self) -> str:
         return (
@@ -134,7 +134,7 @@ class PartitionLeader:
         """The high watermark that will be reached when everything written here is on disk."""
         return self._watermarks.high_when_flushed
 
-    def _flush_what_recovery_left(self) -> None:
+    def _flush_recovered_bytes(self) -> None:
         """Flushes bytes above the flushed offset: they may only be in the page cache, so the watermark must not include
         them yet.
         """
@@ -224,8 +224,8 @@ class PartitionLeader:
         if offset <= end or last_epoch != self.epoch or replica_id not in self.isr.isr:
             return
         replica.known_end = offset
-        given_from = max(self._in_sync.followers[replica_id].given_from, self.log.log_start_offset)
-        self._services.suspects.add(replica.topic_partition, given_from, LOOK_BYTES_MAX)
+        sent_from = max(self._in_sync.followers[replica_id].sent_from, self.log.log_start_offset)
+        self._services.suspects.add(replica.topic_partition, sent_from, LOOK_BYTES_MAX)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why_incomplete(replica, end))
 
     def record_fetch(
@@ -262,12 +262,12 @@ class PartitionLeader:
             self._maybe_expand(replica_id, progress)
         self._watermarks.advance_high()
 
-    def given(self, replica_id: BrokerId, offset: Offset, size: int) -> None:
+    def records_sent(self, replica_id: BrokerId, offset: Offset, size: int) -> None:
         """Records that a follower is sent up to `size` bytes of records from `offset` on; if it gets the same records
         again and again, they may be damaged on this disk.
         """
         progress = self._in_sync.followers.get(replica_id)
-        if progress is not None and progress.given(offset):
+        if progress is not None and progress.records_sent(offset):
             self._services.suspects.add(self.replica.topic_partition, offset, size)
 
     def delete_records_before(self, offset: Offset) -> Offset:

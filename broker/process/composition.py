@@ -249,7 +249,7 @@ def _lifecycle(
         applied_offset=lambda: metadata.applied_offset,
         offline_directories=directories.offline_ids,
         unsupported_levels=lambda: _unsupported_levels(metadata),
-        cordoned_directories=lambda: directories.cordoned_ids() if cordons.are_told else None,
+        cordoned_directories=lambda: directories.cordoned_ids() if cordons.are_reported else None,
     )
 
 

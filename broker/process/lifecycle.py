@@ -319,6 +319,6 @@ class RegistrationTracker:
             delta.features.metadata_version is not None
             or self._node_id in delta.cluster.changed_brokers
         )
-        can_be_told = image.features.metadata_version >= versions.DIRECTORY_ASSIGNMENT
-        if has_changed and can_be_told and registered is not None and not registered.directories:
+        is_supported = image.features.metadata_version >= versions.DIRECTORY_ASSIGNMENT
+        if has_changed and is_supported and registered is not None and not registered.directories:
             self._register_again()

@@ -161,7 +161,7 @@ class Fetcher:
                     await self._start_new()
                 request = self._next_request()
                 if request is None:
-                    await self._news.wait(self._next_look_at)
+                    await self._news.wait(self._next_work_at)
                 else:
                     before, self._last_answered = self._last_answered, trio.Event()
                     self._in_flight += 1
@@ -181,7 +181,7 @@ class Fetcher:
         return not self._in_flight or self._client.session_id != NO_SESSION
 
     @property
-    def _next_look_at(self) -> float:
+    def _next_work_at(self) -> float:
         """The time at which there is work to do without a notification."""
         due = self._client.next_due if self._may_ask else inf
         return min(due, self._start_new_at) if self._new else due

@@ -26,7 +26,7 @@ class AcknowledgeType(IntEnum):
     REJECT = 3
     """The record shall not be delivered again."""
     RENEW = 4
-    """The member still works on the record: its lock begins anew (KIP-1222)."""
+    """The member still works on the record: its lock is extended (KIP-1222)."""
 
 
 class SharingRules(NamedTuple):

@@ -57,7 +57,7 @@ class FoundRecords(NamedTuple):
         return 0 if self.records is None else self.records.size
 
 
-class _Look(NamedTuple):
+class _BatchPlace(NamedTuple):
     """The place of a batch in the file, and its header."""
 
     position: Position
@@ -208,18 +208,18 @@ class ShareFetch:
         return FoundRecords(_with_acquired(piece, looks, acquired), acquired)
 
 
-def _looked_at(piece: LogSlice) -> list[_Look]:
+def _looked_at(piece: LogSlice) -> list[_BatchPlace]:
     looks = []
     end = piece.position + piece.size
     for position, view in scan_headers(piece.files, piece.file, piece.position, end):
-        looks.append(_Look(position, view))
+        looks.append(_BatchPlace(position, view))
         if len(looks) == LOOKED_AT_MAX:
             break
     return looks
 
 
 def _aborted_batches(
-    looks: Sequence[_Look], listed: Sequence[tuple[Offset, ProducerId]]
+    looks: Sequence[_BatchPlace], listed: Sequence[tuple[Offset, ProducerId]]
 ) -> list[BatchBounds]:
     """Returns the batches of aborted transactions, without their markers."""
     coming, found = sorted(listed, reverse=True), []
@@ -235,7 +235,7 @@ def _aborted_batches(
 
 
 def _with_acquired(
-    piece: LogSlice, looks: Sequence[_Look], acquired: Sequence[Acquired]
+    piece: LogSlice, looks: Sequence[_BatchPlace], acquired: Sequence[Acquired]
 ) -> LogSlice:
     """Returns the part of a piece from the batch of the first acquired record to that of the last."""
     first, last = acquired[0].first, acquired[-1].last

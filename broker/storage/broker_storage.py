@@ -157,6 +157,6 @@ class Cordons:
         return self._config.cordoned_directories(self._configs.now("cordoned.log.dirs"))
 
     @property
-    def are_told(self) -> bool:
+    def are_reported(self) -> bool:
         """Whether the cluster's `metadata.version` supports cordoned directories."""
         return self._metadata.image.features.metadata_version >= versions.CORDONED_LOG_DIRS

@@ -46,7 +46,7 @@ class _Moves:
         }
         for key in sorted(twins):
             with self.directories.noting_failure(f"{key} is in two directories"):
-                await self._settle_twins(key)
+                await self._resolve_twins(key)
         for directory in online:
             for key in directory.futures:
                 if self.directories.holding(key) is None:
@@ -62,7 +62,7 @@ class _Moves:
         state = None if topic is None else topic.partitions.get(index)
         return state if state is not None and self.node_id in state.replicas else None
 
-    async def _settle_twins(self, key: TopicPartition) -> None:
+    async def _resolve_twins(self, key: TopicPartition) -> None:
         """Settles a replica found in two directories. Copies with another topic id are put aside. The longest remaining
         copy stays; if they have the same length, the copy in the directory named by the controller's metadata.
         """

@@ -188,7 +188,7 @@ class TransactionCoordinator:
     def ending(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
     ) -> Handling[Transaction]:
-        """Decides how the transaction ends; the markers are written later. `told_producer` of the result is the
+        """Decides how the transaction ends; the markers are written later. `response_producer` of the result is the
         producer from then on. Waits up to `END_SECONDS_MAX` for the markers of the previous transaction.
         """
         pending = yield from self._deciding(

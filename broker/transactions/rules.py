@@ -73,7 +73,7 @@ def init_producer(
     if transaction.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if told is not None:
-        _check_told(transaction, told)
+        _check_producer(transaction, told)
     if transaction.state is S.ONGOING:
         if told is not None and told != _of(transaction):
             raise _fenced(transaction, told)  # a late request: its producer has continued since
@@ -98,7 +98,7 @@ def init_producer(
     return begun._replace(epoch=ProducerEpoch(transaction.epoch + 1), last_epoch=last_epoch)
 
 
-def _check_told(transaction: Transaction, told: Producer) -> None:
+def _check_producer(transaction: Transaction, told: Producer) -> None:
     """Checks that `told` is the current producer, or the previous one that did not get its response."""
     if told == _of(transaction):
         return
@@ -322,7 +322,7 @@ def fence(transaction: Transaction, now_ms: int, *, is_told: bool = False) -> Tr
 
 def complete(transaction: Transaction, now_ms: int) -> Transaction:
     """Returns the state after all markers have been written."""
-    producer = transaction.told_producer
+    producer = transaction.response_producer
     is_commit = transaction.state is S.PREPARE_COMMIT
     return transaction._replace(
         state=S.COMPLETE_COMMIT if is_commit else S.COMPLETE_ABORT,

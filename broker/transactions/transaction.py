@@ -93,7 +93,7 @@ class Transaction(NamedTuple):
         return self.epoch >= PRODUCER_EPOCH_MAX
 
     @property
-    def told_producer(self) -> Producer:
+    def response_producer(self) -> Producer:
         """The producer after the end of its transaction, as returned by EndTxn."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return Producer(self.next_producer_id, ProducerEpoch(0))

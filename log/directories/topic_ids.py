@@ -99,7 +99,7 @@ def _refused(damage: FileDamaged) -> KafkaError:
     return KafkaError(
         ErrorCode.KAFKA_STORAGE_ERROR,
         f"{damage}. Nothing else says which topic's records these are, so they are neither served nor taken away. Put "
-        f"{FILE_NAME} back from a copy; or, if you know the topic's id, write it anew: a line `version: 0` and a line "
+        f"{FILE_NAME} back from a copy; or, if you know the topic's id, write it again: a line `version: 0` and a line "
         f"`topic_id: ID`",
     )
 

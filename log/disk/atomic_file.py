@@ -15,7 +15,7 @@ DAMAGED_SUFFIX = ".damaged"
 
 def write_atomically(path: Path, data: bytes, files: Files = REAL_FILES) -> None:
     """Writes a temporary file beside `path`, fsyncs it, renames it, fsyncs the directory. Blocks; raises OSError."""
-    file, temporary = _write_beside(path, data, files)
+    file, temporary = _write_temporary(path, data, files)
     files.fdatasync(file)
     _replace(temporary, path, files)
     files.fsync_directory(path.parent)
@@ -23,7 +23,7 @@ def write_atomically(path: Path, data: bytes, files: Files = REAL_FILES) -> None
 
 def write_unsynced(path: Path, data: bytes, files: Files) -> None:
     """Writes without syncing, for callers that sync the whole volume before the file is relied on. Raises OSError."""
-    _, temporary = _write_beside(path, data, files)
+    _, temporary = _write_temporary(path, data, files)
     _replace(temporary, path, files)
 
 
@@ -36,7 +36,7 @@ def _replace(temporary: Path, path: Path, files: Files) -> None:
         files.rename(temporary, path)
 
 
-def _write_beside(path: Path, data: bytes, files: Files) -> tuple[OpenFile, Path]:
+def _write_temporary(path: Path, data: bytes, files: Files) -> tuple[OpenFile, Path]:
     temporary = path.with_name(path.name + ".tmp")
     file = files.open(temporary, create=True)
     files.truncate(file, 0)

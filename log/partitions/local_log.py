@@ -311,7 +311,7 @@ class LocalLog:
             segment.next_offset = offset
         self.log_end_offset = offset
 
-    def _begin_anew(self, offset: Offset) -> None:
+    def _restart_at(self, offset: Offset) -> None:
         """Removes all segments and adds an empty one at `offset`."""
         while len(self._segments):
             self._segments.drop_last()

@@ -83,7 +83,7 @@ def load_log(
             f"{directory} ends at {end_offset}, and starts at {log_start_offset} by {LOG_START_OFFSETS}"
         )
     if end_offset < log_start_offset:
-        segments = _begin_anew(segments, log_start_offset, files)
+        segments = _restart_log(segments, log_start_offset, files)
         end_offset = log_start_offset
     start_offset = max(log_start_offset, segments[0].base_offset)
     if (
@@ -161,7 +161,7 @@ def _recover(
         remove_snapshots(segments[0].directory, files, above=NO_OFFSET)
 
 
-def _begin_anew(segments: list[Segment], start_offset: Offset, files: Files) -> list[Segment]:
+def _restart_log(segments: list[Segment], start_offset: Offset, files: Files) -> list[Segment]:
     """Empties the log. The checkpointed start is beyond the end, because a crash removed the records there: the
     remaining records had been deleted, and no records may follow them.
     """

@@ -380,7 +380,7 @@ class PartitionLog(ReadableLog):
         with self.storage(f"emptying {self.directory}"):
             # Snapshots are removed first: they contain transactions with ends that are removed.
             self._producers.truncate(NO_OFFSET)
-            self._begin_anew(offset)
+            self._restart_at(offset)
             self.log_start_offset = offset
             self.epochs.clear()
             self._forget_truncated()

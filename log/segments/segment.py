@@ -474,7 +474,7 @@ class Segment:
             if found is not None:
                 return found
             if not rebuilds and self.size > REBUILT_AT_ONCE_BYTES:
-                raise IndexLost(f"{self.path(INDEX_SUFFIX)} is to be made anew")
+                raise IndexLost(f"{self.path(INDEX_SUFFIX)} must be rebuilt")
             self._check_reached(self.rebuild(interval), self.size)
         raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
 

@@ -166,14 +166,14 @@ OAUTHBEARER_HANDLERS = (
         "oauthbearer.sasl.server.callback.handler.class",
         "class",
         VALIDATORS[0],
-        "What checks tokens, by the name of Kafka's class.",
+        "The validator of tokens, by the name of Kafka's class.",
         one_of(*VALIDATORS),
     ),
     ConfigKey(
         "oauthbearer.sasl.login.callback.handler.class",
         "class",
         LOGIN_HANDLERS[0],
-        "What gets tokens for our own logins, by the name of Kafka's class.",
+        "The source of tokens for our own logins, by the name of Kafka's class.",
         one_of(*LOGIN_HANDLERS),
     ),
 )

@@ -19,7 +19,7 @@ from trimaran.wire.security.sasl.scram import (
 )
 
 
-def nobody(_mechanism: str, _name: str, _by_token: bool) -> ScramAccount:
+def no_account(_mechanism: str, _name: str, _by_token: bool) -> ScramAccount:
     """Returns an account that accepts no proof, for a node without users."""
     secret = os.urandom(32)
     return ScramAccount(ScramCredential(secret, secret, secret, ITERATIONS_MIN), None)
@@ -31,7 +31,7 @@ class Logins:
     validating tokens by their URL: they outlive the replacement of a listener.
     """
 
-    find_account: FindAccount = nobody
+    find_account: FindAccount = no_account
     _key_sets: dict[str, KeySet] = field(default_factory=dict)
 
     def key_set(self, url: str, web: Web, refresh_seconds: float) -> KeySet:

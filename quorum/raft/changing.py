@@ -174,7 +174,7 @@ _OTHER_NODES = {
     ErrorCode.INVALID_VOTER_KEY: (ErrorCode.INVALID_REQUEST, "has another node id or directory id"),
     ErrorCode.INVALID_REQUEST: (
         ErrorCode.INVALID_REQUEST,
-        "takes nobody but itself for the leader",
+        "accepts only itself as the leader",
     ),
     ErrorCode.INCONSISTENT_CLUSTER_ID: (
         ErrorCode.INCONSISTENT_CLUSTER_ID,

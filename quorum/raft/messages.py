@@ -261,20 +261,20 @@ class ChangeResponse(Response):
 
     message: str | None = None
 
-    def _said(self, name: str) -> str:
+    def _outcome_text(self, name: str) -> str:
         return f"{name} {ErrorCode.of(self.error).name}" if self.error else name
 
 
 @_response
 class AddVoterResponse(ChangeResponse):
     def __str__(self) -> str:
-        return self._said("VoterAdded")
+        return self._outcome_text("VoterAdded")
 
 
 @_response
 class RemoveVoterResponse(ChangeResponse):
     def __str__(self) -> str:
-        return self._said("VoterRemoved")
+        return self._outcome_text("VoterRemoved")
 
 
 @_response

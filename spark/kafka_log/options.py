@@ -96,7 +96,7 @@ class LogOptions:
             min_partitions=o.parse("minPartitions", positive, 1, "a number above 0"),
             columns=o.parse("columns", names_of, NO_NAMES, "column names parted by commas"),
         )
-        _refuse_what_does_not_apply(o, parsed, streaming=streaming)
+        _refuse_inapplicable(o, parsed, streaming=streaming)
         idle = () if streaming else o.idle("only streams have micro-batches", *STREAM_OPTIONS)
         return replace(parsed, notes=(*idle, *o.finish(READING)))
 
@@ -125,7 +125,7 @@ def _directories(o: OptionReader, committed: bool, fail: bool) -> DirectorySetti
     )
 
 
-def _refuse_what_does_not_apply(o: OptionReader, parsed: LogOptions, *, streaming: bool) -> None:
+def _refuse_inapplicable(o: OptionReader, parsed: LogOptions, *, streaming: bool) -> None:
     if parsed.level != "records":
         o.refuse(
             f"it is of level=records, this is level={parsed.level}",

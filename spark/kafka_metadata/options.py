@@ -105,7 +105,7 @@ class MetadataOptions:
         )
         _refuse_by_kind(o, table, streaming=streaming)
         notes = o.finish(METADATA_READING)
-        _refuse_what_does_not_apply(o, table, tables)
+        _refuse_inapplicable(o, table, tables)
         return replace(parsed, notes=notes)
 
 
@@ -139,9 +139,7 @@ AS_OF_OPTIONS = ("asOfOffset", "asOfTimestamp")
 ANYWHERE = frozenset(("path", "paths", "table", "splitbytes", "kafkaconsumer.polltimeoutms"))
 
 
-def _refuse_what_does_not_apply(
-    o: OptionReader, table: str, tables: Mapping[str, frozenset[str]]
-) -> None:
+def _refuse_inapplicable(o: OptionReader, table: str, tables: Mapping[str, frozenset[str]]) -> None:
     """Refuses options that would have no effect."""
     acting = {name.lower() for name in tables[table]}
     for name, shown in o.given_names():

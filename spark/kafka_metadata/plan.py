@@ -90,7 +90,7 @@ class StoredMetadataLog:
     voters: frozenset[NodeId]
     snapshots: tuple[SnapshotFile, ...]
     cuts: Mapping[Offset, SegmentPlace] = field(default_factory=dict)
-    """Where the log goes on behind a snapshot, by its end offset."""
+    """The place at which the log continues after a snapshot, by its end offset."""
 
     @property
     def found(self) -> PartitionFound:
@@ -172,7 +172,7 @@ def survey(found: PartitionFound) -> StoredMetadataLog:
                 epochs.append(EpochStart(header.leader_epoch, base))
             if header.is_control:
                 batch = read_batch(files, file, position, header.size)
-                voters = _told_voters(batch) or voters
+                voters = _voters_in(batch) or voters
             if base in ends:
                 cuts[base] = SegmentPlace(segment.path, position)
     if voters is None:
@@ -184,14 +184,14 @@ def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[NodeId]:
     """Returns the voters in the latest snapshot that names them, for a log without an election since it was trimmed."""
     for snapshot in reversed(snapshots):
         for _, batch in snapshot.batches():
-            if (told := _told_voters(batch)) is not None:
+            if (told := _voters_in(batch)) is not None:
                 return told
             if not batch.is_control:
                 break  # control records are at the beginning of a snapshot
     return frozenset()
 
 
-def _told_voters(batch: BatchView | None) -> frozenset[NodeId] | None:
+def _voters_in(batch: BatchView | None) -> frozenset[NodeId] | None:
     """Returns the voters in the last of its control records that names any; None without one, or if it is damaged."""
     told = None
     if batch is None or not batch.is_control:

@@ -20,7 +20,7 @@ from trimaran.wire.values.json_form import as_json
 from trimaran.wire.values.protobuf import WELL_KNOWN, ProtobufSchema, is_map
 
 DECIMAL_DIGITS_MAX = 38
-"""Of Spark's decimals."""
+"""The maximum precision of Spark's decimals."""
 FIELDS_MAX = 5_000
 """Fields of the type of a column, those inside structs included. Types that others name twice double with each level: a
 kilobyte of a schema can have a billion fields.

@@ -20,7 +20,7 @@ from trimaran.quorum.raft.types import ElectionState, Identity, OffsetAndEpoch, 
 from trimaran.quorum.raft.voters import QuorumHistory
 
 Permutation = tuple[int, ...]
-"""Where each id goes; index 0 is nobody (-1 wraps to the last, which is nobody as well)."""
+"""The image of each id; index 0 is no node (-1 wraps to the last, which is no node either)."""
 
 VOTERS = {i: Peer(i, "model", i) for i in (1, 2, 3)}
 TIMEOUTS = Timeouts(retry_backoff=0.0, retry_backoff_max=0.0, fetch_max_wait=0.0)

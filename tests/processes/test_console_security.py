@@ -143,7 +143,7 @@ def test_wrong_cluster_password_is_reported(secured):
 def test_console_for_other_machines_requires_password():
     done = trimaran("console", "-b", "127.0.0.1:1", "--listen", "0.0.0.0:0", check=False)
     assert done.returncode == Exit.USAGE
-    assert "would be open to everybody on 0.0.0.0" in done.stderr
+    assert "would be open to all clients on 0.0.0.0" in done.stderr
     short = {"TRIMARAN_CONSOLE_PASSWORD": "short"}
     done = trimaran("console", "-b", "127.0.0.1:1", check=False, environ=short)
     assert done.returncode == Exit.USAGE

@@ -228,4 +228,4 @@ PYTHON = {
         "tests/trimaran/testing/test_recipes.py", "all but two, which need more"
     ),
 }
-"""What runs the Python in the blocks of a page."""
+"""The tests that run the Python in the blocks of a page."""

@@ -28,7 +28,7 @@ _WRONG_PATH = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOT
 INTERRUPTED = 130  # 128 + SIGINT, the convention of shells
 EPILOGUE = (
     "Every command takes -q (print only data and errors) and -v (show where an error comes from). "
-    "Commands that only read take --watch [SECONDS]: run again every so many seconds.\n\n"
+    "Commands that only read take --watch [SECONDS]: run again at this interval.\n\n"
     "Exit codes: 0 success, 1 the answer is no or something is wrong, 2 wrong usage, 3 cannot connect, 4 timeout, "
     "5 refused by the cluster."
 )

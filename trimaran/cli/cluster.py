@@ -197,10 +197,10 @@ def _supervise_in_background(plan: layout.ClusterPlan, private_fds: list[int]) -
     os.waitpid(pid, 0)  # all nodes of the supervisor have ended by then
     if said == STOPPED:
         raise start_failure.StoppedWhileStarting
-    raise _told(said) if said else _died(plan.data)
+    raise _error_of(said) if said else _died(plan.data)
 
 
-def _told(said: str) -> UserError:
+def _error_of(said: str) -> UserError:
     what, why, fix, code = said.splitlines()
     return UserError(what, why, fix, exit_code=Exit(int(code)))
 

@@ -313,7 +313,7 @@ def diff(first: Path, second: Path, /, *, output: Format = "table") -> int:
     """
     one, other = properties.read_file(first), properties.read_file(second)
     rows = [
-        {"key": key, "first": _told(key, one), "second": _told(key, other)}
+        {"key": key, "first": _text_of(key, one), "second": _text_of(key, other)}
         for key in sorted({*one, *other})
         if _meaning(key, one) != _meaning(key, other)
     ]
@@ -321,7 +321,7 @@ def diff(first: Path, second: Path, /, *, output: Format = "table") -> int:
     return Exit.NO if rows else Exit.OK
 
 
-def _told(key: str, settings: Mapping[str, PropertySetting]) -> str | None:
+def _text_of(key: str, settings: Mapping[str, PropertySetting]) -> str | None:
     return _shown(key, settings[key].value.strip()) if key in settings else _default(key)
 
 

@@ -233,10 +233,10 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
         say(f"{'would change' if dry_run else 'changed'} {resource}: {done}")
     for key, operation, _ in same:
         say(f"{resource}: {key} {'is not set' if operation == DELETE else 'is so already'}")
-    _say_what_is_not_declared(wanted, changes)
+    _warn_of_undeclared(wanted, changes)
 
 
-def _say_what_is_not_declared(wanted: Resource, changes: Sequence[Change]) -> None:
+def _warn_of_undeclared(wanted: Resource, changes: Sequence[Change]) -> None:
     """Warns about unknown keys: brokers keep them, so a mistyped name would seem to have an effect."""
     unknown = [name for name, operation, _ in changes if operation == SET]
     unknown = [name for name in unknown if dynamic_keys.declared_key(name) is None]

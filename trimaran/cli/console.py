@@ -130,7 +130,7 @@ def _ensure_guarded(host: str, *, is_guarded: bool, is_secure: bool) -> None:
         return
     if not is_guarded:
         raise UserError(
-            f"the console would be open to everybody on {host}",
+            f"the console would be open to all clients on {host}",
             "other machines can reach that address, and the console has no password",
             f"set a password with --password-file FILE or {PASSWORD_VARIABLE}, or listen on 127.0.0.1",
             exit_code=Exit.USAGE,

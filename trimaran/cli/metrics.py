@@ -116,7 +116,7 @@ def _show_changes(
     for key in _keys(now):
         changes = {name: _change(before[name].get(key), now[name].get(key)) for name in now}
         if any(changes.values()):
-            told = {name: _told(change / seconds) for name, change in changes.items()}
+            told = {name: _signed(change / seconds) for name, change in changes.items()}
             rows.append({"metric": key[0], "labels": key[1], **told})
     if output in ("table", "wide"):
         say(f"{time.strftime('%H:%M:%S')}  change per second:")
@@ -147,5 +147,5 @@ def _number(value: float | None) -> float | int | None:
     return round(value, 3) if abs(value) >= 1000 else float(f"{value:.6g}")
 
 
-def _told(value: float) -> str:
+def _signed(value: float) -> str:
     return f"{value:+.6g}" if value else ""

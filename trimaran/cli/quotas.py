@@ -61,7 +61,7 @@ def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "tab
     """Lists all client quotas, or only the quotas of the named users, client ids or addresses."""
     entity, others = parse_words(words)
     if others:
-        raise _nobody(others[0])
+        raise _no_owner(others[0])
     with brokers.connected() as client:
         found = client_quotas.quota_rows(client, entity)
     rows = [{**row, "value": _number(row["value"])} for row in found]
@@ -74,7 +74,7 @@ def set_quotas(*words: WordsToSet, dry_run: DryRun = False, brokers: Brokers = B
     entity, others = parse_words(words)
     values = [parse_value(word) for word in others]
     if not entity:
-        raise _nobody(" ".join(words))
+        raise _no_owner(" ".join(words))
     if not values:
         raise _usage("nothing to set", f"no quota for {entity_text(entity)} was named")
     with brokers.connected() as client:
@@ -93,7 +93,7 @@ def delete(*words: WordsToDelete, dry_run: DryRun = False, brokers: Brokers = BR
     """Deletes the named client quotas, such as producer_byte_rate, or all quotas of the entity."""
     entity, names = parse_words(words)
     if not entity:
-        raise _nobody(" ".join(words))
+        raise _no_owner(" ".join(words))
     with brokers.connected() as client:
         rows = client_quotas.quota_rows(client, entity, only_this=True)
         present = [row["quota"] for row in rows]
@@ -114,7 +114,7 @@ def _number(value: float) -> float | int:
     return int(value) if value.is_integer() else value
 
 
-def _nobody(text: str) -> UserError:
+def _no_owner(text: str) -> UserError:
     return _usage(
         f"{text!r} does not say who the quota is for",
         f"write one of {', '.join(TYPES)}, with =NAME",

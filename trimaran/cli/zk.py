@@ -76,7 +76,7 @@ def start(
         port: The port to listen on, at 127.0.0.1; 0 takes a free port.
         data: The directory for its data.
     """
-    ports.ensure_nobody_listens(port)
+    ports.ensure_port_is_free(port)
     with client_zookeeper.explained():
         server = server_process.start_zookeeper(
             data.resolve(), port, own_process_group=True, stop_with_parent=True
@@ -126,7 +126,7 @@ def _metrics_of(properties: Mapping[str, str]) -> Beside:
     """Serves the mirror's metrics if its file has a listener for them."""
     text = properties.get("trimaran.metrics.listener", "").strip()
     if not text:
-        return mirror_process.nothing_beside
+        return mirror_process.no_companion
     address = serving.address_of(text)
     assert address is not None
     return partial(mirror_monitor.mirror_with_metrics, address)

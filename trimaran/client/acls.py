@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trimaran.client.configs import told_configs
+from trimaran.client.configs import reported_configs
 from trimaran.errors.refused import Needs, check
 from trimaran.errors.similar import did_you_mean
 from trimaran.errors.user_error import Exit, UserError
@@ -98,7 +98,7 @@ def sets_more_rules(client: BlockingClient) -> bool:
     client.refresh()
     node = min(client.routing.nodes)
     try:
-        told = told_configs(client, BROKER_RESOURCE, [str(node)], node, [*_RULES])
+        told = reported_configs(client, BROKER_RESOURCE, [str(node)], node, [*_RULES])
     except KafkaError:
         return True
     return bool(told[str(node)])

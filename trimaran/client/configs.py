@@ -57,11 +57,11 @@ def config_rows(
     """Returns the configs as rows by name; all of them if no `keys` are given. `node` serves the resource, None for any
     broker. Secrets are not shown.
     """
-    told = told_configs(client, resource_type, [name], node, keys, synonyms=True)[name]
+    told = reported_configs(client, resource_type, [name], node, keys, synonyms=True)[name]
     return [_row(config) for config in sorted(told, key=lambda one: str(one.name))]
 
 
-def told_configs(
+def reported_configs(
     client: BlockingClient,
     resource_type: int,
     names: Sequence[str],

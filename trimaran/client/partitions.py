@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.configs import told_configs
+from trimaran.client.configs import reported_configs
 from trimaran.errors.refused import check_topic
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.identity import BrokerId, TopicPartition
@@ -70,7 +70,7 @@ def partitions_of(
 def _min_insync_replicas(client: BlockingClient, topics: Sequence[str]) -> dict[str, int]:
     if not topics:
         return {}
-    told = told_configs(client, image.TOPIC_RESOURCE, topics, keys=["min.insync.replicas"])
+    told = reported_configs(client, image.TOPIC_RESOURCE, topics, keys=["min.insync.replicas"])
     return {name: int(configs[0].value) for name, configs in told.items()}
 
 

@@ -72,15 +72,15 @@ def start_rows(client: BlockingClient, described_group: Mapping[str, Any]) -> li
     """Returns a row for each partition of the group. `committed` is its start offset: None if nothing was delivered
     yet, or it cannot be read. The lag is None if it is unknown.
     """
-    told = _told_offsets(client, described_group["group"])
+    told = _reported_offsets(client, described_group["group"])
     rows = lag_in_records(
-        client, {place: told_one.start_offset for place, told_one in told.items()}
+        client, {place: reported.start_offset for place, reported in told.items()}
     )
     for row in rows:
-        told_one = told[TopicPartition(row["topic"], row["partition"])]
-        if told_one.start_offset < 0:
+        reported = told[TopicPartition(row["topic"], row["partition"])]
+        if reported.start_offset < 0:
             row["committed"] = None
-        row["lag"] = told_one.lag if told_one.lag >= 0 else None
+        row["lag"] = reported.lag if reported.lag >= 0 else None
     return rows
 
 
@@ -90,11 +90,11 @@ def start_offsets(
     """Returns the start offsets, `NO_OFFSET` where nothing was delivered yet."""
     return {
         place: max(told.start_offset, NO_OFFSET)
-        for place, told in _told_offsets(client, described_group["group"]).items()
+        for place, told in _reported_offsets(client, described_group["group"]).items()
     }
 
 
-def _told_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Any]:
+def _reported_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Any]:
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     response = of_coordinator(client, group, DescribeShareGroupOffsetsRequest(groups=[asked]))
     check_group(group, response.error_code, response.error_message)
@@ -142,7 +142,7 @@ def delete_positions(
     UserError if the group has members.
     """
     topics = sorted({topic for topic, _ in partitions})
-    known = _told_offsets(client, group)
+    known = _reported_offsets(client, group)
     request = DeleteShareGroupOffsetsRequest(
         group_id=group,
         topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics],

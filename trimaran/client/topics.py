@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.configs import told_configs
+from trimaran.client.configs import reported_configs
 from trimaran.client.log_dirs import replica_sizes
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
@@ -70,7 +70,7 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     """Returns the configs that were set, on the topic or for all brokers, as Kafka's tool shows them, in its order
     (`Config` of its admin client is a hash table of the response).
     """
-    (configs,) = told_configs(client, image.TOPIC_RESOURCE, [topic]).values()
+    (configs,) = reported_configs(client, image.TOPIC_RESOURCE, [topic]).values()
     told = {config.name: config for config in configs}
     return {
         name: told[name].value

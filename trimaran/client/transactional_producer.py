@@ -71,7 +71,7 @@ class TransactionalProducer(IdempotentProducer):
         )
         response = self._ask(request, version=3)
         found = single_item(response.results_by_topic_v3_and_below, "topic").results_by_partition
-        check(single_item(found, "partition").partition_error_code, *self._what)
+        check(single_item(found, "partition").partition_error_code, *self._check_arguments)
 
     def end(self, *, is_commit: bool) -> None:
         """Ends the transaction; does nothing if nothing was sent. Raises KafkaError, or RequestTimedOut if the outcome
@@ -85,18 +85,18 @@ class TransactionalProducer(IdempotentProducer):
             producer_epoch=self.identity.epoch,
             committed=is_commit,
         )
-        check(self._ask(request, version=3).error_code, *self._what)
+        check(self._ask(request, version=3).error_code, *self._check_arguments)
 
     def _new_identity(self) -> ProducerIdentity:
         request = InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
         response = self._ask(request)
-        check(response.error_code, *self._what)
+        check(response.error_code, *self._check_arguments)
         return ProducerIdentity(response.producer_id, response.producer_epoch)
 
     @property
-    def _what(self) -> tuple[None, str, Needs]:
+    def _check_arguments(self) -> tuple[None, str, Needs]:
         """Returns the last arguments of `check`."""
         needs = Needs("WRITE", topic=self._topic, transactional_id=self._id)
         return None, f"transactional id {self._id}", needs

@@ -63,10 +63,10 @@ def accepts_html(request: Request) -> bool:
 def _ask(request: Request) -> Response:
     if request.method == "GET" and accepts_html(request):
         return RedirectResponse(way_to_login(request.url.path, request.url.query), status_code=303)
-    return _told(login_needed())
+    return _error_response(login_needed())
 
 
-def _told(error: UserError) -> Response:
+def _error_response(error: UserError) -> Response:
     told = JSONResponse({"error": error.as_json()}, status_code=_status_of(error))
     if isinstance(error, LoginNeeded):
         told.headers["www-authenticate"] = "Bearer"
@@ -100,7 +100,7 @@ async def log_out(login: ConsoleLogin, token: str, request: Request) -> Response
     try:
         await form_of(request, token)
     except UserError as error:
-        return _told(error)
+        return _error_response(error)
     went = RedirectResponse(PATH, status_code=303)
     went.headers["set-cookie"] = login.close_session(request.headers)
     return went

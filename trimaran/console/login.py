@@ -126,7 +126,7 @@ def checked_password(text: str, origin: str) -> str:
 
 def login_needed() -> LoginNeeded:
     return LoginNeeded(
-        "nobody is logged in",
+        "no user is logged in",
         "this console has a password",
         "log in with a browser, or send the header Authorization: Bearer PASSWORD",
         exit_code=Exit.REFUSED,
@@ -137,7 +137,7 @@ def wrong_password() -> LoginNeeded:
     return LoginNeeded(
         "this is not the password",
         "the console was started with another one",
-        "write it again; who started the console knows it",
+        "write it again; the operator who started the console knows it",
         exit_code=Exit.REFUSED,
     )
 

@@ -21,7 +21,7 @@ from trimaran.inspect.metadata.events import (
     ConfigChange,
     MetadataEvent,
     PartitionHistory,
-    what_happened,
+    events_of,
 )
 from trimaran.inspect.metadata.history import configs_of
 from trimaran.inspect.metadata.live_quorum import LiveSource
@@ -265,7 +265,7 @@ class MetadataHistory:
             return
         before = self._replay.state
         self._replay.apply(batch)
-        found = what_happened(batch, before.image, self._replay.state.image)
+        found = events_of(batch, before.image, self._replay.state.image)
         self._events.extend(found.events)
         self._configs.extend(found.configs)
         self._partitions.add(found.changes)

@@ -107,7 +107,7 @@ class Samples:
         self._lock = threading.Lock()
         self.silent: list[str] = []  # nodes that did not respond to the last scrape
 
-    def look(self) -> bool:
+    def note_page(self) -> bool:
         """Records that a page is open, so that samples are taken. Returns whether any address of metrics is known."""
         self._looked_at = time.monotonic()
         return bool(self._sources())

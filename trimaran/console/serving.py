@@ -113,12 +113,14 @@ def application(
     ]
     routes.append(Mount("/static", StaticFiles(packages=[("trimaran.console", "static")])))
     handlers: Mapping[Any, Any] = {HTTPException: partial(_not_found, console)}
-    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=partial(_beside, cluster))
+    app = Starlette(
+        routes=routes, exception_handlers=handlers, lifespan=partial(_background_tasks, cluster)
+    )
     return Guard(gate.Gate(app, login), names)
 
 
 @asynccontextmanager
-async def _beside(cluster: ConsoleCluster, _: Starlette) -> AsyncIterator[None]:
+async def _background_tasks(cluster: ConsoleCluster, _: Starlette) -> AsyncIterator[None]:
     """Runs the background tasks, as long as pages are served."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep_sampling, cluster.samples)

@@ -31,11 +31,11 @@ def of_command_line(error: CycloptsError) -> UserError:
         if flag not in own and (answer := kafka_words.answer(words, flag)) is not None:
             what = f"{command} has no option {flag}"
             return UserError(what, "it is a flag of Kafka's tools", answer, exit_code=Exit.USAGE)
-    what, why = _said(error, command)
+    what, why = _explained(error, command)
     return UserError(what, why, f"{command} --help explains it", exit_code=Exit.USAGE)
 
 
-def _said(error: CycloptsError, command: str) -> tuple[str, str]:
+def _explained(error: CycloptsError, command: str) -> tuple[str, str]:
     if isinstance(error, UnknownOptionError):
         return _unknown_option(error, command)
     if isinstance(error, UnusedCliTokensError):

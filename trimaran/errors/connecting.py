@@ -49,7 +49,7 @@ def no_conversation(
     if isinstance(error, AuthenticationRefused):
         return not_authenticated(where, error)
     if isinstance(error, ConnectRefused):
-        return nobody_listens(where, error)
+        return nothing_listens(where, error)
     if isinstance(error.__cause__, socket.gaierror):
         return UserError(
             f"the host name {address[0]} is not known",
@@ -151,7 +151,7 @@ def _plain_listener(where: str, error: Exception) -> UserError:
     )
 
 
-def nobody_listens(where: str, error: Exception) -> UserError:
+def nothing_listens(where: str, error: Exception) -> UserError:
     return UserError(
         f"nothing listens at {where}",
         str(error),
@@ -172,7 +172,7 @@ def timed_out(
     listed = ",".join(map(text_of, addresses))
     if len(gone) == len(addresses):
         if isinstance(error.__cause__, ConnectRefused):
-            return nobody_listens(listed, error.__cause__)
+            return nothing_listens(listed, error.__cause__)
         return UserError(
             f"no answer from {listed}",
             str(error),

@@ -24,12 +24,12 @@ _SETTINGS = {
     "--producer-property": "use -X KEY=VALUE",
     "--consumer.config": "use --command-config FILE",
     "--producer.config": "use --command-config FILE",
-    "--bootstrap-controller": "brokers are asked: use -b HOST:PORT",
-    "--zookeeper": "brokers are asked: use -b HOST:PORT",
+    "--bootstrap-controller": "this request goes to brokers: use -b HOST:PORT",
+    "--zookeeper": "this request goes to brokers: use -b HOST:PORT",
 }
 _OF_CONTROLLERS = {
     **{flag: text for flag, text in _SETTINGS.items() if flag != "--bootstrap-controller"},
-    "--bootstrap-server": "controllers are asked: use -B HOST:PORT",
+    "--bootstrap-server": "this request goes to controllers: use -B HOST:PORT",
 }
 _MAPPINGS = {
     "version-mapping": "use trimaran storage format --dry-run --release-version RELEASE",

@@ -10,7 +10,7 @@ from trimaran.errors.user_error import UserError
 _LISTEN = "0A"
 
 
-def ensure_nobody_listens(port: int) -> None:
+def ensure_port_is_free(port: int) -> None:
     """Checks that a port is free, for servers that cannot report it themselves. Raises UserError."""
     if by := listener_on(port):
         raise UserError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from trimaran.errors.connecting import PROBE_SECONDS, nobody_listens, text_of
+from trimaran.errors.connecting import PROBE_SECONDS, nothing_listens, text_of
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.identity import Address
@@ -48,7 +48,7 @@ def _failure(address: Address) -> UserError | None:
             exit_code=Exit.CANNOT_CONNECT,
         )
     except ConnectionRefusedError as error:
-        return nobody_listens(where, error)
+        return nothing_listens(where, error)
     except TimeoutError:
         return None
     except OSError as error:

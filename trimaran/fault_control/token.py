@@ -23,7 +23,7 @@ def checked_token(host: str, given: str) -> str:
     if not given:
         if not is_of_this_machine(host):
             raise UserError(
-                f"the control would be open to everybody on {host}",
+                f"the control would be open to all clients on {host}",
                 "other machines can reach that address, and no token was given",
                 f"set {TOKEN_VARIABLE} to a token that the tests know, or listen on 127.0.0.1",
                 exit_code=Exit.USAGE,

@@ -228,7 +228,7 @@ def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
 
 def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
     @asynccontextmanager
-    async def beside() -> AsyncIterator[Callable[[Mirror], None]]:
+    async def monitored() -> AsyncIterator[Callable[[Mirror], None]]:
         if node.metrics_port is None:
             yield lambda _: on_ready()
             return
@@ -246,5 +246,5 @@ def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None])
         plan.addresses("zookeeper"),
         node.directory,
         plan.settings,
-        beside,
+        monitored,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimaran.errors.ports import ensure_nobody_listens
+from trimaran.errors.ports import ensure_port_is_free
 from trimaran.local import lock
 from trimaran.local.formatting import ensure_can_be_formatted
 from trimaran.local.growing import added
@@ -66,6 +66,6 @@ def _ensure_free(data: Path) -> None:
 def _ensure_can_run(node: NodePlan) -> None:
     for port in (node.port, node.metrics_port):
         if port is not None:
-            ensure_nobody_listens(port)
+            ensure_port_is_free(port)
     if node.role == "zookeeper" and (error := missing_part()) is not None:
         raise no_zookeeper(error)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from trimaran.errors.ports import ensure_nobody_listens
+from trimaran.errors.ports import ensure_port_is_free
 from trimaran.errors.user_error import UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import Child, Mains, main_of
@@ -200,7 +200,7 @@ class Supervisor:
 
     @staticmethod
     def _start_zookeeper(child: Child) -> None:
-        ensure_nobody_listens(child.plan.port or 0)
+        ensure_port_is_free(child.plan.port or 0)
         try:
             process = start_zookeeper(
                 child.plan.directory,

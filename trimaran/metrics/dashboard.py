@@ -19,7 +19,7 @@ class Panel(NamedTuple):
 _BROKER_TOPICS = "kafka_server_brokertopicmetrics"
 PANELS = (
     Panel(
-        "Partitions that need somebody",
+        "Partitions that need attention",
         "short",
         (
             ("max(kafka_controller_kafkacontroller_offlinepartitionscount)", "without leader"),

@@ -22,7 +22,7 @@ from trimaran.wire.transport.metrics.cumulative_histogram import CumulativeHisto
 from trimaran.wire.transport.metrics.time_histogram import TimeSummary
 
 Families = Iterator[Metric | None]
-"""None: the loop may turn here. What comes of the same state must come before."""
+"""None: the loop may turn here. Families of the same state must precede it."""
 
 Rows = Iterable[tuple[Sequence[str], float]]
 """Values of the labels, in their order, and the value. No values of labels: a sample without labels."""

@@ -155,7 +155,7 @@ class Kafka(ABC):
         missing, more = wanted - values_found, values_found - wanted
         raise AssertionError(
             f"{topic} has not what was expected after {timeout:g} s: "
-            f"missing {_told(missing)}, too much {_told(more)}{failure}\n{self.diagnosis()}"
+            f"missing {_some_values(missing)}, too much {_some_values(more)}{failure}\n{self.diagnosis()}"
         )
 
     @abstractmethod
@@ -183,7 +183,7 @@ class Kafka(ABC):
                 time.sleep(_POLL_SECONDS)
 
 
-def _told(values: Counter[bytes | None]) -> str:
+def _some_values(values: Counter[bytes | None]) -> str:
     """Returns the first few values as text."""
     some = [f"{value!r}" + (f" x {count}" if count > 1 else "") for value, count in values.items()]
     return ", ".join(some[:5]) + (f" and {len(some) - 5} more" if len(some) > 5 else "") or "none"

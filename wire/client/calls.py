@@ -173,7 +173,7 @@ def learn_coordinator(
     routing.update_coordinator(wanted, found)
     if found.error_code and found.error_code not in RETRIED:
         error = KafkaError(ErrorCode.of(found.error_code), found.error_message or "")
-        raise KafkaError(error.code, wanted.what) if error.is_bare else error
+        raise KafkaError(error.code, wanted.subject) if error.is_bare else error
 
 
 def _lost(routing: Routing, destination: Destination, address: Address) -> None:

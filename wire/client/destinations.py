@@ -51,8 +51,8 @@ class CoordinatorNode:
     key_type: int = 0
 
     @property
-    def what(self) -> str:
-        """Returns what it coordinates."""
+    def subject(self) -> str:
+        """Returns the group or the transactional id that it coordinates."""
         return f"transactional id {self.key}" if self.key_type else f"group {self.key}"
 
     def __str__(self) -> str:

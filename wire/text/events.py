@@ -139,13 +139,13 @@ LISTENER_FULL = Event(
 LOG_BEGINS_ANEW = Event(
     "log.begins_anew",
     _W,
-    "%(directory)s ends at %(end_offset)d, below its start: it begins anew at %(start_offset)d",
+    "%(directory)s ends at %(end_offset)d, below its start: it is emptied, and begins at %(start_offset)d",
     "After a crash the log ends below its start offset. Replicas fetch the rest.",
 )
 LOG_SEGMENT_DROPPED = Event(
     "log.segment_dropped",
     _W,
-    "%(file)s goes: what is before it was cut off",
+    "%(file)s is removed: the segments before it were cut off",
     "It cannot be read without the segments before it.",
 )
 LOG_TRUNCATED = Event(
@@ -158,7 +158,7 @@ LOG_TRUNCATED = Event(
 LOG_DIRECTORY_FILE_DAMAGED = Event(
     "log_directory.file_damaged",
     _W,
-    "ignored, and made anew: %(error)s",
+    "ignored, and rebuilt: %(error)s",
     "A small file is damaged or unreadable. It is rebuilt from the logs.",
 )
 LOG_DIRECTORY_NOT_CLEAN = Event(

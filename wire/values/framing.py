@@ -172,6 +172,4 @@ def _varint(data: memoryview) -> tuple[int, memoryview]:
         value |= (byte & 0x7F) << (7 * at)
         if byte < 0x80:
             return value, data[at + 1 :]
-    raise UndecodedValue(
-        "the value ends, or is malformed, where the type of its message is expected"
-    )
+    raise UndecodedValue("the value ends, or is malformed, at the type of its message")

@@ -72,7 +72,7 @@ class HttpServer:
                 raise http.client.IncompleteRead(body, response.length)
         except (OSError, http.client.HTTPException, ValueError) as error:
             expired = isinstance(error, TimeoutError) or deadline.is_over
-            raise RegistryFailure(self._told(path, error, late=expired)) from None
+            raise RegistryFailure(self._reason(path, error, late=expired)) from None
         finally:
             timer.cancel()
             connection.close()
@@ -125,7 +125,7 @@ class HttpServer:
             headers["Authorization"] = "Basic " + b64encode(f"{user}:{password}".encode()).decode()
         return headers
 
-    def _told(self, path: str, error: Exception, *, late: bool) -> str:
+    def _reason(self, path: str, error: Exception, *, late: bool) -> str:
         where = f"{self.shown}{path}"
         if late:
             return f"{where} has not answered within {self.seconds:g} s: see the registry"

@@ -71,7 +71,7 @@ def verify(
     Raises ValueError, QuorumUnreachableError, ZooKeeperUnreachableError or ZNodeRefusedError.
     """
 
-    async def look(view: _View) -> VerifyReport:
+    async def work(view: _View) -> VerifyReport:
         verification = TreeVerification(view.feed, view.keeper, view.sections)
         while True:
             report = await verification.run(time_limit_seconds)
@@ -80,7 +80,7 @@ def verify(
             watch(report)
             await trio.sleep(interval_seconds)
 
-    return _with_view(target, look)
+    return _with_view(target, work)
 
 
 def diff(target: Target, offset: Offset) -> tuple[VerifyReport, MetadataImage]:
@@ -89,7 +89,7 @@ def diff(target: Target, offset: Offset) -> tuple[VerifyReport, MetadataImage]:
     Raises as `verify` does, and OffsetUnknownError.
     """
 
-    async def look(view: _View) -> tuple[VerifyReport, MetadataImage]:
+    async def work(view: _View) -> tuple[VerifyReport, MetadataImage]:
         with trio.move_on_after(
             NEWER_SECONDS
         ):  # A published offset may be newer than the first response that we received.
@@ -105,13 +105,13 @@ def diff(target: Target, offset: Offset) -> tuple[VerifyReport, MetadataImage]:
         verification = TreeVerification(view.feed, view.keeper, view.sections)
         return await verification.against(image), image
 
-    return _with_view(target, look, keep_until=offset)
+    return _with_view(target, work, keep_until=offset)
 
 
 def planned_repairs(target: Target) -> list[TreeOperation]:
     """Returns the operations that a resynchronisation would write, without writing them. Raises as `verify` does."""
 
-    async def look(view: _View) -> list[TreeOperation]:
+    async def work(view: _View) -> list[TreeOperation]:
         operations: list[TreeOperation] = []
         image, keeper = view.feed.image, view.keeper
         owner = await _owner(keeper)
@@ -123,7 +123,7 @@ def planned_repairs(target: Target) -> list[TreeOperation]:
         await visit_tree(keeper, view.sections, image, Quarantine(trio.current_time), plan)
         return operations
 
-    return _with_view(target, look)
+    return _with_view(target, work)
 
 
 def resync(target: Target, time_limit_seconds: float = RESYNC_SECONDS) -> bool:
@@ -145,7 +145,7 @@ async def _owner(keeper: Keeper) -> int:
 
 
 def _with_view(
-    target: Target, look: Callable[[_View], Awaitable[T]], *, keep_until: Offset = NO_OFFSET
+    target: Target, work: Callable[[_View], Awaitable[T]], *, keep_until: Offset = NO_OFFSET
 ) -> T:
     bootstrap = parse_controllers(target.controllers)
     security = quorum_security(target.properties)
@@ -162,6 +162,6 @@ def _with_view(
                 await feed.wait_for(lambda f: f.ready)
             if not feed.ready:
                 raise QuorumUnreachableError("the quorum has no leader, or its log cannot be read")
-            return await look(_View(feed, keeper, sections))
+            return await work(_View(feed, keeper, sections))
 
     return with_keeper(target.zookeeper, target.properties, read)

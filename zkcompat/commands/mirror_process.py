@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 Beside = Callable[[], AbstractAsyncContextManager[Callable[[Mirror], object]]]
 
 
-def nothing_beside() -> AbstractAsyncContextManager[Callable[[Mirror], object]]:
+def no_companion() -> AbstractAsyncContextManager[Callable[[Mirror], object]]:
     """Returns a context without a task beside the mirror."""
     return nullcontext(lambda _: None)
 
@@ -51,7 +51,7 @@ def run_mirror(
     zookeeper_connect: str,
     state_dir: Path,
     properties: Properties = NONE,
-    beside: Beside = nothing_beside,
+    beside: Beside = no_companion,
 ) -> None:
     """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, so that a restart can resume it.
 

@@ -85,7 +85,7 @@ def repair(
     notes: list[TreeOperation] = []  # Notes come last, since their parent may be missing too.
     for difference in differences(section, name, found, image, session_id, spared):
         operations += _operations(section, difference)
-        if _is_told(section, difference):
+        if _is_reported(section, difference):
             notes += section.notes(difference.path)
     return operations + notes
 
@@ -127,7 +127,7 @@ def _operations(section: Section, difference: Difference) -> Iterable[TreeOperat
         yield create(path, znode, "TakeOver", sentence)
 
 
-def _is_told(section: Section, difference: Difference) -> bool:
+def _is_reported(section: Section, difference: Difference) -> bool:
     if difference.kind in ("owner", "unreadable"):
         return False
     if difference.kind != "missing" or difference.expected is None:

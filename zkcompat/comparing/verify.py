@@ -187,7 +187,7 @@ class TreeVerification:
         compared = 0
         found: list[ReportedDifference] = []
 
-        async def look(piece: TreePart) -> None:
+        async def compare(piece: TreePart) -> None:
             nonlocal compared
             compared += len(piece.found)
             for name, part in piece.parts():
@@ -198,7 +198,7 @@ class TreeVerification:
                 )
             found.extend(await self._acl_differences(piece.found))
 
-        await visit_tree(self.keeper, self.sections, image, quarantine, look)
+        await visit_tree(self.keeper, self.sections, image, quarantine, compare)
         found += [
             ReportedDifference("unreadable", entry.path, found=entry.reason) for entry in quarantine
         ]

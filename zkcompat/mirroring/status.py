@@ -77,15 +77,17 @@ class Reporting:
         """
         await self.admitted.wait()
         told: tuple[object, ...] = ()
-        told_at = -INTERVAL_SECONDS
+        reported_at = -INTERVAL_SECONDS
         refused = ""
         while True:
             now, state = trio.current_time(), self.status.state
             facts = (self.keeper.session_id, state, len(self.quarantine))
-            if self.keeper.is_connected and (facts != told or now - told_at >= INTERVAL_SECONDS):
+            if self.keeper.is_connected and (
+                facts != told or now - reported_at >= INTERVAL_SECONDS
+            ):
                 try:
                     await self._tell()
-                    told, told_at, refused = facts, now, ""
+                    told, reported_at, refused = facts, now, ""
                 except PathRefusedError as problem:
                     if str(problem) != refused:
                         refused = str(problem)

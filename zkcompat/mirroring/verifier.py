@@ -100,12 +100,12 @@ class TreeVerifier:
         retried = [entry for entry in self.quarantine if entry.retries]
         suspected = 0
 
-        async def look(piece: TreePart) -> None:
+        async def compare(piece: TreePart) -> None:
             nonlocal suspected
-            suspected += await self._look(piece)
+            suspected += await self._compare(piece)
             await rest(len(piece.found))
 
-        await visit_tree(self.keeper, self.tenure.sections, image, self.quarantine, look)
+        await visit_tree(self.keeper, self.tenure.sections, image, self.quarantine, compare)
         # Clears the refusals of reads that succeeded; if there is nothing to write, all refusals that were due for a
         # retry.
         settled = [e.path for e in retried if e.action == "read" or suspected == 0]
@@ -113,7 +113,7 @@ class TreeVerifier:
         self.tenure.status.verifications += 1
         self.tenure.status.tell()
 
-    async def _look(self, piece: TreePart) -> int:
+    async def _compare(self, piece: TreePart) -> int:
         """Returns the number of entities that differ."""
         for path, znode in piece.found.items():
             if znode.refusal:

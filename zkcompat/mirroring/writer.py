@@ -36,14 +36,14 @@ class TreeDiffersError(Exception):
 
 @dataclass(slots=True)
 class _Ahead:
-    """An iterator of batches that is one batch ahead: so it knows the last batch, and `look` prepares the next batch
+    """An iterator of batches that is one batch ahead: so it knows the last batch, and `prepare` prepares the next batch
     while ZooKeeper writes.
     """
 
     _batches: Iterator[list[TreeOperation]]
     _made: deque[list[TreeOperation]] = field(default_factory=deque)
 
-    def look(self) -> None:
+    def prepare(self) -> None:
         batch = next(self._batches, None)
         if batch is not None:
             self._made.append(batch)
@@ -95,7 +95,7 @@ class TreeWriter:
         written = 0
         ahead = _Ahead(batches(self._fitting(operations, held), self.batch_operations))
         while (batch := ahead.take()) and not ahead.is_last:
-            written += await self._transact(batch, between, held, final, ahead.look)
+            written += await self._transact(batch, between, held, final, ahead.prepare)
         written += await self._last(batch, between, image, held, final)
         self.tenure.status.writes += written
         return written

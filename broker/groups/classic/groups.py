@@ -183,7 +183,7 @@ class ClassicGroups(GroupsOfKind):
             key = TimerKey(Timer.SESSION, group_id, member_id)
             if (member := self.groups[group_id].members.get(member_id)) is not None:
                 member.is_abandoned = True
-            self._timers.hasten(key, at.now + ABANDONED_SECONDS)
+            self._timers.bring_forward(key, at.now + ABANDONED_SECONDS)
 
     def sync(
         self, request: SyncGroupRequest, token: PendingResponse[SyncGroupResponse], at: Instant

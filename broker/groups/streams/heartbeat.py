@@ -198,10 +198,10 @@ def _write_member(
     is_new = before.id not in operation.group.members
     operation.check_memory(member.held_bytes - (0 if is_new else before.held_bytes))
     operation.write_member(member)
-    return member.instance_id is None or _told(before) != _told(member)
+    return member.instance_id is None or _declared(before) != _declared(member)
 
 
-def _told(member: StreamsMember) -> tuple[object, ...]:
+def _declared(member: StreamsMember) -> tuple[object, ...]:
     return member.topology_epoch, member.rack_id, member.client_tags, member.process_id
 
 

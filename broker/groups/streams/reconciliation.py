@@ -201,8 +201,8 @@ class _TaskStep:
     def _is_active_held(self, task: Task) -> bool:
         return (
             self._group.active_process(task) is not None
-            or self._is_standby_beside(task)
-            or self._is_warmup_beside(task)
+            or self._has_standby_in_process(task)
+            or self._has_warmup_in_process(task)
         )
 
     def _is_standby_held(self, task: Task) -> bool:
@@ -210,22 +210,22 @@ class _TaskStep:
         return (
             (runs_here and not contains(self._mine.active, *task))
             or self._member.process_id in self._group.standby_processes(task)
-            or self._is_warmup_beside(task)
+            or self._has_warmup_in_process(task)
         )
 
     def _is_warmup_held(self, task: Task) -> bool:
         return (
             self._group.active_process(task) == self._member.process_id
-            or self._is_standby_beside(task)
+            or self._has_standby_in_process(task)
             or self._member.process_id in self._group.warmup_processes(task)
         )
 
-    def _is_standby_beside(self, task: Task) -> bool:
+    def _has_standby_in_process(self, task: Task) -> bool:
         """Returns whether another member of the process holds the task as a standby."""
         processes = self._group.standby_processes(task)
         return self._member.process_id in processes and not contains(self._mine.standby, *task)
 
-    def _is_warmup_beside(self, task: Task) -> bool:
+    def _has_warmup_in_process(self, task: Task) -> bool:
         processes = self._group.warmup_processes(task)
         return self._member.process_id in processes and not contains(self._mine.warmup, *task)
 

@@ -51,7 +51,7 @@ def plot(frame: Rows) -> Figure:
     return bars(
         [doubled_text(ms) for ms in frame["ms_from"]],
         {kind: counts for kind, counts in series.items() if counts.any()},
-        x_title="how many times a batch came so long after the one before",
+        x_title="how many times a batch came this long after the previous one",
         colours={USUAL: BLUE, SILENCE: RED, UNTOLD: GREY},
     )
 

@@ -85,7 +85,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 @analysis(
     number="M1",
     title="Controller timeline",
-    question="Who led the metadata quorum, for how long, and how long was the log silent in between?",
+    question="Which controller led the metadata quorum, for how long, and how long was the log silent in between?",
     views={
         "quorum_epochs": "epoch int, leader_id int, from_ts timestamp, to_ts timestamp, seconds double, "
         "records bigint, gap_before_ms bigint"

@@ -170,7 +170,7 @@ class DirectoryOrigin:
         mark = self._high_watermark(replica)
         if mark is None:
             lose(
-                f"{replica.found.url}: nobody knows which of the offsets {replica.start_offset} to "
+                f"{replica.found.url}: it is not known which of the offsets {replica.start_offset} to "
                 f"{replica.end_offset - 1} are committed, replication-offset-checkpoint beside it does not name the "
                 "partition (nodes write it every few seconds and when they stop); option end=log_end reads all",
                 fail=fail,

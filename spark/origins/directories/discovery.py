@@ -141,7 +141,7 @@ def _named(storage: FileStorage, path: str) -> LogDirectoryFound | None:
     name, parent = Path(path).name, str(Path(path).parent)
     base_offset = base_offset_of(name, LOG_SUFFIX)
     if base_offset is not None and storage.is_file(path):
-        return _whose(storage, str(Path(parent).parent), (Path(parent).name, base_offset))
+        return _directory_of(storage, str(Path(parent).parent), (Path(parent).name, base_offset))
     if (
         partition_of(name) is not None
         and not storage.is_file(str(Path(path) / FILE_NAME))
@@ -150,11 +150,13 @@ def _named(storage: FileStorage, path: str) -> LogDirectoryFound | None:
             base_offset_of(entry.name, LOG_SUFFIX) is not None for entry in storage.entries(path)
         )
     ):
-        return _whose(storage, parent, (name, None))
+        return _directory_of(storage, parent, (name, None))
     return None
 
 
-def _whose(storage: FileStorage, path: str, only: tuple[str, int | None]) -> LogDirectoryFound:
+def _directory_of(
+    storage: FileStorage, path: str, only: tuple[str, int | None]
+) -> LogDirectoryFound:
     """Returns the log directory of a partition that the user named; it may be missing if only the partition was
     copied.
     """

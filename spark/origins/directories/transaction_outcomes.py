@@ -43,10 +43,10 @@ class Outcomes:
         while markers and markers[0][0] < batch.base_offset:
             markers.popleft()
         while not markers:
-            self._look_on(batch, name)
+            self._search_ahead(batch, name)
         return not markers[0][1]
 
-    def _look_on(self, batch: BatchView, name: str) -> None:
+    def _search_ahead(self, batch: BatchView, name: str) -> None:
         assert self._ahead is not None
         for located in self._ahead:
             ahead = located.batch

@@ -68,7 +68,7 @@ def write_prepared(
     except Mismatch as error:
         raise WriteFailed(
             f"{error} (topic {topic_of(once.prefix).topic}); adoptCheckpoint=true goes on after writes without "
-            "exactly_once, and another transactionalIdPrefix begins anew"
+            "exactly_once, and another transactionalIdPrefix begins again"
         ) from None
     if decided is Treatment.SKIP:
         for _ in rows:  # Spark expects that its rows are read

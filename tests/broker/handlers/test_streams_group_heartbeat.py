@@ -53,7 +53,7 @@ class Creation:
         self.calls = []
         self._reasons = reasons
 
-    async def create_as_given(self, topics, call, seconds):
+    async def create_for_client(self, topics, call, seconds):
         self.calls.append((topics, call.header.client_id, seconds))
         return self._reasons
 

@@ -69,19 +69,19 @@ async def test_reasons_of_failures_are_told(autojump_clock):
         "d": ErrorCode.TOPIC_ALREADY_EXISTS,
     }
     cluster = Cluster(**codes)
-    failed = await cluster.create_as_given(topics("a", "b", "c", "d"), None, 10)
+    failed = await cluster.create_for_client(topics("a", "b", "c", "d"), None, 10)
     assert failed == {"b": "no b", "c": ErrorCode.INVALID_CONFIG.sentence}
 
 
 async def test_failed_topic_is_tried_again_later(autojump_clock):
     cluster = Cluster(b=ErrorCode.INVALID_REPLICATION_FACTOR)
-    await cluster.create_as_given(topics("b"), None, 10)
+    await cluster.create_for_client(topics("b"), None, 10)
     await trio.sleep(9.9)
-    assert await cluster.create_as_given(topics("a", "b"), None, 10) == {"b": "no b"}
+    assert await cluster.create_for_client(topics("a", "b"), None, 10) == {"b": "no b"}
     assert cluster.asked == [["b"], ["a"]]
     await trio.sleep(0.1)
     cluster.codes = {}
-    assert await cluster.create_as_given(topics("b"), None, 10) == {}
+    assert await cluster.create_for_client(topics("b"), None, 10) == {}
     assert cluster.asked == [["b"], ["a"], ["b"]]
 
 
@@ -89,9 +89,9 @@ async def test_topic_is_created_once_at_a_time(autojump_clock):
     cluster = Cluster()
     cluster.seconds = 1.0
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(cluster.create_as_given, topics("a"), None, 10)
+        nursery.start_soon(cluster.create_for_client, topics("a"), None, 10)
         await trio.sleep(0.5)
-        assert await cluster.create_as_given(topics("a"), None, 10) == {}
+        assert await cluster.create_for_client(topics("a"), None, 10) == {}
     assert cluster.asked == [["a"]]
 
 
@@ -99,7 +99,7 @@ async def test_slow_controller_delays_nobody_for_long(autojump_clock):
     cluster = Cluster()
     cluster.seconds = 100.0
     began = trio.current_time()
-    assert await cluster.create_as_given(topics("a"), None, 10) == {}
+    assert await cluster.create_for_client(topics("a"), None, 10) == {}
     assert trio.current_time() - began == pytest.approx(CREATE_SECONDS)
     assert cluster._under_way == {}
 
@@ -107,12 +107,12 @@ async def test_slow_controller_delays_nobody_for_long(autojump_clock):
 async def test_refusing_controller_fails_all_topics(autojump_clock):
     cluster = Cluster()
     cluster.failing = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you")
-    failed = await cluster.create_as_given(topics("a", "b"), None, 10)
+    failed = await cluster.create_for_client(topics("a", "b"), None, 10)
     assert failed == {"a": "not you", "b": "not you"}
 
 
 async def test_failures_have_a_bound(autojump_clock):
     names = [f"t{number}" for number in range(FAILURES_REMEMBERED + 1)]
     cluster = Cluster(**dict.fromkeys(names, ErrorCode.INVALID_CONFIG))
-    failed = await cluster.create_as_given(topics(*names), None, 10)
+    failed = await cluster.create_for_client(topics(*names), None, 10)
     assert len(failed) == FAILURES_REMEMBERED

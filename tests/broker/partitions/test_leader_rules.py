@@ -217,12 +217,12 @@ def test_repeatedly_fetched_records_are_suspected(harness):
     leader = lead(harness)
     suspected = []
     leader.replica.services.suspects.add = lambda *what: suspected.append(what)
-    leader.given(12, 5, 100)
-    leader.given(12, 7, 100)
-    leader.given(12, 5, 100)
+    leader.records_sent(12, 5, 100)
+    leader.records_sent(12, 7, 100)
+    leader.records_sent(12, 5, 100)
     assert suspected == []
     for _ in range(2):
-        leader.given(12, 5, 100)
+        leader.records_sent(12, 5, 100)
     assert suspected == [(("t", 0), 5, 100)]
 
 
@@ -230,7 +230,7 @@ def test_former_replica_is_not_watched(harness):
     leader = lead(harness)
     leader.replica.services.suspects.add = lambda *_: pytest.fail("nobody follows")
     for _ in range(5):
-        leader.given(13, 5, 100)
+        leader.records_sent(13, 5, 100)
 
 
 # -- idempotent producers

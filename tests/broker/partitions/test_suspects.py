@@ -124,11 +124,11 @@ async def test_repeated_requests_for_sound_records_are_harmless(tmp_path):
     held = harness.partitions.find(TopicPartition("t", 0))
     suspects = held.services.suspects
     for _ in range(3):
-        harness.leader().given(12, 0, 1 << 20)
+        harness.leader().records_sent(12, 0, 1 << 20)
     assert list(suspects._waiting) == [("t", 0)]
 
 
 def test_follower_given_same_records_repeatedly_is_suspect():
     progress = ReplicaProgress()
-    assert [progress.given(5) for _ in range(10)] == [n in (2, 4, 8) for n in range(10)]
-    assert [progress.given(offset) for offset in (6, 6, 7, 7, 6)] == [False] * 5
+    assert [progress.records_sent(5) for _ in range(10)] == [n in (2, 4, 8) for n in range(10)]
+    assert [progress.records_sent(offset) for offset in (6, 6, 7, 7, 6)] == [False] * 5

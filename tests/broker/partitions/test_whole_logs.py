@@ -253,7 +253,7 @@ def test_outrun_leader_checks_what_it_sent(harness, given, start, first):
     harness.set_image(state(11, 4, (11, 12), (11, 12)))
     append(harness, b"a", b"b", b"c")
     leader = harness.leader()
-    leader.given(12, given, 9)
+    leader.records_sent(12, given, 9)
     leader.log.delete_records_before(start)
     with pytest.raises(
         KafkaError, match="ends at offset 3 here, but records up to offset 7"

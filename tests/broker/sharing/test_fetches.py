@@ -19,7 +19,7 @@ from trimaran.broker.sharing.share_fetch import (
     ShareFetch,
     ShareTerms,
     _aborted_batches,
-    _Look,
+    _BatchPlace,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicIdPartition
@@ -346,5 +346,5 @@ class View(NamedTuple):
     ],
 )  # fmt: skip
 def test_aborted_batches_of_listed_transactions(views, listed, found):
-    looks = [_Look(0, view) for view in views]
+    looks = [_BatchPlace(0, view) for view in views]
     assert _aborted_batches(looks, listed) == [BatchBounds(*bounds) for bounds in found]

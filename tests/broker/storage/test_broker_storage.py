@@ -139,8 +139,8 @@ async def test_epoch_is_written_where_broker_ends(formatted):
         item.close(broker_epoch=None)
 
 
-@pytest.mark.parametrize(("level", "are_told"), [(29, False), (30, True), (31, True)])
-def test_cordons_are_current_and_reported_if_supported(formatted, level, are_told):
+@pytest.mark.parametrize(("level", "are_reported"), [(29, False), (30, True), (31, True)])
+def test_cordons_are_current_and_reported_if_supported(formatted, level, are_reported):
     own = settings(formatted, cordoned_log_dirs=f"{formatted}/b")
     image = image_of()
     configs = NodeConfigs(own, lambda: image.configs)
@@ -151,4 +151,4 @@ def test_cordons_are_current_and_reported_if_supported(formatted, level, are_tol
     assert list(cordons.paths()) == [formatted / "b"]
     image = image_of(altered("cordoned.log.dirs", f"{formatted}/a", (4, str(NODE_ID))))
     assert list(cordons.paths()) == [formatted / "a"]
-    assert cordons.are_told is are_told
+    assert cordons.are_reported is are_reported

@@ -252,6 +252,6 @@ async def test_twins_are_settled_in_name_order(disks, monkeypatch):
     async def settle(_moves, key):
         settled.append(key)
 
-    monkeypatch.setattr("trimaran.broker.storage.unfinished_moves._Moves._settle_twins", settle)
+    monkeypatch.setattr("trimaran.broker.storage.unfinished_moves._Moves._resolve_twins", settle)
     await start(disks, image(), "ab")
     assert settled == [("a", 2), ("a", 11), ("b", 9), ("b", 10), ("c", 0)]

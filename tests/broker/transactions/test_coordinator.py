@@ -164,10 +164,10 @@ async def test_last_epoch_ends_with_a_new_id(rig, mock_clock):
     rig.shard.transactions[NAME] = last
     producer = producer._replace(epoch=LAST)
     ended = await rig.end(producer)
-    assert ended.told_producer == Producer(1002, 0)
+    assert ended.response_producer == Producer(1002, 0)
     rig.shard.transactions[NAME] = last
     ending = rig.coordinator.ending(NAME, producer, is_commit=True, client_version=1)
-    assert (await finished(ending)).told_producer == producer
+    assert (await finished(ending)).response_producer == producer
 
 
 async def test_partitions_are_verified_as_soon_as_committed(rig, mock_clock):

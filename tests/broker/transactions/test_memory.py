@@ -36,7 +36,7 @@ def init(driver, name):
         )
     except KafkaError as error:
         return error.code
-    return driver.submit(decided).told_producer
+    return driver.submit(decided).response_producer
 
 
 def counted(shard):
@@ -65,7 +65,7 @@ def test_short_ids_count_with_overhead():
 
 def test_partitions_count_until_their_transaction_has_ended():
     driver = Driver()
-    producer = driver.init().told_producer
+    producer = driver.init().response_producer
     at_rest = driver.shard.account.bytes
     driver.add(producer, *[TopicPartition("t", index) for index in range(200)])
     assert driver.shard.account.bytes == at_rest + 200 * PARTITION_BYTES
@@ -109,6 +109,6 @@ def test_loaded_transactions_count_and_are_never_refused(monkeypatch):
     monkeypatch.setattr(shard, "TRANSACTIONS_BYTES_MAX", 100_000)
     driver.reload()
     assert driver.shard.account.bytes == counted(driver.shard) > 100_000
-    producer = driver.init().told_producer
+    producer = driver.init().response_producer
     assert init(driver, "new") is ErrorCode.POLICY_VIOLATION
     driver.end(producer, is_commit=False)

@@ -69,7 +69,7 @@ class Run:
         return producers[-1 - back] if back < len(producers) else None
 
     def told(self, transaction: Transaction) -> None:
-        producer = transaction.told_producer
+        producer = transaction.response_producer
         assert producer.epoch <= PRODUCER_EPOCH_MAX
         if producer not in self.twin.producers:
             self.twin.producers.append(producer)
@@ -89,7 +89,7 @@ class Run:
         expected = twin.open or (twin.decided[1] if twin.decided else ())
         assert transaction.partitions == frozenset(expected)
         if twin.producers and not twin.is_fenced:
-            assert transaction.told_producer == twin.producers[-1]
+            assert transaction.response_producer == twin.producers[-1]
 
     def fence(self) -> None:
         self.twin.decided = (False, frozenset(self.twin.open or ()))
@@ -158,10 +158,10 @@ class Run:
             assert not back
             assert was_open is not None or (self.version == 2 and not is_commit)
             twin.decided, twin.open = (is_commit, frozenset(was_open or ())), None
-            twin.ends[who] = (is_commit, decided.told_producer)
+            twin.ends[who] = (is_commit, decided.response_producer)
             self.told(decided)
         elif who in twin.ends:  # a retry: the same response
-            assert twin.ends[who] == (is_commit, decided.told_producer)
+            assert twin.ends[who] == (is_commit, decided.response_producer)
         else:  # it was fenced meanwhile, and retries
             assert twin.is_fenced
             assert not is_commit

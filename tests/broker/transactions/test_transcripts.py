@@ -75,7 +75,7 @@ class Interpreter:
         return (
             []
             if decided.state.is_prepared
-            else [f"producer {shown_producer(decided.told_producer)}"]
+            else [f"producer {shown_producer(decided.response_producer)}"]
         )
 
     def do_add(self, who, partitions="t-0", version="2"):
@@ -87,7 +87,7 @@ class Interpreter:
 
     def do_end(self, who, how="commit", version="2"):
         decided = self.driver.end(producer(who), is_commit=how == "commit", version=int(version))
-        return [f"producer {shown_producer(decided.told_producer)}"]
+        return [f"producer {shown_producer(decided.response_producer)}"]
 
     def do_markers(self):
         return [

@@ -44,7 +44,7 @@ def replica(path, *, metadata=None, segments=(), is_flushed=False):
 def refused(caught, health):
     """Asserts that only the replica is out of service, with advice for the operator."""
     error = caught.value
-    advice = "write it anew: a line `version: 0` and a line `topic_id: ID`"
+    advice = "write it again: a line `version: 0` and a line `topic_id: ID`"
     return (
         error.code is ErrorCode.KAFKA_STORAGE_ERROR
         and advice in error.message

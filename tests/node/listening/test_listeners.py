@@ -47,7 +47,7 @@ def broker_on(port, *, log_dirs="/nowhere", second=""):
     )
 
 
-def nobody_listens(port):
+def nothing_listens(port):
     with socket.create_server(("127.0.0.1", port)):
         return True
 
@@ -57,7 +57,7 @@ def test_broker_with_failed_composition_stops_listening(tmp_path):
         port = port_of(held)
     with pytest.raises(MetaPropertiesError) as raised:
         compose(broker_on(port, log_dirs=str(tmp_path / "not formatted")), None)
-    assert nobody_listens(port), raised  # its traceback holds the open sockets
+    assert nothing_listens(port), raised  # its traceback holds the open sockets
 
 
 def test_earlier_binds_are_released_on_failure():
@@ -67,7 +67,7 @@ def test_earlier_binds_are_released_on_failure():
         config = broker_on(port, second=f",INSIDE://127.0.0.1:{taken.getsockname()[1]}")
         with pytest.raises(OSError, match="in use") as raised:
             bind(config, config.broker_listeners)
-        assert nobody_listens(port), raised
+        assert nothing_listens(port), raised
 
 
 def test_listener_may_have_its_own_limit():

@@ -139,7 +139,7 @@ class Answers(CoordinatorChecker):
     ) -> None:
         if response.error_code or request.transactional_id is None:
             return
-        self._check_told(response)
+        self._check_producer(response)
         key, producer = request.transactional_id, response.producer_id
         self.rule(
             self.transactions.has_been(key, producer, response.producer_epoch),
@@ -160,14 +160,14 @@ class Answers(CoordinatorChecker):
             self._fenced_told(request, response.error_code)
             return
         if version >= BUMPING_VERSION:
-            self._check_told(response)
+            self._check_producer(response)
         epoch = request.producer_epoch + (version >= BUMPING_VERSION)
         decided = self.transactions.decided.get((request.producer_id, epoch), set())
         self.rule(
             request.committed in decided, "T6", request, "is answered, and decided is", decided
         )
 
-    def _check_told(self, response: Any) -> None:
+    def _check_producer(self, response: Any) -> None:
         """Checks T5: no producer gets the last epoch, which is reserved for fencing the one before it."""
         last = self.world.rules.epoch_max
         self.rule(response.producer_epoch < last, "T5", response, "has the epoch", last)

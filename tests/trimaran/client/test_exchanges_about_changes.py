@@ -176,7 +176,7 @@ def _config_rows():
 @case
 def _told_configs():
     def of(kind):
-        return lambda client: configs.told_configs(client, kind, ["t"])
+        return lambda client: configs.reported_configs(client, kind, ["t"])
 
     return exchanges(
         exchange(of(2), described_configs(config("a", "1"))),

@@ -8,7 +8,7 @@ from tests.trimaran.client.scripted import Client, S, T, partition, told, topic
 from trimaran.client import quorum as quorum_rows
 from trimaran.client.acls import acl_row, acls_of, parse_pattern
 from trimaran.client.brokers import broker_rows
-from trimaran.client.configs import config_rows, told_configs
+from trimaran.client.configs import config_rows, reported_configs
 from trimaran.client.group_members import group_described, owners_of
 from trimaran.client.log_dirs import log_dirs_of, replica_sizes
 from trimaran.client.offsets import ASIDE_SECONDS
@@ -163,7 +163,7 @@ def test_configs_are_rows_without_secrets():
     for names in (["2"], ["1", "2"]):
         answer = describe_configs.DescribeConfigsResponse(results=[result])
         with pytest.raises(RemoteProtocolError, match="and nothing else"):
-            told_configs(Client(answer), 4, names)
+            reported_configs(Client(answer), 4, names)
 
 
 def test_acls_are_filtered_and_sorted():

@@ -42,7 +42,7 @@ def session_of(answer):
 def test_pages_and_forms_need_a_login(guarded):
     def is_closed(path):
         told = guarded.get(path, accept="application/json")
-        assert (told.status, told.json["error"]["what"]) == (401, "nobody is logged in")
+        assert (told.status, told.json["error"]["what"]) == (401, "no user is logged in")
         assert told.headers["www-authenticate"] == "Bearer"
         went = guarded.get(path)
         assert (went.status, went.headers["location"]) == (303, way_to_login(path, ""))

@@ -182,7 +182,10 @@ def test_word_for_same_action_is_suggested(line, why, capsys):
     [
         ("groups delete-offsets g --topic t --all-topics", "that is the default"),
         ("groups delete-offsets --topic t", "trimaran groups delete-offsets --help explains it"),
-        ("configs history --bootstrap-controller a:1 --zookeeper a:1", "brokers are asked: use -b"),
+        (
+            "configs history --bootstrap-controller a:1 --zookeeper a:1",
+            "this request goes to brokers: use -b",
+        ),
         ("topics create --config a=b", "trimaran topics create --help explains it"),
         ("consume --from-beginnin t", "trimaran consume --help explains it"),
     ],

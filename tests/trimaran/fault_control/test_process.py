@@ -71,7 +71,7 @@ def test_nodes_of_cluster_are_broken_and_mended():
 def test_open_address_without_token_is_refused(capsys, monkeypatch):
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     assert main(["--listen", "0.0.0.0:0"]) == 2
-    assert "open to everybody on 0.0.0.0" in capsys.readouterr().err
+    assert "open to all clients on 0.0.0.0" in capsys.readouterr().err
     assert main(["--listen", "8091"]) == 2
     assert "it is not an address" in capsys.readouterr().err
     monkeypatch.setenv(TOKEN_VARIABLE, "short")

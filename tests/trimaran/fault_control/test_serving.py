@@ -34,7 +34,7 @@ def test_token_is_needed_on_open_address():
     assert checked_token("127.0.0.1", "") != checked_token("localhost", "")
     assert checked_token("0.0.0.0", "t" * TOKEN_CHARACTERS_MIN) == "t" * TOKEN_CHARACTERS_MIN
     for host in ("0.0.0.0", "::", "192.0.2.1", "kafka.example"):
-        with pytest.raises(UserError, match="open to everybody"):
+        with pytest.raises(UserError, match="open to all clients"):
             checked_token(host, "")
     for token in ("t" * (TOKEN_CHARACTERS_MIN - 1), "é" * TOKEN_CHARACTERS_MIN):
         with pytest.raises(UserError, match="unusable"):

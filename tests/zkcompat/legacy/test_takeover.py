@@ -87,8 +87,8 @@ async def test_locked_parent_does_not_stop_mirror(tmp_path, connect, caplog):
         async with mirroring(running, connect) as (feed, mirror):
             admin = Admin(running, feed, mirror, hands, connect)
             await admin.until(lambda image: "new" in image.topics.by_name)
-        assert "What tools wrote cannot be looked at: /admin/delete_topics" in caplog.text
-        assert "What tools wrote cannot be looked at: /config/changes" in caplog.text
+        assert "Writes of tools cannot be watched: /admin/delete_topics" in caplog.text
+        assert "Writes of tools cannot be watched: /config/changes" in caplog.text
 
 
 @pytest.mark.parametrize("after", [False, True])

@@ -19,7 +19,7 @@ NODES_MAX = 12
 def view(question: PageRequest) -> dict[str, Any]:
     minutes = int(question.choice("minutes", MINUTES))
     samples = question.cluster.samples
-    has_sources = samples.look()
+    has_sources = samples.note_page()
     since = now_ms() - minutes * 60_000
     found = [_of_nodes(question, series, since) for series in SERIES] if has_sources else []
     return {
@@ -34,7 +34,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 def sparks(question: PageRequest) -> list[Chart]:
     """Returns a line for each series over the whole cluster; series that no node reports are omitted."""
     samples = question.cluster.samples
-    if not samples.look():
+    if not samples.note_page():
         return []
     since = now_ms() - SPARK_MINUTES * 60_000
     found = [_of_cluster(question, series, since) for series in SERIES if series.name in SPARKS]

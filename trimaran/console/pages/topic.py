@@ -99,7 +99,7 @@ def _history(question: PageRequest, partition: TopicIdPartition) -> dict[str, An
     ends = [each_change.timestamp_ms for each_change in changes[1:]] + [now_ms()]
     leaders, in_sync = [], []
     for change, end in zip(changes, ends, strict=True):
-        who = f"broker {change.leader}" if change.leader >= 0 else "nobody"
+        who = f"broker {change.leader}" if change.leader >= 0 else "no broker"
         leaders.append(
             TimeSpan(who, f"leader from offset {change.offset}", change.timestamp_ms, end)
         )

@@ -131,7 +131,7 @@ class _Moment:
         return None if topic is None else topic.partitions.get(key.partition)
 
 
-def what_happened(batch: BatchView, before: MetadataImage, after: MetadataImage) -> Happened:
+def events_of(batch: BatchView, before: MetadataImage, after: MetadataImage) -> Happened:
     """Returns the events of a batch; `before` and `after` are the images around it."""
     found = Happened()
     if batch.is_control:

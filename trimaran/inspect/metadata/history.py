@@ -9,9 +9,9 @@ from trimaran.inspect.metadata.events import (
     Change,
     ConfigChange,
     Happened,
+    events_of,
     kind_of,
     shown,
-    what_happened,
 )
 from trimaran.quorum.metadata.replay import Replay
 from trimaran.wire.identity import Offset, TopicPartition
@@ -74,7 +74,7 @@ class History:
             before = self._replay.state.image
             self._replay.apply(batch)
             after = self._replay.state.image
-            yield what_happened(batch, before, after), after
+            yield events_of(batch, before, after), after
 
 
 def configs_of(image: MetadataImage, offset: Offset) -> Iterator[ConfigChange]:

@@ -104,7 +104,7 @@ class _Log:
                 digest = hashlib.blake2b(batch.buffer, digest_size=16).digest()
                 found.append(((batch.base_offset, batch.leader_epoch), digest))
                 position += batch.size
-            self._look_behind(path, position, is_last=index + 1 == len(self._source.segments))
+            self._check_tail(path, position, is_last=index + 1 == len(self._source.segments))
         self._check_snapshots()
         return found
 
@@ -118,7 +118,7 @@ class _Log:
         self._end, self._epoch = next_offset, epoch
         self._batches += 1
 
-    def _look_behind(self, path: str, end: int, *, is_last: bool) -> None:
+    def _check_tail(self, path: str, end: int, *, is_last: bool) -> None:
         """Checks the bytes after the last valid batch: a torn end is damage except in the last segment."""
         rest = Path(path).stat().st_size - end
         if rest and is_last:

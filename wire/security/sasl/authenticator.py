@@ -185,7 +185,7 @@ class SaslAuthenticator:
         before = self.before
         if before is not None and before.mechanism != self._mechanism:
             raise AuthenticationFailed(
-                f"who has logged in by {before.mechanism} cannot go on by {self._mechanism}"
+                f"a client that has logged in by {before.mechanism} cannot continue by {self._mechanism}"
             )
         step = exchange.evaluate(token)
         changed = isinstance(step, Done) and (

@@ -334,11 +334,11 @@ class _Acceptor(Server):
             await trio.sleep(self._limits.idle_seconds / _SWEEPS_PER_IDLE_TIME)
             now = trio.current_time()
             seen = {
-                connection.info.id: self._look(connection, seen, now)
+                connection.info.id: self._check_progress(connection, seen, now)
                 for connection in self.connections.values()
             }
 
-    def _look(self, connection: Connection, seen: dict[int, _Seen], now: float) -> _Seen:
+    def _check_progress(self, connection: Connection, seen: dict[int, _Seen], now: float) -> _Seen:
         """Records the progress of the connection since the last sweep, and closes it if there was no progress for too
         long.
         """

@@ -126,7 +126,7 @@ def _watermark_of_a_namesake_is_kept() -> Patch:
 
 def _fetcher_polls_without_pause() -> Patch:
     """A due partition that cannot be fetched is examined repeatedly, without a pause."""
-    return mock.patch.object(Fetcher, "_next_look_at", property(lambda self: self._client.next_due))
+    return mock.patch.object(Fetcher, "_next_work_at", property(lambda self: self._client.next_due))
 
 
 def _fetcher_ends_during_log_check() -> Patch:

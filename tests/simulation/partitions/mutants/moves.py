@@ -226,7 +226,7 @@ def _longer_of_two_logs_stays() -> Patch:
         for twin in sorted(twins, key=lambda one: ends[one])[:-1]:
             twin.put_aside(key)
 
-    return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
+    return mock.patch.object(unfinished_moves._Moves, "_resolve_twins", settle)
 
 
 def _shorter_of_two_logs_stays() -> Patch:
@@ -238,7 +238,7 @@ def _shorter_of_two_logs_stays() -> Patch:
         for twin in sorted(twins, key=lambda one: ends[one])[1:]:
             twin.put_aside(key)
 
-    return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
+    return mock.patch.object(unfinished_moves._Moves, "_resolve_twins", settle)
 
 
 def _copies_without_source_are_complete() -> Patch:

@@ -14,7 +14,7 @@ from tests.spark.directories import (
 )
 from trimaran.cli import history, metadata, metadata_state
 from trimaran.inspect.log_rows import decode_record
-from trimaran.inspect.metadata.events import what_happened
+from trimaran.inspect.metadata.events import events_of
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.quorum.metadata.image import UnknownRecords
@@ -112,7 +112,7 @@ def test_dump_names_unknown_record_by_number():
 def test_unknown_record_is_an_event():
     (batch,) = iter_batches(memoryview(later(4)))
     image = Replay().state.image
-    first, _ = what_happened(batch, image, image).events
+    first, _ = events_of(batch, image, image).events
     assert (first.offset, first.level, first.subject) == (4, "warn", "record type 30")
 
 

@@ -56,13 +56,13 @@ def connection(name, *, progress=None, is_abandoned=False, held=0, activity=0):
 )
 def test_connection_without_progress_is_idle(progress, seen, now, expected, told):
     rig = Rig(a=connection("a", progress=progress))
-    assert _Acceptor._look(rig, rig.connections["a"], seen, now) == expected
+    assert _Acceptor._check_progress(rig, rig.connections["a"], seen, now) == expected
     assert (rig.told, rig.counters.idle_closed) == (told, int("abort a" in told))
 
 
 def test_abandoned_connection_is_closed_at_once():
     rig = Rig(a=connection("a", progress=(1, 2, 3), is_abandoned=True))
-    assert _Acceptor._look(rig, rig.connections["a"], {}, 5.0) == ((1, 2, 3), 5.0)
+    assert _Acceptor._check_progress(rig, rig.connections["a"], {}, 5.0) == ((1, 2, 3), 5.0)
     assert (rig.told, rig.counters.idle_closed) == (["abort a"], 0)
 
 
