@@ -31,7 +31,14 @@ from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.image import NO_LEADER
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import BrokerId, LeaderEpoch, Offset, SharePartitionKey, StateEpoch
+from trimaran.wire.identity import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    SharePartitionKey,
+    StateEpoch,
+    TopicIdPartition,
+)
 from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
@@ -266,4 +273,6 @@ class StatePersister:
         missing = KafkaError(
             E.UNKNOWN_SERVER_ERROR, f"broker {broker_id} has not answered for a share partition"
         )
-        return [found.get((key.topic_id, key.partition), missing) for key, _ in asked]
+        return [
+            found.get(TopicIdPartition(key.topic_id, key.partition), missing) for key, _ in asked
+        ]

@@ -21,7 +21,7 @@ class Override(NamedTuple):
     """The maximum number of connections from a host."""
 
     host: str
-    count: int
+    connections_max: int
 
 
 def override(text: str) -> Override:

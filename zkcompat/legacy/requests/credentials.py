@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.image import MetadataImage, ScramKey
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -38,7 +38,7 @@ def decide(
     quorum_requests: list[QuorumRequest] = []
     refused: list[str] = []
     for mechanism, key in SCRAM_KEYS.items():
-        known, text = image.scram.get((user, mechanism)), wanted.get(key)
+        known, text = image.scram.get(ScramKey(user, mechanism)), wanted.get(key)
         if text is None:
             if known is not None and shown:
                 differing.append(key)
