@@ -35,6 +35,7 @@ from trimaran.broker.groups.streams.tasks import AssignedTasks, MemberTasks, uni
 from trimaran.broker.groups.streams.topology import Topology, check_topology, topology_value
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.streams_group_describe import (
     Assignment,
@@ -236,19 +237,19 @@ def test_roles_of_an_endpoint_are_in_order():
         {"0": frozenset({16, 0})},
         {"0": frozenset({8}), "1": frozenset({3})},
     )
-    member = StreamsMember("a", endpoint=("x", 80), assigned=assigned)
+    member = StreamsMember("a", endpoint=Address("x", 80), assigned=assigned)
     topics = FakeTopics(t=17, u=9)
 
     def told(*given):
         return [TopicPartition(topic=name, partitions=list(mine)) for name, *mine in given]
 
-    assert entry_of(member, ("y", 81), run, topics) == EndpointToPartitions(
+    assert entry_of(member, Address("y", 81), run, topics) == EndpointToPartitions(
         user_endpoint=Endpoint(host="y", port=81),
         active_partitions=told(("t", 0), ("u", 0), ("t", 1, 8, 16), ("u", 1, 8)),
         standby_partitions=told(("t", 0, 8, 16), ("u", 0, 8), ("t", 3), ("u", 3)),
     )
     topics.set("t", 0)
-    gone = entry_of(member, ("y", 81), run, topics)
+    gone = entry_of(member, Address("y", 81), run, topics)
     assert gone.active_partitions == told(("u", 0), ("u", 1, 8))
 
 
@@ -259,7 +260,7 @@ def test_endpoints_take_a_megabyte(more, count):
     )
     host = "x" * ((1 << 20) - 16 - (1 + 16 + 4) + more)
     assigned = AssignedTasks({"0": {0: 1}}, {}, {})
-    member = StreamsMember("a", endpoint=(host, 80), assigned=assigned)
+    member = StreamsMember("a", endpoint=Address(host, 80), assigned=assigned)
     assert len(Endpoints().of([member], run, FakeTopics(t=4))) == count
 
 

@@ -10,6 +10,7 @@ from trimaran.broker.groups.streams.configuring import ConfiguredSubtopology, Co
 from trimaran.broker.groups.streams.endpoints import Endpoints
 from trimaran.broker.groups.streams.member import StreamsMember
 from trimaran.broker.groups.streams.tasks import AssignedTasks
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.streams_group_heartbeat import (
     Endpoint,
     EndpointToPartitions,
@@ -26,7 +27,7 @@ def topology_of(*sources):
 
 def member(id_, *partitions, host="x"):
     assigned = AssignedTasks({"0": dict.fromkeys(partitions, 1)}, {}, {})
-    return StreamsMember(id_, endpoint=(host, 80), assigned=assigned)
+    return StreamsMember(id_, endpoint=Address(host, 80), assigned=assigned)
 
 
 def entry(host, **partitions):

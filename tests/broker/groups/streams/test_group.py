@@ -24,6 +24,7 @@ from trimaran.broker.groups.streams.records import (
 from trimaran.broker.groups.streams.tasks import AssignedTasks, Task
 from trimaran.broker.groups.streams.topology import Topology, topology_value
 from trimaran.node.text.memory import text_bytes
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.streams_group_describe import (
     Assignment,
     Endpoint,
@@ -41,7 +42,7 @@ MEMBER = StreamsMember(
     rebalance_timeout_ms=7,
     topology_epoch=3,
     process_id="p",
-    endpoint=("host", 80),
+    endpoint=Address("host", 80),
     client_tags={"k": "v", "b": "w"},
     epoch=5,
     previous_epoch=4,
