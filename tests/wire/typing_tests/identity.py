@@ -143,8 +143,8 @@ def groups(
 def sessions(session: FetchSession, request: FetchRequest) -> None:
     next_epoch(request.session_epoch)
     next_epoch(request.session_id)  # error: arg-type
-    session.heed(session.acl_epoch)
-    session.heed(session.epoch)  # error: arg-type
+    session.note_acl_epoch(session.acl_epoch)
+    session.note_acl_epoch(session.epoch)  # error: arg-type
 
 
 def requests(partitions: Partitions, wanted: FetchPartition, marker: WritableTxnMarker) -> None:
