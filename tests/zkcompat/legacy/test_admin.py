@@ -298,7 +298,7 @@ async def test_locked_znode_stops_nothing(tmp_path, connect, caplog):
         await admin.write("/admin/delete_topics/b", None)
         await admin.gone("/admin/delete_topics/b")
         await admin.until(lambda image: not image.topics.by_name)
-        assert "cannot be looked at" in caplog.text
+        assert "cannot be read" in caplog.text
 
 
 async def test_irremovable_request_is_obeyed_once(tmp_path, connect, caplog):
