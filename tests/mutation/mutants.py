@@ -3,7 +3,7 @@ messages, defaults, assertions and `__repr__` are not mutated.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,13 +72,16 @@ class Mutant:
         return ast.fix_missing_locations(self.tree)
 
 
-def mutants_of(path: Path, module: str) -> list[Mutant]:
-    """Returns all mutants of a file in source order; each combination of `where` and `change` is unique."""
+def mutants_of(path: Path, module: str, places: Container[str] | None = None) -> list[Mutant]:
+    """Returns all mutants of a file in source order, of its functions only those whose `where` is one of `places` if
+    given; each combination of `where` and `change` is unique.
+    """
     tree = ast.parse(path.read_text())
     found = [*_of_constants(path, module, tree)]
     for name, function in _functions(tree, ""):
-        if function.name not in ONLY_PRINTED:
-            found += _of_function(path, f"{module}:{name}", tree, function)
+        where = f"{module}:{name}"
+        if function.name not in ONLY_PRINTED and (places is None or where in places):
+            found += _of_function(path, where, tree, function)
     found += _of_declarations(path, module, tree)
     seen: dict[str, int] = {}
     for mutant in found:
