@@ -117,21 +117,6 @@ def pytest_addoption(parser):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item, nextitem):
-    """Removes the log handlers that a command has set up in this process, as for a process of its own: their stream is
-    that test's, and a broker in another thread would report at any time that it is closed.
-    """
-    root = logging.getLogger()
-    handlers, level = root.handlers.copy(), root.level
-    try:
-        return (yield)
-    finally:
-        root.handlers = handlers
-        if root.level != level:
-            root.setLevel(level)
-
-
-@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """`client(NAME, WHAT)` marks a test of a client; its version is the mark's, or the test's `version`. Reports of a
     client's test against Apache Kafka are not kept: they verify the test itself.

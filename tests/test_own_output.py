@@ -3,7 +3,6 @@ to every client of librdkafka, which writes at any time.
 """
 
 import ast
-import logging
 import os
 import subprocess
 import sys
@@ -11,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from trimaran.running.log_lines import set_up_console
 
 ROOT = Path(__file__).resolve().parent.parent
 # A client's thread writes at any time: here after the worker has ended all of its tests.
@@ -53,16 +50,6 @@ def test_output_beside_tests_is_shown_and_may_fail(tmp_path, wanted, code):
     assert "from a process\n" in told
     assert "1 passed" in told
     assert "kept by pytest" not in told
-
-
-@pytest.mark.parametrize("turn", ["sets up", "comes after"])
-def test_log_of_a_command_ends_with_its_test(turn):
-    if turn == "sets up":
-        set_up_console()
-    else:
-        handlers = logging.getLogger().handlers
-        assert not [handler for handler in handlers if type(handler) is logging.StreamHandler]
-        assert any(isinstance(handler, logging.NullHandler) for handler in handlers)
 
 
 def clients_without_logger(text: str) -> Iterator[str]:
