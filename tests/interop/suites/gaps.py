@@ -15,18 +15,13 @@ def of_file(suite: str) -> dict[str, str]:
     }
 
 
-# Tests that Kafka passes and we do not.
-QUICK_FLUSH = "its Flush(-1) waits for nothing, and offsets are added to the transaction quicker than on Kafka"
-SAME_SECOND = "names topics by the second, and the test before it has ended within the same one"
+# On Kafka and here, a controller responds before each broker has applied the change.
+EARLY = "reads what the broker has not yet heard of from the controller; passes now and then"
 _PROMISIFIED = "test/promisified"
+# Tests that Kafka passes and we do not.
 GAPS: dict[str, dict[str, str]] = {
     "confluent-kafka-go": {
-        f"{protocol}: {test}": reason
-        for protocol, test, reason in (
-            ("classic", "TestTransactionalProducer", QUICK_FLUSH),
-            ("classic", "TestTransactionalSendOffsets", SAME_SECOND),
-            ("consumer", "TestTransactionalProducer", QUICK_FLUSH),
-        )
+        "consumer: TestAdminClient_UserScramCredentials": EARLY,
     },
     "platformatic-kafka": {
         "::describeConfigs should include documentation and synonyms if requested (TOPIC resource type)": (
@@ -43,8 +38,6 @@ GAPS: dict[str, dict[str, str]] = {
 # Tests that fail on both, or only on Kafka.
 BUSY_CLIENT = "a wait of the client ran out; the machine was busy"
 BUSY = "measures milliseconds; the machine was busy"
-# On Kafka and here, a controller responds before each broker has applied the change.
-EARLY = "reads what the broker has not yet heard of from the controller; passes now and then"
 LOADING = "gave up before the coordinator of groups had loaded"
 PART = "one of its parts"
 ON_KAFKA: dict[str, dict[str, str]] = {
@@ -59,13 +52,8 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         ),
     },
     "confluent-kafka-go": {
-        f"classic: {test}": EARLY
-        for test in (
-            "TestAdminACLs",
-            "TestAdminClient_DeleteConsumerGroups",
-            "TestAdminClient_DescribeCluster",
-            "TestAdminClient_UserScramCredentials",
-        )
+        "classic: TestAdminClient_UserScramCredentials": EARLY,
+        "consumer: TestAdminConfig": EARLY,
     },
     "confluent-kafka-python": {
         "test_incremental_alter_configs::test_incremental_alter_configs": (
