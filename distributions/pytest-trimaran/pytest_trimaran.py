@@ -5,7 +5,8 @@
 - `kafka_bootstrap`: the address of the embedded node.
 - `kafka_topic`: a new topic in it for each test, named after it; `kafka_topics` makes more.
 - `kafka`: the embedded node with faults on demand (`kafka.faults`), which end with the test; the marker
-  `@pytest.mark.kafka_faults(plan)` gives it the rules of a plan, a file or its text.
+  `@pytest.mark.kafka_faults(plan)` gives it the rules of a plan: a file, its text, or the name of a ready plan, whose
+  values may be replaced: `@pytest.mark.kafka_faults("commit-answered-late", group="billing")`.
 - `kafka_settings`: keys of server.properties for both; override it in your conftest.py.
 
 `kafka_brokers` and `kafka_controllers` of pytest's configuration are the numbers of nodes in `kafka_cluster`.
@@ -20,7 +21,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,7 +58,8 @@ def _testing() -> Any:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "kafka_faults(plan): faults of the fixture kafka, a file of a plan or its text"
+        "markers",
+        "kafka_faults(plan, **values): faults of the fixture kafka: a plan's file, text or name",
     )
 
 
@@ -97,9 +98,7 @@ def kafka(
     """
     faults = embedded_kafka.faults
     faults.clear()
-    plan = request.config.getoption("--kafka-plan") or _plan_of(request.node)
-    if plan is not None:
-        faults.load(plan)
+    _load_plan(request, faults)
     request.node.stash[_PLAN] = faults.plan
     yield embedded_kafka
     unmatched = faults.unmatched()
@@ -111,9 +110,16 @@ def kafka(
         warnings.warn(f"no request has matched the rule {name}", UnmatchedFault, stacklevel=1)
 
 
-def _plan_of(node: pytest.Item) -> str | Path | None:
-    marker = node.get_closest_marker("kafka_faults")
-    return marker.args[0] if marker is not None else None
+def _load_plan(request: pytest.FixtureRequest, faults: Any) -> None:
+    """Adds the rules of the command line's plan, or those of the test's marker."""
+    given = request.config.getoption("--kafka-plan")
+    marker = request.node.get_closest_marker("kafka_faults")
+    if given:
+        faults.load(given)
+    elif marker is not None and marker.kwargs:
+        faults.add_plan(*marker.args, **marker.kwargs)
+    elif marker is not None:
+        faults.load(marker.args[0])
 
 
 @pytest.fixture(scope="module")

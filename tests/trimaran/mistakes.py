@@ -49,6 +49,8 @@ MISTAKES = (
     ("health {b} --watch=often", USAGE, "--watch=often is not a number of seconds"),
     ("generate completion tcsh", USAGE, "it must be one of bash, zsh, fish"),
     ("proxy --upstream {broker} --plan absent", USAGE, "cannot read the plan absent"),
+    ("faults show commit-answered-lat", USAGE, "did you mean commit-answered-late?"),
+    ("faults show", USAGE, "trimaran faults show needs PLAN"),
     ("proxy --upstream {broker} --listen here", USAGE, "cannot listen on 'here'"),
     # Addresses.
     ("topics list -b 127.0.0.1:1", CANNOT_CONNECT, "nothing listens at 127.0.0.1:1"),

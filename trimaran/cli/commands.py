@@ -53,6 +53,8 @@ COMMANDS = (
         "Serve the web console in front of any cluster.",
     ),
     (("proxy",), "trimaran.cli.proxy:proxy", "Serve a proxy with faults, before any Kafka."),
+    (("faults", "list"), "trimaran.cli.faults:list_plans", "List the ready plans of faults."),
+    (("faults", "show"), "trimaran.cli.faults:show", "Print a ready plan of faults."),
     (("chaos", "kill"), "trimaran.cli.chaos:kill", "kill -9 a node of the local cluster."),
     (
         ("chaos", "restart"),
@@ -456,6 +458,7 @@ NOUNS = {
     "reassign": "Move partitions between brokers.",
     "configs": "Configs of topics, brokers, groups and client metrics in a running cluster.",
     "config": "Properties files of nodes: write, check, explain, compare.",
+    "faults": "Ready plans of faults, to test clients.",
     "features": "Feature levels of a cluster.",
     "brokers": "Brokers of a cluster: list, describe, add.",
     "groups": "Groups and their offsets: classic, consumer, share and streams.",

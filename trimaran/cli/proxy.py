@@ -9,13 +9,13 @@ from cyclopts import Parameter
 
 from trimaran.cli.output import say
 from trimaran.errors.user_error import Exit
-from trimaran.faults import fault_set, proxy_process
+from trimaran.faults import fault_set, proxy_process, ready_plans
 from trimaran.faults import proxy as fault_proxy
 from trimaran.running import log_lines
 from trimaran.wire.client import bootstrap as client_bootstrap
 
 Upstream = Annotated[str, Parameter(name="--upstream")]
-Plan = Annotated[Path | None, Parameter(name="--plan")]
+Plan = Annotated[str | None, Parameter(name="--plan")]
 Listen = Annotated[str, Parameter(name="--listen")]
 Advertise = Annotated[str, Parameter(name="--advertise")]
 FixedPorts = Annotated[bool, Parameter(name="--fixed-ports", negative=())]
@@ -44,7 +44,7 @@ def proxy(
 
     Args:
         upstream: HOST:PORT,… of brokers.
-        plan: A plan in TOML: a seed and rules. Without it the proxy only passes bytes.
+        plan: A plan in TOML, or the name of a ready plan. Without it the proxy only passes bytes.
         listen: HOST:PORT for bootstrap.servers of clients; port 0 takes a free one.
         advertise: The host name that clients are shown, if it is not that of --listen.
         fixed_ports: Give brokers the ports after that of --listen, in the order in which they are seen.
@@ -58,7 +58,7 @@ def proxy(
     log_lines.set_up_console()
     rules = fault_set.FaultSet()
     if plan is not None:
-        rules.add_plan(proxy_process.read_plan(plan))
+        rules.add_plan(ready_plans.find_plan(plan))
     with_tls = upstream_tls or upstream_ca is not None or upstream_cert is not None
     settings = fault_proxy.ProxySettings(
         client_bootstrap.parse_bootstrap(upstream),

@@ -85,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="a key of server.properties; may be repeated",
     )
-    parser.add_argument("--plan", type=Path, metavar="FILE", help="a plan to begin with")
+    parser.add_argument(
+        "--plan", metavar="PLAN", help="a plan to begin with: a file, or the name of a ready plan"
+    )
     parser.add_argument(
         "--token-file",
         type=Path,

@@ -124,6 +124,16 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Seed": _object("seed", seed=_WHOLE),
     "Reset": _object("", seed=_WHOLE, topics=_FLAG),
     "Plan": _TEXT,
+    "Plans": _object(
+        "plans left_off",
+        plans=_list(
+            _object(
+                "plan title replays shows keys",
+                **dict.fromkeys(("plan", "title", "replays", "shows", "keys"), _TEXT),
+            )
+        ),
+        left_off=_WHOLE,
+    ),
     "Cluster": _object(
         "bootstrap seed nodes node_actions links",
         bootstrap=_TEXT,

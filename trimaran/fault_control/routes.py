@@ -122,6 +122,18 @@ OPERATIONS = (
         takes="Plan",
         gives="Rules",
     ),
+    ControlOperation(
+        "GET", "/plans", "List the ready plans of faults.", rules.list_plans, gives="Plans"
+    ),
+    ControlOperation(
+        "POST",
+        "/plans/{plan}",
+        "Add the rules of a ready plan; values replace those of its keys.",
+        rules.add_plan,
+        201,
+        takes="Rule",
+        gives="Rules",
+    ),
     ControlOperation("GET", "/topics", "List the topics.", clusters.list_topics, gives="Topics"),
     ControlOperation(
         "POST",

@@ -19,9 +19,10 @@ from trimaran.faults.fault_set import FaultSet
 from trimaran.faults.observations import OBSERVATIONS_MAX
 from trimaran.faults.plan_error import PlanError
 from trimaran.faults.plan_file import parse_plan, plan_text
+from trimaran.faults.ready_plans import plan_names, story_rows
 from trimaran.faults.rule_parser import RULE_KEYS
 from trimaran.faults.rules import FaultRule
-from trimaran.testing.faults import AddedRule
+from trimaran.testing.faults import AddedRule, KafkaFaults
 
 # The longest wait of one request; a test that wants more asks again.
 WAIT_SECONDS_MAX = 60.0
@@ -143,6 +144,26 @@ def replace_plan(cluster: ControlledKafka, request: ControlRequest) -> ControlAn
         cluster.faults.clear()
         cluster.faults.add_plan(plan)
     return list_rules(cluster, request)
+
+
+def list_plans(_: ControlledKafka, _request: ControlRequest) -> ControlAnswer:
+    rows, left_off = fitting(story_rows())
+    return ControlAnswer(content={"plans": rows, "left_off": left_off})
+
+
+def add_plan(cluster: ControlledKafka, request: ControlRequest) -> ControlAnswer:
+    name = request.path["plan"]
+    if name not in plan_names():
+        raise NotFound(
+            f"there is no plan {name[:200]!r}", "it is unknown", "GET /v1/plans lists the plans"
+        )
+    given = request.fields(HTTP_RULE_KEYS)
+    _ensure_addressable(str(given.get("name", "")))
+    added = KafkaFaults(cluster.faults).add_plan(name, **given)
+    names = {rule.name for rule in added}
+    rules = [rule for rule in cluster.faults.rules() if rule.name in names]
+    rows, left_off = fitting(_shown(cluster.faults, rule) for rule in rules)
+    return ControlAnswer(201, {"rules": rows, "left_off": left_off})
 
 
 def _rule(cluster: ControlledKafka, request: ControlRequest) -> FaultRule:

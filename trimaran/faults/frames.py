@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trimaran.faults.fates import RequestFate
 from trimaran.wire.buffers.primitives import read_uvarint
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.header import RequestHeader, encode_response
 from trimaran.wire.messages.registry import REQUESTS, ApiKey
 from trimaran.wire.schema import Message
@@ -61,5 +62,14 @@ def request_frame(head: Frame, request: Message, version: int, fate: RequestFate
 
 
 def response_frame(correlation_id: int, response: Message, version: int) -> bytes:
-    """Returns the frame of a response. Raises LocalProtocolError: the version cannot express it."""
+    """Returns the frame of a response. Raises LocalProtocolError: the version cannot express it.
+
+    As in Kafka, ApiVersions refuses a version in version 0, which every client can read (KIP-511).
+    """
+    if response.KEY == ApiKey.API_VERSIONS and _refuses_version(response):
+        version = 0
     return bytes(encode_response(response, version, correlation_id))
+
+
+def _refuses_version(response: Message) -> bool:
+    return bool(getattr(response, "error_code", 0) == ErrorCode.UNSUPPORTED_VERSION)

@@ -1,5 +1,8 @@
 """Plan files: a seed and rules in TOML. Each error names line and column.
 
+title = "The leader moves"
+replays = ["KIP-951"]
+shows = "asks for the new leader, and continues"
 seed = 7
 [[rules]]
 api = "Fetch"
@@ -18,11 +21,12 @@ from typing import Any
 
 from trimaran.faults.plan_error import PlanError, unknown
 from trimaran.faults.rule_parser import parse_rule
-from trimaran.faults.rules import RULES_MAX, FaultPlan, FaultRule
+from trimaran.faults.rules import RULES_MAX, FaultPlan, FaultRule, PlanStory
 
 # The bytes of a plan file.
 PLAN_BYTES_MAX = 4 << 20
 _SEED_MAX = (1 << 63) - 1
+_KEYS = ("title", "replays", "shows", "seed", "rules")
 _SYNTAX = re.compile(
     r"(?P<why>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.DOTALL
 )
@@ -42,15 +46,32 @@ def parse_plan(text: str, source: str = "plan") -> FaultPlan:
         raise PlanError("values are nested too deep", "write flat tables", where=source) from None
     positions = _KeyPositions(text, source)
     for key in tables:
-        if key not in ("seed", "rules"):
-            raise unknown("key of a plan", key, ("seed", "rules"), key).at(positions.of(None, key))
+        if key not in _KEYS:
+            raise unknown("key of a plan", key, _KEYS, key).at(positions.of(None, key))
     seed = tables.get("seed", 0)
     if not isinstance(seed, int) or not 0 <= seed <= _SEED_MAX:
         refused = PlanError(
             f"seed is {seed!r}", f"write a whole number from 0 to {_SEED_MAX}", key="seed"
         )
         raise refused.at(positions.of(None, "seed"))
-    return FaultPlan(tuple(_rules(tables.get("rules", []), positions)), seed)
+    try:
+        story = _story(tables)
+    except PlanError as error:
+        raise error.at(positions.of(None, error.key)) from None
+    return FaultPlan(tuple(_rules(tables.get("rules", []), positions)), seed, story)
+
+
+def _story(tables: Mapping[str, Any]) -> PlanStory:
+    texts = {key: tables.get(key, "") for key in ("title", "shows")}
+    replays = tables.get("replays", [])
+    for key, text in texts.items():
+        if not isinstance(text, str):
+            raise PlanError(f"{key} is {text!r}", "write a text", key=key)
+    if not isinstance(replays, list) or not all(isinstance(each, str) for each in replays):
+        raise PlanError(
+            f"replays is {replays!r}", 'write a list of texts, as ["KIP-98"]', key="replays"
+        )
+    return PlanStory(texts["title"], tuple(replays), texts["shows"])
 
 
 def _syntax_error(error: tomllib.TOMLDecodeError, text: str, source: str) -> PlanError:
@@ -126,7 +147,9 @@ class _KeyPositions:
 
 def plan_text(plan: FaultPlan) -> str:
     """Returns a plan as TOML, which `parse_plan` reads again; scripts are named in comments."""
-    lines = [f"seed = {plan.seed}"]
+    told = {"title": plan.story.title, "replays": plan.story.replays, "shows": plan.story.shows}
+    lines = [f"{key} = {_toml(value)}" for key, value in told.items() if value]
+    lines.append(f"seed = {plan.seed}")
     for rule in plan.rules:
         lines += ["", "[[rules]]", f"name = {json.dumps(rule.name)}"]
         for key, value in rule.given.items():

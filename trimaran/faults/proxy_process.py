@@ -11,9 +11,7 @@ import trio
 
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.faults.fault_set import FaultSet
-from trimaran.faults.plan_file import PLAN_BYTES_MAX, parse_plan
 from trimaran.faults.proxy import FaultProxy, ProxyLoop, ProxySettings
-from trimaran.faults.rules import FaultPlan
 from trimaran.wire.identity import Address
 from trimaran.wire.security.tls.contexts import (
     TlsError,
@@ -21,20 +19,6 @@ from trimaran.wire.security.tls.contexts import (
     client_context,
     server_context,
 )
-
-
-def read_plan(path: Path) -> FaultPlan:
-    """Reads a plan file. Raises UserError: it cannot be read, or is refused (`PlanError`)."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            return parse_plan(file.read(PLAN_BYTES_MAX + 1), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"cannot read the plan {path}",
-            getattr(error, "strerror", None) or str(error),
-            "name a readable TOML file",
-            exit_code=Exit.USAGE,
-        ) from error
 
 
 def listen_address(text: str) -> Address:

@@ -106,8 +106,20 @@ class FaultRule:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanStory:
+    """What a plan is about: its fault, the incidents, proposals (KIP) or issues that it repeats, and what a right
+    client does then.
+    """
+
+    title: str = ""
+    replays: tuple[str, ...] = ()
+    shows: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """Rules, and the seed of all that is random in them."""
+    """Rules, the seed of all that is random in them, and what they are about."""
 
     rules: tuple[FaultRule, ...] = ()
     seed: int = 0
+    story: PlanStory = PlanStory()

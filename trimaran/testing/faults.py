@@ -16,7 +16,8 @@ from typing import Any, Self
 from trimaran.faults.fault_set import FaultSet
 from trimaran.faults.observations import FaultTrace, Observation
 from trimaran.faults.plan_file import parse_plan, plan_text
-from trimaran.faults.rules import FaultRule
+from trimaran.faults.ready_plans import find_plan, ready_plan
+from trimaran.faults.rules import FaultPlan, FaultRule
 
 WAIT_SECONDS = 10.0
 
@@ -36,12 +37,26 @@ class KafkaFaults:
         return self.add(**rule)
 
     def load(self, plan: str | Path) -> list[AddedRule]:
-        """Adds the rules of a plan: a path, or the text of one; its seed becomes that of all rules."""
-        is_path = isinstance(plan, Path) or "\n" not in plan
-        text = Path(plan).read_text(encoding="utf-8") if is_path else str(plan)
-        parsed = parse_plan(text, str(plan) if is_path else "plan")
+        """Adds the rules of a plan: a path, the text of one, or the name of a ready plan; its seed becomes that of all
+        rules.
+        """
+        is_text = isinstance(plan, str) and "\n" in plan
+        parsed = parse_plan(plan, "plan") if is_text else find_plan(plan)  # type: ignore[arg-type]
         self._rules.add_plan(parsed)
-        return [AddedRule(self._rules, rule) for rule in parsed.rules]
+        return self._added(parsed)
+
+    def add_plan(self, plan: str, /, **values: Any) -> list[AddedRule]:
+        """Adds the rules of a ready plan, such as `add_plan("commit-answered-late", group="billing", delay=5)`; the
+        values replace those of the same keys in its rules, and `name` is a name of the rules.
+        """
+        found = ready_plan(plan, **values)
+        with self._rules.changed:
+            for rule in found.rules:
+                self._rules.add_rule(rule)
+        return self._added(found)
+
+    def _added(self, plan: FaultPlan) -> list[AddedRule]:
+        return [AddedRule(self._rules, rule) for rule in plan.rules]
 
     def clear(self) -> None:
         """Removes all rules; held requests and responses go on."""

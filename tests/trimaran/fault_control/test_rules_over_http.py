@@ -133,3 +133,18 @@ def test_rows_beyond_answer_are_counted():
     assert fitting(rows, 3 * size) == (rows[:3], 2)
     assert fitting(rows, 3 * size - 1) == (rows[:2], 3)
     assert fitting([]) == ([], 0)
+
+
+def test_ready_plan_is_listed_and_added(control):
+    status, listed = control.ask("GET", "/plans")
+    assert (status, listed["left_off"]) == (200, 0)
+    (row,) = [row for row in listed["plans"] if row["plan"] == "commit-answered-late"]
+    assert row["keys"] == "api, group, delay, side, times"
+    body = {"group": "billing", "delay": 5, "name": "late"}
+    status, added = control.ask("POST", "/plans/commit-answered-late", body)
+    assert status == 201
+    (rule,) = added["rules"]
+    assert (rule["name"], rule["given"]["group"], rule["given"]["delay"]) == ("late", "billing", 5)
+    assert control.refusal("POST", "/plans/late")[0] == 404
+    assert control.refusal("POST", "/plans/leader-moves", {"group": "g"})[0] == 400
+    assert control.refusal("POST", "/plans/leader-moves", {"name": "a/b"})[0] == 400

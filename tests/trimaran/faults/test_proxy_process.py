@@ -10,6 +10,7 @@ from trimaran.errors.user_error import UserError
 from trimaran.faults import proxy_process
 from trimaran.faults.fault_set import FaultSet
 from trimaran.faults.proxy import ProxySettings
+from trimaran.faults.ready_plans import find_plan
 from trimaran.testing import EmbeddedKafka
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.identity import Address
@@ -59,7 +60,7 @@ def test_unusable_files_are_refused(tmp_path):
     missing, wrong = tmp_path / "missing", tmp_path / "wrong.pem"
     wrong.write_text("no certificate")
     with pytest.raises(UserError, match="cannot read the plan"):
-        proxy_process.read_plan(missing)
+        find_plan(missing)
     with pytest.raises(UserError, match="cannot read"):
         proxy_process.listening_tls(missing, None)
     with pytest.raises(UserError, match="cannot use TLS"):
@@ -68,7 +69,7 @@ def test_unusable_files_are_refused(tmp_path):
         proxy_process.upstream_tls(wrong, None, None)
     wrong.write_text("[[rules]]\nx = 1\n")
     with pytest.raises(UserError, match=r"wrong\.pem:2:1"):
-        proxy_process.read_plan(wrong)
+        find_plan(wrong)
 
 
 def test_proxy_in_front_of_itself_is_refused():

@@ -28,6 +28,11 @@ def test_plan_is_applied(kafka, kafka_topic):
     produce(kafka, kafka_topic)
     assert [rule.applied for rule in kafka.faults] == [1]
 
+@pytest.mark.kafka_faults("leader-moves", times=1)
+def test_ready_plan_has_other_values(kafka, kafka_topic):
+    produce(kafka, kafka_topic)
+    assert [(rule.name, rule.applied) for rule in kafka.faults] == [("leader-moves", 1)]
+
 def test_rules_end_with_their_test(kafka):
     assert list(kafka.faults) == []
 
@@ -59,7 +64,7 @@ def result(pytester):
 
 
 def test_faults_are_those_of_one_test(result):
-    result.assert_outcomes(passed=5, failed=1, errors=1)
+    result.assert_outcomes(passed=6, failed=1, errors=1)
     text = result.stdout.str()
     assert "seed = 11" in text
     assert 'name = "first"' in text
