@@ -51,6 +51,13 @@ MISTAKES = (
     ("proxy --upstream {broker} --plan absent", USAGE, "cannot read the plan absent"),
     ("faults show commit-answered-lat", USAGE, "did you mean commit-answered-late?"),
     ("faults show", USAGE, "trimaran faults show needs PLAN"),
+    ("up --control 8091 -d --data empty", USAGE, "--control cannot be combined with -d"),
+    ("up --control here --data empty", USAGE, "cannot listen on here"),
+    (
+        "proxy --upstream {broker} --listen 127.0.0.1:0 --control here",
+        USAGE,
+        "cannot listen on here",
+    ),
     ("proxy --upstream {broker} --listen here", USAGE, "cannot listen on 'here'"),
     # Addresses.
     ("topics list -b 127.0.0.1:1", CANNOT_CONNECT, "nothing listens at 127.0.0.1:1"),

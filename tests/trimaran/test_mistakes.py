@@ -17,7 +17,7 @@ def test_every_mistake_is_reported(assert_told):
 
 
 # Commands without arguments that could be mistyped.
-WITHOUT_MISTAKES = {"up", "down", "purge", "console", "doctor", "version"}
+WITHOUT_MISTAKES = {"down", "purge", "console", "doctor", "version"}
 
 
 def test_every_noun_has_mistakes():

@@ -22,8 +22,10 @@ from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.nodes import console_url, show_nodes
 from trimaran.cli.output import Format, say
 from trimaran.cli.progress import progress
+from trimaran.cli.proxy import say_controlled
 from trimaran.errors import node as errors_node
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.fault_control import listening, proxied
 from trimaran.local import (
     children,
     control,
@@ -61,6 +63,7 @@ def up(
     metrics: Annotated[bool, Parameter(negative=())] = False,
     console: Annotated[bool, Parameter(name="--console", negative=())] = False,
     tmp: Annotated[bool, Parameter(name="--tmp", negative=())] = False,
+    control: Annotated[str, Parameter(name="--control")] = "",
     dry_run: DryRun = False,
     output: Format = "table",
 ) -> int:
@@ -81,30 +84,58 @@ def up(
         metrics: Every controller and broker serves its metrics; trimaran metrics shows them.
         console: Also serve the web console.
         tmp: Use a temporary directory, which is deleted when the cluster stops.
+        control: Also serve faults on demand over HTTP, at this port or HOST:PORT, and a proxy for clients; port 0 takes
+            a free one. Requests need the token of TRIMARAN_CONTROL_TOKEN, or of the file that is named at the start.
     """
     began = time.perf_counter()
     wanted = local_starting.WantedCluster(
         controllers, brokers, zk, ports == "fixed", override or (), static_quorum, metrics, console
     )
-    if console:
+    if console or control:
         ensure_installed()
+    if control and detach:
+        raise _without_terminal()
+    start = partial(_start_controlled, control) if control else partial(_start, detach=detach)
     if tmp:
         with _temporary(data, detach=detach) as path:
             if dry_run:
                 _say_started(path, wanted, "a temporary directory")
             else:
-                _start(path, wanted, began, output, detach=False)
+                start(path, wanted, began, output)
         return Exit.OK
     path = data.resolve()
     if dry_run:
         _say_started(path, wanted, str(path))
         return Exit.OK
+    if control:
+        local_starting.refuse_if_running(path)
     if (running := local_starting.grows_while_it_runs(path, wanted)) is not None:
         new = local_grow_running.grow_running(path, running, wanted.growth())
         _show_ready(path, began, output, f"{counted(len(new), 'new node')}: {', '.join(new)}; ")
         return Exit.OK
-    _start(path, wanted, began, output, detach=detach)
+    start(path, wanted, began, output)
     return Exit.OK
+
+
+def _without_terminal() -> UserError:
+    return UserError(
+        "--control cannot be combined with -d",
+        "the control ends with this command, and the cluster with it",
+        "leave -d out, or start this command in the background",
+        exit_code=Exit.USAGE,
+    )
+
+
+def _start_controlled(
+    listen: str, path: Path, wanted: local_starting.WantedCluster, began: float, output: str
+) -> None:
+    """Returns when the cluster, its proxy and its control have ended."""
+    listening.checked_listening(listen)
+    _start(path, wanted, began, output, detach=True)
+    try:
+        proxied.serve_running(path, listen, partial(say_controlled, "the brokers"))
+    finally:
+        down(data=path)
 
 
 def _say_started(data: Path, wanted: local_starting.WantedCluster, where: str) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from trimaran.cli.console import ensure_installed
 from trimaran.cli.output import say
 from trimaran.errors.user_error import Exit
+from trimaran.fault_control import listening, proxied
 from trimaran.faults import fault_set, proxy_process, ready_plans
 from trimaran.faults import proxy as fault_proxy
 from trimaran.running import log_lines
@@ -22,6 +25,7 @@ FixedPorts = Annotated[bool, Parameter(name="--fixed-ports", negative=())]
 TlsCert = Annotated[Path | None, Parameter(name="--tls-cert")]
 TlsKey = Annotated[Path | None, Parameter(name="--tls-key")]
 UpstreamTls = Annotated[bool, Parameter(name="--upstream-tls", negative=())]
+Control = Annotated[str, Parameter(name="--control")]
 UpstreamFile = Annotated[Path | None, Parameter()]
 
 
@@ -38,6 +42,7 @@ def proxy(
     upstream_ca: UpstreamFile = None,
     upstream_cert: UpstreamFile = None,
     upstream_key: UpstreamFile = None,
+    control: Control = "",
 ) -> int:
     """Serves a proxy in front of any Kafka until Ctrl-C or SIGTERM; it applies the rules of a plan to the requests of
     its clients. At the end it shows the actions that were carried out.
@@ -54,6 +59,8 @@ def proxy(
         upstream_ca: Authorities that are trusted for brokers, a PEM file; by default those of this machine.
         upstream_cert: The certificate of the proxy for brokers, a PEM file.
         upstream_key: Its key, a PEM file; by default it is in the file of the certificate.
+        control: Also serve rules over HTTP, at this port or HOST:PORT; port 0 takes a free one. Requests need the
+            token of TRIMARAN_CONTROL_TOKEN, or of the file that is named at the start.
     """
     log_lines.set_up_console()
     rules = fault_set.FaultSet()
@@ -68,11 +75,21 @@ def proxy(
         None if tls_cert is None else proxy_process.listening_tls(tls_cert, tls_key),
         proxy_process.upstream_tls(upstream_ca, upstream_cert, upstream_key) if with_tls else None,
     )
-    proxy_process.serve_proxy(
-        settings, rules, lambda at: say(f"proxy at {at[0]}:{at[1]} in front of {upstream}")
-    )
+    if control:
+        ensure_installed()
+        proxied.serve_proxy(settings, rules, control, partial(say_controlled, upstream))
+    else:
+        proxy_process.serve_proxy(
+            settings, rules, lambda at: say(f"proxy at {at[0]}:{at[1]} in front of {upstream}")
+        )
     for line in rules.trace.lines:
         say(line)
     for name in rules.unmatched():
         say(f"rule {name} matched no request")
     return Exit.OK
+
+
+def say_controlled(upstream: str, address: str, control: listening.ControlEndpoint) -> None:
+    """Tells where a proxy and its control serve."""
+    say(f"proxy at {address} in front of {upstream}")
+    say(f"control at {control.url}, token in {control.token_file}")

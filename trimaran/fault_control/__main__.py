@@ -11,10 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,24 +20,22 @@ import trio
 
 from trimaran.console.guards import App
 from trimaran.errors.node import explain
-from trimaran.errors.user_error import Exit, UserError
+from trimaran.errors.user_error import Exit
+from trimaran.fault_control.listening import open_control
 from trimaran.fault_control.started import controlled_cluster, controlled_node
-from trimaran.fault_control.token import TOKEN_VARIABLE, checked_token
-from trimaran.local.private_files import private_directory, write_private
+from trimaran.faults import proxy_process
 from trimaran.settings.properties import from_overrides
 from trimaran.testing.cluster import KafkaCluster
 from trimaran.testing.embedded import EmbeddedKafka
-from trimaran.wire.identity import Address
 from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     import socket
 
-    from trimaran.console import http_server, start
+    from trimaran.console import http_server
     from trimaran.fault_control import serving
 else:
     http_server = imported_later("trimaran.console.http_server")
-    start = imported_later("trimaran.console.start")
     serving = imported_later("trimaran.fault_control.serving")
 
 
@@ -101,27 +97,26 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    address = _address(options.listen)
-    token = checked_token(address.host, os.environ.get(TOKEN_VARIABLE, ""))
     settings = {key: setting.value for key, setting in from_overrides(options.override).items()}
-    with start.listen_on(address) as listener, _kafka(options, settings) as kafka:
+    with (
+        open_control(options.listen, options.token_file) as control,
+        _kafka(options, settings) as kafka,
+    ):
         if options.plan is not None:
             kafka.faults.load(options.plan)
         app = serving.application(
             controlled_cluster(kafka)
             if isinstance(kafka, KafkaCluster)
             else controlled_node(kafka),
-            token,
+            control.token,
         )
-        told = start.text_of(listener.getsockname())
-        with _token_file(options.token_file, told, token) as file:
-            ready = {
-                "bootstrap": kafka.bootstrap,
-                "control": f"http://{told}",
-                "token": token,
-                "token_file": str(file),
-            }
-            trio.run(_serve_http, app, listener, json.dumps(ready), options.with_parent)
+        ready = {
+            "bootstrap": kafka.bootstrap,
+            "control": control.url,
+            "token": control.token,
+            "token_file": str(control.token_file),
+        }
+        trio.run(_serve_http, app, control.listener, json.dumps(ready), options.with_parent)
 
 
 def _kafka(
@@ -132,30 +127,6 @@ def _kafka(
     return KafkaCluster(
         brokers=options.brokers, controllers=options.controllers, faults=True, settings=settings
     )
-
-
-def _address(text: str) -> Address:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) >= 1 << 16:
-        raise UserError(
-            f"cannot listen on {text}",
-            "it is not an address",
-            "write HOST:PORT, as --listen 127.0.0.1:8091",
-            exit_code=Exit.USAGE,
-        )
-    return Address(host.strip("[]"), int(port))
-
-
-@contextmanager
-def _token_file(wanted: Path | None, address: str, token: str) -> Iterator[Path]:
-    """Writes the token, for this user only, and deletes the file at the end."""
-    port = address.rpartition(":")[2]
-    path = wanted or private_directory() / f"control-{port}.token"
-    write_private(path, token)
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
 
 
 async def _serve_http(app: App, listener: socket.socket, ready: str, with_parent: bool) -> None:
@@ -173,9 +144,7 @@ async def _serve_http(app: App, listener: socket.socket, ready: str, with_parent
 
 
 async def _wait_for_signal(scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            break
+    await proxy_process.wait_for_signal()
     scope.cancel()
 
 

@@ -77,12 +77,10 @@ def _made(make: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
         raise UserError("cannot use TLS", error.why, error.fix, exit_code=Exit.USAGE) from error
 
 
-def serve_proxy(
-    settings: ProxySettings, faults: FaultSet, on_ready: Callable[[Address], object]
-) -> None:
-    """Serves until SIGTERM or Ctrl-C. Raises UserError: it cannot listen, or would be its own upstream."""
+def open_proxy(settings: ProxySettings, faults: FaultSet) -> FaultProxy:
+    """Returns a proxy that listens. Raises UserError: it would be its own upstream. OSError: the port is taken."""
     try:
-        proxy = FaultProxy(settings, faults).open()
+        return FaultProxy(settings, faults).open()
     except ProxyLoop as error:
         raise UserError(
             "the proxy would be its own upstream",
@@ -90,14 +88,26 @@ def serve_proxy(
             "give --upstream the address of a broker, or another --listen",
             exit_code=Exit.USAGE,
         ) from error
+
+
+def serve_proxy(
+    settings: ProxySettings, faults: FaultSet, on_ready: Callable[[Address], object]
+) -> None:
+    """Serves until SIGTERM or Ctrl-C. Raises as `open_proxy` does."""
+    proxy = open_proxy(settings, faults)
     on_ready(proxy.address)
     trio.run(_serve, proxy)
 
 
 async def _serve(proxy: FaultProxy) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(proxy.run)
+        await wait_for_signal()
+        nursery.cancel_scope.cancel()
+
+
+async def wait_for_signal() -> None:
+    """Waits for SIGTERM or Ctrl-C."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(proxy.run)
-            async for _ in signals:
-                break
-            nursery.cancel_scope.cancel()
+        async for _ in signals:
+            return

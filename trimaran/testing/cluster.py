@@ -70,6 +70,11 @@ class KafkaCluster(FaultyKafka, Kafka):
         except BaseException:
             self.stop()
             raise
+        self._connect(state)
+        return self
+
+    def _connect(self, state: Mapping[str, Any]) -> None:
+        """Takes the addresses of a cluster that serves, and starts the proxy, if there are faults."""
         self.bootstrap = state["bootstrap"]
         if self._rules is not None:
             settings = ProxySettings(parse_bootstrap(self.bootstrap))
@@ -77,19 +82,23 @@ class KafkaCluster(FaultyKafka, Kafka):
             self.bootstrap = self._proxy.bootstrap
         self.controller_bootstrap = state["controller_bootstrap"]
         self.zookeeper = state["zookeeper"]
-        return self
 
     def stop(self) -> None:
         """Returns when the cluster has ended and its data is deleted; does nothing if it does not run."""
-        proxy, self._proxy = self._proxy, None
-        if proxy is not None:
-            proxy.stop()
-        directory, self._directory = self._directory, None
+        directory = self._disconnect()
         if directory is None:
             return
         if (directory / "cluster.json").exists():
             _trimaran(directory, "down")
         shutil.rmtree(directory, ignore_errors=True)
+
+    def _disconnect(self) -> Path | None:
+        """Stops the proxy; returns the directory of the cluster, if there is one."""
+        proxy, self._proxy = self._proxy, None
+        if proxy is not None:
+            proxy.stop()
+        directory, self._directory = self._directory, None
+        return directory
 
     @property
     def faults(self) -> KafkaFaults:
@@ -173,6 +182,24 @@ class KafkaCluster(FaultyKafka, Kafka):
     def _at(self) -> Path:
         assert self._directory is not None, "it does not run"
         return self._directory
+
+
+class RunningCluster(KafkaCluster):
+    """The cluster that `trimaran up` has started in a data directory, with faults; `stop` leaves it running."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__(faults=True)
+        self._data = data
+
+    def start(self) -> Self:
+        """Raises RuntimeError: there is no such cluster."""
+        self._directory = self._data
+        self._connect(json.loads(self._run("ps", "-o", "json")))
+        return self
+
+    def stop(self) -> None:
+        """Stops only the proxy."""
+        self._disconnect()
 
 
 def _trimaran(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -2,8 +2,10 @@
 
 import http.client
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +22,11 @@ class ControlClient:
     """Sends requests to the control at `base`, with the token."""
 
     base: tuple[str, int]
+    token: str = TOKEN
 
-    def ask(self, method, path, body=None, token=TOKEN, prefix="/v1"):
-        """Returns the status and the value of a response."""
+    def ask(self, method, path, body=None, token="", prefix="/v1"):
+        """Returns the status and the value of a response; `token` is another one than that of the client, or None."""
+        token = self.token if token == "" else token
         connection = http.client.HTTPConnection(*self.base, timeout=30)
         data = body if body is None or isinstance(body, bytes | str) else json.dumps(body)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -40,6 +44,12 @@ class ControlClient:
         status, answer = self.ask(method, path, body, **options)
         assert set(answer["error"]) >= {"what", "why", "fix"}, answer
         return status, answer["error"]["why"]
+
+
+def control_told(line):
+    """Returns a client for the control that a command has told: `control at URL, token in FILE`."""
+    found = re.fullmatch(r"control at http://(.*):(\d+), token in (.*)\n", line)
+    return ControlClient((found[1], int(found[2])), Path(found[3]).read_text())
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The control as a process, as programs in other languages start it."""
 
 import json
+import signal
 import stat
 import subprocess
 import sys
@@ -8,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.trimaran.fault_control.conftest import ControlClient, control_of
+from tests.trimaran.fault_control.conftest import ControlClient, control_of, control_told
+from trimaran.cli import cluster
+from trimaran.errors.user_error import UserError
 from trimaran.fault_control.__main__ import main
 from trimaran.fault_control.controlled import KafkaAt
 from trimaran.fault_control.started import controlled_cluster
 from trimaran.fault_control.token import TOKEN_VARIABLE
+from trimaran.local import state_file
 from trimaran.testing import KafkaCluster
 
 COMMAND = [sys.executable, "-m", "trimaran.fault_control", "--with-parent"]
@@ -68,11 +72,35 @@ def test_nodes_of_cluster_are_broken_and_mended():
             assert client.ask("GET", "/rules/seen/wait?seconds=30")[1]["matched"] == 1
 
 
+@pytest.mark.slow(seconds=20)
+@pytest.mark.cluster
+def test_cluster_of_a_directory_has_a_control(tmp_path):
+    command = [sys.executable, "-m", "trimaran", "up", "--control", "0", "--data", str(tmp_path)]
+    command += ["--brokers", "2", "--controllers", "1", "-o", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as up:
+        lines = iter(up.stderr.readline, "")
+        address = next(line for line in lines if line.startswith("proxy at ")).split()[2]
+        control = control_told(next(lines))
+        assert control.ask("GET", "/cluster")[1]["bootstrap"] == address
+        with pytest.raises(UserError, match="already up"):
+            cluster.up(data=tmp_path, brokers=3, control="0")
+        assert control.ask("POST", "/rules", {"name": "seen", "api": "CreateTopics"})[0] == 201
+        KafkaAt(address).create_topic("orders")
+        assert control.ask("GET", "/rules/seen/wait?seconds=30")[1]["matched"] == 1
+        assert control.ask("POST", "/nodes/12/kill")[0] == 200
+        assert control.ask("POST", "/reset")[0] == 204
+        up.send_signal(signal.SIGTERM)
+        up.stdout.read()
+        assert "stopped" in up.stderr.read()
+    assert up.returncode == 0
+    assert not state_file.read(tmp_path).is_up()
+
+
 def test_open_address_without_token_is_refused(capsys, monkeypatch):
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     assert main(["--listen", "0.0.0.0:0"]) == 2
     assert "open to all clients on 0.0.0.0" in capsys.readouterr().err
-    assert main(["--listen", "8091"]) == 2
+    assert main(["--listen", "here"]) == 2
     assert "it is not an address" in capsys.readouterr().err
     monkeypatch.setenv(TOKEN_VARIABLE, "short")
     assert main([]) == 2

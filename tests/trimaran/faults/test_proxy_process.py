@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.trimaran.fault_control.conftest import control_told
 from trimaran.errors.user_error import UserError
 from trimaran.faults import proxy_process
 from trimaran.faults.fault_set import FaultSet
@@ -47,6 +48,29 @@ def test_proxy_prints_what_it_has_done(tmp_path):
     assert "Metadata v" in text
     assert "hidden: error LEADER_NOT_AVAILABLE" in text
     assert "rule never matched no request" in text
+
+
+def test_proxy_has_a_control(tmp_path):
+    with EmbeddedKafka() as kafka:
+        command = [sys.executable, "-m", "trimaran", "proxy", "--upstream", kafka.bootstrap]
+        command += ["--listen", "127.0.0.1:0", "--control", "0"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            address = process.stderr.readline().split()[2]
+            control = control_told(process.stderr.readline())
+            assert control.ask("POST", "/topics", {"name": "hidden"})[0] == 201
+            rule = {"name": "hides", "api": "Metadata", "topic": "hidden"}
+            rule["error"] = "LEADER_NOT_AVAILABLE"
+            assert control.ask("POST", "/rules", rule)[0] == 201
+            with BlockingClient(address) as client:
+                (topic,) = client.refresh(["hidden"]).topics
+            assert control.ask("GET", "/rules/hides/wait?seconds=30")[1]["applied"] >= 1
+            assert control.ask("GET", "/cluster", token=None)[0] == 401
+            assert control.ask("GET", "/cluster")[1]["nodes"] == []
+            assert control.refusal("POST", "/nodes/1/kill")[0] == 501
+            process.send_signal(signal.SIGTERM)
+            process.stderr.read()
+        assert process.returncode == 0
+    assert topic.error_code == 5
 
 
 @pytest.mark.parametrize("text", ["", "9092", "host:", "host:99999", ":1"])
