@@ -47,11 +47,7 @@ COMMANDS = (
     (("ps",), "trimaran.cli.nodes:ps", "Show the nodes of the local cluster."),
     (("down",), "trimaran.cli.cluster:down", "Stop the local cluster; its data stays."),
     (("purge",), "trimaran.cli.cluster:purge", "Stop the local cluster and delete its data."),
-    (
-        ("console",),
-        "trimaran.cli.console:console",
-        "Serve the web console in front of any cluster.",
-    ),
+    (("console",), "trimaran.cli.console:console", "Serve the web console of any cluster."),
     (("proxy",), "trimaran.cli.proxy:proxy", "Serve a proxy with faults, before any Kafka."),
     (("faults", "list"), "trimaran.cli.faults:list_plans", "List the ready plans of faults."),
     (("faults", "show"), "trimaran.cli.faults:show", "Print a ready plan of faults."),
