@@ -5,8 +5,8 @@
 - `kafka_bootstrap`: the address of the embedded node.
 - `kafka_topic`: a new topic in it for each test, named after it; `kafka_topics` makes more.
 - `kafka`: the embedded node with faults on demand (`kafka.faults`), which end with the test; the marker
-  `@pytest.mark.kafka_faults(plan)` gives it the rules of a plan: a file, its text, or the name of a ready plan, whose
-  values may be replaced: `@pytest.mark.kafka_faults("commit-answered-late", group="billing")`.
+  `@pytest.mark.kafka_faults(plan)` gives it the rules of a plan: a file, its text, or the name of a ready plan.
+  Values of a ready plan may be replaced: `@pytest.mark.kafka_faults("commit-answered-late", group="billing")`.
 - `kafka_settings`: keys of server.properties for both; override it in your conftest.py.
 
 `kafka_brokers` and `kafka_controllers` of pytest's configuration are the numbers of nodes in `kafka_cluster`.

@@ -1,4 +1,4 @@
-"""Where the control listens: its address, and the file with its token."""
+"""The socket of the control, and the file with its token."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ class FaultRule:
 
 @dataclass(frozen=True, slots=True)
 class PlanStory:
-    """What a plan is about: its fault, the incidents, proposals (KIP) or issues that it repeats, and what a right
-    client does then.
+    """The fault of a plan, the incidents, proposals (KIP) or issues that it repeats, and the behaviour of a right
+    client.
     """
 
     title: str = ""

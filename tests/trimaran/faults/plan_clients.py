@@ -1,4 +1,4 @@
-"""What clients do under a plan: they produce, read in a group, or write a transaction, until the plan has acted."""
+"""Clients under a plan: they produce, read in a group, or write a transaction, until the plan has acted."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def first_error(
 
 
 def read_in_sessions(kafka: EmbeddedKafka, topic: str, rules: Sequence[AddedRule]) -> list[str]:
-    """Reads by kafka-python, whose fetches are those of sessions, until all rules have acted, and a record after that;
-    returns the values.
+    """Reads by the fetch sessions of kafka-python until all rules have acted, and a record after that; returns the
+    values.
     """
     consumer = kafka_python.KafkaConsumer(
         bootstrap_servers=kafka.bootstrap,

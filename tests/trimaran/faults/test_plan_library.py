@@ -76,7 +76,7 @@ def test_unknown_names_and_keys_are_refused(name, values, message):
     assert message in f"{caught.value.why} {caught.value.fix}"
 
 
-def test_name_of_plan_is_a_source_like_a_file(tmp_path):
+def test_plan_is_found_by_name_or_file(tmp_path):
     file = tmp_path / "own.toml"
     file.write_text('title = "own"\n[[rules]]\napi = "Fetch"\ndelay = 1\n')
     assert find_plan(file).story.title == "own"
