@@ -22,7 +22,6 @@ from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.nodes import console_url, show_nodes
 from trimaran.cli.output import Format, say
 from trimaran.cli.progress import progress
-from trimaran.cli.proxy import say_controlled
 from trimaran.errors import node as errors_node
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.fault_control import listening, proxied
@@ -133,7 +132,7 @@ def _start_controlled(
     listening.checked_listening(listen)
     _start(path, wanted, began, output, detach=True)
     try:
-        proxied.serve_running(path, listen, partial(say_controlled, "the brokers"))
+        proxied.serve_running(path, listen, lambda *at: say(proxied.ready_text("the brokers", *at)))
     finally:
         down(data=path)
 

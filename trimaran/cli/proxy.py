@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from cyclopts import Parameter
 from trimaran.cli.console import ensure_installed
 from trimaran.cli.output import say
 from trimaran.errors.user_error import Exit
-from trimaran.fault_control import listening, proxied
+from trimaran.fault_control import proxied
 from trimaran.faults import fault_set, proxy_process, ready_plans
 from trimaran.faults import proxy as fault_proxy
 from trimaran.running import log_lines
@@ -77,7 +76,9 @@ def proxy(
     )
     if control:
         ensure_installed()
-        proxied.serve_proxy(settings, rules, control, partial(say_controlled, upstream))
+        proxied.serve_proxy(
+            settings, rules, control, lambda *at: say(proxied.ready_text(upstream, *at))
+        )
     else:
         proxy_process.serve_proxy(
             settings, rules, lambda at: say(f"proxy at {at[0]}:{at[1]} in front of {upstream}")
@@ -87,9 +88,3 @@ def proxy(
     for name in rules.unmatched():
         say(f"rule {name} matched no request")
     return Exit.OK
-
-
-def say_controlled(upstream: str, address: str, control: listening.ControlEndpoint) -> None:
-    """Tells where a proxy and its control serve."""
-    say(f"proxy at {address} in front of {upstream}")
-    say(f"control at {control.url}, token in {control.token_file}")

@@ -30,6 +30,14 @@ else:
 OnReady = Callable[[str, ControlEndpoint], object]
 
 
+def ready_text(upstream: str, address: str, control: ControlEndpoint) -> str:
+    """Returns the lines that tell where a proxy and its control serve."""
+    return (
+        f"proxy at {address} in front of {upstream}\n"
+        f"control at {control.url}, token in {control.token_file}"
+    )
+
+
 def serve_proxy(settings: ProxySettings, faults: FaultSet, listen: str, on_ready: OnReady) -> None:
     """Serves a proxy and its control until SIGTERM or Ctrl-C. Raises as `open_control` and `open_proxy` do.
 
