@@ -23,6 +23,7 @@ from trimaran.faults.frames import (
     response_frame,
     software_of,
 )
+from trimaran.faults.logins import LOGIN_APIS, SeenLogin
 from trimaran.faults.matcher import matches_peer, matching_items, request_items
 from trimaran.faults.observations import FaultPeer, Observation, ObservationLog
 from trimaran.faults.proxy_addresses import AddressRewriter
@@ -49,6 +50,8 @@ from trimaran.wire.schema import Message
 
 # The requests of a connection that wait for their responses. Clients send a few; beyond this the connection closes.
 OUTSTANDING_MAX = 10_000
+# Requests by which a client makes itself known.
+_READ_ALWAYS = frozenset({ApiKey.API_VERSIONS, *LOGIN_APIS})
 
 Frame = bytes | memoryview
 
@@ -84,6 +87,8 @@ class ConnectionFaults:
         self._rewriter = rewriter
         self._number = 0
         self._software = ""
+        # A node knows the users of its connections; a proxy sees their logins pass.
+        self._login_seen = SeenLogin() if rewriter is not None else None
         self._outstanding: deque[OutstandingRequest] = deque()
         self._tickets: list[int] = []
         # Set once a request was lost: nothing later reaches the broker.
@@ -116,6 +121,8 @@ class ConnectionFaults:
 
     def _login(self, frame: Frame) -> Verdicts:
         """Passes a token of a login, which has no header."""
+        if self._login_seen is not None:
+            self._login_seen.see_token(frame)
         self._expect(OutstandingRequest(0, -1, -1, is_login=True))
         return Verdicts(to_broker=(SendFrame(frame),))
 
@@ -158,6 +165,7 @@ class ConnectionFaults:
             connection=self._number,
             client_id=header.client_id,
             software=self._software or facts.software,
+            principal=(self._login_seen and self._login_seen.principal) or facts.principal,
         )
 
     def _decode(
@@ -166,14 +174,17 @@ class ConnectionFaults:
         """Returns the body if rules want it; None if it cannot be decoded, or is not wanted."""
         api, version = header.api_key, header.api_version
         cls = REQUESTS.get(api)
-        if cls is None or version not in cls.VERSIONS or not (wanted or api == ApiKey.API_VERSIONS):
+        if cls is None or version not in cls.VERSIONS or not (wanted or api in _READ_ALWAYS):
             return None
         try:
-            request = cls.decode(bytes(frame[start:]), version)
+            # Brokers permit bytes after a request; librdkafka sends some.
+            request, _ = cls.decode_prefix(bytes(frame[start:]), version)
         except RemoteProtocolError:
             return None
         if api == ApiKey.API_VERSIONS:
             self._software = software_of(request)
+        elif api in LOGIN_APIS and self._login_seen is not None:
+            self._login_seen.see_request(request)
         return request
 
     def _passed(
