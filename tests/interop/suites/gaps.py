@@ -27,7 +27,6 @@ GAPS: dict[str, dict[str, str]] = {
     },
     "librdkafka-idempotent": {
         "0055_producer_latency": BUSY,
-        "0077_compaction": BUSY_CLIENT,
         "0081_admin": BUSY_CLIENT,
     },
     "librdkafka-sasl": {
