@@ -104,7 +104,10 @@ def test_flipped_bit_above_recovery_point_cuts_there(tmp_path, caplog):
     assert kept == batches[: len(kept)]
     assert opened.log_end_offset == log.segment_base_offsets[1] - 3
     assert len(list(log.directory.glob("*.log"))) == 1
-    assert caplog.text.count("what is before it was cut off") == len(log.segment_base_offsets) - 1
+    assert (
+        caplog.text.count("the segments before it were cut off")
+        == len(log.segment_base_offsets) - 1
+    )
 
 
 def test_records_lost_with_flipped_bit_are_counted(tmp_path, caplog):

@@ -131,7 +131,7 @@ def test_partition_without_checkpoint_is_never_left_out_silently(node, text):
     if text is not None:
         (node / "replication-offset-checkpoint").write_bytes(text)
     with pytest.raises(
-        DataUnreadable, match=r"nobody knows which of the offsets 0 to 328 .* end=log_end"
+        DataUnreadable, match=r"it is not known which of the offsets 0 to 328 .* end=log_end"
     ):
         read(node)
     assert read(node, failOnDataLoss="false") == []
