@@ -209,18 +209,21 @@ def _supervise_in_background(plan: layout.ClusterPlan, private_fds: list[int]) -
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reader)
-        _become_supervisor(plan, writer, [writer, *private_fds])
-    os.close(writer)
+    pid = 0
     try:
+        with children.signals_held():
+            pid = os.fork()
+            if pid == 0:
+                os.close(reader)
+                _become_supervisor(plan, writer, [writer, *private_fds])
+        os.close(writer)
         with os.fdopen(reader, "rb") as pipe, progress("starting the nodes"):
             said = pipe.read().decode()
     except BaseException:
-        say("stopping the cluster again")
-        os.kill(pid, signal.SIGTERM)
-        os.waitpid(pid, 0)
+        if pid:
+            say("stopping the cluster again")
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
         raise
     if said == READY:
         return

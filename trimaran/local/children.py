@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +38,22 @@ if TYPE_CHECKING:
 else:
     mirror_monitor = imported_later("trimaran.metrics.mirror_monitor")
     mirror_process = imported_later("trimaran.zkcompat.commands.mirror_process")
+
+
+# The signals that stop a cluster.
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """Holds back signals that stop a cluster, from before a fork until both processes have their own handlers: the
+    forked process would obey those of its parent, and the parent would end before it knows what to stop.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Process(Protocol):
@@ -80,21 +96,22 @@ class Child:
         """
         _flush_output()
         reader, writer = os.pipe()
-        try:
-            supervisor_pid = os.getpid()
-            pid = os.fork()
-        except OSError:
-            os.close(reader)
-            os.close(writer)
-            raise
-        if pid == 0:
-            _run_child(
-                self.plan.log_file,
-                main,
-                writer,
-                [partial(os.close, reader), close_in_child],
-                supervisor_pid,
-            )
+        supervisor_pid = os.getpid()
+        with signals_held():
+            try:
+                pid = os.fork()
+            except OSError:
+                os.close(reader)
+                os.close(writer)
+                raise
+            if pid == 0:
+                _run_child(
+                    self.plan.log_file,
+                    main,
+                    writer,
+                    [partial(os.close, reader), close_in_child],
+                    supervisor_pid,
+                )
         os.close(writer)
         os.set_blocking(reader, False)
         self._began(pid)
@@ -167,6 +184,7 @@ def _leave_supervisor(supervisor_pid: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     end_with_parent(supervisor_pid)
     gc.enable()
 

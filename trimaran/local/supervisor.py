@@ -23,7 +23,7 @@ from typing import Any
 from trimaran.errors.ports import ensure_port_is_free
 from trimaran.errors.user_error import UserError
 from trimaran.local import control, state_file
-from trimaran.local.children import Child, Mains, main_of
+from trimaran.local.children import STOPPING, Child, Mains, main_of
 from trimaran.local.growing import Growth, added, grow, prepare
 from trimaran.local.layout import (
     STOP_ORDER,
@@ -160,6 +160,7 @@ class Supervisor:
             numbers.append(signal.SIGHUP)
         for number in numbers:
             signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # held back since the fork
 
     def _on_signals(self, numbers: bytes) -> None:
         if {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} & set(numbers):
