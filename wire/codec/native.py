@@ -3,8 +3,8 @@
 it.
 
 ```
-program = class, op of each field, op of each tagged field, refused tags        of a struct; that of a message is the
-whole
+program = class, op of each field, op of each tagged field, refused tags
+    of a struct; that of a message is the whole
 op      = letter, slot and tag of the field, whether it is nullable, and
     "="                     a value: fields that this version lacks, and those with tags, which may follow
     "l"                     the same, but a list of its own

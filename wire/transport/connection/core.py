@@ -3,15 +3,15 @@
 Bytes arrive through `frames` and leave through `unsent`; `trimaran.wire.transport.connection.connection` is the shell
 around it. The rules, in the order in which they apply to a frame:
 
-    muted no bytes are read until `muted_until` (KIP-219); responses are still sent
+    muted         no bytes are read until `muted_until` (KIP-219); responses are still sent
     memory        no request begins while all connections together hold too much
     login         on a listener with SASL an authenticator receives the frames until the peer is authenticated, and
                   again when it reauthenticates (KIP-368); until then frames are small, and there is a `deadline`
     begin         the handler runs; its response is sent immediately if no earlier one is outstanding, otherwise it is
-    queued back-pressure no further request begins while `is_full`: a request blocks the next one, or too many or too
-    large requests
-                  are in flight, or the peer does not read its responses; the kernel's buffers then fill, and the peer
-                  stops sending
+                  queued
+    back-pressure no further request begins while `is_full`: a request blocks the next one, or too many or too large
+                  requests are in flight, or the peer does not read its responses; the kernel's buffers then fill, and
+                  the peer stops sending
 
 Not implemented here: turns of the event loop, waiting, logging.
 """
