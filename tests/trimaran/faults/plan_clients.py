@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
@@ -105,9 +104,7 @@ def read(
     return list(seen)
 
 
-def _read_until(
-    consumer: confluent_kafka.Consumer, seen: dict[str, None], is_enough: Callable[[], bool]
-) -> None:
+def _read_until(consumer: Consumer, seen: dict[str, None], is_enough: Callable[[], bool]) -> None:
     for _ in range(int(SECONDS / POLL_SECONDS)):
         if is_enough():
             return
