@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.interop import apache_kafka, franz_go
-from tests.interop.apache_kafka import CACHE
 from tests.interop.environments import environment
 from tests.interop.manual import blocks, write_programs
 from tests.interop.suites import javascript
@@ -30,17 +29,13 @@ def check_output(kind, folder, *words):
 
 @pytest.mark.skipif(franz_go.why_not() is not None, reason="needs go on the PATH")
 def test_go_producer_retries_after_leader_moved(tmp_path):
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(franz_go.SOURCES / name, tmp_path)
+    franz_go.copy_module(tmp_path)
     check_output("go", tmp_path, "go", "run", "retries.go")
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm on the PATH")
 def test_javascript_producer_writes_twice_unless_idempotent(tmp_path):
-    modules = CACHE / "fault-recipes" / "node_modules"
-    if not (modules / ".package-lock.json").exists():
-        javascript.install(modules.parent, CLIENT)
-    (tmp_path / "node_modules").symlink_to(modules)
+    javascript.link_modules("fault-recipes", CLIENT, tmp_path)
     check_output("javascript", tmp_path, "node", "twice.mjs")
 
 

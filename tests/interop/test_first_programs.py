@@ -5,7 +5,6 @@ import shutil
 import pytest
 
 from tests.interop import apache_kafka, franz_go
-from tests.interop.apache_kafka import CACHE
 from tests.interop.manual import write_programs
 from tests.interop.suites import javascript
 from tests.interop.suites.building import command
@@ -31,15 +30,11 @@ def test_first_programs_in_java_write_and_read(tmp_path):
 
 @pytest.mark.skipif(franz_go.why_not() is not None, reason="needs go on the PATH")
 def test_first_programs_in_go_write_and_read(tmp_path):
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(franz_go.SOURCES / name, tmp_path)
+    franz_go.copy_module(tmp_path)
     check_both("go", tmp_path, ("go", "run", "producer.go"), ("go", "run", "consumer.go"))
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm on the PATH")
 def test_first_programs_in_javascript_write_and_read(tmp_path):
-    modules = CACHE / "first-programs" / "node_modules"
-    if not (modules / ".package-lock.json").exists():
-        javascript.install(modules.parent, NODE_CLIENT)
-    (tmp_path / "node_modules").symlink_to(modules)
+    javascript.link_modules("first-programs", NODE_CLIENT, tmp_path)
     check_both("javascript", tmp_path, ("node", "producer.mjs"), ("node", "consumer.mjs"))

@@ -18,6 +18,12 @@ def why_not() -> str | None:
     return None if shutil.which("go") else "needs go on the PATH"
 
 
+def copy_module(folder: Path) -> None:
+    """Copies the versions of the modules into the folder of another program."""
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(SOURCES / name, folder)
+
+
 def program(name: str, package: str) -> Path:
     """Returns the program built from a `main.go`; its first lines describe the arguments."""
     built = CACHE / "franz-go" / name

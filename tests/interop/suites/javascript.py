@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from tests.interop.apache_kafka import CACHE
 from tests.interop.suites.building import command
 
 # The number of parallel test files, which spend most of their time waiting, and have their own topics and groups.
@@ -21,6 +22,14 @@ def install(folder: Path, *packages: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text('{"name": "suite", "version": "1.0.0", "private": true}')
     command("npm", "install", "--silent", "--ignore-scripts", *packages, folder=folder)
+
+
+def link_modules(name: str, package: str, folder: Path) -> None:
+    """Links `node_modules` with one package into the folder of a program; they are fetched once, under `name`."""
+    modules = CACHE / name / "node_modules"
+    if not (modules / ".package-lock.json").exists():
+        install(modules.parent, package)
+    (folder / "node_modules").symlink_to(modules)
 
 
 def headers() -> dict[str, str]:
