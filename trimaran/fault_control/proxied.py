@@ -15,23 +15,23 @@ from trimaran.faults.fault_set import FaultSet
 from trimaran.faults.proxy import FaultProxy, ProxySettings
 from trimaran.faults.proxy_process import open_proxy, wait_for_signal
 from trimaran.testing.cluster import RunningCluster
-from trimaran.wire.identity import Address
 from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
-    from trimaran.console import http_server
+    from trimaran.console import http_server, start
     from trimaran.console.guards import App
     from trimaran.fault_control import serving
 else:
     http_server = imported_later("trimaran.console.http_server")
+    start = imported_later("trimaran.console.start")
     serving = imported_later("trimaran.fault_control.serving")
 
-# Told when clients are served: the address for them, and the control.
+# Called when clients are served, with the address for them and the control.
 OnReady = Callable[[str, ControlEndpoint], object]
 
 
 def ready_text(upstream: str, address: str, control: ControlEndpoint) -> str:
-    """Returns the lines that tell where a proxy and its control serve."""
+    """Returns the lines that say where a proxy and its control serve."""
     return (
         f"proxy at {address} in front of {upstream}\n"
         f"control at {control.url}, token in {control.token_file}"
@@ -45,8 +45,8 @@ def serve_proxy(settings: ProxySettings, faults: FaultSet, listen: str, on_ready
     """
     with open_control(listen) as control:
         proxy = open_proxy(settings, faults)
-        shown = _text(proxy.address)
-        upstream = ",".join(map(_text, settings.upstream))
+        shown = start.text_of(proxy.address)
+        upstream = ",".join(map(start.text_of, settings.upstream))
         kafka = KafkaAt(upstream if settings.upstream_tls is None else shown)
         app = serving.application(ControlledKafka(shown, kafka, faults), control.token)
         trio.run(_serve, app, control, proxy, lambda: on_ready(shown, control))
@@ -69,8 +69,3 @@ async def _serve(
             nursery.start_soon(proxy.run)
         await http_server.serve_http(app, control.listener, on_ready, wait_for_signal)
         nursery.cancel_scope.cancel()
-
-
-def _text(address: Address) -> str:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{host}:{address.port}"
