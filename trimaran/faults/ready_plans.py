@@ -6,6 +6,7 @@ plan = ready_plan("commit-answered-late", group="billing", delay=5)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ _SUFFIX = ".toml"
 _FOLDER = resources.files("trimaran.faults") / "plans"
 
 
-def plan_names() -> list[str]:
-    """Returns the names of the ready plans."""
+@cache
+def plan_names() -> tuple[str, ...]:
+    """Returns the names of the ready plans, sorted."""
     files = (file.name for file in _FOLDER.iterdir())
-    return sorted(name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX))
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)))
 
 
 def ready_plan(plan: str, /, **values: Any) -> FaultPlan:

@@ -40,8 +40,10 @@ class KafkaFaults:
         """Adds the rules of a plan: a path, the text of one, or the name of a ready plan; its seed becomes that of all
         rules.
         """
-        is_text = isinstance(plan, str) and "\n" in plan
-        parsed = parse_plan(plan, "plan") if is_text else find_plan(plan)  # type: ignore[arg-type]
+        if isinstance(plan, str) and "\n" in plan:
+            parsed = parse_plan(plan, "plan")
+        else:
+            parsed = find_plan(plan)
         self._rules.add_plan(parsed)
         return self._added(parsed)
 
