@@ -48,6 +48,8 @@ STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def signals_held() -> Iterator[None]:
     """Holds back signals that stop a cluster, from before a fork until both processes have their own handlers: the
     forked process would obey those of its parent, and the parent would end before it knows what to stop.
+
+    Invariant: the process has one thread, since the kernel would give the signal to another one.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
