@@ -27,7 +27,7 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Kafka's limit for one request; the rest waits for the next.
+# The maximum number of assignments in one request, as in Kafka.
 ASSIGNMENTS_MAX = 2250
 RETRY_SECONDS = 0.1
 RETRY_SECONDS_MAX = 5.0

@@ -29,7 +29,7 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 
 log = logging.getLogger(__name__)
 
-# One step of one move: 2 ms of the event loop for the copy, which clients hardly notice.
+# The bytes that one step of a move copies: about 2 ms of the event loop, which clients hardly notice.
 STEP_BYTES_MAX = 1 << 20
 PAUSE_SECONDS = 0.05
 
@@ -114,12 +114,12 @@ class DirectoryMoves:
         key = move.partition.topic_partition
         if self._moves.get(key) is move:
             del self._moves[key]
-        if move.copy is None:  # the task that checks the copy handles it
+        if move.copy is None:  # `_check_copies` handles the copy
             return
         source = self._directories.holding(key)
         is_alone = source is None or source.offline is not None
         if is_alone and not move.partition.deleted:
-            move.copy.close(clean=False)  # it may be the only copy left
+            move.copy.close(clean=False)  # the copy may be the only one left
         else:
             _drop(move.target, key, move.copy)
 
@@ -148,7 +148,7 @@ class DirectoryMoves:
         for directory, partitions in begun.items():
             for key in directory.futures:
                 if key in self._moves and self._moves[key].target is directory:
-                    continue  # has just been requested
+                    continue  # this run has requested the move
                 try:
                     partition = self._partitions.find(key)
                     if partition is not None and self._is_last(partition, directory):
@@ -271,7 +271,7 @@ class DirectoryMoves:
             target.promote_future(key, end_offset=copy.flushed_offset, start_offset=start)
             with self._directories.noting_failure(f"{partition.name} stays in {current.path} too"):
                 current.hand_over(key)
-            if key in current:  # the next start renames it
+            if key in current:  # the next start renames the directory
                 current.forget(key)
 
         del self._moves[key]

@@ -41,8 +41,8 @@ T = TypeVar("T")
 _FULL_MIN, _FULL_MAX = 0.01, 0.99
 
 
-# The largest number of rounds of other logs before a failed one is tried again: if it fails always, one round in 65 is
-# in vain.
+# The largest number of rounds of other logs before a failed one is tried again: a log that always fails wastes one
+# round in 65.
 ROUNDS_BEFORE_MAX = 64
 
 
@@ -82,8 +82,8 @@ class Pace:
         self._stopped.set()
 
     def pause(self, size: int) -> None:
-        """Called in the thread after `size` bytes were read or written. Raises CleaningStopped if the round was
-        stopped, even before the call.
+        """Called in the thread after `size` bytes were read or written. Raises CleaningStopped if the round has been
+        stopped.
         """
         if self._stopped.wait(size / self.bytes_per_second_max):
             raise CleaningStopped("the broker stops, or the replica is gone")
@@ -91,8 +91,8 @@ class Pace:
 
 @dataclass(slots=True)
 class _Postponed:
-    """A log whose last round was given up: `rounds_before` rounds of other logs come first, after the next failure
-    `rounds_next`, which is doubled each time, so that it neither keeps them waiting nor waits for ever.
+    """A log whose last round failed. It is tried again after `rounds_before` rounds of other logs; after another
+    failure, after `rounds_next` rounds. Each failure doubles the number, up to `ROUNDS_BEFORE_MAX`.
     """
 
     rounds_before: int = 0
@@ -115,7 +115,7 @@ class LogCleaner:
     ) -> None:
         self._partitions = partitions
         self._directories = directories
-        self._settings = settings  # read again for each round
+        self._settings = settings  # called in each round, because settings may change
         self._now_ms = now_ms
         self._uncleanable: WeakSet[PartitionLog] = WeakSet()
         self._postponed: WeakKeyDictionary[PartitionLog, _Postponed] = WeakKeyDictionary()
@@ -181,7 +181,7 @@ class LogCleaner:
         return best
 
     def _dirt(self, partition: Partition, partition_log: PartitionLog) -> Dirt | None:
-        """Returns the dirt of a log, or None if it must not be cleaned now."""
+        """Returns the uncompacted part of a log, or None if the log must not be compacted now."""
         directory = self._directories.holding(partition.topic_partition)
         if directory is None or directory.offline is not None:
             return None
@@ -262,7 +262,7 @@ class LogCleaner:
         if partition_log.flushed_offset < end_offset:
             await _flush(partition_log)
         while not await run_blocking(directory.write_checkpoints, directory.collect_checkpoints()):
-            pass  # retries after a truncation in between, which is rare
+            pass  # rare: a truncation in between requires a retry
 
     async def _note(
         self, partition: Partition, end_offset: Offset, check_log: Callable[[], None]

@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 
 # Segments (with four files each) removed from a log at once: 10 ms of work.
 SEGMENTS_AT_ONCE = 100
-# The delay after startup, like Kafka's log.initial.task.delay.ms: short enough that a broker that repeatedly fails on a
-# full disk still reaches it.
+# The delay after startup, like Kafka's log.initial.task.delay.ms: short, so that a broker whose disk is full deletes
+# old segments before it fails.
 FIRST_RETENTION_SECONDS = 30.0
 # The extra time for which a deleted file may remain after its delay.
 PURGE_SECONDS = 15.0

@@ -46,7 +46,7 @@ class ChannelLimits:
         response_seconds: the time without any answer to sent requests after which the broker counts as stuck (Kafka's
             request.timeout.ms).
         idle_seconds: the time without a request after which the connection closes; less than the 10 minutes after which
-            brokers close it (connections.max.idle.ms), which could hit a request.
+            brokers close an idle connection (connections.max.idle.ms), because such a close could lose a request.
         backoff_seconds_max: the maximum time between attempts to connect.
     """
 

@@ -39,7 +39,7 @@ class BrokerChannels:
         return len(self._channels)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled; waiting requests then fail with the outcome that is known."""
+        """Runs until cancelled; waiting requests then fail with NotSent or OutcomeUnknown."""
         await self._tasks.run(task_status)
 
     async def call(self, broker_id: BrokerId, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109

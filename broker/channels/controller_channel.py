@@ -30,8 +30,8 @@ from trimaran.wire.transport.client.node_connection import NodeConnection, open_
 
 log = logging.getLogger(__name__)
 
-# The first and last delay after a refused connection or NOT_CONTROLLER, until the quorum knows more. The delay doubles
-# up to the maximum, at which a hundred waiting brokers cost a controller a tenth of its time.
+# The first and last delay after a refused connection or NOT_CONTROLLER, until the quorum's leader changes. The delay
+# doubles up to the maximum, at which a hundred waiting brokers cost a controller a tenth of its time.
 PAUSE_SECONDS = 0.01
 PAUSE_SECONDS_MAX = 0.1
 

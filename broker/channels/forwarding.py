@@ -31,7 +31,7 @@ from trimaran.wire.transport.scheduling.effects import (
 )
 
 PRINCIPAL_VERSION = 0
-# Encoded forms of clients' principals and addresses to keep: about 100 bytes each, at most 64 KiB.
+# The number of cached encodings of clients' principals and addresses: about 100 bytes each, at most 64 KiB.
 CLIENTS_REMEMBERED = 128
 
 # The cost per byte of a decoded or encoded message: a message of `HEAVY_BYTES` would block the event loop for too long.

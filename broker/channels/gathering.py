@@ -19,10 +19,10 @@ from trimaran.wire.identity import BrokerId
 T = TypeVar("T")
 R = TypeVar("R")
 
-# The concurrent requests to one broker. A slow request (one that waits for replicas, for example) must not delay all
-# others; with many small requests there would be no batches.
+# The maximum number of concurrent requests to one broker: more than one, because a slow request (one that waits for
+# replicas, for example) must not delay all others; few, because many small requests would leave nothing to batch.
 IN_FLIGHT_MAX = 4
-# The items of one request, a few hundred bytes each.
+# The maximum number of items in one request, a few hundred bytes each.
 ITEMS_MAX = 500
 
 
@@ -64,7 +64,7 @@ class Gathering(Generic[T, R]):
         self._tasks = Tasks()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled; waiting callers then also get the known outcome of their items."""
+        """Runs until cancelled; waiting callers then get NotSent or OutcomeUnknown."""
         await self._tasks.run(task_status)
 
     async def ask(self, broker_id: BrokerId, item: T) -> R:

@@ -1,4 +1,4 @@
-"""Tasks that a call starts and that outlive the call, while the `run` of the object is running."""
+"""Tasks that outlive the call that starts them; they run in the `run` task of an object."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ A = TypeVar("A", bound="Account")
 
 
 class Account:
-    """The bytes that one shard holds. They count with those of all other `accounts` until the shard is closed."""
+    """The bytes that one shard holds. The limit applies to the sum of all `accounts`, until the shard is closed."""
 
     def __init__(self, accounts: WeakSet[Self] | None = None) -> None:
         # Weak references: a shard that failed to load leaves no account behind.

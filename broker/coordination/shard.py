@@ -32,7 +32,7 @@ TakeRows = Callable[[Iterable[LoadedRow]], object]
 
 
 class Write(Protocol[R_co]):
-    """Records that a shard writes on its own account; `written` reports the outcome."""
+    """Records that a shard writes without a request; `CoordinatorShard.written` receives the outcome."""
 
     @property
     def records(self) -> Sequence[R_co]: ...

@@ -62,14 +62,14 @@ class FetchTerms:
     isolation_level: int = 0
     replica_id: BrokerId = CONSUMER
     replica_epoch: BrokerEpoch = NO_BROKER_EPOCH
-    refused: ErrorCode = ErrorCode.NONE  # the code if the broker id is wrong
+    refused: ErrorCode = ErrorCode.NONE  # the error of a fetch with a wrong broker id
     names_leaders: bool = False  # adds the current leader to errors (KIP-951)
     whole_messages: bool = True  # returns a first batch larger than the limit (KIP-74)
-    committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # the code at an unknown end
+    committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # at an unknown committed end
     reads_followers: bool = False  # a consumer with KIP-392
     prefer: Callable[[PartitionLeader, Offset], BrokerId] | None = None  # finds the replica to read
     may_read: Callable[[str], bool] | None = None  # called at each read: permissions may change
-    throttle: ReplicationThrottle | None = None  # None: nothing is throttled
+    throttle: ReplicationThrottle | None = None  # None: no replica is throttled
 
 
 class FetchReader:
@@ -377,8 +377,9 @@ class Fetch:
         return Found(data, 0, urgent=True, again=True)
 
     def _read_log(self, slot: Slot, leader: Source) -> Found:
-        """Reads below the watermark. While the committed end may have been higher before, a consumer at the watermark
-        is not shown it as the end (P7): it waits, and gets a retriable error after its max wait.
+        """Reads below the watermark. While a new leader does not know whether more was committed before its epoch, a
+        consumer at the watermark must not take it for the end of the log (P7): the consumer waits, and gets a retriable
+        error after its max wait.
         """
         terms, log = self._terms, leader.log
         is_follower, is_filtered = terms.replica_id >= 0, terms.isolation_level == READ_COMMITTED
@@ -446,7 +447,7 @@ class Fetch:
     def _data(
         self, slot: Slot, leader: Source, records: object, watermark: Offset
     ) -> PartitionData:
-        # Only read_committed readers need the exact last stable offset; the log is not scanned for the rest.
+        # Only read_committed readers need the exact last stable offset; for other readers the log is not scanned.
         must_know = self._terms.isolation_level == READ_COMMITTED
         return PartitionData(
             partition_index=slot.index,

@@ -1,7 +1,7 @@
-"""The latest offsets of partitions that any broker may lead: read here, or asked of their leaders by ListOffsets.
+"""The latest offsets of partitions that any broker may lead: read here, or requested from their leaders by ListOffsets.
 
 Source: Kafka's `NetworkPartitionMetadataClient`. Intentional difference: a request that fails is not repeated, because
-only administrators ask for lags.
+only administrators request lags.
 """
 
 from __future__ import annotations

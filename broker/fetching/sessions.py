@@ -74,11 +74,11 @@ class FetchSession:
     # The authorizer's epoch when all partitions were last read.
     acl_epoch: AclEpoch = INITIAL_ACL_EPOCH
     closed: bool = False
-    # Partitions already counted in the room for updates in progress: an update is made in steps, while other sessions
-    # may grow.
+    # The partitions that updates in progress have reserved in `room`: an update takes several steps, and other sessions
+    # may grow in between.
     reserved: int = 0
     updates: int = 0
-    # Called when the session ends, so that its connection drops it.
+    # Called when the session ends, so that its connection releases the session.
     on_close: Callable[[], object] | None = None
 
     @property

@@ -119,8 +119,8 @@ class GroupCoordinator:
         )
 
     def _knows_topic(self, name: str, topic_id: bytes) -> bool:
-        """Returns whether the topic exists. Records never refer to newer metadata than this broker's, since their
-        writer led in an earlier epoch.
+        """Returns whether the topic exists. A topic of a record that is missing here was deleted: the record's writer
+        led in an earlier epoch, so its metadata was not newer than this broker's.
         """
         topics = self._metadata.image.topics
         return name in topics.by_name if topic_id == NIL_UUID else topic_id in topics.by_id

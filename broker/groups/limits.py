@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 PENDING_MEMBERS_MAX = 10_000
 
 # The maximum size of one member's metadata in all its protocols, which stays in memory as long as the member. The
-# selected one must fit into a record of a megabyte, or the group is never stored; clients offer fewer than four of that
-# this size.
+# metadata of the selected protocol must fit into a record of a megabyte, or the group cannot be stored. Clients offer
+# fewer than four protocols.
 MEMBER_BYTES_MAX = 4 << 20
 
 # The maximum for all members together. One record of a megabyte must hold their metadata for the selected protocol and
-# their assignments (`max.message.bytes` of the topic); so this limit also exceeds four protocols. Kafka does not limit
-# this size.
+# their assignments (`max.message.bytes` of the topic); so this limit is also sufficient for members with several
+# protocols. Kafka does not limit this size.
 GROUP_BYTES_MAX = 16 << 20
 
 # The maximum wait of a new member for the end of a rebalance, as in Kafka: it cannot heartbeat before it receives its

@@ -166,7 +166,7 @@ def of_gone_topics(store: GroupStore, group_ids: Iterable[str], knows_topic: Kno
 def has_gone_topics(store: GroupStore, group_id: str, knows_topic: KnowsTopic) -> bool:
     """Returns whether `of_gone_topics` would find any offset."""
     for topic, offsets in store.offsets.get(group_id, {}).items():
-        # One id, or two after a deletion.
+        # Usually one id; two if the topic was deleted and created again.
         topic_ids = {value.topic_id for value in offsets.values()}
         if not all(knows_topic(topic, topic_id) for topic_id in topic_ids):
             return True

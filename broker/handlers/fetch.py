@@ -95,7 +95,7 @@ def fetch(request: FetchRequest, ctx: DataContext, call: Call) -> Handling[Fetch
     terms = _terms(request, ctx, call)
     if request.session_id != NO_SESSION and epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         ctx.fetch_sessions.close(request.session_id)
-    if epoch == FINAL_EPOCH:  # also of versions without sessions
+    if epoch == FINAL_EPOCH:  # versions without sessions also have this epoch
         response = yield from _without_session(request, ctx, call, terms)
         if version < FIRST_FETCH_VERSION_OF_BATCHES:
             yield Wait(partial(_convert, response, request, call))

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (79): a member of a share group acknowledges records, or asks for more time (KIP-932).
+"""ShareAcknowledge (79): a member of a share group acknowledges records, or extends their locks (KIP-932).
 
 Versions: 2 renewals (KIP-1222). Served from `share.version` 1 on. Source: `KafkaApis.handleShareAcknowledgeRequest`.
 """

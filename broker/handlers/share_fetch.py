@@ -107,7 +107,7 @@ def share_fetch(
 
 
 def _check_renewal(request: ShareFetchRequest) -> None:
-    """Raises KafkaError INVALID_REQUEST if a request that renews also asks for records."""
+    """Raises KafkaError INVALID_REQUEST if a request that renews also requests records."""
     if not request.is_renew_ack:
         return
     asked = {
@@ -166,7 +166,7 @@ def _fetched(
     for key in keys:
         yield from opening(ctx.partitions, (key,), for_writing=terms.reads_committed)
         if session.is_over:
-            break  # share partitions of a group without a session would not end
+            break  # without a session, no event would end the share partitions
         try:
             name = ctx.partitions.topic_name(key.topic_id)
             named = TopicPartition(name, key.partition)

@@ -23,7 +23,9 @@ from trimaran.wire.errors import KeptError
 
 
 async def initialize(ctx: GroupContext, group_id: str, begun: Altered) -> Outcomes:
-    """Stores initial states, and tells the group. Raises KafkaError if the group cannot store it."""
+    """Stores initial states, and then their outcome in the group. Raises KafkaError if the group cannot store the
+    outcome.
+    """
     outcomes = await initialize_all(ctx.share_states, group_id, *begun)
     outcome = await by_topic(outcomes)
     pending = ctx.groups.decide(
@@ -35,7 +37,7 @@ async def initialize(ctx: GroupContext, group_id: str, begun: Altered) -> Outcom
 
 async def delete(ctx: GroupContext, group_id: str, states: States) -> Outcomes:
     """Deletes states, and removes each topic without errors from the group. Raises KafkaError if the group cannot store
-    it.
+    that.
     """
     outcomes = await delete_all(ctx.share_states, group_id, states.partitions())
     failed = {partition.topic_id for partition, error in outcomes.items() if error is not None}
@@ -49,7 +51,9 @@ async def delete(ctx: GroupContext, group_id: str, states: States) -> Outcomes:
 
 
 def released(ctx: GroupContext, group_id: str) -> PendingResponse[States]:
-    """Decides that all states of a group will be deleted, since the group will. Raises KafkaError: the group stays."""
+    """Decides that all states of a group will be deleted, because the group will be. Raises KafkaError: the group
+    stays.
+    """
     return ctx.groups.decide(share.KIND, group_id, lambda groups, at: groups.release(group_id, at))
 
 

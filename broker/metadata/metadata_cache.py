@@ -37,8 +37,8 @@ class BrokerMetadata:
     def is_listed(self, broker: BrokerRegistration) -> bool:
         """Whether Metadata lists the broker: it is live, or was until a moment ago.
 
-        librdkafka drops a broker as soon as it is not listed, and for a second also the partitions that it is moving to
-        their new leader. A dead address in the list costs a client one refused connection.
+        librdkafka drops a broker as soon as it is not listed, and with it, for a second, the partitions that are about
+        to move to their new leader. A dead address in the list costs a client one refused connection.
         """
         if not broker.fenced:
             return True

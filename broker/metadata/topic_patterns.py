@@ -141,7 +141,7 @@ def compiled(regex: str) -> Matches:
         reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise _invalid(regex, reason) from None
     finally:
-        re2.purge()  # otherwise RE2 caches the last hundred with all their memory
+        re2.purge()  # otherwise RE2 caches the last hundred patterns with all their memory
     if pattern.programsize > INSTRUCTIONS_MAX:
         raise _invalid(
             regex, f"it takes {pattern.programsize} instructions, more than {INSTRUCTIONS_MAX}"

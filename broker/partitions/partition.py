@@ -151,8 +151,8 @@ class Partition(Replica):
         return True
 
     def _joined_empty(self) -> bool:
-        """Returns whether the leader may have admitted this replica to the ISR at offset 0, before it had a log:
-        `begin_empty` knows whether it has one.
+        """Returns whether the leader may have admitted this replica to the ISR at offset 0, before it had a log.
+        `begin_empty` checks whether it has one now.
         """
         return self._follower is not None and not self.state.leader_recovery_state
 

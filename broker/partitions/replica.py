@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trimaran.broker.metadata.topic_settings import TopicSettings
     from trimaran.log.directories.directory import LogDirectory
 
-# The objects that the garbage collector would scan: an open log with its segment, and the epoch.
+# The number of objects of an open log with a segment, and of the epoch, which the garbage collector should not scan.
 OBJECTS_OF_LOG = 50
 
 

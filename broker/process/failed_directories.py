@@ -64,7 +64,7 @@ class FailedDirectories:
         self._watched = list(dict.fromkeys([*directories.all, directories.metadata]))
         self._known: set[bytes] = set()
         self._news = AutoResetEvent()
-        self._loop: trio.lowlevel.TrioToken | None = None  # the loop of `wait`
+        self._loop: trio.lowlevel.TrioToken | None = None  # the event loop in which `wait` runs
         for directory in self._watched:
             directory.health.watch(self._wake)
 

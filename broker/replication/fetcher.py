@@ -91,7 +91,8 @@ class Fetcher:
         self._connector = connector
         self._client = FetchClient(settings)
         self._new: dict[TopicIdPartition, Partition] = {}
-        self._checking: Partition | None = None  # is being checked; None if removed meanwhile
+        # The partition whose log is being checked; None if it was removed meanwhile.
+        self._checking: Partition | None = None
         self._start_new_at = -inf
         self._flushing: dict[TopicIdPartition, None] = {}
         self._in_flight = 0

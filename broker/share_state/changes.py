@@ -161,7 +161,7 @@ async def _attempts(
 
 
 async def _all(items: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
-    """Runs `act` for each item, for some at a time."""
+    """Runs `act` for each item, for `STATES_AT_A_TIME` items at a time."""
     left = iter(items)
     while some := list(islice(left, STATES_AT_A_TIME)):
         async with trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ from trimaran.wire.identity import Offset
 
 _FIRST, _LAST = attrgetter("first_offset"), attrgetter("last_offset")
 
-# A write of more batches is united with the known ones in one pass.
+# The batches of a larger write are united with the known ones in one pass.
 _LAID_SINGLY_MAX = 16
 # The batches that are passed in one step: about a millisecond.
 BATCHES_PER_STEP = 500
@@ -54,11 +54,12 @@ def combining(
 
 
 def _lay(batches: list[StateBatch], new: StateBatch) -> None:
-    """Adds a batch to ordered ones without overlaps."""
+    """Adds a batch to batches that are in order and do not overlap."""
     if not batches or batches[-1].last_offset < new.first_offset:
         _add(batches, new, new.first_offset, new.last_offset)
         return
-    # A neighbour that only touches `new` is united with it, too, to be joined with it.
+    # A batch that ends just before `new`, or begins just after it, is included: if the states are equal, the two become
+    # one batch.
     low = bisect_left(batches, new.first_offset - 1, key=_LAST)
     high = bisect_right(batches, new.last_offset + 1, key=_FIRST)
     batches[low:high] = at_once(_united(sorted([*batches[low:high], new])))

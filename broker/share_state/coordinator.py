@@ -48,9 +48,8 @@ _Decide = Callable[[ShareCoordinatorShard, Instant], Result[ShareRecord, T]]
 
 class ShareCoordinator:
     """The interface for handlers. `runtime` has the shards, listens to the leadership of the topic, and must be
-    running. Methods raise KafkaError with the code for the broker that asks. Callers take a turn of `turns` for each
-    decision about a share partition. `write_times` are the times until writes are committed, noted by the callers that
-    wait for them.
+    running. Methods raise KafkaError with the code for the requesting broker. Callers take a turn of `turns` for each
+    decision about a share partition, and record in `write_times` how long a write took until it was committed.
     """
 
     def __init__(self, limits: ShareLimits, metadata: Metadata) -> None:

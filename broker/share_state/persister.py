@@ -70,9 +70,7 @@ class CreatesTopics(Protocol):
 
 
 class _Asked(NamedTuple, Generic[T]):
-    """A request about one share partition: `item` makes its part of `rpc`, `here` asks the coordinator of this
-    broker.
-    """
+    """A request about one share partition: `item` makes its part of `rpc`, `here` calls this broker's coordinator."""
 
     rpc: Rpc[T]
     key: SharePartitionKey
@@ -188,7 +186,7 @@ class StatePersister:
             await trio.sleep(backoff.failed())
 
     async def _attempt(self, question: _Asked[T]) -> T:
-        """Asks the current coordinator once. Raises KafkaError."""
+        """Sends the request to the current coordinator once. Raises KafkaError."""
         broker_id = await self._find(question.key)
         if broker_id == self._node_id:
             await self._coordinator.wait_loaded(question.key, self._seconds)

@@ -60,7 +60,7 @@ class SnapshotRecord(NamedTuple):
 
 
 class UpdateRecord(NamedTuple):
-    """A key and the changes of its state. The start offset and the leader epoch may be -1: they stay."""
+    """A key and the changes of its state. A start offset or leader epoch of -1 leaves the stored value unchanged."""
 
     key: SharePartitionKey
     snapshot_epoch: SnapshotEpoch

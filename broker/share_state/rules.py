@@ -50,9 +50,9 @@ class StateEntry:
 
 
 def is_repeated(entry: StateEntry, state_epoch: StateEpoch, start_offset: Offset | None) -> bool:
-    """Whether an initialization has been done before, and the state is in use since: a response was late, or got lost.
-    Only heartbeats initialize at 0 or None. An operator may alter offsets twice in one epoch, also to 0, but then no
-    member of the group has read the partition in between.
+    """Whether the initialization has been done before and the state has been in use since, because the response was
+    late or lost. Only heartbeats initialize at 0 or None. An operator may alter offsets twice in one epoch, also to 0,
+    but then no member of the group has read the partition in between.
     """
     state = entry.state
     if state.state_epoch != state_epoch:

@@ -84,7 +84,8 @@ class ShareCoordinatorShard:
         self._sweeps_cold = False
         # The keys of deleted topics whose tombstones are still to be written.
         self._gone: deque[SharePartitionKey] = deque()
-        # The record that was decided last, with the state after it: its batches are combined already.
+        # The record that was decided last, with the state after it, so that its replay need not combine the batches
+        # again.
         self._foreseen: tuple[ShareRecord, StoredState] | None = None
         self._timers = Timers[_Sweep]()
         self._effects: Effects[ShareRecord] = Effects()
@@ -157,9 +158,9 @@ class ShareCoordinatorShard:
         batches: Sequence[StateBatch],
         at: Instant,
     ) -> Steps[Result[ShareRecord, None]]:
-        """Stores a position, and the state of these batches. Between two steps, other inputs may change the state, and
-        the steps begin again; the last step decides, and its result must be written before the next input. Requests do
-        not change it (`Turns`), only sweeps: each once in its interval.
+        """Stores a position, and the state of these batches. If a sweep changes the state between two steps, the steps
+        begin again; requests cannot change it in between (`Turns`). The last step decides, and its result must be
+        written before the next input.
 
         Raises:
             KafkaError: INVALID_REQUEST, also if there is no state; FENCED_LEADER_EPOCH; FENCED_STATE_EPOCH;
@@ -348,7 +349,7 @@ class ShareCoordinatorShard:
         return self._sweeps_cold
 
     def _old_states(self, now_ms: int) -> Iterator[SnapshotRecord]:
-        """Yields snapshots, oldest first. A time in the future is that of another broker's clock, and counts as old."""
+        """Yields snapshots, oldest first. A time in the future is from another broker's clock, and counts as old."""
         for key, entry in self._entries.items():
             if 0 <= now_ms - entry.state.written_ms < self.limits.cold_snapshot_interval_ms:
                 return
@@ -361,7 +362,8 @@ class ShareCoordinatorShard:
             while gone:
                 if gone[0] in self._entries:
                     yield SnapshotRecord(gone[0], None)
-                # Only now: a key whose tombstone does not fit in this write stays the first one for the next.
+                # Removed only after its record was taken: if the tombstone does not fit in this write, the next write
+                # begins with the key.
                 gone.popleft()
 
         records = list(_in_one_write(tombstones()))
@@ -373,7 +375,7 @@ class ShareCoordinatorShard:
         return effects
 
     def written(self, write: Write[ShareRecord], code: ErrorCode, at: Instant) -> None:
-        """After a failure, removes states later, and leaves snapshots to the next sweep."""
+        """Handles a failed write: tombstones are written again after a delay, snapshots in the next sweep."""
         if not code:
             return
         events.SHARE_STATES_WAIT.log(log, states=len(write.records), error=code.name)
@@ -389,7 +391,8 @@ class ShareCoordinatorShard:
         self.account.close()
 
     def unload(self) -> None:
-        # First, while the entries still hold the keys: this frees the small dicts only. Then it is value by value.
+        # Cleared first, which frees only the dicts, because the entries still refer to the keys. The entries are then
+        # freed one by one.
         self._by_topic.clear()
         while self._entries:
             self._entries.popitem()

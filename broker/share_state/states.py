@@ -38,7 +38,7 @@ class ShareSummary(NamedTuple):
     """The position of a share group in one partition.
 
     `start_offset` is None if the group has not begun to read the partition; the leader then begins as
-    `share.auto.offset.reset` says. `delivery_complete_count` counts records from `start_offset` on that are
+    `share.auto.offset.reset` determines. `delivery_complete_count` counts records from `start_offset` on that are
     acknowledged or archived; None if it is unknown.
     """
 

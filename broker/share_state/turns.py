@@ -1,7 +1,7 @@
-"""Turns of the decisions about a share partition: each begins when those before it have ended.
+"""Turns of the decisions about a share partition: each turn begins when the turns before it have ended.
 
-A write of many batches is decided in steps, and starts over if the state changes in between. With turns no request can
-change it, so the write ends however often others write the same share partition.
+A write of many batches is decided in steps, and starts over if the state changes in between. With turns no other
+request can change it, so that a write always ends, even if the same share partition is written to very often.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trimaran.wire.identity import SharePartitionKey
 
 
 class Turns:
-    """The turns of all share partitions; one that nothing is decided about takes no memory."""
+    """The turns of all share partitions. A share partition without a decision in progress takes no memory."""
 
     def __init__(self) -> None:
         self._queues: dict[SharePartitionKey, deque[ShareTurn]] = {}
@@ -27,7 +27,7 @@ class Turns:
         return turn
 
     def end(self, turn: ShareTurn) -> None:
-        """Removes a turn, whether it had begun or not; the next one begins if it had."""
+        """Removes a turn, whether it has begun or not. If it had begun, the next one begins."""
         queue = self._queues[turn.key]
         queue.remove(turn)
         if queue:

@@ -106,7 +106,7 @@ class DeliveryChange:
 
 
 class Decisions:
-    """The decisions of one request, or of one moment, about the records of `flight`."""
+    """The decisions of one request or one timer about the records of `flight`."""
 
     def __init__(self, flight: InFlight, rules: SharingRules, now: float) -> None:
         self._flight = flight
@@ -253,8 +253,8 @@ class Decisions:
             batch.merge()
 
     def _due(self) -> list[RecordRun]:
-        """Takes locks that have ended, in order of offsets. Those of a change that is in progress are left out: if its
-        write fails, their deadline counts then.
+        """Takes locks that have ended, in order of offsets. Records whose change is in progress are left out: `finish`
+        checks their deadlines if the write fails.
         """
         due: list[RecordRun] = []
         while len(due) < PIECE and (run := self._flight.locks.pop_due(self._now)) is not None:
@@ -277,7 +277,9 @@ class Decisions:
     # -- changes
 
     def _resolved(self, run: RecordRun, state: DeliveryState) -> DeliveryState:
-        """Returns the state that a run gets: a record that was delivered as often as allowed is not free again."""
+        """Returns the state that a run gets: a record with the maximum number of deliveries is archived instead of
+        freed.
+        """
         if state is AVAILABLE and run.count >= self._rules.deliveries_max:
             return ARCHIVING if self._rules.dead_letters else ARCHIVED
         return state
@@ -317,7 +319,9 @@ def _invalid_state(message: str) -> KafkaError:
 def finish(
     flight: InFlight, change: DeliveryChange, *, is_stored: bool, now: float
 ) -> Generator[None, None, None]:
-    """Ends a change in pieces: its records have their new state if it is stored, else their old one."""
+    """Ends a change in pieces: its records keep their new state if the change is stored, and return to the old one
+    otherwise.
+    """
     changed: dict[Batch, None] = {}
     done = 0
     for stored in change.batches:
@@ -339,7 +343,7 @@ def finish(
             yield
     lowest = min((stored.first_offset for stored in change.batches), default=flight.start)
     if lowest < flight.start:
-        # The log start has passed records that are free again: they cannot be read any more.
+        # The log start has moved beyond records that are free again: they cannot be read any more.
         flight.archive(lowest, Offset(flight.start - 1), AVAILABLE)
 
 
@@ -347,7 +351,7 @@ def _finish_run(
     flight: InFlight, run: RecordRun, change: DeliveryChange, *, is_stored: bool, now: float
 ) -> None:
     before, run.before, run.change = run.before, None, None
-    if is_stored or run.deadline is None:  # without a lock, it was archived meanwhile
+    if is_stored or run.deadline is None:  # without a lock, the run was archived meanwhile
         flight.unlock(run)
     elif run.deadline <= now:
         # The lock has ended during the write.
@@ -356,6 +360,6 @@ def _finish_run(
     else:
         assert before is not None, "a locked record keeps the state before"
         run.state, run.member = before
-        flight.lock(run, run.deadline)  # it may have ended since `now`, and was passed over
+        flight.lock(run, run.deadline)  # `_due` may have removed the lock since `now`
     if run.state is AVAILABLE:
         flight.may_have_free = True

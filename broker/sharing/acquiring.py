@@ -91,7 +91,7 @@ class Acquisition:
 
     def _last_allowed(self, fetch_offset: Offset) -> Offset:
         """Returns the last offset that may be acquired; also reduces the number of records to what the limit of record
-        locks leaves. Free records in flight have their place already.
+        locks leaves. Free records in flight are already counted.
         """
         flight, last = self._flight, self._fetched[-1].last_offset
         room = self._rules.record_locks_max - flight.size
@@ -221,7 +221,7 @@ class Acquisition:
         self._left -= run.size
 
     def _add_partly(self, first: Offset, last: Offset) -> None:
-        """Adds a batch of which the member gets no more than it asked for; the rest is free."""
+        """Adds a batch. The member gets at most the records that it requested; the rest is free."""
         middle = first + self._left
         run = RecordRun(first, middle - 1, ACQUIRED, FIRST_DELIVERY, self._member)
         self._flight.add(Batch([run, RecordRun(middle, last, AVAILABLE, 0)], is_split=True))

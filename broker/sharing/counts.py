@@ -45,7 +45,7 @@ class ShareCounts:
         self._rest = DeliveryCounts()
 
     def begin(self, group_id: str) -> None:
-        """Counts the group by itself from now on."""
+        """Counts the group separately from now on."""
         self._groups.setdefault(group_id, DeliveryCounts())
 
     def of(self, group_id: str) -> DeliveryCounts:

@@ -43,11 +43,11 @@ _HEADER_OVERHEAD = 6
 
 
 class Undelivered(Exception):
-    """Letters cannot get to their queue; the text is the reason."""
+    """Letters cannot be written to their queue; the text is the reason."""
 
 
 class Unwritten(Undelivered):
-    """The queue does not take the letters."""
+    """The leader of the queue has refused the letters."""
 
 
 class QueueTopic(NamedTuple):
@@ -78,7 +78,7 @@ class Source(NamedTuple):
 
 
 class CreateQueue(NamedTuple):
-    """Asks the controller to create the topic; the result is its error code. NETWORK_EXCEPTION: no answer."""
+    """Requests the topic from the controller; the result is its error code. NETWORK_EXCEPTION: no answer."""
 
     name: str
 
@@ -115,7 +115,7 @@ class WriteLetters(NamedTuple):
 
 
 class PauseDelivery(NamedTuple):
-    """Waits."""
+    """A pause before the next step."""
 
     seconds: float
 

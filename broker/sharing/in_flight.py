@@ -4,7 +4,7 @@ Kafka keeps one state for a whole batch, or one for each offset once a part of t
 a list of runs: neighbours with the same state. A batch that is `split` behaves as Kafka's with a state for each offset,
 but a million records that were delivered together are one run. Source: `InFlightBatch`, `InFlightState` and
 `SharePartition` of Kafka. Intentional difference: in Kafka, the start stays before acknowledged records of a loaded
-state until a fetch has looked beyond them, which never happens if they use up the limit of record locks.
+state until a fetch has read beyond them, which never happens if they use up the limit of record locks.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class RecordRun:
 
 
 class Batch:
-    """Records that were acquired together, in runs that leave no offset out."""
+    """Records that were acquired together, in runs without gaps between their offsets."""
 
     __slots__ = ("is_split", "runs")
 
@@ -132,8 +132,8 @@ class Batch:
 
 
 class GapWindow(NamedTuple):
-    """The offsets that the stored state did not mention: `start` is the first that was not looked at yet, `end` the
-    last offset of the stored state. Records in between that have no state were never delivered.
+    """The offsets that the stored state may lack: `start` is the first one that no acquisition has reached, `end` the
+    last offset of the stored state. Records in between without a state were never delivered.
     """
 
     start: Offset
@@ -183,7 +183,7 @@ class InFlight:
 
     @property
     def gap(self) -> Offset | None:
-        """The start of the gap window while that is in force, else None: new records end it."""
+        """The start of the gap window, or None. The window ends when newer records are acquired."""
         window = self.window
         return window.start if window is not None and window.end == self.end else None
 
@@ -227,7 +227,7 @@ class InFlight:
         return first < self.start <= last
 
     def next_fetch_offset(self) -> Offset:
-        """Returns the offset to fetch from: of the first free record, or behind all records in flight."""
+        """Returns the offset to fetch from: that of the first free record, or the one after all records in flight."""
         beyond = self.end + 1
         if not self.batches or self.start > self.batches[-1].last:
             self.may_have_free = False
@@ -253,7 +253,7 @@ class InFlight:
         self.batches.insert(index, batch)
 
     def runs_between(self, batch: Batch, first: Offset, last: Offset) -> Sequence[RecordRun]:
-        """Returns the runs of these offsets, cut so that they hold no other offset."""
+        """Returns the runs of these offsets; cuts the first and last run so that they have no other offsets."""
         self._cut(batch, first)
         self._cut(batch, last + 1)
         return batch.runs_in(first, last)
@@ -308,12 +308,12 @@ class InFlight:
     def archive(self, first: Offset, last: Offset, state: DeliveryState) -> None:
         """Archives the records of these offsets that are in `state`, without a write.
 
-        A record that is being released at this moment is archived whatever becomes of the release.
+        A record whose release is in progress is archived whether or not the release succeeds.
         """
         self.archive_each([(first, last)], state)
 
     def archive_each(self, ranges: Iterable[tuple[Offset, Offset]], state: DeliveryState) -> None:
-        """Archives as `archive` does; looks at each batch once, however many ranges there are."""
+        """Archives as `archive` does, for many ranges in one pass over the batches."""
         changed: dict[Batch, None] = {}
         for first, last in ranges:
             floor = self.floor(first)
@@ -332,7 +332,7 @@ class InFlight:
         self.unlock(run)
 
     def forget_window_before(self, offset: Offset) -> None:
-        """Moves the gap window to `offset`, the first offset that was not looked at."""
+        """Moves the start of the gap window to `offset`."""
         if self.window is not None:
             end = self.window.end
             self.window = GapWindow(offset, end) if offset <= end == self.end else None
@@ -340,7 +340,7 @@ class InFlight:
     # -- progress
 
     def advance(self) -> None:
-        """Moves `start` over records that are done, and forgets batches before it."""
+        """Moves `start` over records that are done, and removes the batches before it."""
         self._skip_known()
         if not self._start_is_done():
             return
@@ -365,8 +365,9 @@ class InFlight:
         del self.batches[:kept]
 
     def _skip_known(self) -> None:
-        """Moves the gap window over records that have a state: nothing is left to look for there. Otherwise the start
-        would stay before them, and would never move if they use up the limit of record locks.
+        """Moves the start of the gap window over records that have a state, because they leave no gap. Otherwise
+        `start` could not move beyond them until a fetch reads there, which never happens if they use up the limit of
+        record locks.
         """
         if self.window is None:
             return

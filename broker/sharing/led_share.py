@@ -1,8 +1,8 @@
 """One share group in one leader epoch of a partition: loads its state, stores its changes, and wakes its readers.
 
-The state is read once. Changes are stored one write at a time, in order; those that come meanwhile go together into
-the next. When the epoch ends, a write in progress is given up, and its acknowledgements fail: the next leader reads
-whatever was stored.
+The state is read once. Changes are stored one write at a time, in order; changes that arrive meanwhile are stored
+together by the next one. When the epoch ends, a write in progress is given up, and its acknowledgements fail; the next
+leader reads the state that was stored.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ShareReader(Protocol):
     """A fetch that waits for records."""
 
     def wake(self) -> None:
-        """Makes the fetch look again. Must not block."""
+        """Makes the fetch check again for records. Must not block."""
 
 
 class Owner(Protocol):
@@ -73,7 +73,7 @@ class Owner(Protocol):
         """Runs a task until the broker stops."""
 
     def set_timer(self, share: LedShare, deadline: float | None) -> None:
-        """Calls `end_locks` of `share` at that time."""
+        """Calls `end_locks` of `share` at that time; None cancels the call."""
 
     def settings_of(self, group_id: str) -> Sharing:
         """Returns the current settings of the group."""
@@ -92,7 +92,7 @@ class Owner(Protocol):
         """Whether no more new records may be acquired by any group."""
 
     async def deliver(self, share: LedShare, letters: Sequence[DeadLetters]) -> None:
-        """Writes letters to the dead-letter queue of the group, or logs that it cannot."""
+        """Writes letters to the dead-letter queue of the group, or logs the reason why it cannot."""
 
     def ended(self, share: LedShare) -> None:
         """Forgets a share partition: its epoch has ended, or its state must be read again."""
@@ -122,7 +122,7 @@ class LedShare(Interest):
         self._queue: list[tuple[DeliveryChange, PendingResponse[None]]] = []
         self._written: list[tuple[DeliveryChange, PendingResponse[None]]] = []
         self._is_writing = False
-        # Set while the share partition that makes way for this one may write.
+        # The share partition that this one replaces, until its last write has ended.
         self._before = before
         self._has_made_way = False
         self._wrote = Notifier()
@@ -180,8 +180,9 @@ class LedShare(Interest):
             self.retire()
 
     def retire(self) -> None:
-        """Ends the share partition when its letters are sent and its changes stored: no member of the group has a
-        session. A fetch that waits gets NOT_LEADER_OR_FOLLOWER, with which members ask again.
+        """Ends the share partition, because no member of the group has a session: as soon as its state is loaded, its
+        letters are sent and its changes are stored. A fetch that waits gets NOT_LEADER_OR_FOLLOWER, which members
+        retry.
         """
         self.is_retiring = True
         if not self._is_writing and not self._is_sending and self.core is not None:
@@ -264,7 +265,7 @@ class LedShare(Interest):
         if self.core is None:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE)
         rules, now = self.settings.rules, self._owner.now()
-        # There may be thousands that came too late to matter.
+        # Acknowledgements below the start have no effect; there may be thousands.
         start = self.core.start
         wanted = [each for each in acknowledgements if each.last >= start]
         try:
@@ -287,9 +288,9 @@ class LedShare(Interest):
         self._owner.spawn(undo)
 
     def release(self, member: str, is_over: Callable[[], bool]) -> Generator[None, None, None]:
-        """Releases all records of a member whose session has ended, in pieces, until `is_over`: it has a new session.
-        The generator must not be closed before its end. If the share partition ends meanwhile, nothing is stored: the
-        next one delivers the records again in any case.
+        """Releases all records of a member whose session has ended, in pieces; stops when `is_over` returns True,
+        because the member has a new session. The generator must not be closed before its end. If the share partition
+        ends meanwhile, nothing is stored: the next one delivers the records again in any case.
         """
         if self.core is None:
             return
@@ -393,7 +394,7 @@ class LedShare(Interest):
             self._owner.spawn(self._send_all)
 
     async def _send_all(self) -> None:
-        """Sends the letters of one moment together; those that come meanwhile are next."""
+        """Sends all waiting letters together; letters that arrive meanwhile are sent next."""
         self._sending = trio.CancelScope()
         with self._sending:
             while self._letters:
@@ -405,7 +406,7 @@ class LedShare(Interest):
             self.retire()
 
     def _archive(self, letters: Sequence[DeadLetters]) -> None:
-        """Archives records that are in the queue, or cannot get there: they would block the others."""
+        """Archives records whose letters were written or given up; `start` cannot move beyond them before that."""
         if self.core is None or self.error is not None:
             return
         self._store(self.core.archived(letters))

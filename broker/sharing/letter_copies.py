@@ -58,7 +58,7 @@ def _in_piece(
     """
     found: dict[Offset, tuple[bytes | None, bytes | None]] = {}
     left = read.bytes_max
-    # The end of a piece may be far behind its last batch: it counts only if no batch can be read.
+    # The end of a piece may be far beyond its last batch, so it is used only if no batch can be read.
     end = piece.end_offset
     try:
         for batch in iter_batches(memoryview(piece.read()), allow_old=True):

@@ -1,4 +1,4 @@
-"""The settings that a share group's deliveries follow, and the largest values that a client can ask for."""
+"""The settings of a share group's deliveries, and the limits of the values in requests."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ class SharingRules(NamedTuple):
 
     @property
     def delivers_last_alone(self) -> bool:
-        """Whether the last delivery of a record is without any other record."""
+        """Whether a record is delivered alone the last time."""
         return self.deliveries_max > 2

@@ -22,8 +22,8 @@ SHARED_PARTITIONS_MAX = 200_000
 class ShareSession:
     """The partitions that one member reads; `epoch` is the epoch that its next request must have.
 
-    `on_close` is called when the session ends in any way; `is_over` is then True. A request in progress looks at it
-    after each pause: without a session, nothing would release the records that it acquires.
+    `on_close` is called when the session ends in any way; `is_over` is then True. A request in progress checks
+    `is_over` after each pause: without a session, nothing would release the records that it acquires.
     """
 
     __slots__ = ("epoch", "group_id", "is_over", "member_id", "must_name", "on_close", "partitions")
@@ -51,7 +51,7 @@ class ShareSession:
         self, partition: TopicIdPartition, *, has_records: bool, is_error: bool, is_full: bool
     ) -> bool:
         """Returns whether a response names a partition; `is_full` is the first response of the session, which names
-        all. Notes what that means for the next response.
+        all. Updates `must_name` and the order of the partitions for the next response.
         """
         if is_full:
             return True
@@ -61,7 +61,7 @@ class ShareSession:
             self.must_name.add(partition)
         if has_records and partition in self.partitions:
             del self.partitions[partition]
-            self.partitions[partition] = None  # behind those that had none
+            self.partitions[partition] = None  # moves behind the partitions without records
         return named
 
 
@@ -103,7 +103,8 @@ class ShareSessions:
         member's records stay acquired.
 
         Raises:
-            KafkaError: INVALID_REQUEST: the request acknowledges records of no session. SHARE_SESSION_LIMIT_REACHED.
+            KafkaError: INVALID_REQUEST: the request has acknowledgements, although there is no session yet.
+                SHARE_SESSION_LIMIT_REACHED.
         """
         if acknowledges:
             raise KafkaError(ErrorCode.INVALID_REQUEST)

@@ -28,8 +28,8 @@ from trimaran.wire.transport.scheduling.pauses import pauses
 
 # The share partitions that are counted between two yields: a fraction of a millisecond.
 COUNTED_A_STEP = 100
-# The maximum number of batches that one acquisition looks at: some milliseconds. The next fetch gets the
-# batches after them, as if this one had asked for fewer bytes.
+# The maximum number of batches that one acquisition examines: some milliseconds. The next fetch gets the batches after
+# them, as if this one had requested fewer bytes.
 LOOKED_AT_MAX = 1_000
 
 
@@ -73,7 +73,7 @@ class ShareFetch:
     changed: AutoResetEvent = field(default_factory=AutoResetEvent)
 
     def wake(self) -> None:
-        """Makes the fetch look again."""
+        """Makes the fetch check again for records."""
         self.changed.set()
 
     def attach(self) -> None:

@@ -92,7 +92,7 @@ class SharePartition:
 
     @property
     def run_count(self) -> int:
-        """The number of runs in flight, which is what they take in memory."""
+        """The number of runs in flight, to which the memory of the share partition is proportional."""
         return self._flight.run_count
 
     @property
@@ -179,8 +179,8 @@ class SharePartition:
     def release(
         self, member: str, rules: SharingRules, now: float, is_over: Callable[[], bool]
     ) -> Generator[None, None, DeliveryChange]:
-        """Releases the records that the member holds, because its session has ended: in pieces, until `is_over`. The
-        generator must not be closed before its end.
+        """Releases the records that the member holds, because its session has ended; in pieces, and stops when
+        `is_over` returns True. The generator must not be closed before its end.
         """
         decisions = Decisions(self._flight, rules, now)
         yield from decisions.release(member, is_over)
@@ -201,7 +201,9 @@ class SharePartition:
         self._flight.advance()
 
     def archived(self, letters: Sequence[DeadLetters]) -> DeliveryChange:
-        """Archives records that are in the dead-letter queue, or cannot get there; returns the change to be stored."""
+        """Archives records that are in the dead-letter queue, or cannot be written to it; returns the change to be
+        stored.
+        """
         change = DeliveryChange(limit=0)
         ranges = [(each.batch.first_offset, each.batch.last_offset) for each in letters]
         self._flight.archive_each(ranges, ARCHIVING)

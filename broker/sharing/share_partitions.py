@@ -63,7 +63,7 @@ class SharePartitions:
         self._timer_changed = AutoResetEvent()
         self._nursery: trio.Nursery | None = None
         self._runs = 0
-        # The share partitions that were open when share groups were disabled, and are still to be retired.
+        # The share partitions that were open when share groups were disabled, and that have not been retired yet.
         self._to_retire: dict[LedShare, None] = {}
 
     @classmethod
@@ -203,7 +203,7 @@ class SharePartitions:
             self._nursery.start_soon(work)
 
     def set_timer(self, share: LedShare, deadline: float | None) -> None:
-        """Calls `end_locks` of `share` at that time, or no longer."""
+        """Calls `end_locks` of `share` at that time; None cancels the call."""
         if deadline is None:
             self._timers.cancel(share)
             return
@@ -220,7 +220,7 @@ class SharePartitions:
         return found
 
     async def deliver(self, share: LedShare, letters: Sequence[DeadLetters]) -> None:
-        """Writes letters to the dead-letter queue of the group, or logs that it cannot."""
+        """Writes letters to the dead-letter queue of the group, or logs the reason why it cannot."""
         await self._queues.deliver(share.key.group_id, share.leader, letters)
 
     def count_runs(self, change: int) -> None:

@@ -212,7 +212,7 @@ class TransactionVerifier:
 
 
 def _blocking(pending: PendingResponse[T]) -> Handling[T]:
-    """Returns the response when it is committed; unlike after `settled`, the handler may have more effects."""
+    """Returns the response when it is committed. Unlike `settled`, need not be the last effect of a handler."""
     if pending.ready():
         return pending.response
     response: T = yield Blocking(pending.wait)

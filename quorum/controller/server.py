@@ -133,7 +133,8 @@ async def run_controller(
 
 
 def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> _Parts:
-    authorizer, policies = authorizer_of(config), policies_of(config)  # before anything is opened
+    # Configs are checked before any resource is opened.
+    authorizer, policies = authorizer_of(config), policies_of(config)
     check_metadata(config)
     directory = _open_directory(config.metadata_directory, config.node_id)
     accounts = Accounts(config["delegation.token.secret.key"])
@@ -299,7 +300,7 @@ async def _complete_initial_load(parts: _Parts) -> None:
     """
     if parts.context.authorizer is None:
         return
-    with suppress(NotLeaderError):  # stopped before that
+    with suppress(NotLeaderError):  # the node stopped before it had caught up
         await parts.node.wait_caught_up()
         parts.context.authorizer.complete_initial_load()
 

@@ -254,7 +254,7 @@ class State:
         return now + self.timeouts.fetch + self.succession_wait(leader_id)
 
     def succession_wait(self, leader_id: NodeId) -> float:
-        """Returns the delay after the first voter in line with which this voter tries to succeed `leader_id`."""
+        """Returns how much later than the first voter in line this voter tries to succeed `leader_id`."""
         self._refresh_voters()
         rank = len(self._voters_before) - (leader_id in self._voters_before)
         return rank * self.timeouts.succession_step

@@ -134,8 +134,8 @@ class Applier:
         self._log.forget_applied(self.applied.offset)
 
     def _wait_for_more(self) -> None:
-        """Waits for the next high watermark: a high watermark inside a batch is not that of a leader. The whole batches
-        below it are applied.
+        """Waits for the next high watermark: one inside a batch was not set by a leader, which commits whole batches.
+        All whole batches below it are applied.
         """
         committed = self._high_watermark.offset
         cut = next(self._log.batches(self.applied.offset, self._log.end_offset), None)

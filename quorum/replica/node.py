@@ -382,7 +382,7 @@ class QuorumNode:
         self.high_watermark.advance(offset)
         if self.is_leader or not self.settings.identity.can_vote:
             self._applier.wake()
-        else:  # the leader waits for our next record, whereas no task waits for our state
+        else:  # our next fetch is urgent for the leader; the application of records is not
             self._applier.wake_later()
         end_offset = self.log.refetch_end
         if end_offset is not None and offset >= end_offset:

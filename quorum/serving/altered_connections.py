@@ -69,7 +69,7 @@ class AlteredConnections:
         now = NodeConfigs(self._config, lambda: self._configs)
         try:
             bounds = bounds_of(now, self._names, self.book.addresses)
-        except ConfigError as error:  # from a version that accepts other values
+        except ConfigError as error:  # the value was accepted by a version with other rules
             events.CONNECTIONS_CONFIG_INVALID.log(log, error=error)
             return
         if bounds != self.quotas.bounds:

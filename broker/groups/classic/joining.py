@@ -239,7 +239,7 @@ def _join_known(operation: GroupOperation, join: Join) -> None:
             operation, f"{member.id} joins again ({request.reason or 'no reason given'})"
         )
     else:
-        # It may have missed the response: the current generation is still valid.
+        # The member may have missed the response: its generation is still valid.
         operation.respond(join.token, operation.joined(member))
 
 

@@ -21,7 +21,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 def size_of(protocols: Protocols) -> int:
-    """Returns the approximate size in bytes: names are short and mostly ASCII."""
+    """Returns the size in bytes, approximately: a name counts one byte per character."""
     return sum(len(name) + len(metadata) for name, metadata in protocols)
 
 

@@ -83,8 +83,8 @@ class GroupWrite:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Succession:
-    """The end of an empty consumer group, which a classic group replaces in memory; if the write fails, the classic
-    group is removed.
+    """The write that removes an empty consumer group, which a classic group has replaced in memory. If it fails, the
+    classic group is removed.
     """
 
     group_id: str

@@ -38,7 +38,9 @@ CAN_REBALANCE = frozenset({S.STABLE, S.COMPLETING_REBALANCE, S.EMPTY})
 
 
 def rebalance_or_complete(operation: GroupOperation, reason: str) -> None:
-    """Starts a rebalance, or ends the join phase that waited for this, after a change of the members."""
+    """Handles a change of the members: starts a rebalance, or, during a join phase, ends that phase if all members have
+    joined.
+    """
     if operation.group.state in CAN_REBALANCE:
         prepare(operation, reason)
     else:
@@ -242,7 +244,7 @@ def _admit_replacement(operation: GroupOperation, write: GroupWrite) -> None:
     if replaced.version >= 9:
         response.skip_assignment = operation.group.leader == member.id
     else:
-        # As leader it would compute an assignment that no member waits for.
+        # As leader, the member would compute an assignment that no member waits for.
         response.leader = replaced.old_leader or ""
         response.members = []
     operation.respond_to_join(member, response)

@@ -17,7 +17,7 @@ from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 
 
 class NoClassicMembers:
-    """The `ClassicMembers` of kinds that have none."""
+    """The `ClassicMembers` of kinds whose groups members of the classic protocol may not join."""
 
     def __init__(self, outputs: Outputs) -> None:
         self._outputs = outputs

@@ -38,7 +38,7 @@ PIECES_PER_TICK = 5
 
 
 def assign_if_due(operation: ConsumerOperation) -> None:
-    """Writes the target for the group's epoch, or sets the timer that will."""
+    """Writes the target for the group's epoch, or sets the timer for that."""
     if not _is_due(operation):
         return
     group, wait_ms = operation.group, operation.target_wait_ms
@@ -48,7 +48,7 @@ def assign_if_due(operation: ConsumerOperation) -> None:
         operation.finish_target(group.epoch)
         return
     if group.assignment_epoch == NO_ASSIGNMENT_EPOCH:
-        # Members need a valid epoch until then.
+        # Members need a valid epoch until the first target is written.
         operation.write_assignment_epoch(FIRST_EPOCH, 0)
     operation.set_timer(HeartbeatTimer.TARGET, wait_ms)
 

@@ -104,7 +104,9 @@ class ConsumerGroups(
         return super().has(group_id) and not self._classic.has(group_id)
 
     def classic_members(self) -> ConsumerGroups:
-        """Returns these groups: a client may not know yet that its group was converted."""
+        """Returns `self`: members of the classic protocol may join consumer groups, because a conversion may be unknown
+        to them.
+        """
         return self
 
     def operation(
@@ -293,7 +295,7 @@ class ConsumerGroups(
         """
         group, work = self._groups.get(group_id), self._works.get(group_id)
         if work is None or work.regexes.pop(regex, None) is None:
-            return  # no member waits for it any longer
+            return  # no member waits for the pattern any longer
         if group is None or topics is None:
             return
         operation = self.operation(group, at)

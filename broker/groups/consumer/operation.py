@@ -32,8 +32,8 @@ class ConsumerTimer(StrEnum):
 
 @dataclass(slots=True)
 class GroupWork(HeartbeatWork):
-    """The long-running work for one consumer group: a target, or patterns. Exists once the group has had a request
-    since the shard was loaded.
+    """The long-running work for one consumer group: a target, or patterns. It is created by the group's first request
+    after the load of the shard.
 
     A target is computed in pieces, on a timer of the group, and patterns are matched in a thread, so that the event
     loop is never blocked for long.

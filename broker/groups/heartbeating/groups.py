@@ -40,7 +40,7 @@ class StoredGroups(ABC, Generic[G, Op]):
         self._topics = parts.dependencies.topics
         self._account = parts.account
         self._outputs = parts.outputs
-        # Returns whether the group is of another kind.
+        # Returns whether a group with this id is of another kind.
         self._is_other: Callable[[str], bool] = lambda group_id: any(
             groups is not self and groups.has(group_id) for groups in parts.made.values()
         )

@@ -106,7 +106,7 @@ class HeartbeatOperation(Generic[G, M, S, W]):
         self.write(self.RECORDS.without_member(self.group.id, member_id))
 
     def note_fenced(self, member_id: str, reason: str) -> None:
-        """Logs that a member is removed because a timer of it was due."""
+        """Logs that a member is removed because one of its timers was due."""
         events.GROUP_MEMBER_FENCED.log(log, group=self.group.id, member=member_id, reason=reason)
 
     def write_assignment_epoch(self, epoch: GroupEpoch, now_ms: int) -> None:
@@ -123,12 +123,12 @@ class HeartbeatOperation(Generic[G, M, S, W]):
     # -- responses
 
     def may_lack_assignment(self, member: M, *, is_confirmed: bool, is_changed: bool) -> bool:
-        """Returns whether the last response had a new assignment without a new epoch, so that the member may lack it,
-        unless it confirms that it has the assignment. Then notes with `is_changed` whether the response to this
-        heartbeat has one, too: it is called once for each.
+        """Returns whether the member may lack its assignment: the last response had a new assignment without a new
+        epoch, and the member has not confirmed it. Must be called once for each heartbeat: `is_changed`, whether the
+        response to this heartbeat has such an assignment, is remembered for the next one.
 
-        In Kafka, the assignment is lost if a delayed request, which the member has given up, is served after the one
-        that it has sent instead. With a new epoch, the member's epoch shows that.
+        In Kafka, the assignment is lost if a delayed request that the member has given up is served after its
+        replacement. If an assignment with a new epoch is lost, the epoch of the member's next heartbeat shows that.
         """
         unconfirmed = self.work.unconfirmed
         may_lack = member.id in unconfirmed and not is_confirmed

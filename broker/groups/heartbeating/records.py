@@ -1,4 +1,4 @@
-"""The common part of the records of a kind: the same roles, in classes of its own.
+"""The common part of the records of kinds: every kind has the same types of records, each with its own class.
 
 Source: Kafka's `GroupCoordinatorRecordHelpers`, `StreamsCoordinatorRecordHelpers`. All records are written at version
 0.
@@ -78,7 +78,7 @@ class HeartbeatRecords(Generic[M, T]):
             yield GroupRecord(key(group_id=group_id, member_id=member_id), None)
 
     def without_assignments(self, group: HeartbeatGroup[Any, Any]) -> Iterator[GroupRecord]:
-        """Yields the tombstones of all current and target assignments: the first ones of a group that is removed."""
+        """Yields the tombstones of all current and target assignments, which come first when a group is removed."""
         for member_id in group.members:
             yield GroupRecord(self.current_key(group_id=group.id, member_id=member_id), None)
         for member_id in {**group.target, **group.members}:

@@ -30,8 +30,8 @@ PIECES_PER_TICK = 2
 
 
 def assign_if_due(operation: ShareOperation) -> None:
-    """Writes the target for the group's epoch, or begins to compute it; a later heartbeat does if the last target is
-    too recent.
+    """Writes the target for the group's epoch, or begins to compute it; leaves that to a later heartbeat if the last
+    target is too recent.
     """
     group = operation.group
     if group.assignment_epoch >= group.epoch or group.is_empty or operation.target_wait_ms:
@@ -87,7 +87,7 @@ def _members(group: ShareGroup, topics: Topics) -> Work[list[SharingMember]]:
 
 
 def lacks_initialized(operation: ShareOperation) -> bool:
-    """Returns whether initialized partitions of a subscribed topic are not in the target, or other partitions are.
+    """Returns whether the target differs from the initialized partitions of the subscribed topics.
 
     A deleted topic does not count, because no target has it. In Kafka it does: each heartbeat increments the epoch
     until the topic's states are deleted, too.

@@ -64,7 +64,8 @@ class ShareGroups(
         super().__init__(parts, describe.SHARE, describe.SHARE)
         self._settings = settings
         self._works: dict[str, ShareWork] = {}
-        # Whether the last heartbeat has begun an initialization, which goes with the heartbeat's records.
+        # Whether the last heartbeat has begun an initialization, which is dropped if the heartbeat's records are not
+        # written.
         self._has_begun = False
 
     def operation(self, group: ShareGroup, at: Instant) -> ShareOperation:

@@ -99,7 +99,7 @@ def heartbeat(
 
 
 def _wants_assignment(member: ShareMember, request: ShareGroupHeartbeatRequest) -> bool:
-    """Whether the member says everything, or has not received the response with its epoch."""
+    """Whether the request has all fields, or the member has not received the response with its epoch."""
     is_full = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
     return is_full or request.member_epoch != member.epoch
 

@@ -2,7 +2,7 @@
 the outcome.
 
 A partition that is added to a known topic begins at its start, so that no record is left out; the partitions of a new
-topic begin as `share.auto.offset.reset` says. Source: `subscribedTopicsChangeMap`,
+topic begin as `share.auto.offset.reset` determines. Source: `subscribedTopicsChangeMap`,
 `maybeCreateInitializeShareGroupStateRequest`, `initializeShareGroupState`, `uninitializeShareGroupState` of Kafka 4.4's
 `GroupMetadataManager`. Intentional differences: an initialization that is repeated keeps its start offset (Kafka then
 begins at the start), each topic has its own outcome, partitions whose initialization has failed are not forgotten (they

@@ -39,11 +39,11 @@ class ShareWork(HeartbeatWork):
     target: TargetWork[Partitions] | None = None
     # The version of the metadata for which the group's hash was last checked.
     checked_topics: object = None
-    # The target, share partitions and names for which the initialized partitions were found to be assigned.
+    # The target, share partitions and subscribed names with which `lacks_initialized` last found no difference.
     checked_target: tuple[object, object, object] | None = None
     # The time (wall clock, ms) since which a topic has partitions that are being initialized.
     initializing_since: dict[bytes, int] = field(default_factory=dict)
-    # The initialization that waits for the commit of its records, and the one that runs: at most one of both.
+    # The initialization that waits for the commit of its records, and the one that runs. At most one of the two exists.
     waiting: Initialization[NewOffsets] | None = None
     running: Initialization[NewOffsets] | None = None
 

@@ -3,11 +3,11 @@
 Source: `GroupMetadataManager.maybeUpdateStreamsTargetAssignment`, `TargetAssignmentBuilder`. As in Kafka, a target
 waits for the initial delay of a new group, and for the interval since the last one; the first heartbeat afterwards
 computes it. Intentional difference: the target of a large group is computed and written in pieces, on a timer; until
-then members hear that the assignment is delayed. The batch with the assignment's epoch is the last: a coordinator that
-takes over in between starts over.
+then heartbeats have the status ASSIGNMENT_DELAYED. The batch with the assignment's epoch is the last: a coordinator
+that takes over in between starts over.
 
-Kafka 4.4 refines a target by warm-up tasks for members that lag behind, but its refiner returns the target as it is. So
-there are no warm-up tasks yet, whatever `streams.num.warmup.replicas` says.
+Kafka 4.4 refines a target by warm-up tasks for members that lag behind, but its refiner returns the target unchanged.
+Therefore there are no warm-up tasks, regardless of `streams.num.warmup.replicas`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The sticky assignor: every task active at one member, standbys at members of other processes, few tasks moved.
+"""The sticky assignor: every task active at one member, standbys at members of other processes, and as few moved tasks
+as possible.
 
 Source: Kafka's `StickyTaskAssignor`, with exactly its result (`java_order`). In Kafka 4.4 it gives no warm-up tasks,
 and the lag and the racks of members do not change its result; the offsets that members report do: the member that has
@@ -58,8 +59,8 @@ class _TaskPlace(NamedTuple):
 
 
 class _Quota:
-    """The maximum number of tasks that a member may get, so that all have about as many. Members that have reached it,
-    and their tasks, leave the count.
+    """The maximum number of tasks per member (`each`), so that all members get about the same number. Members that have
+    reached it no longer count, nor do their tasks.
     """
 
     def __init__(self, tasks: int, members: int) -> None:
@@ -92,7 +93,8 @@ class _Assigning:
         by_id = {member.id: member for member in members}
         self._processes: dict[str, ClientProcess] = {}
         self._was_active: dict[Task, _TaskPlace] = {}
-        # Members that had or can take over a standby: whether it was one, and the offset.
+        # By task, the members that had it as a standby or reported an offset of it: place, whether it was a standby,
+        # and the offset.
         candidates: dict[Task, list[tuple[_TaskPlace, bool, int]]] = {}
         for member_id in hash_order(sorted(by_id)):
             member = by_id[member_id]
@@ -223,7 +225,9 @@ def _standby_claims(member: TaskMember) -> Iterable[tuple[Task, bool, int]]:
 
 
 def _least_loaded(places: Iterable[_TaskPlace], without: Task | None = None) -> _TaskPlace | None:
-    """Returns the first place, or a later one whose process and member both have less load than the one before."""
+    """Returns the place with the least load. A later place is preferred only if its process and its member both have
+    less load than those of the best place before it.
+    """
     best: _TaskPlace | None = None
     for place in places:
         process = place.process

@@ -177,7 +177,8 @@ def _missing_internal(
         wanted |= subtopology.repartition_sources
         wanted |= subtopology.changelogs
     missing = {}
-    for name in hash_order(topology.required_topics):  # Kafka's first wrong one is named
+    # In Kafka's order, because the error names the first wrong topic.
+    for name in hash_order(topology.required_topics):
         if (topic := wanted.get(name)) is None:
             continue
         count = existing(name)

@@ -22,10 +22,10 @@ from trimaran.wire.messages.streams_group_topology_description_update import (
 
 # The maximum size of a description: enough for 2,000 nodes.
 DESCRIPTION_BYTES_MAX = 256 << 10
-# The cost of a node beside its texts.
+# The memory of a node without its texts.
 NODE_BYTES = 256
 
-# The time after which the coordinator requests a description again that did not arrive.
+# The time after which the coordinator requests a description again if it has not arrived.
 DESCRIPTION_RETRY_MS = 30_000
 
 
@@ -58,7 +58,7 @@ def normal_description(given: TopologyDescription) -> TopologyDescription:
     """Returns the description with the fields of each node's type, and each name once.
 
     Raises:
-        KafkaError: INVALID_REQUEST for an unknown type of node, or a global store of others;
+        KafkaError: INVALID_REQUEST for an unknown type of node, or a global store without a source and a processor;
             STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED if it is too large.
     """
     if description_bytes(given) > DESCRIPTION_BYTES_MAX:

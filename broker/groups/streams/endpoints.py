@@ -23,12 +23,12 @@ from trimaran.wire.messages.streams_group_heartbeat import (
 
 # The maximum size of the list in one response: enough for 500 members with 10 topics each.
 ENDPOINTS_BYTES_MAX = 1 << 20
-# The cost of a topic beside its name, and of a partition.
+# The size of a topic without its name, and of a partition.
 _TOPIC_BYTES, _PARTITION_BYTES = 16, 4
 
 
 class _KnownEntry(NamedTuple):
-    """An entry, and what it was computed from. The topology is another one when its topics change."""
+    """An entry, and the values from which it was computed. A change of its topics creates a new `topology` object."""
 
     endpoint: Address
     assigned: AssignedTasks

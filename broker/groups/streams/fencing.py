@@ -12,8 +12,8 @@ from trimaran.broker.groups.streams.operation import StreamsOperation
 
 
 def remove(operation: StreamsOperation, member: StreamsMember) -> None:
-    """Removes a member. The next heartbeat of another one computes the target; a group without members has one at its
-    epoch, which is empty.
+    """Removes a member. The next heartbeat of another member computes the target. A group without members gets an empty
+    target at its epoch.
     """
     group = operation.group
     operation.cancel_timers(member.id)

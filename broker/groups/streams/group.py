@@ -56,7 +56,7 @@ class StreamsGroupState(Enum):
 
 
 class Described(NamedTuple):
-    """The topology epochs whose description is stored, or was refused for good (KIP-1331)."""
+    """The topology epochs whose description is stored, or was permanently refused (KIP-1331)."""
 
     stored: TopologyEpoch = NO_DESCRIPTION_EPOCH
     failed: TopologyEpoch = NO_DESCRIPTION_EPOCH
@@ -128,7 +128,7 @@ class StreamsGroup(HeartbeatGroup[StreamsMember, MemberTasks]):
         return self._processes_of(self.standby, task)
 
     def warmup_processes(self, task: Task) -> frozenset[str]:
-        """Does the same for warm-up tasks."""
+        """Returns the processes that hold the task as a warm-up task, or must still give it up."""
         return self._processes_of(self.warmup, task)
 
     def _processes_of(self, holders: Holders, task: Task) -> frozenset[str]:

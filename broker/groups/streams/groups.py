@@ -74,7 +74,9 @@ class StreamsGroups(
     StoredGroups[StreamsGroup, StreamsOperation],
     HeartbeatGroups[StreamsHeartbeat, StreamsHeartbeatAnswer],
 ):
-    """The streams groups. An empty one may be replaced by a classic group (`classic`), and replaces an empty one."""
+    """The streams groups. An empty streams group may be replaced by a classic group (`classic`), and an empty classic
+    group by a streams group.
+    """
 
     def __init__(
         self,
@@ -161,7 +163,7 @@ class StreamsGroups(
         return operation
 
     def _charge_offsets(self, operation: StreamsOperation, member_id: str, before: int) -> None:
-        """Counts the offsets that a member has reported; without room for them they are forgotten."""
+        """Charges the offsets that a member has reported to the account; drops them if the account has no room."""
         more = (_offset_count(operation.work, member_id) - before) * PARTITION_BYTES
         if not self._account.fits(more, GROUPS_BYTES_MAX):
             del operation.work.offsets[member_id]
@@ -204,7 +206,7 @@ class StreamsGroups(
     def described_with_members(
         self, group_id: str, *, with_description: bool = False
     ) -> tuple[DescribedGroup, Iterator[DescribedMember]]:
-        """Returns a group as StreamsGroupDescribe describes it, without its members, and these.
+        """Returns a group as StreamsGroupDescribe describes it, without its members, and an iterator of its members.
 
         Raises:
             KafkaError: as `find`.
@@ -220,7 +222,7 @@ class StreamsGroups(
         return head, members
 
     def describe_topology(self, request: StreamsGroupTopologyDescriptionUpdateRequest) -> None:
-        """Keeps the description of the topology that a member has sent.
+        """Stores the description of the topology that a member has sent.
 
         Raises:
             KafkaError: as `find`; UNKNOWN_MEMBER_ID; INVALID_REQUEST for another epoch or a wrong description;
@@ -270,7 +272,7 @@ class StreamsGroups(
     # -- writes
 
     def replayed(self, record: GroupRecord, at_load: bool) -> None:
-        """Drops what is known beside the records of a member or group that is gone."""
+        """Drops the state without records of a removed member or group."""
         key = record.key
         if at_load or record.value is not None:
             return
@@ -303,7 +305,7 @@ class StreamsGroups(
         self._expect_members(group, at)
 
     def forget(self, group_id: str) -> None:
-        """Drops all that is known of a group beside its records."""
+        """Drops the state of a group that has no records."""
         work = self._works.get(group_id)
         for member_id in list(() if work is None else work.offsets):
             self._forget_offsets(group_id, member_id)

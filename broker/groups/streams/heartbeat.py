@@ -54,7 +54,7 @@ from trimaran.wire.messages.streams_group_heartbeat import (
 
 log = logging.getLogger(__name__)
 
-# From this version on a member can be told that it lacks client tags, and asked to describe its topology.
+# From this version on a response can report missing client tags, and request a description of the topology.
 CLIENT_TAGS_VERSION = DESCRIPTION_VERSION = 1
 
 
@@ -129,8 +129,9 @@ def _may_lack_tasks(
     moved: StreamsMember,
     reported: Reported,
 ) -> bool:
-    """Whether the tasks have changed, or the member may not have received them. A member that reports other tasks may
-    still be working on it, or the response with its tasks is lost; in Kafka, it then waits for the next assignment.
+    """Whether the tasks have changed, or the member may not have received them. A member that reports other tasks is
+    still changing its tasks, or has not received the response with them; in Kafka, a member whose response is lost
+    waits for the next assignment.
     """
     has_changed = before.assigned != moved.assigned
     is_confirmed = reported is not None and reported == moved.assigned.without_epochs()
@@ -222,11 +223,11 @@ def move_on(operation: StreamsOperation, member_id: str, reported: Reported) -> 
 
 
 def _topology(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> tuple[Topology, bool]:
-    """Returns the topology of the group, and whether the request has brought it.
+    """Returns the topology of the group, and whether it is new, from the request.
 
     Raises:
-        KafkaError: INVALID_REQUEST if the request has another one, unless it is older; FENCED_MEMBER_EPOCH if the
-            group has lost its own, which a member brings when it rejoins.
+        KafkaError: INVALID_REQUEST if the request has another topology, unless that is older; FENCED_MEMBER_EPOCH if
+            neither the group nor the request has a topology: a member sends its own when it rejoins.
     """
     if request.topology is None:
         if group.topology is None:
@@ -338,7 +339,9 @@ def _missing_tags(operation: StreamsOperation, member: StreamsMember) -> list[Gr
 def _needs_description(
     operation: StreamsOperation, topology: Topology, problems: Iterable[GroupProblem]
 ) -> bool:
-    """Returns whether the member is to describe the topology: it is not stale, and no other member is about to."""
+    """Returns whether the response requests a description of the topology. It does not if the member's topology is
+    stale, if the description is known or was refused, or if another member was requested to send it lately.
+    """
     work, now_ms = operation.work, operation.at.now_ms
     if topology.epoch in (work.described_epoch, work.undescribed_epoch):
         return False

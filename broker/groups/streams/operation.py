@@ -37,7 +37,7 @@ class StreamsTimer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReportedOffsets:
-    """The offsets that a member last reported: up to which it has restored its tasks, and the ends of their
+    """The offsets that a member last reported: the offsets up to which it has restored its tasks, and the ends of their
     changelogs.
     """
 
@@ -51,7 +51,7 @@ class ReportedOffsets:
 
 @dataclass(slots=True)
 class StreamsGroupWork(HeartbeatWork):
-    """The state of one streams group that has no records. The next coordinator learns it from the next heartbeats."""
+    """The state of one streams group that has no records. The next coordinator gets it from the next heartbeats."""
 
     target: TargetWork[MemberTasks] | None = None
     # The topology as configured for the topics of a version, and the hash of these topics.
@@ -59,14 +59,14 @@ class StreamsGroupWork(HeartbeatWork):
     checked_topics: object = None
     metadata_hash: int = 0
     offsets: dict[str, ReportedOffsets] = field(default_factory=dict)
-    # The member that has asked the whole application to shut down, "" for none.
+    # The member that has requested the shutdown of the whole application, "" for none.
     shutdown_by: str = ""
     endpoint_information_epoch: EndpointEpoch = INITIAL_ENDPOINT_EPOCH
-    # The description of the topology, and its epoch; the epoch of one that was refused for good.
+    # The description of the topology, and its epoch; the epoch of a topology whose description was permanently refused.
     description: TopologyDescription | None = None
     described_epoch: TopologyEpoch = NO_TOPOLOGY_EPOCH
     undescribed_epoch: TopologyEpoch = NO_TOPOLOGY_EPOCH
-    # The time (wall clock, ms) from which another member may receive a request for it.
+    # The time (wall clock, ms) from which the description may be requested from another member.
     description_due_ms: int = 0
     endpoints: Endpoints = field(default_factory=Endpoints)
 

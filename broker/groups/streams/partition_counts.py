@@ -18,7 +18,7 @@ CountOf = Callable[[str], int | None]
 
 
 class IncorrectlyPartitioned(Exception):
-    """Topics that must have equal partition counts have not. The text is for clients."""
+    """The topics that must have equal partition counts have different ones. The text is for clients."""
 
 
 def decided_counts(topology: Topology, existing: CountOf) -> dict[str, int]:
@@ -26,7 +26,7 @@ def decided_counts(topology: Topology, existing: CountOf) -> dict[str, int]:
 
     Raises:
         KafkaError: STREAMS_INVALID_TOPOLOGY if no count can be determined for a repartition topic.
-        IncorrectlyPartitioned: the counts of existing or fixed topics do not fit.
+        IncorrectlyPartitioned: the counts of existing or fixed topics are not equal.
     """
     decided = _repartition_counts(topology, existing)
     _Copartitioning(topology, existing, decided).enforce()
@@ -72,7 +72,7 @@ def _repartition_counts(topology: Topology, existing: CountOf) -> dict[str, int]
             if count is not None:
                 known = largest.get(subtopology.subtopology_id, 0)
                 largest[subtopology.subtopology_id] = max(known, count)
-    # A later declaration of the same topic wins, so the largest sources follow afterwards.
+    # The last declaration of a topic counts, so `decide` is called after all of them are read.
     fixed = {topic.name: topic.partitions for topic in _fixed(in_order)}
     for name, count in fixed.items():
         decide(name, count)
@@ -169,7 +169,7 @@ class _Copartitioning:
 
 
 def _same(counts: set[int], named: Mapping[str, int]) -> int:
-    """Returns the count, if all are equal."""
+    """Returns the only count. Raises IncorrectlyPartitioned if there are several."""
     if len(counts) > 1:
         pairs = ", ".join(f"{name}={count}" for name, count in named.items())
         raise IncorrectlyPartitioned(

@@ -110,7 +110,7 @@ class _Role:
             tasks[subtopology] = partitions
 
     def take_at_once(self, subtopology: str, partition: int) -> bool:
-        """Takes a task without waiting for the next state; returns whether it is to be taken."""
+        """Keeps a task that was to be taken, without waiting for its holder; returns False for any other task."""
         if not _remove(self.taking, subtopology, partition):
             return False
         self.kept.setdefault(subtopology, set()).add(partition)
@@ -149,7 +149,7 @@ class _TaskStep:
         warmup = _Role(mine.warmup, target.warmup, self._is_warmup_held, held)
         for subtopology, partitions in mine.active.items():
             for partition in standby.taking.get(subtopology, NOTHING) & partitions.keys():
-                standby.take_at_once(subtopology, partition)  # demoted
+                standby.take_at_once(subtopology, partition)  # an active task becomes a standby
         _convert(standby, warmup)
         _convert(warmup, standby)
         for role in (standby, warmup):
@@ -236,7 +236,7 @@ class _TaskStep:
         assigned: AssignedTasks,
         revoking: AssignedTasks,
     ) -> StreamsMember:
-        """Returns the moved member; its previous epoch is the one before this step, even if it stays."""
+        """Returns the moved member; its previous epoch is the epoch before this step, even if both are equal."""
         return replace(
             self._member,
             epoch=epoch,
@@ -256,7 +256,7 @@ def _convert(outgoing: _Role, incoming: _Role) -> None:
 
 
 def _remove(tasks: Changing, subtopology: str, partition: int) -> bool:
-    """Removes a task; returns whether it was there."""
+    """Removes a task; returns whether it was present."""
     partitions = tasks.get(subtopology, set())
     if partition not in partitions:
         return False

@@ -26,7 +26,7 @@ from trimaran.wire.records.streams_groups import (
 
 
 def epoch_record(group: StreamsGroup) -> GroupRecord:
-    """Returns the record of the group's epoch, and of all that is beside it, as they are in `group`."""
+    """Returns the record of the group's epoch, with the group's other fields in that record."""
     value = StreamsGroupMetadataValue(
         epoch=group.epoch,
         metadata_hash=group.metadata_hash,

@@ -97,7 +97,7 @@ def _check_changelogs(topology: Topology) -> None:
 
 
 def reported_tasks(request: StreamsGroupHeartbeatRequest) -> Reported:
-    """Returns the tasks that the member owns; None if it does not say."""
+    """Returns the tasks that the member reports as owned; None if the request omits them."""
     active, standby, warmup = request.active_tasks, request.standby_tasks, request.warmup_tasks
     if active is None or standby is None or warmup is None:
         return None

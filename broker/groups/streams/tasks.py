@@ -1,4 +1,4 @@
-"""MemberTasks of a topology, by their role: active, standby and warm-up.
+"""The tasks of a topology by role: active, standby and warm-up.
 
 A task is a partition of a subtopology. Source: Kafka's `TasksTuple`, `TasksTupleWithEpochs`, `TaskId`. Values are
 immutable. A mapping has no subtopology without partitions.
@@ -100,7 +100,7 @@ def overlap(
     some: Mapping[str, Iterable[int]],
     others: Mapping[str, Collection[int]],
 ) -> bool:
-    """Returns whether a task is in both."""
+    """Returns whether the two have a task in common."""
     return any(
         not frozenset(partitions).isdisjoint(others.get(subtopology, ()))
         for subtopology, partitions in some.items()

@@ -27,7 +27,7 @@ TOPOLOGY_BYTES_MAX = 512 << 10
 # The maximum number of subtopologies, and of topics, configs and indexes in all of them; internal topics count twice.
 SUBTOPOLOGIES_MAX = 1_000
 TOPOLOGY_ENTRIES_MAX = 7_000
-# The cost of an entry beside its texts.
+# The memory of an entry without its texts.
 ENTRY_BYTES = 8
 
 
@@ -64,7 +64,7 @@ class Topology:
 
     @cached_property
     def required_topics(self) -> tuple[str, ...]:
-        """The topics that must exist, each once: all but sinks, which are sources elsewhere."""
+        """The topics that must exist, each once: sources and changelogs. A sink is a source of another subtopology."""
         names = dict.fromkeys(
             name
             for one in hash_order(self.subtopologies)

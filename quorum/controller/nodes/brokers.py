@@ -71,8 +71,8 @@ _RESERVED_DIRECTORY_END = (100).to_bytes(16, "big")
 class ProcessedPartitions:
     """The partitions that earlier steps decided on, with the state that resulted.
 
-    A broker that is the last member of an ISR stays in it. Without this object, the last step of such a series would
-    decide on all of these partitions again.
+    A broker that is the last member of an ISR stays in it, so such a partition remains in the broker's index. Without
+    this object, the last step of a series would decide on all of these partitions again.
     """
 
     def __init__(self) -> None:

@@ -2,9 +2,9 @@
 
 A refusal proves that a process has ended only if the address accepted our connections before: behind NAT or in a
 container, the advertised address may never have been reachable. Each controller, active or not, therefore probes every
-incarnation of a broker once, and those that have not answered again from time to time. A heartbeat after a refusal
-discredits the addresses permanently; then only the lease decides on that incarnation. Kafka has no equivalent; its
-controller uses only leases.
+incarnation of a broker once, and repeats the probe from time to time until the incarnation answers. A heartbeat after a
+refusal discredits the addresses permanently; then only the lease decides on that incarnation. Kafka has no equivalent;
+its controller uses only leases.
 """
 
 from __future__ import annotations

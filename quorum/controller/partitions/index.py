@@ -140,7 +140,7 @@ class PartitionIndex:
         for number, was in before.items():
             if (
                 number not in new.partitions
-            ):  # an epoch added it, and ended before that was committed
+            ):  # the partition was added in an epoch that ended before the commit
                 self._change(TopicIdPartition(new.id, number), was, None)
             yield
 

@@ -201,7 +201,9 @@ def _why_invalid(acl: Acl) -> str | None:
 
 
 def _check(acl: Acl, metadata_version: int) -> None:
-    """Raises KafkaError INVALID_REQUEST; UNSUPPORTED_VERSION for a network, if older nodes could not judge by it."""
+    """Raises KafkaError INVALID_REQUEST; UNSUPPORTED_VERSION for a network if the cluster's metadata.version does not
+    support networks.
+    """
     if (why := _why_invalid(acl)) is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, why)
     if "/" not in acl.host:

@@ -32,8 +32,7 @@ log = logging.getLogger(__name__)
 # A wake-up later than this means that the loop was blocked or starved. Heartbeats are then still unread, and all
 # brokers would be fenced immediately.
 LATE_SECONDS = 0.1
-# Queued heartbeats are read within this time. Without it the lease whose expiry was awaited would end before they are
-# read.
+# The time for reading queued heartbeats. Without it, the lease whose expiry was awaited would end before they are read.
 READING_SECONDS = 0.5
 # A probe costs one connection to each listener.
 PROBE_INTERVAL_SECONDS = 0.25
