@@ -200,7 +200,7 @@ class DirectoryMoves:
                 self._unchecked.discard((directory, key))
 
     def _unchecked_move(self, directory: LogDirectory, key: TopicPartition) -> Move | None:
-        """Returns the move that waits for the copy in `directory`, or None if the replica now stays or has another
+        """Returns the move that waits for the copy in `directory`, or None if the move was given up or has another
         target.
         """
         move = self._moves.get(key)

@@ -28,7 +28,7 @@ _CONNECT_FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemotePro
 
 
 class NotSent(Exception):
-    """The broker never received the request: a retry, with it or another broker, cannot execute it twice."""
+    """The broker never received the request: a retry, at this or another broker, cannot execute the request twice."""
 
 
 class OutcomeUnknown(Exception):
@@ -155,7 +155,9 @@ class BrokerChannel:
         self._news.set()
 
     def _due(self) -> float:
-        """Returns the time at which the connection has nothing left to wait for."""
+        """Returns the time at which the broker counts as stuck or, without requests in flight, the
+        connection as idle.
+        """
         limits = self._limits
         return self._active_at + (
             limits.response_seconds if self._in_flight else limits.idle_seconds

@@ -62,7 +62,7 @@ class CoordinatorLoader(Generic[R]):
         self.record_count = 0
 
     def feed(self, data: bytes) -> Offset | None:
-        """Takes whole batches, in log order; returns the offset after the last one, or None if there are none.
+        """Processes whole batches, in log order; returns the offset after the last one, or None if there are none.
 
         Raises:
             RemoteProtocolError: a batch is malformed.
@@ -91,8 +91,8 @@ class CoordinatorLoader(Generic[R]):
             self._long_lived.add(len(columns))
 
     def _take_all(self, columns: Columns) -> None:
-        """Takes records as `_take_each` does, for plain records whose keys have no open transaction, at a third of the
-        cost.
+        """Processes records as `_take_each` does, at a third of the cost: plain records whose keys have no open
+        transaction.
         """
         keys = columns.keys()
         entries = zip(columns.offset, keys, columns.values(), strict=True)
@@ -151,8 +151,8 @@ class CoordinatorLoader(Generic[R]):
 
 
 def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:
-    """Yields the batches to decode together: uncompressed ones in a run, each compressed one by itself, because it may
-    expand considerably.
+    """Yields the batches to decode together: consecutive uncompressed ones together, each compressed one alone, because
+    it may expand considerably.
     """
     for is_compressed, run in groupby(
         batches, lambda batch: batch.attributes & ATTRIBUTES_COMPRESSION

@@ -42,8 +42,8 @@ class PendingTransactions(Generic[K, V]):
     """The last record for each transaction and key; bounded by the records of open transactions in the log. A
     transaction is open until `end` or `ending`.
 
-    `part_of` returns the part under which `parts` counts a key, `weigh` the share of a value in `weight`, `weigh_key`
-    the share of a key in `key_weight`.
+    `part_of` returns the part of a key, by which `parts` counts keys. `weigh` returns what a value adds to `weight`,
+    `weigh_key` what a key adds to `key_weight`.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Finds the aborted transactions that a read_committed consumer must filter out of its records (KIP-98).
 
-Usually there are none, which takes little time to find out. While one transaction is open for a long time, a hundred
+Usually there are none, and the search takes little time. While one transaction is open for a long time, a hundred
 thousand others may be aborted; these are listed in steps when the fetch is answered. The list is bounded by the
 records, since each transaction has a batch and a marker, and by the producers of the partition
 (`trimaran.log.producers.state.PRODUCERS_MAX`).
@@ -14,8 +14,8 @@ from trimaran.log.steps import Steps, TakesLong, at_once
 from trimaran.node.runtime.steps import pieces
 from trimaran.wire.messages.fetch import AbortedTransaction
 
-# The work that a poll does immediately on the aborted transactions of a partition (see `trimaran.log.steps`). The
-# response does the rest in steps.
+# The maximum work of a poll on the aborted transactions of a partition (see `trimaran.log.steps`). The response does
+# the remaining work in steps.
 UNITS_AT_ONCE = 60
 # Adding an aborted transaction to the response takes a microsecond.
 LISTED_PER_STEP, LISTED_PER_UNIT = 1_000, 5

@@ -206,7 +206,7 @@ class Fetch:
         return (yield from self._by_topic(list(slots), only_news=False))
 
     def changes(self) -> Handling[list[FetchableTopicResponse]]:
-        """Returns the partitions of an incremental response: those with news for the session (KIP-227)."""
+        """Returns the partitions of an incremental response: those that have changed for the session (KIP-227)."""
         return (yield from self._by_topic(list(self._found), only_news=True))
 
     def _by_topic(
@@ -272,7 +272,8 @@ class Fetch:
             return None
 
     def keep_unfinished(self) -> None:
-        """Makes the session's next request read again the slots that returned something. Called after a response.
+        """Makes the session's next request read the slots with records, and the slots marked `again`, once more. Called
+        after a response.
 
         Slots that did not fit come first, so that busy partitions do not starve the rest.
         """

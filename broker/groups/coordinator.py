@@ -221,7 +221,7 @@ class GroupCoordinator:
         )
 
     async def _follow_up(self, epoch: _GroupEpoch, group_id: str) -> None:
-        """Does the work for a group that its shard has named."""
+        """Carries out the follow-up for a group that its shard has named."""
         for kind in self._kinds:
             if kind.follow_up is not None:
                 await kind.follow_up(self._follow_up_parts, epoch, group_id)

@@ -2,8 +2,8 @@
 
 A new kind is a folder next to `classic/` and `consumer/` whose `kind.py` has a `GroupKind`, and a line in
 `registry.py`; kinds whose members heartbeat share the parts in `heartbeating/`. The shard determines the kind of a
-group once, and calls it. Requests that only one kind supports go to it directly. Source: Kafka's `Group`, and the
-branches by group type of its `GroupMetadataManager`.
+group once, and calls its methods. Requests that only one kind supports go to that kind directly. Source: Kafka's
+`Group`, and the branches by group type of its `GroupMetadataManager`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class GroupKind(StoredKind, Generic[G_co]):
 @dataclass(frozen=True, slots=True)
 class GroupDependencies:
     """The parts of a broker that the groups of all its shards use: the settings of each kind that has settings, by its
-    name, and the newest topics; `rebalances` counts those of groups of each kind.
+    name, and the newest topics; `rebalances` counts the rebalances of groups by kind.
     """
 
     settings: Mapping[str, Settings]
@@ -260,7 +260,7 @@ class GroupsOfKind(Protocol):
     @abstractmethod
     def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
         """Yields the tombstones of the group's own records, until it gets a member; none if this kind has no records of
-        it.
+        its own.
         """
 
     def of_gone_topics(self) -> Walk:

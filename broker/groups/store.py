@@ -31,7 +31,8 @@ from trimaran.wire.identity import Offset, ProducerId, TopicPartition
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue, encode_group_key
 from trimaran.wire.schema import Message
 
-# The offsets of a transaction that its marker applies at once, about 3 ms; a walk applies the others.
+# The maximum number of a transaction's offsets that are applied with its marker, about 3 ms; a walk applies the
+# remaining ones.
 APPLIED_AT_ONCE = 2_000
 
 _PendingKey = tuple[str | int | bytes, ...]
@@ -45,8 +46,8 @@ class StoredKind:
     """The records of one kind of group, and how the store applies them.
 
     `name` is the type of the group for clients, as in ListGroups. `replay` applies a record of the kind: it changes
-    `GroupStore.of(name)`, and removes a group that begins from `emptied`; it never fails. `has_members` returns whether
-    a stored group has members.
+    `GroupStore.of(name)`, and removes a new group from `emptied`; it never fails. `has_members` returns whether a
+    stored group has members.
     """
 
     name: str

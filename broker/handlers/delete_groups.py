@@ -63,7 +63,9 @@ def delete_groups(
 
 
 def _release(group_ids: Iterable[str], ctx: GroupContext) -> Handling[dict[str, ErrorCode]]:
-    """Deletes the states of share groups together; returns the codes of groups that stay because it failed."""
+    """Deletes the states of share groups together; returns the codes of groups that stay because the
+    deletion failed.
+    """
     codes: dict[str, ErrorCode] = {}
     decided: dict[str, PendingResponse[States]] = {}
     for group_id in group_ids:

@@ -1,9 +1,10 @@
 """DescribeShareGroupOffsets (90): the start offsets of share groups in partitions, and their lag (KIP-932).
 
-Versions: 1 the lag (KIP-1226): records from the start offset to the high watermark that are not done yet; -1 if it is
-unknown. The positions are read from share coordinators, and the high watermarks from leaders. As in Kafka, a position
-that cannot be read is missing, without an error. Source: `KafkaApis.handleDescribeShareGroupOffsetsRequest`,
-`GroupCoordinatorService.describeShareGroupOffsets`, `-AllOffsets` of Kafka 4.4.
+Versions: 1 the lag (KIP-1226): records from the start offset to the high watermark that are neither acknowledged nor
+archived; -1 if it is unknown. The positions are read from share coordinators, and the high watermarks from leaders. As
+in Kafka, a position that cannot be read is missing, without an error. Source:
+`KafkaApis.handleDescribeShareGroupOffsetsRequest`, `GroupCoordinatorService.describeShareGroupOffsets`, `-AllOffsets`
+of Kafka 4.4.
 """
 
 from __future__ import annotations

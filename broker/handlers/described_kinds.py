@@ -1,4 +1,4 @@
-"""The frame of the requests that describe groups with their members: ConsumerGroupDescribe and those like it.
+"""The frame of the requests that describe groups with their members: ConsumerGroupDescribe and similar ones.
 
 The description of one group is consistent: the group does not change while it is described.
 """

@@ -184,7 +184,7 @@ def _missing(request: MetadataRequest, ctx: AdminContext, may_see: MaySee) -> Ha
 
 def _created(missing: list[str], ctx: AdminContext, call: Call) -> Handling[dict[str, ErrorCode]]:
     """Returns the errors of the missing topics by name. As in Kafka, a topic that was just created is still unknown in
-    this response: clients retry, and some rely on it.
+    this response: clients retry, and some rely on the error.
     """
     may_create = may_with_topic(ctx, call, Operation.CREATE, or_cluster=Operation.CREATE)
     codes: dict[str, ErrorCode] = {}

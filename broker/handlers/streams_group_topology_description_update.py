@@ -1,7 +1,7 @@
 """StreamsGroupTopologyDescriptionUpdate (93): a member describes the topology of its group (KIP-1331).
 
 Apache Kafka gives the description to a plug-in class, and answers UNSUPPORTED_VERSION without one. Here the coordinator
-of the group keeps it itself, in memory: the next coordinator requests it from a member again.
+of the group keeps the description in memory, and the next coordinator requests it from a member again.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class PartitionLeader:
         self._commit = self._services.commit.of(self.log)
         self.rules = replica.settings.rules  # the current rules of the topic
         self._in_sync = InSyncReplicas(replica, state)
-        self._must_reconsider = False  # a follower had news while an ISR change was pending
+        self._must_reconsider = False  # set by changes during a pending ISR change
         self._watermarks = LeaderWatermarks(replica, self._in_sync)
         self.high_watermark = self._watermarks.high
         self.low_watermark = self._watermarks.low

@@ -86,8 +86,8 @@ class LifecycleTimes:
 class Lifecycle:
     """The broker's registration and heartbeats. `applied_offset` returns the last metadata offset in the broker's
     image, or -1. `unsupported_levels` returns as text the finalized features of that image that this broker does not
-    support: the controller refuses it with a code that does not name them. `cordoned_directories` returns None while
-    the cluster's `metadata.version` does not support cordons.
+    support: the controller refuses such a broker with a code that does not name the features. `cordoned_directories`
+    returns None while the cluster's `metadata.version` does not support cordons.
 
     `epoch` is the broker epoch, -1 before registration.
     """

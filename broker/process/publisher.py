@@ -165,7 +165,7 @@ class _Wanted:
     def __contains__(self, key: object) -> bool:
         assert isinstance(key, TopicPartition)
         if self._partitions.find(key) is not None:
-            return True  # if it should no longer exist, it is deleted later
+            return True  # a replica that should not exist any more is deleted later
         state = self._partitions.state_of(key)
         return state is not None and self._partitions.node_id in state.replicas
 

@@ -78,7 +78,7 @@ class PartitionAppend:
     def fail(self, error: KafkaError) -> None:
         """Copies the code and the texts of `error` to the response, and clears its traceback.
 
-        The frames of the traceback hold decompressed data (and, if a thread raised the error, the error itself): it
+        The frames of the traceback hold decompressed data (and, if a thread raised the error, the error itself): they
         would not be freed before the next garbage collection.
         """
         self.refuse(error.code, error.message)

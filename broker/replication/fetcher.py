@@ -3,8 +3,8 @@
 Source: `AbstractFetcherThread`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint` of Kafka.
 
 A round: send changed positions; append the received records; wait until they are durable; repeat. Changes need not wait
-for a pending fetch: newly followed partitions go in a second request. Our leaders then release the first one
-immediately; Kafka's leaders answer them one after the other. Responses are processed in order.
+for a pending fetch: newly followed partitions go in a second request. Our leaders then release the first request
+immediately; Kafka's leaders answer one request after the other. Responses are processed in order.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Fetcher:
             await trio.sleep(backoff.failed())
 
     def _log_once(self, why: str) -> None:
-        """Logs a reason that repeats only once."""
+        """Logs a reason once, even if it repeats."""
         if why != self._last_error:
             events.REPLICA_FETCHER_STOPPED.log(log, leader=self.leader_id, reason=why)
         self._last_error = why

@@ -145,8 +145,8 @@ class ShareCoordinator:
 
 
 async def _prune(epoch: _Epoch, offset_text: str) -> None:
-    """Deletes the records before an offset, which the shard has named; everything that makes them redundant is
-    committed. After a failure, the shard names it again.
+    """Deletes the records before an offset that the shard has named in a follow-up: all records that make them
+    redundant are committed. After a failure, the shard names the offset again.
     """
     offset = Offset(int(offset_text))
     try:

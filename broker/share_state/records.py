@@ -1,6 +1,6 @@
 """Records of `__share_group_state`, as Kafka writes and reads them.
 
-The state of a share partition is its last snapshot with all updates behind it. Source: Kafka's
+The state of a share partition is its last snapshot with all updates after it. Source: Kafka's
 `ShareCoordinatorRecordHelpers`, `ShareGroupOffset`.
 """
 

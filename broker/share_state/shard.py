@@ -329,7 +329,9 @@ class ShareCoordinatorShard:
                     self._timers.set(timer, at.now)
 
     def _prune(self) -> None:
-        """Names the offset before which all records are redundant, unless they have been deleted already."""
+        """Requests the deletion of the redundant records before the first needed one, unless they have been deleted
+        already.
+        """
         oldest = next(iter(self._entries.values()), None)
         offset = self._last_offset if oldest is None else oldest.snapshot_offset
         if offset is not None and offset > self._pruned_before:

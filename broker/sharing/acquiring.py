@@ -43,7 +43,7 @@ class Demand(NamedTuple):
 
 
 class Acquisition:
-    """One acquisition. `rules` and `now`, in monotonic seconds, hold for all of it."""
+    """One acquisition. `rules` and `now`, in monotonic seconds, apply to all its steps."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Acquisition:
     # -- records that were never delivered
 
     def _acquire_new(self, first: Offset, last: Offset) -> None:
-        """Acquires new records, up to the end of the batch that has the last one wanted."""
+        """Acquires new records, up to the end of the batch with the last requested record."""
         flight = self._flight
         if not flight.batches:
             first = max(first, flight.end)

@@ -43,8 +43,8 @@ class SharingRules(NamedTuple):
 
     @property
     def throttled_deliveries(self) -> int:
-        """The number of deliveries from which a record is delivered with fewer others each time: a record that kills
-        its consumers then takes few others with it.
+        """The number of deliveries from which a record is delivered with fewer others each time: a record that makes
+        its consumers fail then affects few others.
         """
         return max(2, -(-self.deliveries_max // 2))
 

@@ -137,7 +137,8 @@ class SharePartition:
             flight.archive_each(ranges, ACQUIRED)
             for batch in aborted:
                 acquired = _without(acquired, batch)
-        # Records that are archived without a write do not wait for an acknowledgement to make room.
+        # Records may have been archived without a write: the start moves over them now, not only at the next
+        # acknowledgement.
         flight.advance()
         return acquired
 
@@ -150,14 +151,14 @@ class SharePartition:
         abandon: Callable[[Iterator[None]], object],
     ) -> Generator[None, None, DeliveryChange]:
         """Decides all acknowledgements in pieces, or none. If the generator is closed, `abandon` gets the pieces of
-        work that undo what was decided. Renewals are not undone, as in Kafka: they are no changes of a state.
+        work that undo what was decided. Renewals are not undone, as in Kafka, because they do not change a state.
 
         Raises:
             KafkaError: INVALID_REQUEST: a type does not exist, or an offset was never acquired. INVALID_RECORD_STATE: a
                 record is not acquired, or not by this member.
         """
         decisions = Decisions(self._flight, rules, now)
-        # Begins to run only when it is needed, and then undoes everything that was decided by that time.
+        # A generator, so it runs only if it is iterated over; it then undoes everything that was decided until then.
         undoing = finish(self._flight, decisions.change, is_stored=False, now=now)
         is_closed = True
         try:
@@ -196,7 +197,9 @@ class SharePartition:
         return decisions.change
 
     def finish(self, change: DeliveryChange, now: float, *, is_stored: bool) -> Iterator[None]:
-        """Ends a change in pieces: its records keep their new state if it is stored, else they get their old one."""
+        """Ends a change in pieces: its records keep their new state if the change is stored, and return to the old one
+        otherwise.
+        """
         yield from finish(self._flight, change, is_stored=is_stored, now=now)
         self._flight.advance()
 

@@ -36,7 +36,7 @@ _KEPT_INTERVALS = 3
 _SWEEP_MS = 10_000
 _RESERVED = frozenset({NIL_UUID, bytes(15) + b"\x01"})
 _COMPRESSIONS = frozenset(map(int, Compression))
-# After these errors a client requests its subscription again immediately, as it should.
+# After these errors a client may request its subscription again immediately.
 _FORGIVEN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 

@@ -1,5 +1,5 @@
-"""The newest metrics of clients, for scrapers of this broker. A series expires when its client stops pushing it, as
-those of a partition that the client no longer consumes.
+"""The newest metrics of clients, for scrapers of this broker. A series expires when its client stops pushing it, for
+example a series of a partition that the client no longer consumes.
 """
 
 from __future__ import annotations

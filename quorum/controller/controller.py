@@ -196,7 +196,7 @@ class Controller:
             self._active.applied(end_offset, epoch)
 
     async def run(self) -> None:
-        """Keeps this node ready to lead until cancelled; without it, a new epoch begins later."""
+        """Keeps this node ready to lead until cancelled; without this task, a new epoch would begin later."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._standby.run)
             nursery.start_soon(self._reachability.run, lambda: self.loader.image)

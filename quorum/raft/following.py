@@ -223,8 +223,8 @@ def _next_fetch_time(state: State, until: float, now: float) -> float:
 def poll_follower(state: State, role: Follower, now: float) -> None:
     """Keeps one fetch pending at the leader; requests the leader from other nodes while it does not respond.
 
-    A voter can wait, because it has a fetch timeout and a new leader announces itself to it. An observer has neither,
-    and a frozen leader does not refuse connections.
+    A voter can wait, because it has a fetch timeout and a new leader announces itself to it. An observer has no fetch
+    timeout and receives no announcement, and a frozen leader does not refuse connections.
     """
     if not _is_flushed(state) or state.shutting_down or now < role.resume:
         return

@@ -1,10 +1,10 @@
 """Rules of a follower that changes its entry in the voter set: updates, automatic join.
 
-Once per fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than in the set
-sends UpdateRaftVoter; in a static quorum it does so once for each leader, because that leader may receive a request to
-make the quorum dynamic. A controller that is not a voter joins if so configured (`controller.quorum.auto.join.enable`):
-it first has an older incarnation of its node, with another directory, removed, and then itself added. Source: KIP-853,
-KAFKA-19082; Kafka's `KafkaRaftClient.pollFollower…`.
+Once per fetch timeout the follower compares its entry in the newest set with its own identity. A voter with other
+endpoints or versions than in the set sends UpdateRaftVoter; in a static quorum it does so once for each leader, because
+that leader may receive a request to make the quorum dynamic. A controller that is not a voter joins if so configured
+(`controller.quorum.auto.join.enable`): it first has an older incarnation of its node, with another directory, removed,
+and then itself added. Source: KIP-853, KAFKA-19082; Kafka's `KafkaRaftClient.pollFollower…`.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def _respond_time(state: State, leader: Leader, request: FetchRequest, now: floa
 
     A voter's copy counts towards the majority, so it gets every record immediately. A new watermark without records is
     sent with the next record or after a short time, except the first watermark. An observer acts only on committed
-    records, so one response carries both.
+    records, so one response carries the records and the watermark.
     """
     is_voter = request.replica in leader.leader_state.voter_set
     if is_voter and request.fetch_offset < state.log.end_offset:

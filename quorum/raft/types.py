@@ -155,7 +155,7 @@ class Identity:
     `voters` are the static voters by id; they are in effect until the log has a voter set. `bootstrap` are servers that
     may know more. `endpoints` are our own listeners, for the other voters; `listener` is the name of the one that
     voters use among themselves. `is_controller`: the node may become a voter while it runs, so it flushes like one;
-    `auto_join`: it requests that automatically.
+    `auto_join`: the node requests to become a voter automatically.
     """
 
     node_id: NodeId
@@ -174,7 +174,9 @@ class Identity:
 
     @property
     def can_vote(self) -> bool:
-        """Returns whether this node is a voter or may become one, and therefore keeps its promises on disk."""
+        """Returns whether this node is a voter or may become one, and therefore must keep its votes and acknowledged
+        records on disk.
+        """
         return self.is_controller or self.node_id in self.voters
 
     @property

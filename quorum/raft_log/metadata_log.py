@@ -139,7 +139,8 @@ class MetadataLog:
     def _check_log(self) -> None:
         """Reads the history from the newest valid snapshot and the log after it, and checks every batch of that log.
 
-        The nodes that fetch older batches check them. From the first damaged batch on, the log is fetched again (R15).
+        Older batches are checked by the nodes that fetch them. From the first damaged batch on, the log is fetched
+        again (R15).
         """
         latest = self._newest_good_snapshot()
         offset = self.start_offset
@@ -318,7 +319,8 @@ class MetadataLog:
             try:
                 return check_snapshot(latest, self.snapshots.read_all(latest))
             except SnapshotDamaged as damage:
-                # An empty log does not have the initial voters a second time.
+                # Records before the start of the log are only in the snapshot; with an empty log, so are the initial
+                # voters.
                 is_needed = self.start_offset > 0 or self.end_offset == 0
                 if is_needed and len(self.snapshots.ids) == 1:
                     raise SnapshotDamaged(f"{self.snapshots.path(latest)}: {damage}") from damage

@@ -48,8 +48,8 @@ class Applier:
         self._high_watermark = high_watermark
         self._snapshot: CheckedSnapshot | None = None
         self._long_lived = LongLived()
-        # base offset → (epoch, records) of our own proposals, which need not be decoded again; the bound on uncommitted
-        # proposals bounds it
+        # base offset → (epoch, records) of our own proposals, which need not be decoded again; bounded by the
+        # uncommitted proposals
         self._proposed: dict[Offset, tuple[LeaderEpoch, Sequence[Message]]] = {}
         # a high watermark that was found inside a batch
         self._cut_at = NO_OFFSET

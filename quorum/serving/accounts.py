@@ -36,7 +36,8 @@ from trimaran.wire.security.sasl.scram import (
 )
 
 _SALT_BYTES = 24
-# Every client can see salts, which are derived from the secret: an offline guess of it should cost 50 ms, as here.
+# Every client can see salts, which are derived from the secret. Each offline guess of the secret costs as much as this
+# derivation, 50 ms.
 _STRETCH_ITERATIONS = 100_000
 # Used while there are no users: Kafka's tools generate salts of 26 letters.
 _LIKE_KAFKA = ScramCredential(b"a" * 26, bytes(1), bytes(1), ITERATIONS_MIN)

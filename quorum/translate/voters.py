@@ -102,7 +102,7 @@ def read_response(response: Message) -> core.AnyResponse:
     """Returns the core's form of a response about voters.
 
     Raises:
-        RemoteProtocolError: the response is not one of these.
+        RemoteProtocolError: the response is not about voters.
     """
     match response:
         case add.AddRaftVoterResponse():

@@ -2,7 +2,7 @@
 
 A client that received a member id must join with it; a client that has joined waits for a generation, and must then
 sync. Each step may take as long as its session, up to half an hour. If the connection ends in between, the response is
-lost; such a member has `ABANDONED_SECONDS` to return on another connection. In Kafka it stays.
+lost; such a member has `ABANDONED_SECONDS` to return on another connection. In Kafka, such a member stays.
 """
 
 from __future__ import annotations

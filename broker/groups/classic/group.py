@@ -1,7 +1,7 @@
 """A classic group: its state, its members and their votes; without timers, responses or records.
 
 Source: Kafka's `ClassicGroup` and `ClassicGroupState` (KIP-62, KIP-345). The rules for changes of state are in
-`trimaran.broker.groups.classic.rebalance`. `trimaran.broker.groups.consumer.migration` converts them.
+`trimaran.broker.groups.classic.rebalance`. `trimaran.broker.groups.consumer.migration` converts classic groups.
 """
 
 from __future__ import annotations

@@ -59,9 +59,7 @@ def admit(
 
 
 def check_size(operation: ConsumerOperation, member_id: str, instance_id: str | None) -> None:
-    """Raises KafkaError GROUP_MAX_SIZE_REACHED if the group is full, in members or in bytes, and this would be one
-    more.
-    """
+    """Raises KafkaError GROUP_MAX_SIZE_REACHED if the group is full, in members or in bytes, and the member is new."""
     group = operation.group
     is_full = len(group.members) >= operation.settings.members_max or group.bytes > GROUP_BYTES_MAX
     is_known = member_id in group.members or group.static_member(instance_id) is not None

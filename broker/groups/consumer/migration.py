@@ -46,7 +46,7 @@ def upgrade(
     classic: ClassicGroup, settings: ConsumerGroupSettings, topics: Topics, now_ms: int
 ) -> list[GroupRecord]:
     """Returns the records that convert the group with its members, epoch and assignment; an empty group is only
-    removed, so that a new one begins.
+    removed, so that the consumer group starts empty.
 
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND if the group is not a consumer group and must not or cannot become one.

@@ -40,8 +40,8 @@ class AssignmentEpochValue(Protocol):
 class HeartbeatGroup(ABC, Generic[M, T]):
     """A group with members `M`, each with a target `T`. `held_bytes` is the approximate size of the group in memory.
 
-    The log has a record of the group's epoch if `has_epoch`, and one of its assignment's if `has_assignment`: without
-    one the group is being created or removed.
+    The log has a record of the group's epoch if `has_epoch`, and a record of the assignment's epoch if
+    `has_assignment`. If either is missing, the group is being created or removed.
     """
 
     def __init__(self, group_id: str, epoch: GroupEpoch, assignment_epoch: GroupEpoch) -> None:

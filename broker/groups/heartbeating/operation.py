@@ -93,7 +93,9 @@ class HeartbeatOperation(Generic[G, M, S, W]):
         self.write([self.RECORDS.current(self.group.id, member)])
 
     def write_step(self, member: M) -> None:
-        """Writes a member's step towards its target, after which it may have to give up a part in time."""
+        """Writes a member's step towards its target, and sets the timer for the part that the member must give up, if
+        any.
+        """
         self.write_current(member)
         if (time_ms := self.revocation_ms(member)) is None:
             self.cancel_timer(HeartbeatTimer.REVOCATION, member.id)

@@ -72,8 +72,8 @@ class ShareGroup(HeartbeatGroup[ShareMember, Partitions]):
 
     @property
     def is_initializing(self) -> bool:
-        """Whether partitions of a subscribed topic are initializing. Those of other topics may stay so: heartbeats only
-        initialize subscribed topics.
+        """Whether partitions of a subscribed topic are initializing. Partitions of other topics may stay initializing,
+        because heartbeats only initialize subscribed topics.
         """
         if self.states is None or not self.states.initializing:
             return False

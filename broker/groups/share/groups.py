@@ -124,8 +124,8 @@ class ShareGroups(
         return Result(operation.records, response)
 
     def keep(self, operation: ShareOperation) -> None:
-        """Keeps the work of an operation that will be written, and, if it begins an initialization, names the group to
-        the coordinator.
+        """Keeps the work of an operation that will be written. If the operation begins an initialization, requests the
+        follow-up that carries it out.
         """
         self._works[operation.group.id] = operation.work
         self._has_begun = operation.begun is not None
@@ -228,7 +228,7 @@ class ShareGroups(
     def offsets_deleted(
         self, group_id: str, topic_ids: Collection[bytes], at: Instant
     ) -> Result[GroupRecord, None]:
-        """Takes the outcome of a deletion."""
+        """Applies the outcome of a deletion."""
         operation = self.operation(self._known(group_id), at)
         offsets.deleted(operation, topic_ids)
         return Result(operation.records, None)
@@ -242,8 +242,8 @@ class ShareGroups(
         return Result(operation.records, released)
 
     def begin_initialization(self, group_id: str) -> Initialization[NewOffsets] | None:
-        """Returns the initialization that waits, which runs from now on, without partitions that an alteration has
-        initialized meanwhile: their states may be in use. Returns None if there is none.
+        """Starts and returns the waiting initialization, without partitions that an alteration has initialized
+        meanwhile, because their states may be in use. Returns None if there is nothing to initialize.
         """
         work = self._works.get(group_id)
         if work is None or work.waiting is None:
@@ -260,7 +260,7 @@ class ShareGroups(
         outcome: InitializedStates,
         at: Instant,
     ) -> None:
-        """Takes the outcome of the initialization that runs; ignores it if the group was deleted meanwhile."""
+        """Applies the outcome of the running initialization; ignores it if the group was deleted meanwhile."""
         work = self._works.get(group_id)
         if work is not None and work.running is begun:
             work.running = None
@@ -269,7 +269,7 @@ class ShareGroups(
     def finish(
         self, group_id: str, outcome: InitializedStates, at: Instant
     ) -> Result[GroupRecord, None]:
-        """Takes the outcome of an initialization."""
+        """Applies the outcome of an initialization."""
         return Result(self._finished(group_id, outcome, at).records, None)
 
     def _finished(self, group_id: str, outcome: InitializedStates, at: Instant) -> ShareOperation:

@@ -242,7 +242,7 @@ def timed_out(operation: ShareOperation, member_id: str) -> None:
 
 
 def remove(operation: ShareOperation, member_id: str) -> None:
-    """Removes a member; the others get its partitions with their next heartbeats. An empty group counts as assigned."""
+    """Removes a member; the others get its partitions with their next heartbeats. An empty group needs no target."""
     group = operation.group
     operation.cancel_timers(member_id)
     operation.write_without(member_id)

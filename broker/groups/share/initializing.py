@@ -1,4 +1,4 @@
-"""Initializes the state of share partitions: decides on partitions of subscribed topics that have none yet, and takes
+"""Initializes the state of share partitions: decides on partitions of subscribed topics that have none yet, and applies
 the outcome.
 
 A partition that is added to a known topic begins at its start, so that no record is left out; the partitions of a new
@@ -30,8 +30,8 @@ TOPICS_AT_A_TIME = 1_000
 
 
 def initialize_new(operation: ShareOperation) -> None:
-    """Begins the initialization of partitions that have no state, or wait too long for it, unless another one of the
-    group waits or runs. A group has states in at most `TOPICS_MAX` topics.
+    """Begins the initialization of partitions that have no state, or have waited too long for it, unless the group has
+    another initialization that waits or runs. A group has states in at most `TOPICS_MAX` topics.
     """
     states, work = operation.group.known_states, operation.work
     topics: dict[bytes, TopicState] = {}
@@ -79,7 +79,7 @@ def begin(
 
 
 def finish(operation: ShareOperation, outcome: InitializedStates) -> None:
-    """Writes the outcome of an initialization. Partitions that are not initializing any more stay as they are. If a
+    """Writes the outcome of an initialization. Partitions that are not initializing any more remain unchanged. If a
     partition has failed, its whole topic is initialized again by the next heartbeat of a group that subscribes to it:
     otherwise it would look like one that was added later. If a state has a higher epoch, the group gets a higher one: a
     late initialization for a deleted group of that name may have left the state.
@@ -103,7 +103,7 @@ def finish(operation: ShareOperation, outcome: InitializedStates) -> None:
 def unfinished(
     begun: Initialization[NewOffsets], states: StatePartitions
 ) -> Initialization[NewOffsets]:
-    """Returns the part of an initialization that no other one has finished."""
+    """Returns the initialization without partitions that are not initializing any more."""
     return begun._replace(offsets=begun.offsets.among(states.initializing))
 
 
@@ -117,7 +117,9 @@ def _takes_too_long(operation: ShareOperation, topic_id: bytes) -> bool:
 
 
 def _note_times(operation: ShareOperation, states: StatePartitions) -> None:
-    """Notes the time for topics that an earlier coordinator was initializing, and forgets topics that are done."""
+    """Records the current time for topics that an earlier coordinator was initializing, and drops topics that are not
+    initializing any more.
+    """
     since = operation.work.initializing_since
     if since.keys() != states.initializing.keys():
         for topic_id in since.keys() - states.initializing.keys():

@@ -189,7 +189,7 @@ def _unknown(name: str, why: str) -> DeleteShareGroupOffsetsResponseTopic:
 
 
 def deleted(operation: ShareOperation, topic_ids: Iterable[bytes]) -> None:
-    """Forgets deleting topics whose states are gone."""
+    """Removes topics from `deleting` whose states have been deleted."""
     states = operation.group.states
     if states is not None and (left := states.deleted(set(topic_ids))) != states:
         operation.write([states_record(operation.group.id, left)])

@@ -67,8 +67,8 @@ class StatePartitions:
         return replace(self, initializing=initializing, deleting=deleting)
 
     def finished(self, done: PartitionsByTopic, failed: PartitionsByTopic) -> StatePartitions:
-        """Marks the outcome of an initialization. Partitions that are not initializing any more stay as they are. Those
-        that have failed may have a state nevertheless, so they stay initializing unless they were initialized before.
+        """Marks the outcome of an initialization. Partitions that are not initializing any more remain unchanged.
+        Failed partitions may have a state nevertheless, so they stay initializing unless they were initialized before.
         """
         moved = _among(done, self.initializing)
         left = without(self.initializing, moved)
@@ -84,7 +84,7 @@ class StatePartitions:
         return replace(self, initialized=left, deleting={**self.deleting, **topics})
 
     def deleted(self, topic_ids: Collection[bytes]) -> StatePartitions:
-        """Removes deleting topics whose states are gone."""
+        """Removes topics from `deleting` whose states have been deleted."""
         left = {key: name for key, name in self.deleting.items() if key not in topic_ids}
         return replace(self, deleting=left)
 

@@ -1,4 +1,5 @@
-"""Determines the member that a request is from: new, known at its epoch, or static in the place of another.
+"""Determines the member that sent a request: a new one, a known one at its epoch, or a static one that replaces
+another.
 
 Source: `getOrMaybeCreateDynamicStreamsGroupMember`, `-StaticStreamsGroupMember`,
 `throwIfStreamsGroupMemberEpochIsInvalid` and `throwIfStreamsGroupIsFull` of Kafka's `GroupMetadataManager`.

@@ -175,7 +175,7 @@ class _Assigning:
             yield from next(pause)
 
     def _kept(self, task: Task) -> int:
-        """Gives standbys of a task to members that know it; returns the number of these."""
+        """Gives standbys of a task to members that had the task; returns the number of standbys given."""
         for kept in range(self._standbys):
             place = self._was_active.get(task)
             if place is None or task in place.process.tasks or not self._has_room(place):

@@ -81,8 +81,8 @@ class ConfiguredSubtopology:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTopology:
-    """A topology for one state of the topics. `subtopologies` are sorted by id; they are None if the source topics are
-    missing or do not fit. `missing`: the internal topics to create, by name.
+    """A topology for one state of the topics. `subtopologies` are sorted by id; they are None if source topics are
+    missing, or topics have unsuitable partition counts. `missing`: the internal topics to create, by name.
     """
 
     epoch: TopologyEpoch

@@ -1,8 +1,8 @@
 """The order in which Java's collections return strings, and their order of equal elements.
 
 Kafka's assignor visits members and processes in the order of a `HashMap`, and takes the least loaded one from a
-`PriorityQueue`. The same order gives the same assignment, so that a coordinator of either kind that takes over moves no
-task. Within one bucket of a table the order is that of insertion; members are inserted sorted by
+`PriorityQueue`. The same order gives the same assignment, so that no task moves when a coordinator of the other
+implementation takes over. Within one bucket of a table the order is that of insertion; members are inserted sorted by
 id.
 """
 

@@ -2,8 +2,8 @@
 
 The rules are functions of the operator's package, named by their entry points in `create.topic.policy.class.name` and
 `alter.config.policy.class.name`. Each returns None or the reason of a refusal, which the client receives with
-POLICY_VIOLATION. A function that raises refuses the request. They run on the controller's loop, so they must not block.
-Source: KIP-108, KIP-133. Not implemented: Java classes.
+POLICY_VIOLATION. If a function raises, the request is refused. They run on the controller's loop, so they must not
+block. Source: KIP-108, KIP-133. Not implemented: Java classes.
 """
 
 from __future__ import annotations

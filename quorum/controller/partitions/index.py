@@ -1,7 +1,7 @@
 """An index of partitions by broker, so that the cost of a change of a broker is proportional to its own partitions, not
 to those of the cluster.
 
-Deltas keep the index in step with an image, or a comparison of two images does. Keys keep the order in which they were
+The index follows an image by its deltas, or by a comparison of two images. Keys keep the order in which they were
 added, so that decisions are reproducible. Source: Kafka's `BrokersToIsrs`, `BrokersToElrs` and the sets of
 `ReplicationControlManager`.
 """

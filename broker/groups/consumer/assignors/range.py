@@ -1,7 +1,7 @@
 """The range assignor: each member gets a run of each topic's partitions, with members in a fixed order.
 
 Members that subscribe to the same topics therefore get the same partition numbers of each (co-partitioning); their runs
-survive a rebalance only if the order does. Source: Kafka's `RangeAssignor`.
+stay the same after a rebalance only if the order of the members does. Source: Kafka's `RangeAssignor`.
 """
 
 from __future__ import annotations
