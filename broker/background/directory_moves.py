@@ -133,7 +133,7 @@ class DirectoryMoves:
                     await self._wanted.wait()
                 busy = False
                 for move in list(self._moves.values()):
-                    if self.of(move.partition) is move:  # otherwise the move was given up meanwhile
+                    if self.of(move.partition) is move:  # False if the move was given up meanwhile
                         busy |= await self._step_or_give_up(move)
                 if busy:
                     await yield_to_loop()

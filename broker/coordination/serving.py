@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class ServingShard(Generic[S, R]):
-    """The shard of one epoch, after its load.
+    """The loaded shard of one epoch.
 
     Args:
         parted: called when state and log have diverged; closes the epoch.

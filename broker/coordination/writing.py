@@ -68,7 +68,7 @@ class PartitionWriter(Generic[R]):
         """Appends the records of a result as one batch; returns the offset of the last one.
 
         Raises:
-            KafkaError: nothing was written; with the code for clients. INVALID_PRODUCER_EPOCH if a newer epoch of the
+            KafkaError: with the code for clients; nothing was written. INVALID_PRODUCER_EPOCH if a newer epoch of the
                 producer has written to the partition.
         """
         producer = result.producer

@@ -342,7 +342,7 @@ def _known_bytes(key: _PendingKey) -> int:
 
 
 def _offset_bytes(group_id: str, topic: str) -> int:
-    """Returns the maximum size of an offset: that of the first one of its group and topic."""
+    """Returns the maximum size of an offset: the size of the first offset of its group and topic."""
     return group_bytes(group_id) + topic_bytes(topic) + OFFSET_BYTES
 
 

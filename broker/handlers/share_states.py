@@ -39,7 +39,7 @@ def decided(
 ) -> Handling[Outcomes[T]]:
     """Decides about all share partitions first, so that their records are committed together; returns when all records
     are committed. `decide` also gets the partition's item of the request; it may raise KafkaError, or work in steps.
-    Each share partition is decided about in its turn.
+    The decision about a share partition waits for its turn.
     """
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         return {}
@@ -85,7 +85,7 @@ def known(offset: Offset) -> Offset | None:
 
 
 def no_fields(_response: object) -> dict[str, Any]:
-    """Returns no fields, for a result that has none."""
+    """Returns an empty dict, for a result without further fields."""
     return {}
 
 

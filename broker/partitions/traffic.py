@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 class TopicTraffic:
     """The counters of a topic while this broker has replicas of it. As in Kafka, a request counts once for each of its
-    partitions; that of a share group counts once for each topic.
+    partitions; a request of a share group counts once for each topic.
     """
 
     __slots__ = (

@@ -182,7 +182,7 @@ class Lifecycle:
                         self.state.set(BrokerState.RECOVERY)
                     return
                 reason = self._reason_of(code)
-                if last != reason:  # logged once per reason
+                if last != reason:  # each reason is logged once
                     events.BROKER_REFUSED.log(log, reason=reason)
                 last = reason
                 if code is ErrorCode.INCONSISTENT_CLUSTER_ID:

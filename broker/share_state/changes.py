@@ -56,7 +56,7 @@ async def initialize_all(
     state_epoch: StateEpoch,
     offsets: Mapping[TopicIdPartition, Offset | None],
 ) -> Outcomes:
-    """Stores the initial states of share partitions with their start offsets, as `ShareStates.initialize`."""
+    """Stores the initial states of share partitions with their start offsets, as `ShareStates.initialize` does."""
 
     async def store(partition: TopicIdPartition) -> None:
         key = SharePartitionKey(group_id, *partition)

@@ -100,7 +100,7 @@ class ShareRecordSerde:
         return NewRecord(encode_group_key(key), encode_group_value(value, 0), now_ms)
 
     def decode(self, key: bytes, value: bytes | None) -> ShareRecord | None:
-        """As `RecordSerde.decode`; an update without a value is malformed."""
+        """Decodes a record as `RecordSerde.decode` does; an update without a value is malformed."""
         type_ = group_key_type(key)
         if type_ == ShareSnapshotKey.KEY:
             named = _key(ShareSnapshotKey.decode(key[2:], 0))

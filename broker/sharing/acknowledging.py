@@ -253,8 +253,8 @@ class Decisions:
             batch.merge()
 
     def _due(self) -> list[RecordRun]:
-        """Takes locks that have ended, in order of offsets. Records whose change is in progress are left out: `finish`
-        checks their deadlines if the write fails.
+        """Removes locks that have ended; returns their runs, in order of offsets. Records whose change is in progress
+        are left out: `finish` checks their deadlines if the write fails.
         """
         due: list[RecordRun] = []
         while len(due) < PIECE and (run := self._flight.locks.pop_due(self._now)) is not None:

@@ -105,7 +105,7 @@ class Acquisition:
 
     def _acquire_known(self, batches: Sequence[Batch], first: Offset, last: Offset) -> bool:
         """Acquires free records of `batches`, and new records in the gaps that the stored state left; returns whether
-        the records must be delivered without any that follow.
+        the records must be delivered without the following ones.
         """
         flight, base, gap = self._flight, self._fetched[0].base_offset, first
         for batch in batches:

@@ -47,7 +47,7 @@ class ShareTerms:
 
 
 class FoundRecords(NamedTuple):
-    """The records that a partition's response has; `size` in bytes."""
+    """The records in the response of a partition; `size` in bytes."""
 
     records: LogSlice | None
     acquired: Sequence[Acquired]

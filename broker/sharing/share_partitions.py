@@ -101,7 +101,7 @@ class SharePartitions:
         while True:
             while (due := self._timers.pop_due(self.now())) is not None:
                 due.end_locks()
-                # All locks of a node may end at one time.
+                # All locks of a node may end at the same time.
                 await trio.lowlevel.checkpoint()
             earliest = self._timers.earliest()
             delay = inf if earliest is None else earliest - self.now()
@@ -198,7 +198,7 @@ class SharePartitions:
     # -- for share partitions
 
     def spawn(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Runs a task until the broker stops; after that, the next leader does the rest."""
+        """Runs a task until the broker stops; after that, the next leader does the remaining work."""
         if self._nursery is not None:
             self._nursery.start_soon(work)
 

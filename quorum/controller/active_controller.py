@@ -92,8 +92,8 @@ class ActiveController:
         # The epochs of brokers whose heartbeat connection has closed.
         self.suspects: dict[BrokerId, BrokerEpoch] = {}
         self.suspected = AutoResetEvent()
-        # These events start tasks: the election of leaders for partitions without one, unclean elections for topics
-        # that allow them, and the draining of brokers that shut down.
+        # These events start tasks: the election of leaders for leaderless partitions, unclean elections for topics that
+        # allow them, and the draining of brokers that shut down.
         self.leaders_wanted = AutoResetEvent()
         self.unclean_wanted = AutoResetEvent()
         self.draining = AutoResetEvent()

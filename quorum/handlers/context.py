@@ -31,8 +31,8 @@ def core_response(
     response_class: type[A],
     write: Callable[[A, int], R],
 ) -> Handling[R]:
-    """Passes the request to the core in the first step; returns the response that `write` creates from that of the
-    core.
+    """Passes the request to the core in the first step; returns the response that `write` creates from the core's
+    response.
     """
     pending = ctx.node.handle(request)
     found = yield Wait(pending.wait, pending.ready)

@@ -174,7 +174,7 @@ class MapDelta(Generic[K, R]):
         return updated(self.image, self.changed) if self.changed else self.image
 
     def growth(self, measure: Callable[[R], int]) -> int:
-        """Returns by how much the sum of a measure of all records grows."""
+        """Returns how much the changes add to the sum of `measure` over all records."""
         growth = 0
         for key, record in self.changed.items():
             before = self.image.get(key)

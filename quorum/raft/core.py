@@ -365,7 +365,7 @@ class Raft:
                 pass
 
     def _poll(self, now: float) -> None:
-        """Does the work that the clock and the role require; after a change of role, also that of the new role."""
+        """Does the work that the clock and the role require; after a change of role, also the work of the new role."""
         state = self._state
         self._polled_at = now
         state.requests.expire(now)

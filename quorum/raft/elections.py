@@ -89,7 +89,7 @@ def on_vote_request(state: State, request: VoteRequest, token: int, now: float) 
 
 def _handle_vote(state: State, request: VoteRequest, now: float) -> VoteResponse:
     error = _refusal(state, request.cluster_id, request.candidate.id, request.epoch)
-    # A candidate's log cannot have records of the epoch that it wants to lead; a pre-candidate's can.
+    # A candidate's log cannot have records of the epoch that it wants to lead; a pre-candidate's log can.
     newest = request.epoch if request.pre_vote else request.epoch - 1
     if error is None and not (0 <= request.last_epoch <= newest and request.end_offset >= 0):
         error = ErrorCode.INVALID_REQUEST

@@ -155,7 +155,9 @@ def update_fetch_timer(state: State, role: Follower, now: float) -> None:
 
 
 def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: float) -> None:
-    """Takes a chunk of the snapshot and requests the next; an unexpected chunk ends the fetch of that snapshot."""
+    """Accepts a chunk of the snapshot and requests the next one; an unexpected chunk ends the fetch of that
+    snapshot.
+    """
     role = state.role
     if not isinstance(role, Follower) or role.snapshot is None:
         return

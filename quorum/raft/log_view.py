@@ -51,7 +51,9 @@ class LogView(Protocol):
 
 
 class FetchValidation(NamedTuple):
-    """The offset at which the logs diverge, or the snapshot to start from; neither for a fetch that may continue."""
+    """The offset at which the logs diverge, or the snapshot to start from; both are None for a fetch that
+    may continue.
+    """
 
     diverging: OffsetAndEpoch | None = None
     snapshot_id: OffsetAndEpoch | None = None

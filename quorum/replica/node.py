@@ -112,7 +112,8 @@ class QuorumNode:
         self.log = metadata_log
         self.leader: Latest[LeaderAndEpoch] = Latest(LeaderAndEpoch(None, LeaderEpoch(0)))
         self.high_watermark = Watermark()
-        # A level below 4.3's requires older versions of records; the controller sets it from the feature record.
+        # The controller sets this from the feature record. Below the level of 4.3, records are written in older
+        # versions.
         self.metadata_version = NEWEST_METADATA_VERSION
         self._listener = listener
         self._directory = directory

@@ -78,7 +78,7 @@ def write_replacement(
 def other_epoch(
     kind: str, member: HeartbeatMember, epoch: GroupEpoch, more: str = ""
 ) -> KafkaError:
-    """Returns the error for a member with another epoch than the coordinator knows; `kind` is that of its group."""
+    """Returns the error for a member with another epoch than the coordinator knows; `kind` is the kind of its group."""
     return KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The {kind} group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch ({epoch}) "

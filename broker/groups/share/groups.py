@@ -175,7 +175,7 @@ class ShareGroups(
         """Returns the description of a group without its members, and an iterator that describes its members.
 
         Raises:
-            KafkaError: as `find`.
+            KafkaError: as `find` does.
         """
         assignor = self._settings(group_id).assignor
         return describe.described(self.find(group_id), self._topics(), assignor)
@@ -211,7 +211,7 @@ class ShareGroups(
         """Returns the initialization that must succeed for the response. May create the group.
 
         Raises:
-            KafkaError: as `opened` and `offsets.alter`.
+            KafkaError: as `opened` and `offsets.alter` do.
         """
         operation = self.opened(group_id, at)
         begun = offsets.alter(operation, alteration)
@@ -220,7 +220,7 @@ class ShareGroups(
     def delete_offsets(
         self, group_id: str, topics: list[str], at: Instant
     ) -> Result[GroupRecord, offsets.Deletion]:
-        """Returns the states to delete. Raises KafkaError as `find`; NON_EMPTY_GROUP."""
+        """Returns the states to delete. Raises KafkaError as `find` does; NON_EMPTY_GROUP."""
         operation = self.operation(self.find(group_id), at)
         deletion = offsets.delete(operation, topics)
         return Result(operation.records, deletion)
@@ -234,7 +234,7 @@ class ShareGroups(
         return Result(operation.records, None)
 
     def release(self, group_id: str, at: Instant) -> Result[GroupRecord, offsets.States]:
-        """Returns the partitions whose states must be deleted before the group. Raises KafkaError as `find`;
+        """Returns the partitions whose states must be deleted before the group. Raises KafkaError as `find` does;
         NON_EMPTY_GROUP.
         """
         operation = self.operation(self.find(group_id), at)

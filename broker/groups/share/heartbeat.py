@@ -235,7 +235,7 @@ def leave(
 
 
 def timed_out(operation: ShareOperation, member_id: str) -> None:
-    """Removes a member after its session."""
+    """Removes a member whose session has expired."""
     if member_id in operation.group.members:
         operation.note_fenced(member_id, "its session expired")
         remove(operation, member_id)

@@ -25,7 +25,8 @@ from trimaran.broker.groups.share.state_partitions import (
 from trimaran.broker.share_state.changes import InitializedStates
 from trimaran.wire.identity import StateEpoch
 
-# The maximum number of topics that one heartbeat begins to initialize; later heartbeats begin the others.
+# The maximum number of topics that one heartbeat begins to initialize; later heartbeats begin to initialize the other
+# topics.
 TOPICS_AT_A_TIME = 1_000
 
 

@@ -3,7 +3,7 @@
 The offsets change only while the group has no members: members would continue at the old ones. Source:
 `alterShareGroupOffsets`, `sharePartitionsEligibleForOffsetDeletion`, `completeDeleteShareGroupOffsets` and
 `shareGroupBuildPartitionDeleteRequest` of Kafka 4.4's `GroupMetadataManager`. Intentional differences: a partition or
-start offset below zero is refused, except the start offset -1, which means that of `share.auto.offset.reset`.
+start offset below zero is refused, except the start offset -1, which means the offset of `share.auto.offset.reset`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class CheckedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The topics of a request, checked, and the valid start offsets; None is that of `share.auto.offset.reset`."""
+    """The topics of a request, checked, and the valid start offsets; None means the offset of
+    `share.auto.offset.reset`.
+    """
 
     topics: list[CheckedTopic] = field(default_factory=list)
     partitions: dict[bytes, TopicState] = field(default_factory=dict)
@@ -103,7 +105,7 @@ def alter(operation: ShareOperation, alteration: Alteration) -> Altered | None:
     """Begins to initialize partitions at new offsets; returns None if there are none.
 
     Raises:
-        KafkaError: as `check_empty`; POLICY_VIOLATION if the group would have states in too many topics.
+        KafkaError: as `check_empty` does; POLICY_VIOLATION if the group would have states in too many topics.
     """
     check_empty(operation.group)
     begun = alteration.partitions
@@ -149,14 +151,14 @@ class States(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """States to delete, and the response for topics without any."""
+    """States to delete, and the response for topics without states."""
 
     states: States
     refused: list[DeleteShareGroupOffsetsResponseTopic]
 
 
 def delete(operation: ShareOperation, names: Iterable[str]) -> Deletion:
-    """Marks initialized topics as deleting. Raises KafkaError as `check_empty`."""
+    """Marks initialized topics as deleting. Raises KafkaError as `check_empty` does."""
     group = operation.group
     check_empty(group)
     found: dict[bytes, TopicState] = {}
@@ -197,7 +199,7 @@ def deleted(operation: ShareOperation, topic_ids: Iterable[bytes]) -> None:
 
 def release(operation: ShareOperation) -> States:
     """Marks all states as deleting, before the group is deleted; returns the partitions that may have one. Raises
-    KafkaError as `check_empty`.
+    KafkaError as `check_empty` does.
     """
     group = operation.group
     check_empty(group)

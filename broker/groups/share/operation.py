@@ -25,7 +25,9 @@ StartOffsets = TypeVar("StartOffsets", bound=Mapping[TopicIdPartition, Offset | 
 
 
 class Initialization(NamedTuple, Generic[StartOffsets]):
-    """States of share partitions to store: each with its start offset, None for that of `share.auto.offset.reset`."""
+    """States of share partitions to store: each with its start offset; None means the offset of
+    `share.auto.offset.reset`.
+    """
 
     state_epoch: StateEpoch
     offsets: StartOffsets

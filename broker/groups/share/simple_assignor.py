@@ -6,7 +6,7 @@ pieces, so that a group with 100,000 partitions does not delay others. Source: K
 `SimpleHomogeneousAssignmentBuilder`, `SimpleHeterogeneousAssignmentBuilder`. Intentional differences: members and
 partitions have the order of their ids, not that of Java's hash tables, so that all coordinators decide alike; a member
 does not keep partitions that it may not have; and a partition that every unfilled member already has does not end the
-distribution of the others.
+distribution of the other partitions.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _known(
 
 
 def _add(found: Mapping[str, dict[bytes, set[int]]], sharers: Sharers) -> Work[None]:
-    """Adds the partitions to those of their members."""
+    """Adds the partitions of `sharers` to the assignments of their members."""
     pause = pauses(PIECE)
     for (topic_id, index), member_ids in sharers.items():
         for member_id in member_ids:

@@ -12,7 +12,7 @@ from trimaran.wire.identity import Offset, TopicIdPartition
 @dataclass(frozen=True, eq=False)
 class NewOffsets(Mapping[TopicIdPartition, Offset | None]):
     """The start offsets of partitions without a state: 0 for partitions in `added`, None (`share.auto.offset.reset`)
-    for the others. A topic may have 100,000 partitions, so their keys are made one by one.
+    for all others. A topic may have 100,000 partitions, so their keys are made one by one.
     """
 
     partitions: Mapping[bytes, frozenset[int]]

@@ -209,7 +209,7 @@ class StreamsGroups(
         """Returns a group as StreamsGroupDescribe describes it, without its members, and an iterator of its members.
 
         Raises:
-            KafkaError: as `find`.
+            KafkaError: as `find` does.
         """
         group, work = self.find(group_id), self._works.get(group_id) or StreamsGroupWork()
         head, members = describe.described(group, work, self._settings(group_id).assignor)
@@ -225,7 +225,7 @@ class StreamsGroups(
         """Stores the description of the topology that a member has sent.
 
         Raises:
-            KafkaError: as `find`; UNKNOWN_MEMBER_ID; INVALID_REQUEST for another epoch or a wrong description;
+            KafkaError: as `find` does; UNKNOWN_MEMBER_ID; INVALID_REQUEST for another epoch or a wrong description;
                 STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED if it is too large, or there is no memory for it.
         """
         group, work = self.find(request.group_id), self._works.get(request.group_id)

@@ -75,7 +75,7 @@ def heartbeat(
     """Decides on records and returns the answer; `client` is the member's client id and host.
 
     Raises:
-        KafkaError: as `admit`; INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY.
+        KafkaError: as `admit` does; INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY.
     """
     group, work, joins = operation.group, operation.work, request.member_epoch == JOINING_EPOCH
     reported = reported_tasks(request)

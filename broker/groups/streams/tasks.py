@@ -108,7 +108,7 @@ def overlap(
 
 
 def is_within(some: TaskSet, others: Mapping[str, Collection[int]]) -> bool:
-    """Returns whether all tasks are among the others."""
+    """Returns whether the other mapping has all these tasks."""
     return all(
         partitions <= frozenset(others.get(subtopology, ()))
         for subtopology, partitions in some.items()

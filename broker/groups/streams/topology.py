@@ -1,7 +1,7 @@
 """The topology of a streams group: its subtopologies, and the topics that connect them.
 
 Source: Kafka's `StreamsTopology`, `StreamsCoordinatorRecordHelpers.convertToStreamsGroupTopologyRecord`. The bounds are
-ours: Kafka has none, and answers UNKNOWN_SERVER_ERROR to indexes and ids that make no sense.
+ours: Kafka has none, and answers UNKNOWN_SERVER_ERROR to invalid indexes and ids.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Topology:
         self.subtopologies = {one.subtopology_id: one for one in value.subtopologies}
 
     def __eq__(self, other: object) -> bool:
-        """The order of the subtopologies does not matter; that of the topics within them does."""
+        """The order of the subtopologies does not matter; the order of their topics does."""
         return (
             isinstance(other, Topology)
             and self.epoch == other.epoch

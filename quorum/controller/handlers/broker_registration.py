@@ -88,7 +88,7 @@ def broker_registration(
 def _check(
     request: BrokerRegistrationRequest, cluster_id: str, active: ActiveController
 ) -> BrokerRegistration | None:
-    """Returns the broker's present registration. Raises KafkaError as `check_registration`."""
+    """Returns the broker's present registration. Raises KafkaError as `check_registration` does."""
     alive = _other_is_alive(request, active)
     check_registration(request, active.image, cluster_id=cluster_id, other_is_alive=alive)
     return active.image.cluster.brokers.get(request.broker_id)

@@ -142,8 +142,8 @@ def changes_with(
     returning: BrokerId | None = None,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
-    """Elects leaders for partitions without one when the broker `returning` is about to be unfenced; None considers
-    only the brokers that are active already.
+    """Elects leaders for leaderless partitions when the broker `returning` is about to be unfenced; None considers only
+    the brokers that are active already.
     """
     records: list[Message] = []
     if returning is None and not any(

@@ -4,7 +4,7 @@ the record.
     wanted → completion of a reassignment → eligible leader replicas → election → the record of the differences
 
 The functions are pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704
-(recovery state), KIP-966 (eligible leader replicas, and the last known leader of a partition without any).
+(recovery state), KIP-966 (eligible leader replicas, and the last known leader of a leaderless partition).
 """
 
 from __future__ import annotations

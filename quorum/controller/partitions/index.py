@@ -88,9 +88,9 @@ class PartitionIndex:
     # --- changes
 
     def follow(self, topics: TopicsImage) -> Iterator[None]:
-        """Moves to any other image; an object shared by both images is not compared further. Takes a step for each
-        topic, and for each partition of changed topics: a million partitions take seconds, in which other work needs
-        turns.
+        """Moves to any other image; an object shared by both images is not compared further. One step for each topic,
+        and for each partition of changed topics: a million partitions take seconds, and other tasks need turns
+        meanwhile.
         """
         before, self.topics = self.topics, None
         assert before is not None

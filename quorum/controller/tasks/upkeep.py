@@ -64,9 +64,7 @@ async def balance(active: ActiveController, interval_seconds: float) -> None:
 
 
 async def elect_missing_leaders(active: ActiveController) -> None:
-    """Elects leaders for partitions without one: when a broker returns, and at the start for those that the previous
-    controller left.
-    """
+    """Elects leaders for leaderless partitions: when a broker returns, and at the start of the epoch."""
     active.leaders_wanted.set()
     while True:
         await active.leaders_wanted.wait()
@@ -74,7 +72,7 @@ async def elect_missing_leaders(active: ActiveController) -> None:
 
 
 async def elect_uncleanly(active: ActiveController) -> None:
-    """Elects leaders for partitions without one whose topics allow unclean elections."""
+    """Elects leaders for leaderless partitions whose topics allow unclean elections."""
     while True:
         await active.unclean_wanted.wait()
         changed = await process_partitions(active, lambda index: index.leaderless, elect_unclean)
