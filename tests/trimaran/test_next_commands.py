@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from trimaran.cli import cluster
+from trimaran.fault_control.listening import ReadyControl
 from trimaran.local import state_file
 
 
@@ -36,3 +37,9 @@ def test_cluster_elsewhere_is_named(monkeypatch):
         ["export TRIMARAN_BOOTSTRAP=h:1"],
         ["trimaran quorum status --data '/my data'"],
     ]
+
+
+def test_cluster_with_faults_names_its_proxy():
+    ready = ReadyControl("proxy:1", "http://127.0.0.1:2", "token")
+    found = cluster._next_commands(state(3, 3), cluster.DEFAULT_DATA, ready)
+    assert found == ["export TRIMARAN_BOOTSTRAP=proxy:1"]

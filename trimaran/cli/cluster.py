@@ -9,20 +9,19 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from trimaran.cli import background
 from trimaran.cli.connect import DEFAULT_DATA, Data, DryRun, remember
 from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.nodes import console_url, show_nodes
 from trimaran.cli.output import Format, say
 from trimaran.cli.progress import progress
-from trimaran.errors import node as errors_node
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.fault_control import listening, proxied
 from trimaran.local import (
@@ -42,7 +41,6 @@ from trimaran.node.text.wording import counted
 from trimaran.settings import profiles
 
 POLL_SECONDS = 0.02
-READY = "ready"
 MAINS = {"console": run_local}
 STOPPED = "stopped"
 # A quorum of as many controllers has a majority without one of them.
@@ -85,6 +83,7 @@ def up(
         tmp: Use a temporary directory, which is deleted when the cluster stops.
         control: Also serve faults on demand over HTTP, at this port or HOST:PORT, and a proxy for clients; port 0 takes
             a free one. Requests need the token of TRIMARAN_CONTROL_TOKEN, or of the file that is named at the start.
+            With -d, both serve until the cluster is stopped.
     """
     began = time.perf_counter()
     wanted = local_starting.WantedCluster(
@@ -92,9 +91,9 @@ def up(
     )
     if console or control:
         ensure_installed()
-    if control and detach:
-        raise _without_terminal()
-    start = partial(_start_controlled, control) if control else partial(_start, detach=detach)
+    if control:
+        listening.checked_listening(control)
+    start = partial(partial(_start_controlled, control) if control else _start, detach=detach)
     if tmp:
         with _temporary(data, detach=detach) as path:
             if dry_run:
@@ -116,25 +115,61 @@ def up(
     return Exit.OK
 
 
-def _without_terminal() -> UserError:
-    return UserError(
-        "--control cannot be combined with -d",
-        "the control ends with this command, and the cluster with it",
-        "leave -d out, or start this command in the background",
-        exit_code=Exit.USAGE,
-    )
-
-
 def _start_controlled(
-    listen: str, path: Path, wanted: local_starting.WantedCluster, began: float, output: str
+    listen: str,
+    path: Path,
+    wanted: local_starting.WantedCluster,
+    began: float,
+    output: str,
+    *,
+    detach: bool,
 ) -> None:
-    """Returns when the cluster, its proxy and its control have ended."""
-    listening.checked_listening(listen)
-    _start(path, wanted, began, output, detach=True)
+    """Returns when the control serves; if it is not detached, when it and the cluster have ended.
+
+    A control in the background ends with the supervisor, which has the other end of a pipe.
+    """
+    show_ready = partial(_show_ready, path, began, output)
+    reader, writer = os.pipe()
     try:
-        proxied.serve_running(path, listen, lambda *at: say(proxied.ready_text("the brokers", *at)))
+        _start_detached(path, wanted, [writer])
     finally:
+        os.close(writer)
+    with os.fdopen(reader, "rb"):
+        try:
+            if detach:
+                show_ready(control=_control_in_background(path, listen, reader))
+            else:
+                proxied.serve_running(path, listen, lambda ready: show_ready(control=ready))
+        except BaseException:
+            down(data=path)
+            raise
+    if not detach:
         down(data=path)
+
+
+def _control_in_background(path: Path, listen: str, until_closed: int) -> listening.ReadyControl:
+    """Returns when the control serves; it ends when the pipe `until_closed` is closed. Raises UserError."""
+
+    def serve(report: Callable[[str], None], _: int) -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, children.STOPPING)  # held back since the fork
+        proxied.serve_running(
+            path,
+            listen,
+            lambda ready: report(f"{background.READY} {ready.as_text()}"),
+            until_closed,
+        )
+
+    log = path / layout.CONTROL_LOG
+    said = background.start_in_background(
+        log, serve, "starting the control", "stopping the control again"
+    )
+    if not said:
+        raise UserError(
+            "the control did not start",
+            f"it exited during startup: {start_failure.last_words(log)}",
+            f"see {log}",
+        )
+    return listening.ReadyControl.of_text(said.removeprefix(background.READY))
 
 
 def _say_started(data: Path, wanted: local_starting.WantedCluster, where: str) -> None:
@@ -173,17 +208,31 @@ def _start(
     path: Path, wanted: local_starting.WantedCluster, began: float, output: str, *, detach: bool
 ) -> None:
     """Returns when the cluster is ready; if it is not detached, when it has ended."""
+    if detach:
+        _start_detached(path, wanted, ())
+        _show_ready(path, began, output)
+        return
+    with _beginning(path, wanted) as (beginning, private_fds):
+        _supervise_here(beginning, private_fds, partial(_tell_ready, path, began, output))
+
+
+def _start_detached(path: Path, wanted: local_starting.WantedCluster, fds: Iterable[int]) -> None:
+    """Returns when the cluster is ready. Its supervisor keeps `fds` open; its nodes do not."""
+    with _beginning(path, wanted) as (beginning, private_fds):
+        _supervise_in_background(beginning.plan, [*private_fds, *fds])
+        beginning.ready()
+
+
+@contextlib.contextmanager
+def _beginning(
+    path: Path, wanted: local_starting.WantedCluster
+) -> Iterator[tuple[local_starting.Beginning, list[int]]]:
+    """Yields the cluster that is being started, and the descriptors that its nodes must close."""
     local_starting.refuse_if_running(path)
     with local_starting.lock_directory(path) as lock, layout.FreePorts() as free_ports:
         local_starting.refuse_if_running(path)
         with local_starting.starting(path, wanted, free_ports) as beginning:
-            private_fds = [lock.fd, *free_ports.descriptors()]
-            if detach:
-                _supervise_in_background(beginning.plan, private_fds)
-                beginning.ready()
-                _show_ready(path, began, output)
-            else:
-                _supervise_here(beginning, private_fds, partial(_tell_ready, path, began, output))
+            yield beginning, [lock.fd, *free_ports.descriptors()]
 
 
 def _supervise_here(
@@ -202,100 +251,65 @@ def _supervisor() -> Callable[..., bool]:
 
 
 def _supervise_in_background(plan: layout.ClusterPlan, private_fds: list[int]) -> None:
-    """Forks the supervisor and returns when all nodes are ready. Raises UserError if the start fails.
+    """Forks the supervisor and returns when all nodes are ready. Raises UserError if the start fails; all nodes have
+    ended by then.
 
     Interrupting the wait stops the cluster.
     """
-    reader, writer = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = 0
-    try:
-        with children.signals_held():
-            pid = os.fork()
-            if pid == 0:
-                os.close(reader)
-                _become_supervisor(plan, writer, [writer, *private_fds])
-        os.close(writer)
-        with os.fdopen(reader, "rb") as pipe, progress("starting the nodes"):
-            said = pipe.read().decode()
-    except BaseException:
-        if pid:
-            say("stopping the cluster again")
-            os.kill(pid, signal.SIGTERM)
-            os.waitpid(pid, 0)
-        raise
-    if said == READY:
-        return
-    os.waitpid(pid, 0)  # all nodes of the supervisor have ended by then
+
+    def supervise(report: Callable[[str], None], report_fd: int) -> None:
+        fds = [report_fd, *private_fds]
+        if not _supervisor()(plan, partial(report, background.READY), fds, MAINS):
+            report(STOPPED)
+
+    log = plan.data / layout.SUPERVISOR_LOG
+    said = background.start_in_background(
+        log, supervise, "starting the nodes", "stopping the cluster again"
+    )
     if said == STOPPED:
         raise start_failure.StoppedWhileStarting
-    raise _error_of(said) if said else _died(plan.data)
+    if not said:
+        raise UserError(
+            "the cluster did not start",
+            f"its supervisor exited during startup: {start_failure.last_words(log)}",
+            f"see {log}; trimaran doctor checks the machine",
+        )
 
 
-def _error_of(said: str) -> UserError:
-    what, why, fix, code = said.splitlines()
-    return UserError(what, why, fix, exit_code=Exit(int(code)))
-
-
-def _died(data: Path) -> UserError:
-    """Returns the error of a supervisor that ended without a message."""
-    return UserError(
-        "the cluster did not start",
-        f"its supervisor exited during startup: {start_failure.last_words(data / layout.SUPERVISOR_LOG)}",
-        f"see {data / layout.SUPERVISOR_LOG}; trimaran doctor checks the machine",
-    )
-
-
-def _become_supervisor(
-    plan: layout.ClusterPlan, report_fd: int, private_fds: list[int]
-) -> NoReturn:
-    """Runs in the forked process and never returns; reports the outcome of the start to its parent."""
-    code = 1
-    try:
-        os.setsid()
-        children.redirect_output(plan.data / layout.SUPERVISOR_LOG)
-        if not _supervisor()(plan, lambda: _report(report_fd, READY), private_fds, MAINS):
-            _report(report_fd, STOPPED)
-        code = 0
-    except BaseException as error:  # noqa: BLE001 - the last thing this process does is to say why it ends
-        told = errors_node.explain(error)
-        if told is not None:
-            lines = (told.what, told.why, told.fix, str(int(told.exit_code)))
-            _report(report_fd, "\n".join(" ".join(line.split()) for line in lines))
-        with contextlib.suppress(OSError):  # the log may be on the full disk
-            traceback.print_exc()
-            sys.stderr.flush()
-    finally:
-        os._exit(code)
-
-
-def _report(fd: int, text: str) -> None:
-    with contextlib.suppress(OSError):  # reported already, or the parent is gone
-        os.write(fd, text.encode())
-        os.close(fd)
-
-
-def _show_ready(data: Path, began: float, output: str, new: str = "") -> None:
+def _show_ready(
+    data: Path,
+    began: float,
+    output: str,
+    new: str = "",
+    control: listening.ReadyControl | None = None,
+) -> None:
+    """Shows the nodes, and the address for clients: that of the proxy, if there is a control."""
     state = state_file.read(data)
     remember(state)
     with _reader_may_go():
-        show_nodes(state, output)
+        show_nodes(state, output, control)
         sys.stdout.flush()
-    if output not in ("table", "wide"):
-        return
-    say(f"{new}ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
-    if (url := console_url(state)) is not None:
-        say(f"console {url}")
-    say(f"next:  {'  |  '.join(_next_commands(state, data))}")
+    if output in ("table", "wide"):
+        bootstrap = state.bootstrap if control is None else control.bootstrap
+        say(f"{new}ready in {time.perf_counter() - began:.1f} s   bootstrap {bootstrap}")
+        if (url := console_url(state)) is not None:
+            say(f"console {url}")
+    if control is not None:
+        say(proxied.ready_text("the brokers", control))
+    if output in ("table", "wide"):
+        say(f"next:  {'  |  '.join(_next_commands(state, data, control))}")
 
 
-def _next_commands(state: state_file.ClusterState, data: Path) -> list[str]:
+def _next_commands(
+    state: state_file.ClusterState, data: Path, control: listening.ReadyControl | None = None
+) -> list[str]:
     """Returns commands that work with this cluster: without brokers there are no topics, and a quorum of fewer than
-    three controllers does not survive the loss of its leader.
+    three controllers does not survive the loss of its leader. Faults on demand need the address of the proxy.
     """
     brokers = sum(node.role == "broker" for node in state.nodes)
     controllers = sum(node.role == "controller" for node in state.nodes)
+    if control is not None:
+        return [f"export TRIMARAN_BOOTSTRAP={control.bootstrap}"]
     if state_file.nearest(DEFAULT_DATA) != data:
         if brokers:
             return [f"export TRIMARAN_BOOTSTRAP={state.bootstrap}"]

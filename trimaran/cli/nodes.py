@@ -8,6 +8,7 @@ from typing import Any
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import Format, say, show_data, show_rows
 from trimaran.errors.user_error import Exit
+from trimaran.fault_control import listening
 from trimaran.local import orphans, readiness, start_failure, state_file
 
 
@@ -31,9 +32,12 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
     return Exit.NO if any(node.pid is None for node in state.nodes) else Exit.OK
 
 
-def show_nodes(state: state_file.ClusterState, output: str) -> None:
-    """Prints a row for each node; as data also the addresses to connect to."""
-    if not show_data(_as_json(state), output):
+def show_nodes(
+    state: state_file.ClusterState, output: str, control: listening.ReadyControl | None = None
+) -> None:
+    """Prints a row for each node; as data also the addresses to connect to, and the control of faults, if given."""
+    faults = {} if control is None else {"faults": asdict(control)}
+    if not show_data(_as_json(state) | faults, output):
         show_rows([asdict(node) for node in state.nodes], "table", columns=_columns(state))
 
 

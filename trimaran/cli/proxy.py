@@ -77,7 +77,7 @@ def proxy(
     if control:
         ensure_installed()
         proxied.serve_proxy(
-            settings, rules, control, lambda *at: say(proxied.ready_text(upstream, *at))
+            settings, rules, control, lambda ready: say(proxied.ready_text(upstream, ready))
         )
     else:
         proxy_process.serve_proxy(

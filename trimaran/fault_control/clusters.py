@@ -15,9 +15,7 @@ from trimaran.fault_control.requests import (
     refused,
 )
 from trimaran.fault_control.rules import checked_seed
-from trimaran.wire.blocking import BlockingClient
 
-_CLIENT_ID = "trimaran-control"
 _INT_MAX = (1 << 31) - 1
 
 
@@ -54,7 +52,7 @@ def list_topics(cluster: ControlledKafka, _: ControlRequest) -> ControlAnswer:
 
 def _topics(cluster: ControlledKafka) -> list[dict[str, Any]]:
     """Returns the topics without Kafka's own."""
-    with BlockingClient(cluster.kafka.bootstrap, client_id=_CLIENT_ID) as client:
+    with cluster.kafka.client() as client:
         return topic_rows([topic for topic in client.refresh(None).topics if not topic.is_internal])
 
 

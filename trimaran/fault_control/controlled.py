@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from trimaran.faults.fault_set import FaultSet
 from trimaran.testing.kafka import Kafka
+from trimaran.wire.security.listener import ClientSecurity
 
 
 class NodeAction(StrEnum):
@@ -35,8 +36,9 @@ def _nothing() -> None:
 class KafkaAt(Kafka):
     """A Kafka that others start and stop, at an address."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, security: ClientSecurity | None = None) -> None:
         self.bootstrap = bootstrap
+        self.security = security
 
     def start(self) -> Self:
         return self

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.fault_control.token import TOKEN_VARIABLE, checked_token
@@ -33,6 +34,26 @@ class ControlEndpoint:
     url: str
     token: str
     token_file: Path
+
+    def ready(self, bootstrap: str) -> ReadyControl:
+        return ReadyControl(bootstrap, self.url, str(self.token_file))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyControl:
+    """A control that serves: the address of its proxy for clients, its own for programs, and the file of its token."""
+
+    bootstrap: str
+    url: str
+    token_file: str
+
+    def as_text(self) -> str:
+        """Returns a line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        return cls(**json.loads(text))
 
 
 @contextmanager

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
 from trimaran.fault_control.controlled import ControlledKafka, KafkaAt
-from trimaran.fault_control.listening import ControlEndpoint, open_control
+from trimaran.fault_control.listening import ControlEndpoint, ReadyControl, open_control
 from trimaran.fault_control.started import controlled_cluster
 from trimaran.faults.fault_set import FaultSet
 from trimaran.faults.proxy import FaultProxy, ProxySettings
 from trimaran.faults.proxy_process import open_proxy, wait_for_signal
 from trimaran.testing.cluster import RunningCluster
 from trimaran.wire.later import imported_later
+from trimaran.wire.security.listener import ClientSecurity
 
 if TYPE_CHECKING:
     from trimaran.console import http_server, start
@@ -26,46 +28,67 @@ else:
     start = imported_later("trimaran.console.start")
     serving = imported_later("trimaran.fault_control.serving")
 
-# Called when clients are served, with the address for them and the control.
-OnReady = Callable[[str, ControlEndpoint], object]
+# Called when clients are served.
+OnReady = Callable[[ReadyControl], object]
 
 
-def ready_text(upstream: str, address: str, control: ControlEndpoint) -> str:
+def ready_text(upstream: str, ready: ReadyControl) -> str:
     """Returns the lines that say where a proxy and its control serve."""
     return (
-        f"proxy at {address} in front of {upstream}\n"
-        f"control at {control.url}, token in {control.token_file}"
+        f"proxy at {ready.bootstrap} in front of {upstream}\n"
+        f"control at {ready.url}, token in {ready.token_file}"
     )
 
 
 def serve_proxy(settings: ProxySettings, faults: FaultSet, listen: str, on_ready: OnReady) -> None:
     """Serves a proxy and its control until SIGTERM or Ctrl-C. Raises as `open_control` and `open_proxy` do.
 
-    Topics are created at the upstream, without faults, unless it speaks TLS: then through the proxy.
+    Topics are created at the upstream, without faults.
     """
     with open_control(listen) as control:
         proxy = open_proxy(settings, faults)
-        shown = start.text_of(proxy.address)
-        upstream = ",".join(map(start.text_of, settings.upstream))
-        kafka = KafkaAt(upstream if settings.upstream_tls is None else shown)
-        app = serving.application(ControlledKafka(shown, kafka, faults), control.token)
-        trio.run(_serve, app, control, proxy, lambda: on_ready(shown, control))
+        ready = control.ready(start.text_of(proxy.address))
+        kafka = KafkaAt(
+            ",".join(map(start.text_of, settings.upstream)), ClientSecurity(settings.upstream_tls)
+        )
+        app = serving.application(ControlledKafka(ready.bootstrap, kafka, faults), control.token)
+        trio.run(_serve, app, control, proxy, partial(on_ready, ready), wait_for_signal)
 
 
-def serve_running(data: Path, listen: str, on_ready: OnReady) -> None:
-    """Serves a proxy in front of the cluster that runs in a data directory, and its control, until SIGTERM or Ctrl-C.
-    Raises as `open_control` does.
+def serve_running(
+    data: Path, listen: str, on_ready: OnReady, until_closed: int | None = None
+) -> None:
+    """Serves a proxy in front of the cluster that runs in a data directory, and its control, until SIGTERM or Ctrl-C,
+    or until the pipe of which `until_closed` is an end is closed. Raises as `open_control` does.
     """
+    stop = wait_for_signal if until_closed is None else partial(_signal_or_end, until_closed)
     with open_control(listen) as control, RunningCluster(data) as kafka:
         app = serving.application(controlled_cluster(kafka), control.token)
-        trio.run(_serve, app, control, None, lambda: on_ready(kafka.bootstrap, control))
+        ready = control.ready(kafka.bootstrap)
+        trio.run(_serve, app, control, None, partial(on_ready, ready), stop)
+
+
+async def _signal_or_end(pipe: int) -> None:
+    """Waits for a signal, or for the end of a pipe to which nothing is written."""
+    async with trio.open_nursery() as nursery:
+
+        async def first(wait: Callable[[], Awaitable[object]]) -> None:
+            await wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(first, wait_for_signal)
+        nursery.start_soon(first, partial(trio.lowlevel.wait_readable, pipe))
 
 
 async def _serve(
-    app: App, control: ControlEndpoint, proxy: FaultProxy | None, on_ready: Callable[[], object]
+    app: App,
+    control: ControlEndpoint,
+    proxy: FaultProxy | None,
+    on_ready: Callable[[], object],
+    wait_for_stop: Callable[[], Awaitable[None]],
 ) -> None:
     async with trio.open_nursery() as nursery:
         if proxy is not None:
             nursery.start_soon(proxy.run)
-        await http_server.serve_http(app, control.listener, on_ready, wait_for_signal)
+        await http_server.serve_http(app, control.listener, on_ready, wait_for_stop)
         nursery.cancel_scope.cancel()

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from trimaran.local import control, lock, state_file
-from trimaran.local.layout import SUPERVISOR_LOG
+from trimaran.local.layout import CONTROL_LOG, SUPERVISOR_LOG
 from trimaran.local.state_file import ClusterState
 
 
@@ -19,6 +19,7 @@ def made_by(data: Path, state: ClusterState) -> list[Path]:
     names = (
         control.SOCKET_NAME,
         SUPERVISOR_LOG,
+        CONTROL_LOG,
         state_file.TEMPORARY_NAME,
         state_file.FILE_NAME,
         lock.FILE_NAME,

@@ -20,6 +20,7 @@ from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.security.listener import ClientSecurity
 
 TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
@@ -45,6 +46,8 @@ class Kafka(ABC):
     """
 
     bootstrap: str
+    # TLS of the listener, if it has any
+    security: ClientSecurity | None = None
 
     @abstractmethod
     def start(self) -> Self:
@@ -79,7 +82,7 @@ class Kafka(ABC):
             KafkaError: the cluster refused the request; the error gives the reason.
         """
         texts = {key: str(value) for key, value in (configs or {}).items()}
-        with self._client() as client:
+        with self.client() as client:
             response = changes.create_topic(
                 client, name, partitions, replication, texts, timeout_ms=_CREATE_TIMEOUT_MS
             )
@@ -88,7 +91,7 @@ class Kafka(ABC):
 
     def delete_topic(self, name: str) -> None:
         """Raises KafkaError: the cluster refused the request; the error gives the reason."""
-        with self._client() as client:
+        with self.client() as client:
             changes.delete_topic(client, name, timeout_ms=_CREATE_TIMEOUT_MS)
 
     def records(self, topic: str, *, committed: bool = True) -> list[ConsumedRecord]:
@@ -100,7 +103,7 @@ class Kafka(ABC):
     def _records(
         self, topic: str, *, committed: bool, until: float = math.inf
     ) -> list[ConsumedRecord]:
-        with self._client(until) as client:
+        with self.client(until) as client:
             start = parse_position("start")
             partitions = [
                 TopicPartition(topic, index) for index in range(len(leaders_of(client, topic)))
@@ -162,8 +165,11 @@ class Kafka(ABC):
     def diagnosis(self) -> str:
         """Returns the state of each node, and the ends of the logs of those that do not run, for a failed test."""
 
-    def _client(self, until: float = math.inf) -> BlockingClient:
-        return BlockingClient(self.bootstrap, client_id="trimaran-testing", until=until)
+    def client(self, until: float = math.inf) -> BlockingClient:
+        """Returns a client for requests of the test itself."""
+        return BlockingClient(
+            self.bootstrap, client_id="trimaran-testing", security=self.security, until=until
+        )
 
     def _wait_for_leaders(self, client: BlockingClient, name: str, partitions: int) -> None:
         """Waits for leaders on all brokers: a broker that does not know the topic yet would report it as unknown to a

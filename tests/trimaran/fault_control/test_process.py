@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -93,6 +94,39 @@ def test_cluster_of_a_directory_has_a_control(tmp_path):
         up.stdout.read()
         assert "stopped" in up.stderr.read()
     assert up.returncode == 0
+    assert not state_file.read(tmp_path).is_up()
+
+
+@pytest.mark.slow(seconds=20)
+@pytest.mark.cluster
+def test_control_in_background_ends_with_its_cluster(tmp_path):
+    command = [sys.executable, "-m", "trimaran", "up", "-d", "--control", "0"]
+    command += ["--data", str(tmp_path), "--brokers", "1", "--controllers", "1"]
+    shown = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, check=True)
+    ready = json.loads(shown.stdout)["faults"]
+    control = control_told(f"control at {ready['url']}, token in {ready['token_file']}\n")
+    try:
+        assert ready["bootstrap"] != json.loads(shown.stdout)["bootstrap"]
+        assert control.ask("POST", "/rules", {"name": "seen", "api": "CreateTopics"})[0] == 201
+        KafkaAt(ready["bootstrap"]).create_topic("orders")
+        assert control.ask("GET", "/rules/seen/wait?seconds=30")[1]["matched"] == 1
+        assert control.ask("POST", "/nodes/11/kill")[0] == 200
+        assert control.ask("POST", "/reset")[0] == 204
+        with socket.create_connection(control.base, timeout=60) as connection:
+            cluster.down(data=tmp_path)
+            assert connection.recv(1) == b""
+    finally:
+        cluster.purge(data=tmp_path, yes=True)
+    assert not tmp_path.exists()
+
+
+@pytest.mark.slow(seconds=10)
+@pytest.mark.cluster
+def test_cluster_without_its_control_is_stopped(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with pytest.raises(UserError):
+            cluster.up(data=tmp_path, controllers=1, brokers=1, detach=True, control=port)
     assert not state_file.read(tmp_path).is_up()
 
 

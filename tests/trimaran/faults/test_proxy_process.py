@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.certificates import Certificates
 from tests.trimaran.fault_control.conftest import control_told
 from trimaran.errors.user_error import UserError
 from trimaran.faults import proxy_process
@@ -13,8 +14,11 @@ from trimaran.faults.fault_set import FaultSet
 from trimaran.faults.proxy import ProxySettings
 from trimaran.faults.ready_plans import find_plan
 from trimaran.testing import EmbeddedKafka
+from trimaran.testing.proxied import ProxyThread
 from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.identity import Address
+from trimaran.wire.security.listener import ClientSecurity
 
 PLAN = """\
 [[rules]]
@@ -71,6 +75,37 @@ def test_proxy_has_a_control(tmp_path):
             process.stderr.read()
         assert process.returncode == 0
     assert topic.error_code == 5
+
+
+def test_topics_are_created_by_tls(tmp_path):
+    """The proxy speaks TLS to its clients and to the broker; the control is used by HTTP."""
+    certificates = Certificates()
+    chain, authority = tmp_path / "proxy.pem", tmp_path / "authority.pem"
+    chain.write_text("".join(certificates.server))
+    authority.write_text(certificates.ca)
+    with EmbeddedKafka() as kafka:
+        settings = ProxySettings(
+            parse_bootstrap(kafka.bootstrap), tls=certificates.server_context()
+        )
+        encrypted = ProxyThread(settings, FaultSet())
+        command = [sys.executable, "-m", "trimaran", "proxy", "--upstream", encrypted.bootstrap]
+        command += ["--listen", "127.0.0.1:0", "--control", "0"]
+        command += ["--upstream-ca", str(authority), "--tls-cert", str(chain)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            address = process.stderr.readline().split()[2]
+            control = control_told(process.stderr.readline())
+            assert control.ask("POST", "/topics", {"name": "orders"})[0] == 201
+            assert [row["topic"] for row in control.ask("GET", "/topics")[1]["topics"]] == [
+                "orders"
+            ]
+            security = ClientSecurity(certificates.client_context())
+            with BlockingClient(address, security=security) as client:
+                assert [topic.name for topic in client.refresh(["orders"]).topics] == ["orders"]
+            assert control.ask("DELETE", "/topics/orders")[0] == 204
+            process.send_signal(signal.SIGTERM)
+            process.stderr.read()
+        encrypted.stop()
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("text", ["", "9092", "host:", "host:99999", ":1"])
