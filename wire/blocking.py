@@ -263,7 +263,8 @@ class BlockingClient:
     def describe_transactions(
         self, transactional_ids: Sequence[str], *, retried: frozenset[int] = RETRIED
     ) -> dict[str, TransactionState]:
-        """Returns the transactions by id, with one request to each coordinator; their errors are none of `retried`.
+        """Returns the transactions by id, with one request to each coordinator; errors in `retried` cause another
+        request.
 
         Raises:
             RequestTimedOut, VersionMismatch, KafkaError: see `find_coordinators`.

@@ -82,10 +82,10 @@ class _Varints(dict[int, bytes]):
 
 _KEPT_MAX = 1024
 UVARINTS = _Uvarints()
-"""The unsigned varint of a number, 0 <= number < 2**64: for one that is likely to be small, which takes no call."""
+"""The unsigned varints of numbers, 0 <= number < 2**64; small ones are looked up without a call."""
 UVARINTS |= {value: UVARINTS[value] for value in range(_KEPT_MAX)}
 VARINTS = _Varints()
-"""The zigzag varint of a number, -2**63 <= number < 2**63. That of a number of 32 bits is the same."""
+"""The zigzag varints of numbers, -2**63 <= number < 2**63; also those of 32-bit numbers, which are the same."""
 VARINTS |= {value: VARINTS[value] for value in range(-1, _KEPT_MAX)}
 
 

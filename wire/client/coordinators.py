@@ -1,5 +1,6 @@
 """Calls about many groups or transactional ids: one request finds the coordinators of all of them (KIP-699), and each
-coordinator gets one request about those that are its own. Generators without I/O, as in `trimaran.wire.client.calls`.
+coordinator gets one request with the keys that it is responsible for. Generators without I/O, as in
+`trimaran.wire.client.calls`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from trimaran.wire.messages.describe_transactions import (
 )
 from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
 
-# The most keys of one request: with ids of a hundred bytes it has 100 KB, and a coordinator answers about them at once.
+# The maximum number of keys of one request: with ids of a hundred bytes it has 100 KB.
 KEYS_MAX = 1000
 # The first version of FindCoordinator with several keys.
 _MANY_COORDINATORS_VERSION = 4
@@ -45,8 +46,8 @@ def describe_transactions(
     *,
     retried: frozenset[int] = RETRIED,
 ) -> Steps:
-    """Asks the coordinator of each id for its transaction, until no answer has an error of `retried`. Returns a
-    `TransactionState` by id.
+    """Requests each transaction from its coordinator, and repeats requests that fail with an error in `retried`.
+    Returns a `TransactionState` by id.
 
     Raises:
         KafkaError: this user may not look up one of the coordinators.

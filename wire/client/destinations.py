@@ -52,7 +52,7 @@ class CoordinatorNode:
 
     @property
     def subject(self) -> str:
-        """Returns the group or the transactional id that it coordinates."""
+        """Returns the group or the transactional id."""
         return f"transactional id {self.key}" if self.key_type else f"group {self.key}"
 
     def __str__(self) -> str:

@@ -4,10 +4,10 @@ it.
 
 ```
 program = class, op of each field, op of each tagged field, refused tags
-    of a struct; that of a message is the whole
+    of a struct; a message is the outermost one
 op      = letter, slot and tag of the field, whether it is nullable, and
-    "="                     a value: fields that this version lacks, and those with tags, which may follow
-    "l"                     the same, but a list of its own
+    "="                     a default, for a field that this version lacks, or that is tagged and may follow
+    "l"                     an empty list as a default, a new one for each message
     b ? h H i I q d         a number, as in `struct`
     "u"                     a UUID
     "s" "y" "r"             string, bytes, record batches: size and bytes
@@ -139,8 +139,8 @@ class Decoder:
             return self.refused(buf, elements_max, tags_max)
 
     def read_all(self, bufs, prefix, elements_max, tags_max):
-        """Returns the messages of these bytes after `prefix`; None if one is refused: the caller then reads them one by
-        one to find that one.
+        """Returns the messages in these bytes, each after `prefix`; None if one is refused: the caller then decodes
+        them one by one to find the refused message.
         """
         cursor: Cursor = Cursor.__new__(Cursor)
         cursor.flexible = self.flexible

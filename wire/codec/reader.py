@@ -40,7 +40,7 @@ _STRIDE_COUNT_MIN = 4
 
 
 class HeadArray(NamedTuple):
-    """An array of numbers with a known count, or a known first byte of it."""
+    """An array of numbers whose count has been read, at least its first byte."""
 
     item: str
     size: str
@@ -265,7 +265,7 @@ class ReaderGenerator:
         stride = fixed_size(format_codes) + self.flexible
         fits = f"{size} >= {_STRIDE_COUNT_MIN}"
         if self.flexible:
-            # None of them has tags, so all have the size of the first.
+            # If no element has tags, all have the size of the first.
             fits += f" and not any(buf[pos + {stride - 1}:pos + {size} * {stride}:{stride}])"
         with self.source.block(f"if {fits}:"):
             self.read_strided(plan, format_codes, target, size)

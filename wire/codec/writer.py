@@ -177,7 +177,8 @@ class WriterGenerator:
             emit(f"{out} += {value}")
 
     def put_size(self, value: str, fmt: str, empty: object, *, nullable: bool) -> None:
-        """Adds the size or count of `value` to the run; null is replaced by `empty` after the marker of null."""
+        """Adds the size or count of `value` to the run; for null, writes the marker of null and continues with `empty`.
+        """
         emit = self.source.emit
         size = self.source.fresh("n")
         plus_1 = " + 1" * self.flexible
@@ -255,7 +256,9 @@ class WriterGenerator:
             self.source.emit(f"if len({out}) > {ENCODED_BYTES_MAX}: raise_too_large()")
 
     def is_small(self, item: Shape) -> bool:
-        """Whether each element takes only a few bytes, so that all elements of a response to a bounded request do."""
+        """Whether each element takes only a few bytes: the size of the response is then checked once after the array,
+        because a request bounds the number of elements.
+        """
         if item.struct is None:
             return False
         plan = plan_struct(item.struct, self.version)

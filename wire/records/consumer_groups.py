@@ -82,7 +82,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     classic_member_metadata: ClassicMemberMetadata | None = field(
         factory=ClassicMemberMetadata, tag=0
     )
-    """Null, which is not the default, for members of the consumer protocol: Kafka writes it out."""
+    """Null for members of the consumer protocol. Null is not the default, so Kafka writes the field."""
 
 
 @message(key=6, versions="0")

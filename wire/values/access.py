@@ -1,4 +1,4 @@
-"""A registry with the rights to read it."""
+"""A registry with the credentials to read it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trimaran.wire.values.registry import SchemaRegistry
 
 @dataclass(frozen=True)
 class RegistryAccess:
-    """A registry and the rights to read it; executors of Spark make their clients of it. `ca` is a file that they have,
-    too.
+    """A registry and the credentials to read it, sent to Spark's executors, which create clients from it. The file `ca`
+    must exist on executors, too.
     """
 
     url: str
@@ -24,7 +24,9 @@ class RegistryAccess:
     ids: IdKind | None = None
 
     def client(self, seconds: float | None = None) -> SchemaRegistry:
-        """Returns a client; it connects with each request, which may take `seconds`, by default those of a query."""
+        """Returns a client, which opens a connection for each request; a request may take `seconds`, by default
+        REGISTRY_SECONDS_MAX.
+        """
         tls = ssl.create_default_context(cafile=self.ca) if self.ca else None
         limit = REGISTRY_SECONDS_MAX if seconds is None else seconds
         server = HttpServer(self.url, self.user, self.password, self.token, tls, limit)

@@ -1,7 +1,7 @@
 """Values in Avro's binary encoding, by fastavro.
 
-Its compiled reader has no limit of depth: a value of a recursive type overflows the stack. So recursive types are read
-by its reader in Python.
+The compiled reader has no limit of depth: a deeply nested value of a recursive type would overflow the stack. Therefore
+recursive types are read by fastavro's reader in Python.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ else:
     fastavro_read = imported_later("fastavro.read")
 
 DECIMAL_BYTES_MAX = 512
-"""An unscaled decimal: 1,232 digits. The time for the digits grows with the square of the bytes."""
+"""The maximum size of an unscaled decimal: 1,232 digits. The time to convert them grows with the square of the size."""
 SCALE_MAX = 1_232
-"""Digits of a decimal behind its point."""
+"""The maximum number of decimal places."""
 
 _DECIMAL = "bounded-decimal"
-# All that fastavro raises for malformed bytes and schemas; it documents none.
+# The exceptions of Python that fastavro, which documents none, raises for malformed bytes and schemas. Its own
+# SchemaResolutionError and SchemaParseException are not subclasses of these.
 _REFUSED = (
     *(ArithmeticError, AttributeError, EOFError, LookupError, RecursionError, TypeError),
-    ValueError,  # UnicodeDecodeError, SchemaResolutionError and UnknownType, too
+    ValueError,  # includes UnicodeDecodeError and fastavro's UnknownType
 )
 
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """A schema with its named types, checked. It is pickled as its `texts`, those of the references first."""
+    """A schema with its named types, checked. It is pickled as its `texts`: those of the references, then its own."""
 
     parsed: Any
     named: dict[str, Any]
@@ -49,7 +50,7 @@ class AvroSchema:
     texts: tuple[str, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Returns the call that makes the schema in another process."""
+        """Returns the call that recreates the schema in another process."""
         return avro_schema, (self.texts[-1], self.texts[:-1])
 
     def decode(self, payload: memoryview, read_as: AvroSchema | None = None) -> object:
@@ -60,7 +61,7 @@ class AvroSchema:
             read_as: the reader's schema: fields are renamed, promoted, dropped and defaulted by Avro's rules.
 
         Raises:
-            UndecodedValue: the bytes are no value of the schema, or not resolved to the reader's.
+            UndecodedValue: the bytes are not a value of the schema, or cannot be resolved to the reader's schema.
         """
         stream = io.BytesIO(payload)
         reader = read_as.parsed if read_as is not None else None
@@ -84,7 +85,7 @@ class AvroSchema:
 
 
 def avro_schema(text: str, references: Sequence[str] = ()) -> AvroSchema:
-    """Parses a schema; `references` are the schemas whose names it uses, each after those that it uses itself.
+    """Parses a schema; `references` are the schemas whose types it uses, each after the schemas that it depends on.
 
     Raises:
         UnusableSchema: it is malformed or incomplete, or its values may grow without limit.

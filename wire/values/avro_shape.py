@@ -1,7 +1,8 @@
 """The shape of an Avro schema: whether its types are recursive, and whether small values may grow without limit.
 
-An array of nulls takes no bytes for its items, so ten bytes can announce 2**60 of them. Records of records of nulls
-double with each level. Such schemas are refused: all other values grow with the bytes of the record.
+An array of nulls takes no bytes for its items, so ten bytes can announce 2**60 of them. If records of nulls are nested,
+the number of values may double with each level. Such schemas are refused; the values of all other schemas are bounded
+by the bytes of the record.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any
 from trimaran.wire.values.failures import UnusableSchema
 
 NESTING_MAX = 100
-"""Types nested in a schema. A value of a type that is not recursive is nested no deeper, so no stack overflows."""
+"""The maximum depth of a schema. Values of types that are not recursive are not deeper: no stack overflows."""
 FREE_VALUES_MAX = 1_000
-"""Values that a value may contain without a byte of their own: the records and nulls among its fields."""
+"""The maximum number of values inside a value that take no bytes: records and nulls among its fields."""
 
 
 @dataclass
@@ -30,7 +31,7 @@ class AvroShape:
         self._visit(schema, ())
 
     def _visit(self, schema: Any, path: tuple[str, ...]) -> tuple[int, bool]:
-        """Returns how many values an instance has without a byte of their own, and whether it takes any bytes."""
+        """Returns the number of values in an instance that take no bytes, and whether the instance takes any."""
         if len(path) > NESTING_MAX:
             raise UnusableSchema(f"the schema nests more than {NESTING_MAX} types: flatten it")
         if isinstance(schema, list):

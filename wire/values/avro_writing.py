@@ -1,7 +1,8 @@
 """Values in Avro's binary encoding, from their JSON form (`trimaran.wire.values.json_form`).
 
-The form says less than the schema: a string may be text, bytes, a decimal or a time. So the schema decides, and of a
-union the first branch that the value fits. Avro has one encoding of a value, if arrays and maps are one block.
+The JSON form is ambiguous: a string may be text, bytes, a decimal or a time. Therefore the schema determines the
+encoding, and a union uses its first branch that the value fits. The encoding of a value is unique, because arrays and
+maps are written as one block.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class _AvroWriter:
                 raise UnencodedValue(f"{inner} is missing, and has no default")
 
     def _default(self, out: bytearray, field: Any, place: str) -> None:
-        """Appends a default. A default of bytes is text of code points up to 255 (Avro's specification)."""
+        """Appends a default; that of bytes is a string of code points up to 255 (Avro's specification)."""
         kind = field["type"][0] if isinstance(field["type"], list) else field["type"]
         plain = kind.get("type") if isinstance(kind, dict) else kind
         default = field["default"]
@@ -120,7 +121,7 @@ class _AvroWriter:
             data = default.encode("latin-1")
             out += data if plain == "fixed" else _varint(len(data)) + data
         elif plain in ("int", "long") and isinstance(default, int):
-            out += _PRIMITIVES[plain](default, place)  # also of a logical type
+            out += _PRIMITIVES[plain](default, place)  # also for a logical type
         else:
             self.write(out, kind, default, place)
 
@@ -152,7 +153,8 @@ def _varint(number: int) -> bytes:
 
 
 def _unfit(value: object, wanted: str, place: str) -> UnencodedValue:
-    # Each branch of a union that does not fit makes such an error: it must not print a whole record.
+    # Every branch of a union that does not fit creates this error, so formatting the value must be cheap even for a
+    # large record.
     text = value if isinstance(value, str) else reprlib.repr(value)
     return UnencodedValue(f"{place} is {text[:80]!r}, and its schema wants {wanted}")
 
@@ -224,7 +226,7 @@ _PRIMITIVES: Mapping[str, Callable[[Any, str], bytes]] = {
 
 
 def _converted(made: Callable[[str, Any], object], value: Any, schema: Any, place: str) -> Any:
-    """Returns what a logical type is written as."""
+    """Returns the value of the underlying type for a value of a logical type."""
     wanted = f"a {schema['logicalType'].removeprefix('bounded-')} as text"
     try:
         return made(_checked(value, str, wanted, place), schema)

@@ -25,12 +25,12 @@ from trimaran.wire.values.protoc import compiled_file
 from trimaran.wire.values.registry import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaRegistry
 
 SCHEMAS_MAX = 1_000
-"""Schemas that a decoder keeps: those that were used last. Schemas of ids never change."""
+"""The maximum number of cached schemas, dropped by last use. The schema of an id never changes."""
 VALUE_BYTES_MAX = 32 << 20
-"""A value that is decoded; its objects take many times its bytes."""
+"""The maximum size of a value to decode; its objects take many times its bytes."""
 REFUSAL_SECONDS = 30.0
-"""The time in which an unknown or unusable schema is not asked for again: a bad producer would cause a request for
-each of its records.
+"""The time for which an unknown or unusable schema is not requested again: otherwise a faulty producer would cause a
+request for each of its records.
 """
 
 
@@ -45,7 +45,7 @@ class JsonSchema:
         """Parses a value.
 
         Raises:
-            UndecodedValue: it is no JSON.
+            UndecodedValue: it is not JSON.
         """
         try:
             return json.loads(bytes(payload))
@@ -60,7 +60,7 @@ Schema = AvroSchema | ProtobufSchema | JsonSchema
 
 @dataclass(frozen=True)
 class DecodedValue:
-    """A value with Python's types, see `trimaran.wire.values.json_form`; `schema_id` is None by a local schema, and
+    """A value with Python's types, see `trimaran.wire.values.json_form`; `schema_id` is None for a local schema, and
     `message` is the full name of a Protobuf message.
     """
 
@@ -73,7 +73,7 @@ def parsed_schema(registered: RegisteredSchema) -> Schema:
     """Parses a schema of a registry.
 
     Raises:
-        UnusableSchema: it is malformed, or of a kind that is not decoded.
+        UnusableSchema: it is malformed, or of an unsupported kind.
     """
     if registered.kind == AVRO:
         return avro_schema(registered.text, list(registered.references.values()))
@@ -98,7 +98,7 @@ def file_schema(path: Path) -> Schema:
     for JSON.
 
     Raises:
-        UnusableSchema: it is malformed, or the name has another ending.
+        UnusableSchema: it is malformed, or the file name has another suffix.
         OSError: the file cannot be read.
     """
     readers: Mapping[str, Callable[[Path], Schema]] = {
@@ -135,16 +135,16 @@ class ValueDecoder:
         is_key: bool = False,
         read_as: AvroSchema | None = None,
     ) -> DecodedValue:
-        """Decodes a value by the id that it begins with, or that is in its headers.
+        """Decodes a value by the schema id at its beginning or in its headers.
 
         Args:
             value: the bytes of a value or a key.
-            headers: those of its record.
+            headers: the headers of its record.
             is_key: whether it is a key.
-            read_as: the reader's schema, which values in Avro are resolved to.
+            read_as: the reader's schema, to which Avro values are resolved.
 
         Raises:
-            UndecodedValue: it cannot be decoded; others may be.
+            UndecodedValue: this value cannot be decoded; other values may be valid.
             RegistryFailure: the registry does not answer.
         """
         check_size(value)
@@ -177,7 +177,7 @@ class ValueDecoder:
         return schema.decode(payload, descriptor), descriptor.full_name
 
     def schema(self, schema_id: SchemaId) -> Schema:
-        """Returns the schema of an id, which is requested once.
+        """Returns the schema of an id; requests it unless it is cached.
 
         Raises:
             UnusableSchema: the registry does not have it, or it cannot be used.

@@ -1,4 +1,4 @@
-"""Errors of decoding. Each text says which schema, what happened, and what to do."""
+"""Errors of decoding. Each text names the schema, the fault and the remedy."""
 
 
 class UndecodedValue(ValueError):
@@ -18,7 +18,9 @@ class UnencodedValue(ValueError):
 
 
 class RegistryFailure(Exception):
-    """A registry that cannot be reached or does not answer as one. Each later value would fail in the same way."""
+    """The registry cannot be reached, or its answer is not that of a schema registry. Every later value would fail in
+    the same way.
+    """
 
 
 EXTRA = "Install the decoders: pip install 'trimaran[schemas]'."

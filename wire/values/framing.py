@@ -1,9 +1,9 @@
-"""The id of its schema, in front of a value or in a header of its record.
+"""The framing of values: the schema id before a value or in a header of its record.
 
 Confluent: a zero byte and a 4-byte id, or a byte 1 and a GUID; in Protobuf, message indexes follow. Since version 8
 of the platform the same bytes may be in the header `__value_schema_id` instead.
-Apicurio: a zero byte and an id of 4 bytes (3.x) or 8 bytes (2.x), or the id in a header. An id is positive and
-below 2**31, so four zero bytes begin one of 8 bytes (Apicurio's OptimisticFallbackIdHandler).
+Apicurio: a zero byte and an id of 4 bytes (3.x) or 8 bytes (2.x), or the id in a header. An id is positive and below
+2**31, so an id that begins with four zero bytes has 8 bytes (Apicurio's OptimisticFallbackIdHandler).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from uuid import UUID
 from trimaran.wire.values.failures import NoSchemaId, UndecodedValue, UnencodedValue
 
 MESSAGE_INDEXES_MAX = 64
-"""Messages nested in each other, far more than a .proto file has; protoc refuses more than 32."""
+"""The maximum depth of nested message types, far more than a .proto file has; protoc refuses more than 32."""
 
 Headers = Iterable[tuple[str, bytes | None]]
 
@@ -25,7 +25,9 @@ _SHOWN_BYTES = 8
 
 
 class IdKind(Enum):
-    """`value` names the kind in messages; for Apicurio's it is also the name in Apicurio's options."""
+    """The kind of a schema id. `value` is its name in messages and, for GLOBAL and CONTENT, in the paths and headers of
+    Apicurio.
+    """
 
     SHORT = "id"
     LONG = "8-byte id"
@@ -36,7 +38,7 @@ class IdKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaId:
-    """The id of a schema in a registry; `number` has the digits of the GUID, too."""
+    """The id of a schema in a registry; `number` is the id, or the GUID as an integer."""
 
     kind: IdKind
     number: int
@@ -46,14 +48,14 @@ class SchemaId:
 
     @property
     def path(self) -> str:
-        """Returns the id as requests to registries have it."""
+        """Returns the id as it appears in the path of a request to the registry."""
         return str(UUID(int=self.number)) if self.kind is IdKind.GUID else str(self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class FramedValue:
     """A value in parts. `type_prefix` has the message indexes of Protobuf if the id is in a header: then `payload` is
-    the whole value. Otherwise it is None, and they begin `payload`.
+    the whole value. Otherwise it is None, and `payload` begins with the message indexes.
     """
 
     schema_id: SchemaId
@@ -103,7 +105,7 @@ def _read_id(data: memoryview, place: str) -> tuple[SchemaId, memoryview]:
 
 
 def message_indexes(data: memoryview) -> tuple[list[int], memoryview]:
-    """Reads the path to the type in its .proto file, and returns it with the bytes behind it. An empty one is `[0]`."""
+    """Reads the path to the type in its .proto file; returns it and the bytes after it. An empty path means `[0]`."""
     count, data = _zigzag(data)
     if not 0 <= count <= MESSAGE_INDEXES_MAX:
         raise UndecodedValue(
@@ -118,8 +120,8 @@ def message_indexes(data: memoryview) -> tuple[list[int], memoryview]:
 
 
 def type_reference(data: memoryview) -> tuple[str, memoryview]:
-    """Reads Apicurio's `Ref`, a length-delimited message whose field 1 is the name of the type, and returns it with
-    the bytes behind it.
+    """Reads Apicurio's `Ref`, a length-delimited message whose field 1 is the name of the type, and returns the name
+    with the bytes after it.
     """
     size, data = _varint(data)
     if size > len(data):

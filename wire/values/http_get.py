@@ -1,4 +1,4 @@
-"""One bounded HTTP GET: a deadline for all of it, a limit of the answer, no redirects."""
+"""One bounded HTTP GET: a deadline for the whole exchange, a maximum size of the answer, no redirects."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from urllib.parse import unquote, urlsplit
 from trimaran.wire.values.failures import RegistryFailure
 
 ANSWER_BYTES_MAX = 4 << 20
-"""An answer of a registry; a schema of a megabyte is rare."""
+"""The maximum size of a registry's answer; a schema of a megabyte is rare."""
 REGISTRY_SECONDS_MAX = 15.0
-"""The time of a request, from the connection to the last byte."""
+"""The maximum time of a request, from connecting to the last byte."""
 
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """`artifact_type` is Apicurio's header, or empty."""
+    """A response. `artifact_type` is the value of Apicurio's header, empty if it is missing."""
 
     status: int
     body: bytes
@@ -31,7 +31,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True)
 class HttpServer:
-    """A server by its URL, with what it needs of its clients.
+    """The URL of a server, with the credentials and TLS settings for requests to it.
 
     User and password may be in the URL; they are never shown.
     """
@@ -53,7 +53,7 @@ class HttpServer:
         """Requests `path` below the URL.
 
         Raises:
-            RegistryFailure: the server cannot be reached, is too slow, or answers too much.
+            RegistryFailure: the server cannot be reached, is too slow, or sends too large an answer.
         """
         connection, context = self._connection()
         deadline = _RequestDeadline()
@@ -104,8 +104,8 @@ class HttpServer:
         context: ssl.SSLContext | None,
         deadline: _RequestDeadline,
     ) -> None:
-        """Connects, with the socket under the deadline: the library hides it while it reads a response of unknown
-        length. A TLS handshake has a time limit of its own, that of the socket.
+        """Connects, and places the socket under the deadline: the library does not expose the socket while it reads a
+        response of unknown length. The TLS handshake is limited by the timeout of the socket.
         """
         address = connection.host, connection.port
         made = socket.create_connection(address, self.seconds)
@@ -139,21 +139,23 @@ class HttpServer:
 
 
 class _RequestDeadline:
-    """The end of a request's time, which another thread notices: then its socket seems to end early."""
+    """The deadline of a request. A timer's thread enforces it: it shuts the socket down, so the request's thread reads
+    the end of the stream.
+    """
 
     def __init__(self) -> None:
         self.is_over = False
         self._watched: socket.socket | None = None
 
     def watch(self, watched: socket.socket) -> None:
-        """Places a socket under the deadline. Raises TimeoutError if the time is over."""
+        """Places a socket under the deadline. Raises TimeoutError if the deadline has passed."""
         self._watched = watched
         if self.is_over:
             raise TimeoutError
 
     def expire(self) -> None:
-        """Ends the waits of the request's thread for its socket. Runs in the thread of a timer."""
+        """Shuts the socket down, which wakes the request's thread. Called in the timer's thread."""
         self.is_over = True
         if self._watched is not None:
             with suppress(OSError):
-                socket.socket.shutdown(self._watched, socket.SHUT_RDWR)  # below TLS
+                socket.socket.shutdown(self._watched, socket.SHUT_RDWR)  # not `SSLSocket.shutdown`

@@ -1,7 +1,7 @@
-"""Decoded values as JSON has them.
+"""The JSON form of decoded values.
 
-Bytes are base64 and numbers beyond JSON are "NaN" and "Infinity", as in Protobuf's JSON; times are ISO 8601;
-decimals and UUIDs are strings. Integers are numbers of any size.
+Bytes are base64, and floats that JSON cannot express are "NaN", "Infinity" and "-Infinity", as in Protobuf's JSON;
+times are ISO 8601; decimals and UUIDs are strings. Integers are numbers without a limit of size.
 """
 
 from __future__ import annotations

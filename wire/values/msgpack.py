@@ -1,6 +1,7 @@
-"""Values in MessagePack, read and written by its specification.
+"""Reads and writes values in MessagePack, according to its specification.
 
-Extensions are objects `{"type": 5, "data": "…"}` in JSON, except timestamps. Keys of maps are text, as JSON has them.
+Extensions are objects `{"type": 5, "data": "…"}` in JSON, except timestamps. Keys of maps become strings, as JSON
+requires.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from trimaran.wire.values.failures import UndecodedValue, UnencodedValue
 
 NESTING_MAX = 100
-"""Arrays and maps in each other. A byte may begin one, and each takes a frame of the stack."""
+"""The maximum depth of arrays and maps. One byte may begin an array, and each level takes a stack frame."""
 
 _TIMESTAMP = -1
 _FIXED = {
@@ -28,7 +29,7 @@ _FIXED = {
     0xD3: ">q",
 }
 _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
-# By the first byte: what a length of 1, 2 or 4 bytes is the length of.
+# By first byte: the kind of the value, and the number of bytes of its length.
 _SIZED = {
     0xC4: ("bin", 1),
     0xC5: ("bin", 2),
@@ -52,7 +53,7 @@ def decode(data: memoryview) -> object:
     """Returns the value with Python's types.
 
     Raises:
-        UndecodedValue: the bytes are no value, or more than one.
+        UndecodedValue: the bytes are not exactly one value.
     """
     reader = _MsgpackReader(data)
     value = reader.value(0)
@@ -110,7 +111,8 @@ class _MsgpackReader:
         if kind == "ext":
             (number,) = struct.unpack(">b", self._take(1))
             return _extension(number, bytes(self._take(size)))
-        # An item takes a byte at least, so an announced count beyond the bytes ends at the first missing one.
+        # An item takes at least a byte, so a count that exceeds the remaining bytes raises an error at the first
+        # missing item.
         if kind == "array":
             return [self.value(depth + 1) for _ in range(size)]
         return {_key(self.value(depth + 1)): self.value(depth + 1) for _ in range(size)}
@@ -147,7 +149,7 @@ def _extension(number: int, data: bytes) -> object:
 
 
 def encode(value: object) -> bytes:
-    """Returns a value in its JSON form in the shortest encoding.
+    """Returns the shortest encoding of a value in its JSON form.
 
     Raises:
         UnencodedValue: an integer has more than 64 bits, or the value is nested too deeply.

@@ -1,7 +1,7 @@
 """Messages of Protobuf, by descriptors that are compiled or read at run time.
 
-A field without presence always has a value, its default; with presence, an absent one is left out. Well-known types
-become what they mean: times, durations, wrapped numbers, JSON.
+An absent field is omitted if it tracks presence; otherwise it has its default. Well-known types become the values that
+they represent: times, durations, plain numbers, JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ else:
     message = imported_later("google.protobuf.message")
     message_factory = imported_later("google.protobuf.message_factory")
 
-# As protobuf's own decoders, which refuse deeper messages.
+# The limit of protobuf's own decoders.
 _NESTING_MAX = 100
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -64,7 +64,7 @@ class ProtobufSchema:
             ) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Returns the call that makes the schema in another process."""
+        """Returns the call that recreates the schema in another process."""
         return ProtobufSchema, (self._descriptors,)
 
     def type_at(self, indexes: Sequence[int]) -> Any:
@@ -86,8 +86,8 @@ class ProtobufSchema:
         return found
 
     def type_named(self, name: str) -> Any:
-        """Returns the descriptor of a message by its name, with the package or without, or the first for an empty
-        name.
+        """Returns the descriptor of a message by its name, with or without the package; the first message if the name
+        is empty.
         """
         if not name:
             return self.type_at([0])
@@ -101,7 +101,7 @@ class ProtobufSchema:
         """Returns the message as a `dict` by its fields' names.
 
         Raises:
-            UndecodedValue: the bytes are no message, or a time is beyond the years of Python.
+            UndecodedValue: the bytes are not such a message, or a time is outside of Python's range.
         """
         try:
             parsed = message_factory.GetMessageClass(descriptor).FromString(bytes(payload))
@@ -161,8 +161,8 @@ class ProtobufSchema:
 def protobuf_schema(text: str, references: Mapping[str, str]) -> ProtobufSchema:
     """Compiles a schema; `references` has the files that it imports, by name.
 
-    Each of them may also be a descriptor in base64: so Confluent's serializers for Python register them, and not every
-    registry turns them into text.
+    Each file may also be a descriptor in base64: Confluent's serializers for Python register descriptors, and not every
+    registry converts these to text.
     """
     name = "schema.proto"
     while name in references:
@@ -186,16 +186,16 @@ def protobuf_schema(text: str, references: Mapping[str, str]) -> ProtobufSchema:
     return ProtobufSchema(files.SerializeToString())
 
 
-# Confluent's registry turns a descriptor into text with the messages that the compiler has made for maps, and the
-# compiler refuses such a text. A field number that they cannot have marks them.
+# Text that Confluent's registry makes from a descriptor contains the messages that the compiler generated for maps, and
+# the compiler refuses their option `map_entry`. It is replaced by a reserved field number, which marks these messages.
 _MAP_ENTRY = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
 _MARKED = (1 << 29) - 1
 _MARK = f"reserved {_MARKED};"
 
 
 def _place_map_entries(kind: Any) -> None:
-    """Places the messages of maps as Confluent's registry counts the messages of a text: those that the text has are
-    where they are, and those that the compiler has made are behind all others.
+    """Puts nested messages into the order in which Confluent's registry counts them: messages that the compiler
+    generates for maps come last, except those that the text contains, which keep their places.
     """
     for nested in kind.nested_type:
         _place_map_entries(nested)
@@ -209,7 +209,9 @@ def _place_map_entries(kind: Any) -> None:
 
 
 def _serialized(name: str, text: str) -> Any:
-    """Returns the descriptor that a text has in base64, with the name by which it is imported, or None."""
+    """Returns the descriptor that the text contains in base64, with the name by which it is imported; None if the text
+    is not base64 of a descriptor.
+    """
     try:
         found = descriptor_pb2.FileDescriptorProto.FromString(b64decode(text, validate=True))
     except (ValueError, message.DecodeError):
@@ -237,7 +239,7 @@ def _value(parsed: Any) -> object:
 
 
 def is_map(descriptor: Any) -> bool:
-    """Returns whether a field is a map: a repeated message that the compiler made for it."""
+    """Returns whether a field is a map: a repeated message that the compiler generated."""
     kind = descriptor.message_type
     return kind is not None and kind.GetOptions().map_entry
 
@@ -314,4 +316,4 @@ WELL_KNOWN: dict[str, Callable[[Any], object]] = {
         )
     },
 }
-"""Types that are read as what they mean."""
+"""Functions that convert messages of these types to the values that they represent."""

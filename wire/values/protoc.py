@@ -1,7 +1,7 @@
-"""Protobuf's compiler, from .proto files to the descriptors of their messages.
+"""Runs Protobuf's compiler, which converts .proto files to descriptors of their messages.
 
-It runs in a process of its own, which cannot harm this one and is ended after a time. It reads only the folder with
-the given files, and Protobuf's own types.
+The compiler runs in a separate process, so it cannot harm this one, and is killed after COMPILER_SECONDS_MAX. It reads
+only the folder with the given files, and Protobuf's own types.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from trimaran.wire.values.failures import EXTRA, UnusableSchema
 
 DESCRIPTORS_BYTES_MAX = 16 << 20
-"""The descriptors of a schema and of all that it imports."""
+"""The maximum size of the descriptors of a schema and of all its imports."""
 COMPILER_SECONDS_MAX = 30.0
-"""It takes a tenth of a second."""
+"""The compiler takes a tenth of a second for usual schemas."""
 
 _LONGEST_NAME = 255
 _SHOWN_ERRORS = 600
@@ -42,8 +42,8 @@ message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
 
 
 def compiled(name: str, texts: Mapping[str, str], descriptors: bytes = b"") -> bytes:
-    """Compiles file `name`, and returns a serialized FileDescriptorSet with the file at its end. `texts` has files by
-    the names that they import, and `descriptors` further files in a serialized FileDescriptorSet.
+    """Compiles file `name`, and returns a serialized FileDescriptorSet whose last file is this one. `texts` has files
+    by the names under which they are imported, and `descriptors` has further files as a serialized FileDescriptorSet.
 
     Raises:
         UnusableSchema: the compiler refuses it.
@@ -60,13 +60,13 @@ def compiled(name: str, texts: Mapping[str, str], descriptors: bytes = b"") -> b
 
 
 def compiled_file(path: Path) -> bytes:
-    """Compiles a .proto file. Its imports are in its folder or below."""
+    """Compiles a .proto file, whose imports must be in its folder or below."""
     with tempfile.TemporaryDirectory(prefix="trimaran-protoc-") as folder:
         return _run(path.parent, path.name, Path(folder, "descriptors"))
 
 
 def _checked(name: str) -> str:
-    """Returns the name of an import if it stays in the folder of the files."""
+    """Returns the name of an import. Raises UnusableSchema if it is outside of the folder of the files."""
     parts = PurePosixPath(name).parts
     if (
         not parts

@@ -1,7 +1,7 @@
 """A client of schema registries: Confluent's REST API, which Karapace, Redpanda and Apicurio serve, too, and
 Apicurio's own.
 
-It keeps nothing: `trimaran.wire.values.decoder` keeps the schemas.
+It caches nothing: `trimaran.wire.values.decoder` caches the schemas.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from trimaran.wire.values.framing import IdKind, SchemaId
 from trimaran.wire.values.http_get import HttpAnswer, HttpServer
 
 REFERENCES_MAX = 200
-"""Schemas that a schema refers to, those of its references included."""
+"""The maximum number of schemas to which a schema refers, directly or indirectly."""
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 
 
 @dataclass(frozen=True)
 class RegisteredSchema:
-    """A schema as it was registered; `references` has the schemas that it uses by the names that it uses, each after
-    those that it uses itself.
+    """A schema as it was registered; `references` has the schemas to which it refers by name, each after the schemas
+    that it depends on.
     """
 
     kind: str
@@ -38,8 +38,8 @@ class SchemaRegistry:
     """A registry at a URL. It is Apicurio's own API if the path of the URL ends with `/apis/registry/v2` or `v3`."""
 
     def __init__(self, server: HttpServer, *, id_kind: IdKind | None = None) -> None:
-        """Args: id_kind: of Apicurio's ids in values, GLOBAL or CONTENT. By default ids of 4 bytes are contentIds,
-        as serializers of 3.x write them, and those of 8 bytes globalIds, as those of 2.x do.
+        """Args: id_kind: the kind of Apicurio's ids in values, GLOBAL or CONTENT. By default ids of 4 bytes are
+        contentIds, as written by serializers of 3.x, and ids of 8 bytes are globalIds, as written by those of 2.x.
         """
         self._server = server
         self._id_kind = id_kind
@@ -48,7 +48,7 @@ class SchemaRegistry:
 
     @property
     def has_type_references(self) -> bool:
-        """Returns whether the name of its type precedes a message of Protobuf, as Apicurio's serializers write it."""
+        """Returns whether a Protobuf message follows the name of its type, as in Apicurio's serializers."""
         return self._apicurio is not None
 
     def schema(self, schema_id: SchemaId) -> RegisteredSchema:
@@ -69,8 +69,8 @@ class SchemaRegistry:
         return self._registered(f"/schemas/ids/{schema_id.path}")
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """Requests the latest version of a subject; in Apicurio's own API, of an artifact, as `group/artifact` or
-        `artifact`.
+        """Requests the latest version of a subject; in Apicurio's own API, that of an artifact, named `group/artifact`
+        or `artifact`.
         """
         if not self._apicurio:
             return self._registered(f"/subjects/{_quoted(subject)}/versions/latest")
@@ -84,7 +84,7 @@ class SchemaRegistry:
         return self._assembled(answer, references)
 
     def latest_with_id(self, subject: str) -> tuple[SchemaId, RegisteredSchema]:
-        """Requests the latest version of a subject with the id that values written by it begin with.
+        """Requests the latest version of a subject, and the id with which values of that schema begin.
 
         Raises:
             UnusableSchema: the registry does not have it, or is Apicurio's own API.
@@ -143,7 +143,7 @@ class SchemaRegistry:
     def _collected(
         self, references: Any, request: Callable[[dict[str, Any]], tuple[str, Any]]
     ) -> dict[str, str]:
-        """Requests references and theirs, depth first. A name is requested once, so circles end."""
+        """Requests references and their own references, depth first. Each name is requested once, so cycles end."""
         texts: dict[str, str] = {}
         begun: set[str] = set()
         open_lists = [_references(references)]

@@ -1,4 +1,4 @@
-r"""`sasl.jaas.config`: one login module with its options, in the grammar of JAAS files; and such files.
+r"""`sasl.jaas.config`: one login module with its options, in the grammar of JAAS files. Also parses whole JAAS files.
 
     file   := (name "{" entry* "}" ";")*      with comments as in Java, and from # to the end of the line
     entry  := class flag option* ";"          flag := required | requisite | sufficient | optional
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 _TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([=;])|([^\s"=;]+))', re.DOTALL)
-# A comment, or something that has none in it.
+# A comment, or, as the group, a string or a character outside of comments.
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*"|[^"/#]|/(?![/*]))|//[^\n]*|#[^\n]*|/\*.*?\*/', re.DOTALL)
 _SECTION = re.compile(r'\s*([^\s{};"]+)\s*\{((?:"(?:[^"\\]|\\.)*"|[^"{}])*)\}\s*;?', re.DOTALL)
 _ENTRY = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^";])*;', re.DOTALL)

@@ -20,7 +20,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate; `algorithm` identifies that of its signature, and `key` is the DER of its public key."""
+    """A certificate; `algorithm` identifies its signature algorithm, and `key` is the DER of its public key."""
 
     subject: str
     is_self_signed: bool
@@ -72,7 +72,7 @@ def _certificate(der: bytes) -> Certificate:
 
 
 def _time(tag: int, text: bytes) -> datetime:
-    """Returns a time; of a year of two digits those from 50 on are of the last century."""
+    """Returns a time; a year of two digits from 50 on means 19xx, below 50 it means 20xx."""
     digits = text.decode("ascii")
     if tag == _UTC_TIME:
         digits = ("19" if digits >= "50" else "20") + digits

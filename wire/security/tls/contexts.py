@@ -159,7 +159,7 @@ def openssl_name(suite: str) -> str:
 def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
     password = settings.key_password
     if not settings.keystore_chain and settings.keystore_type != "PEM":
-        password = None  # the store's password has already decrypted it
+        password = None  # `_keystore` returns a decrypted key
     pem = _keystore(settings)
     key = "ssl.keystore.location" if settings.keystore_location else "ssl.keystore.key"
     if password is None and "ENCRYPTED" in pem:
@@ -236,7 +236,7 @@ def _truststore(settings: TlsSettings) -> str | None:
 
 
 def certificate_doubts(settings: TlsSettings, now: datetime) -> Iterator[tuple[str, str]]:
-    """Yields a key and a sentence for each certificate of the stores that is not valid now, or not for long.
+    """Yields a key and a sentence for each certificate of the stores that is expired, expires soon or is not valid yet.
 
     Raises:
         TlsError: a store cannot be read.

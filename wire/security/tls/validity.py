@@ -8,21 +8,20 @@ from datetime import UTC, datetime, timedelta
 from trimaran.wire.security.tls.certificate import Certificate, certificates
 
 SOON = timedelta(days=30)
-"""Certificates are renewed at the latest a month before their end by the usual tools, which renew at two thirds of 90
-days.
-"""
+"""The usual tools renew certificates of 90 days after two thirds of that time, a month before their end."""
 RENEW = "have it issued again; nodes and commands refuse each other when it has expired"
 
 
 def doubts(pem: str, now: datetime) -> Iterator[str]:
-    """Yields a sentence for each certificate of the PEM text that is not valid now, or not for long."""
+    """Yields a sentence for each certificate of the PEM text that is expired, expires soon or is not valid yet."""
     for each in certificates(pem):
         if (told := doubt(each, now)) is not None:
             yield told
 
 
 def doubt(certificate: Certificate, now: datetime) -> str | None:
-    """Returns a sentence about a certificate that is not valid now, or not for long; None for the others."""
+    """Returns a sentence about a certificate that is expired, expires soon or is not valid yet; None for a valid one.
+    """
     begin, end, name = certificate.not_before, certificate.not_after, certificate.subject
     if now > end:
         return f"the certificate of {name} expired {_duration(now - end)} ago, at {_text(end)}"

@@ -58,9 +58,7 @@ _RENEWED_AFTER = 0.85
 _LOGIN_THREADS = trio.CapacityLimiter(8)
 
 OnResponse = Callable[[Any], object]
-"""Is given the response, or the ConnectionLost that took its place. Called by the connection's reader: it must not
-raise.
-"""
+"""A function that receives the response, or ConnectionLost. Called by the connection's reader: it must not raise."""
 
 
 _Held = tuple[Message, int, OnResponse | None]
@@ -324,7 +322,7 @@ class NodeConnection:
                 self.traffic.bytes_in += len(frame)
                 on_response, response = self._conversation.receive(frame)
                 on_response(response)
-                del frame, on_response, response  # or the views in them outlive their use
+                del frame, on_response, response  # their views would pin the receive buffer
                 taken += 1
                 if taken % _RESPONSES_PER_TURN == 0:
                     await yield_to_loop()

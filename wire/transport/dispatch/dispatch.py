@@ -94,7 +94,7 @@ def nested(
     *,
     is_heavy: bool,
 ) -> Handling[Outgoing | None]:
-    """Handles the request in `frame`, which the request of `outer` carries, as a part of its handler.
+    """Handles the request in `frame`, which is embedded in the request of `outer`, inside the handler of `outer`.
 
     Its effects are effects of that handler, and its response is counted, bounded and held in the room of `outer`.
     Returns the response.

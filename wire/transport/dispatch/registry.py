@@ -172,8 +172,8 @@ class Registry(Generic[C]):
     def nested(
         self, frame: memoryview, context: C, connection: ConnectionInfo, outer: Call
     ) -> Handling[Outgoing | None]:
-        """Handles the request in `frame`, which the request of `outer` carries, as a part of its handler. The version
-        must be in `api_versions`. Returns the response; raises as `dispatch` does.
+        """Handles the request in `frame`, which is embedded in the request of `outer`, inside the handler of `outer`.
+        The version must be in `api_versions`. Returns the response; raises as `dispatch` does.
         """
         route = self._routes[_HEAD.unpack_from(frame)[0]]
         return nested(route, frame, context, connection, outer, is_heavy=self.is_heavy(frame))

@@ -43,7 +43,7 @@ class Route:
         limited_log: LimitedLog,
         hooks: Hooks | None,
     ) -> None:
-        """`handler` is behind its guard."""
+        """Takes the `handler` with the guard that checks its permissions."""
         self.request = declared.request
         self.versions = declared.versions
         self.on_error = declared.on_error
@@ -114,7 +114,7 @@ class Route:
 def route_of(
     handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None, hooks: Hooks | None
 ) -> Route:
-    """Returns the route of a function with `@handles`, behind the guard of `judge`.
+    """Returns the route of a function with `@handles`, with a guard that asks `judge` for permissions.
 
     Raises:
         TypeError: the function is a coroutine function or an async generator function, a programming error.

@@ -73,7 +73,7 @@ class TransportLayer(Protocol):
         """Performs the TLS handshake, if any, and returns the peer's principal; ANONYMOUS without a client certificate.
 
         Raises:
-            ssl.SSLError: the peer does not speak TLS, or is not trusted.
+            ssl.SSLError: the peer does not use TLS, or is not trusted.
         """
 
     async def receive(self, frames: FrameBuffer) -> int:

@@ -60,7 +60,7 @@ class SendQueue:
         self.size += size + 4
 
     def add_part(self, data: bytes | memoryview) -> None:
-        """Appends bytes that are no whole frame."""
+        """Appends bytes that are not a whole frame."""
         if self.pieces is NOTHING:
             self.pieces = deque()
         self.pieces.append(memoryview(data))

@@ -64,7 +64,7 @@ class Room(Protocol):
 
     def refusal(self, item: Struct) -> bytes:
         """Encodes and counts an item that carries only an error. There is room for it, unless the request itself names
-        too many items; then this raises, and the request is refused as a whole.
+        too many items: then ResponseTooLarge is raised, and the request is refused as a whole.
         """
         ...
 

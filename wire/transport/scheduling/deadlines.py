@@ -1,4 +1,4 @@
-"""Calls that are pending until a value (an offset or a time) is reached; most of them are cancelled before.
+"""Calls that are pending until a value (an offset or a time) is reached; most of them are cancelled before that.
 
 A cancel scope for each wait with a time limit costs about forty calls, more than the wait itself. Here one task sleeps
 until the earliest moment.

@@ -13,8 +13,8 @@ import trio
 from trimaran.wire.transport.scheduling.deadlines import deadlines
 
 yield_to_loop = trio.lowlevel.checkpoint
-"""Lets every task that is ready run once, and cancellation in. By its own name `checkpoint` is trio's rule that async
-functions have one.
+"""Runs every other ready task once, and is a cancellation point. It is renamed because trio's name suggests the rule
+that async functions have a checkpoint.
 """
 
 

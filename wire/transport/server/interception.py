@@ -1,7 +1,7 @@
-"""The place between sockets and connections, at which a test puts faults.
+"""The interface between sockets and connections at which a test injects faults.
 
-An interceptor is one of the context in which a server starts (`contextvars`), so that two nodes of a process have their
-own. Without one, which is the case outside of tests, connections get the endpoints of their sockets.
+A server uses the interceptor of the context (`contextvars`) in which it starts, so two nodes in one process may have
+different ones. Without one, which is the case outside of tests, connections get the endpoints of their sockets.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Listener:
         """Listens on `host` (empty: all interfaces) and `port` (0: any free port).
 
         Raises:
-            OSError: the address (`filename`) is in use or not ours.
+            OSError: the address (`filename`) is in use or not local.
         """
         try:
             sock = _listening_socket(host, port, backlog)
