@@ -1,4 +1,4 @@
-"""The requests whose calls are counted; each is made of the response to the previous one, or of None."""
+"""The requests whose calls are counted; each is built from the previous response, the first one from None."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ SIZE = 100  # bytes of a record's value
 CALL_SECONDS = 60
 
 Commit = Callable[[Cluster, str, int, float], list[float]]
-"""Cluster, topic, records of each transaction, seconds: the seconds of each commit, one for each transaction."""
+"""Takes cluster, topic, records of each transaction, and seconds to run; returns the duration of each commit."""
 
 
 def librdkafka(cluster: Cluster, topic: str, records: int, seconds: float) -> list[float]:

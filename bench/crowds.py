@@ -190,7 +190,7 @@ CROWDS = {
     "tiny requests": tiny_requests,
     "a bulk producer": bulk_producer,
     "a Metadata storm": metadata_storm,
-    # Before the crowds whose memory the process keeps afterwards.
+    # Precedes the crowd whose memory the node keeps afterwards.
     f"{HALF_OPEN:,} half-open": half_open,
     f"{IDLE:,} idle": idle_connections,
 }

@@ -34,7 +34,7 @@ class JavaClients:
         self._running.close()
 
     def turn(self, cluster: Cluster, *words: object) -> list[float]:
-        """Returns the seconds of each thing that the program measured in the turn."""
+        """Runs a turn; returns the durations that the program measured, in seconds."""
         process = self._processes.get(cluster.bootstrap) or self._start(cluster.bootstrap)
         assert process.stdin is not None
         assert process.stdout is not None

@@ -31,7 +31,7 @@ PAUSE_SECONDS = 0.05  # the pause between two requests: a response about 10,000 
 LATEST = -1
 
 Clients = Mapping[int, BlockingConnection]
-"""By broker id; 0 is any of them, for requests that brokers pass on."""
+"""Connections by broker id; 0 is the connection to any broker, for requests that brokers forward."""
 
 
 @contextmanager

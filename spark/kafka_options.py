@@ -24,7 +24,7 @@ class KafkaOption:
     Args:
         name: as users write it, with `kafka.` if it is a property of clients.
         why: what it does; why it has no effect; or why it is refused, and what to use.
-        harmless: the ends of values that are not refused, since they name what happens here anyway.
+        harmless: values that end like this are accepted, since they request what happens here anyway.
     """
 
     name: str

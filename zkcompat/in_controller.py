@@ -94,7 +94,7 @@ class QuorumLeadership:
         self._leader = controller.node.leader
 
     async def wait(self) -> None:
-        """Returns when this controller leads and the feed knows it."""
+        """Returns when this controller leads and the feed shows it as the leader."""
         await self._leader.wait_for(lambda leader: leader.leader_id == self._node_id)
         await self._feed.wait_for(
             lambda feed: feed.leader is not None and feed.leader.id == self._node_id

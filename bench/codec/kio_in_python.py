@@ -1,7 +1,8 @@
 """kio 0.5, the last version in pure Python, in a separate process, since both are called `kio`. Newer versions read
 with a native module.
 
-It does not know the newest version of each message and gets the newest that it knows, with one or two fields less.
+kio 0.5 lacks the newest version of some messages: it encodes and decodes the newest one that it has, with one or two
+fields less.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ COMPACTED_BYTES = sized(200 << 20, 2 << 20)
 
 
 def batch_of(size: str, codec: Compression, batch_bytes: int) -> bytes:
-    """Returns a batch. Half of each value is random and half repeats, so that codecs have work and some success. Large
-    batches stay below 1,000,012 bytes.
+    """Returns a batch. Half of each value is random and half repeats, so that codecs can compress it to some extent.
+    Large batches stay below 1,000,012 bytes.
     """
     half = VALUE_BYTES[size] // 2
     prng = random.Random(7)

@@ -30,7 +30,7 @@ KEY_BYTES = 12
 def write(directory: Path, size_bytes: int, value_bytes: int, codec: Compression) -> None:
     """Writes sealed segments and a last record, in batches of 16 KiB; the newest values of all keys are a tenth of it.
 
-    Half of each value is random and half repeats, so that codecs have work and some success.
+    Half of each value is random and half repeats, so that codecs can compress them to some extent.
     """
     directory.mkdir()
     log = _open(directory)

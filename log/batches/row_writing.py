@@ -97,10 +97,10 @@ def place_rows(
     """Writes the slot of each row to `slots`; returns the first row whose partition does not exist, or -1.
 
     `topics` has the number of each row's topic. The slots of topic t begin at `firsts[t]`, one for each of its
-    `counts[t]` partitions. `partitions` has the partition that a row asks for, or the smallest int32 for none; then a
-    row with a key goes to the partition of its hash, unless `uses_keys` is false. Other rows go to the slot
-    `sticky[t]`; when it has got `batch_bytes`, counted in `filled[t]`, its successor in `nexts` takes its place
-    (KIP-794).
+    `counts[t]` partitions. `partitions` has the partition that each row requests, or the smallest int32 if it requests
+    none: then a row with a key goes to the partition of its hash, unless `uses_keys` is false. Other rows go to the
+    slot `sticky[t]`; when that has received `batch_bytes`, counted in `filled[t]`, its successor in `nexts` takes its
+    place (KIP-794).
     """
     topic_of: cython.const[cython.int][::1] = topics
     first_of: cython.const[cython.int][::1] = firsts
@@ -138,7 +138,8 @@ def place_rows(
 
 
 def group_rows(slots, ends, order):
-    """Writes the rows to `order` by slot, those of a slot in their order, and the end of each slot's rows to `ends`."""
+    """Writes the rows to `order`, sorted by slot and stable within a slot, and the end of each slot's rows to `ends`.
+    """
     slot_of: cython.const[cython.int][::1] = slots
     end_of: cython.int[::1] = ends
     out: cython.int[::1] = order
@@ -210,9 +211,9 @@ class RowWriter:
         self.texts.check(last)
 
     def write(self, out, at, limit, rows, first, last, base_timestamp, delta):
-        """Writes `rows[first:last]` from `out[at]` on, and returns the first of them that has not been written,
-        because it would end after `limit`. `delta` is the offset delta of the first one. `end`, `needed_bytes` (of the
-        row that did not fit) and `largest_timestamp` (of those that were written) tell more.
+        """Writes `rows[first:last]` from `out[at]` on, and returns the first row that has not been written, because it
+        would end after `limit`. `delta` is the offset delta of the first row. It sets `end`, `needed_bytes` (of the row
+        that did not fit) and `largest_timestamp` (of the written rows).
         """
         chosen: cython.const[cython.int][::1] = rows
         index: cython.Py_ssize_t

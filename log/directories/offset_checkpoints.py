@@ -10,7 +10,7 @@ written-logs-checkpoint (ours) the logs to which this process wrote, with their 
 
 Source: Kafka's `OffsetCheckpointFile`, `LogManager.checkpointLogRecoveryOffsets`, `LogCleanerManager`. Each line is
 `TOPIC PARTITION OFFSET`, see `log/disk/checkpoints.py`. The last file is only a hint: its logs are recovered at the
-start after a crash, all others when they are opened; Kafka does not know it. A damaged file is ignored as a whole,
+start after a crash, all others when they are opened; Kafka ignores this file. A damaged file is ignored as a whole,
 which is logged, and nothing is guessed:
 
 - without recovery points everything is checked;

@@ -123,7 +123,9 @@ class TopicIds:
         return self._known[key]
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether the replica belongs to the topic, as `belongs` does. Raises KafkaError like `topic_id_in`, too."""
+        """Whether the replica belongs to the topic, as `belongs` does. Raises KafkaError like `belongs` and
+        `topic_id_in`.
+        """
         directory = self._directory_of(key)
         return belongs(directory, self.get(key), topic_id, self._files, self._health)
 

@@ -9,11 +9,11 @@ At the first append to a clean log, the kernel begins the flush when the slice o
 (`wire/transport/scheduling/slice_end.py`), if only the file must be synced. All other dirty logs of a directory are
 flushed by a few workers. Each takes a share of the logs that no other worker has. It prepares the flush of each log on
 the loop; then all are synced; then it records the durable end of each log on the loop, and makes the callbacks. Appends
-during the flush of their log wait for its next flush, so under load more appends share an fsync. A log
-waits for no other log while a worker is free: after megabytes of another client, a record would wait for the rest of
-the flush of those, and its own flush would include more of them. A write that is not awaited gets no flush of its own
-if an awaited write to the same log may follow soon. Not implemented: retrying a failed fsync. A second fsync may
-succeed although pages are lost; therefore the directory goes offline.
+during the flush of their log wait for its next flush, so under load more appends share an fsync. While a worker is
+free, no log waits for the flush of another log: a record would otherwise wait until megabytes of another client are
+flushed. A write that is not awaited gets no flush of its own if an awaited write to the same log may follow soon. Not
+implemented: retrying a failed fsync. A second fsync may succeed although pages are lost; therefore the directory goes
+offline.
 """
 
 from __future__ import annotations

@@ -101,7 +101,8 @@ class Fdatasyncs:
                 self._iocbs, at * _IOCB.size, tag, 0, 0, _FDATASYNC, 0, descriptor, *told
             )
         result = _libc.syscall(self._io_submit, self._context, len(descriptors), self._pointers)
-        # The kernel's thread runs on this processor: this lets the disk begin now, instead of when the loop is idle.
+        # The kernel's thread runs on this processor: yielding lets the sync begin now, instead of when the loop is
+        # idle.
         os.sched_yield()
         taken = max(0, result)
         self._under_way += taken

@@ -1,13 +1,13 @@
 """Finds positions in a segment by offset and by time, from its indexes, without trusting them.
 
-Each index entry that is used is compared with the batch at its position: its offset, its time and its CRC. If the
-index of offsets is missing, or an entry is wrong, one is made of all batches in memory; nothing is written. So damage
-makes a search slow, and its result stays right. An index file is searched, never read as a whole: for a
+Each index entry that is used is compared with the batch at its position: its offset, its time and its CRC. If the index
+of offsets is missing, or an entry is wrong, an index of all batches is built in memory; nothing is written. Therefore
+damage makes a search slow, but its result is still correct. An index file is searched, never read as a whole: for a
 segment of 1 GiB it has 2 MiB, or more if its zero-filled tail was preallocated.
 
-One statement of an entry is believed: that the time of its batch is the largest up to there. To check it, all earlier
-batches would have to be read. So a time index whose writer forgot a later time of an earlier batch omits this batch, as
-it does in Kafka. Brokers write no such index: after a restart or truncation they look for the largest time.
+One property of a time entry is not checked, because this would require reading all earlier batches: that its time is
+the largest up to its batch. If an index lacks a larger time of an earlier batch, a search may skip that batch, as in
+Kafka. Brokers write no such index: after a restart or truncation they determine the largest time.
 
 Source: Kafka's `OffsetIndex`, `TimeIndex` and `LogSegment.findOffsetByTimestamp`.
 """
@@ -32,7 +32,7 @@ from trimaran.wire.identity import Offset, Position
 BLOCK_ENTRIES = 64  # entries of one read, which costs no more than one entry
 # Bytes of a batch whose CRC is checked before its index entry is used; of a larger one, the header is compared.
 CHECKED_BYTES = 128 << 10
-APART_BYTES = 1 << 16  # between two entries of an index in memory: 16,384 of them for 1 GiB
+APART_BYTES = 1 << 16  # bytes between two entries of an index in memory: 16,384 entries for 1 GiB
 
 
 class IndexedBatch(NamedTuple):
@@ -43,7 +43,7 @@ class IndexedBatch(NamedTuple):
 
 
 class Unusable(Exception):
-    """An index is missing or empty, or an entry is not true of its batch."""
+    """An index is missing or empty, or an entry does not match its batch."""
 
 
 class SegmentLookup:
@@ -54,7 +54,7 @@ class SegmentLookup:
         self._files = files
 
     def at_offset(self, offset: Offset) -> Position:
-        """Returns the position of a batch before which all offsets are lower than `offset`; 0 is one."""
+        """Returns the position of a batch before which all offsets are lower than `offset`, in the worst case 0."""
         if offset <= self._segment.base_offset:
             return Position(0)
         try:

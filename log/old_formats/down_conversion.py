@@ -26,7 +26,8 @@ from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import Offset
 
 OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
-"""The head of a message that does not fit: a consumer that finds nothing else says that its fetch size is too small."""
+"""The head of a message that does not fit: a consumer that receives only this reports that its fetch size is too small.
+"""
 
 
 def down_convert(batches: Buffer, magic: int, first_offset: Offset) -> bytes:

@@ -106,7 +106,7 @@ def check_groups(kind: str, config: Mapping[str, Any], origins: Mapping[str, str
     check_bounded(kind, ("assignment.interval.ms",), config, origins)
 
 
-# The words for a value above its bound; Kafka has other ones for the keys of deliveries.
+# Kafka's message for a value above its bound; the keys of share deliveries have another one.
 ABOVE = "{key} must be less than or equal to {high}"
 
 

@@ -182,7 +182,7 @@ def listener_config(name: str) -> ConfigKey | None:
 
 
 def names_for_listener(key: str) -> tuple[str, ...]:
-    """Returns the names that set `key` after `listener.name.LISTENER.`; the first of them that is set has effect."""
+    """Returns the names that set `key` after `listener.name.LISTENER.`; the first one that is set takes precedence."""
     return (f"{_MECHANISM}{key}", key) if key.startswith(_OF_MECHANISM) else (key,)
 
 

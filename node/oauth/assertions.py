@@ -45,7 +45,7 @@ _KEYS = {
 
 
 class NoAssertion(Exception):
-    """There is no assertion: the reason, and the fix. They name files, and show nothing of their content."""
+    """There is no assertion: the reason, and the fix. These texts may name files, but never show their contents."""
 
     def __init__(self, why: str, fix: str) -> None:
         super().__init__(f"{why}; {fix}")

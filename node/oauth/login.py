@@ -70,7 +70,7 @@ def from_file(path: Path) -> Retrieve:
     def retrieve() -> Fetched:
         try:
             token = read_small_file(path, BYTES_MAX).decode("ascii").strip()
-        except (OSError, ValueError) as error:  # ValueError: no ASCII, or no path of a file
+        except (OSError, ValueError) as error:  # ValueError: not ASCII, or not a valid path
             raise AuthenticationRefused(f"there is no token in {path}: {error}") from error
         return Fetched(token)
 

@@ -36,7 +36,7 @@ class WebError(Exception):
 
 class StatusError(WebError):
     """The provider refuses the request: the beginning of its answer, which may echo the request and is not to be shown,
-    and the seconds by which its clock is ahead of ours, 0 if it does not tell the time.
+    and the seconds by which its clock is ahead of ours, 0 if it does not send the time.
     """
 
     def __init__(self, status: int, body: bytes, seconds_ahead: float) -> None:
@@ -112,7 +112,7 @@ class Web:
 
 def _refusal(response: http.client.HTTPResponse) -> StatusError:
     body = b""
-    with suppress(OSError, http.client.HTTPException, ValueError):  # the status alone tells enough
+    with suppress(OSError, http.client.HTTPException, ValueError):  # the status alone is enough
         body = response.read(_REFUSAL_BYTES)
     try:
         there = parsedate_to_datetime(response.headers["Date"]).timestamp()

@@ -60,8 +60,8 @@ async def run_paced(steps: Generator[object, None, T]) -> T:
 
 
 async def run_handling(handling: Handling[T]) -> T:
-    """Runs a part of a handler for a task that is not a request: as `run_paced` does, with its waits. Not implemented:
-    `Compute`.
+    """Runs a part of a handler for a task that is not a request, as `run_paced` does, and carries out its `Wait` and
+    `Blocking` effects. Not implemented: `Compute`.
     """
     paced = Paced[None](())
     resume: Callable[[Any], Effect] = handling.send

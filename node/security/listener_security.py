@@ -64,8 +64,8 @@ def listener_security(
 
 
 def certificate_doubts(config: ServerConfig, now: datetime) -> list[CertificateDoubt]:
-    """Returns the certificates of the node's listeners and of its own clients that are not valid now, or not for long,
-    each once. Settings that are wrong are left out: `listener_security` has the error.
+    """Returns the certificates of the node's listeners and of its own clients that are expired, expire soon or are not
+    valid yet, each once. Invalid settings are omitted, because `listener_security` reports them.
     """
     own = config.broker_listeners if config.is_broker else []
     own = [*own, *(config.controller_listeners if config.is_controller else [])]

@@ -20,7 +20,7 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 def _exchanges(mechanism: Mechanism, get: Get, logins: Logins, _web: Web) -> Callable[[], Exchange]:
     key = mechanism.jaas_key
-    # The credentials of this node as a client; invalid here, they would be invalid there too
+    # The key has the node's own credentials as a client; they are checked early, when the listener opens.
     if get(key):
         mechanism.options(get(key), key, NAME_AND_PASSWORD)
     return partial(ScramExchange, mechanism.name, logins.find_account)

@@ -123,7 +123,7 @@ def _assertions(get: Get) -> MakeAssertion:
         )
     key = SigningKey(
         Path(key_file),
-        get("sasl.oauthbearer.assertion.algorithm").upper(),  # a provider knows no `rs256`
+        get("sasl.oauthbearer.assertion.algorithm").upper(),  # JWS names are case-sensitive
         _text(get, "sasl.oauthbearer.assertion.private.key.passphrase"),
     )
     signed = SignedAssertions(

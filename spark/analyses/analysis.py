@@ -105,7 +105,7 @@ def run(sql: str, /, **tables: DataFrame) -> DataFrame:
 def map_groups(
     rows: DataFrame, column: str, change: Callable[[pa.Table], pa.Table], schema: str
 ) -> DataFrame:
-    """Returns the rows that `change` makes of those with equal values of a column.
+    """Applies `change` to each group of rows with equal values of a column, and returns the resulting rows.
 
     Args:
         schema: the columns of the result, as Spark writes them; strings and longs only.

@@ -62,9 +62,9 @@ def run_all(
     exception.
 
     Args:
-        engines: what analyses run in: the first for which an analysis does not need too much memory. An engine that no
+        engines: each analysis runs in the first of them in which it does not need too much memory. An engine that no
             analysis needs is not opened.
-        since_ms: earlier rows are left out; verdicts mention it if nothing is left.
+        since_ms: earlier rows are omitted; verdicts mention this time if no rows are left.
     """
     with ExitStack() as stack:
         opened: list[Engine] = []

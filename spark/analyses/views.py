@@ -54,12 +54,12 @@ Load = Callable[[str, Columns], DataFrame]  # the rows of a view
 
 
 class Views:
-    """The tables by view. Each is loaded once, with all columns that any analysis reads, and kept; so is the reason why
-    one cannot be read.
+    """The tables by view. Each is loaded once, with all columns that any analysis reads, and cached, as is the error if
+    a view cannot be read.
 
     Args:
-        analyses: all that will ask.
-        since_ms: earlier rows are left out; None leaves out nothing.
+        analyses: all analyses that will read views.
+        since_ms: earlier rows are omitted; None omits nothing.
         apart: views that are loaded for each analysis, with its own columns.
     """
 

@@ -1,8 +1,8 @@
 """Conditions of a query that reduce what is read: on topic, partition, offset and time, in any combination.
 
-`ScanRule.java` passes the conditions, and Spark applies them again. So the result here may have more than what matches,
-and never less: a condition that only Spark can evaluate counts as true. For one partition its topic and number are
-known, and the rest of the conditions becomes `Part`s: offsets and times that may match.
+`ScanRule.java` passes the conditions, and Spark applies them again. Therefore the result here may include records that
+do not match, but never lacks one that does: a condition that only Spark can evaluate counts as true. For one partition
+its topic and number are known, and the rest of the conditions becomes `Part`s: offsets and times that may match.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from trimaran.wire.identity import Offset, TopicPartition
 
 # The key in the metadata of a schema's first field; see ScanRule.java.
 METADATA = "trimaran.conditions"
-# Alternatives of one partition: more are replaced by the least range that has them all. An `IN` may have thousands.
+# The maximum number of alternatives for one partition: more are replaced by the smallest range that contains them. An
+# `IN` may have thousands.
 BOXES_MAX = 256
-# Offsets between two parts that are read with them: a part costs a search in the index, and a task's share of planning.
+# Gaps of up to this number of offsets between two parts are read, too: each part costs a search in the index, and some
+# planning.
 GAP_OFFSETS = 1000
 LEAST, MOST = -(1 << 70), 1 << 70  # outside of all offsets and times
 

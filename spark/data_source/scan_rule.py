@@ -20,13 +20,14 @@ else:
 
 log = logging.getLogger(__name__)
 
-# In a zip file of `--py-files` it has no path.
+# A resource, because inside a zip file of `--py-files` it has no path.
 SOURCE = resources.files(__package__).joinpath("ScanRule.java")
 CLASS = "trimaran.ScanRule"
 
 
 def install(spark: SparkSession) -> bool:
-    """Adds the rule to the session; returns whether it has it. Without it, queries read more, and give the same rows.
+    """Adds the rule to the session; returns whether the session now has the rule. Without the rule, queries read more
+    data, and return the same rows.
 
     A session of Spark Connect has no optimizer here, and another version of Spark may lack what the rule uses.
     """

@@ -1,9 +1,9 @@
-"""The offsets of a stream as its checkpoint has them: those of Spark's Kafka source, with the ids of the topics.
+"""The offsets of a stream in its checkpoint: in the format of Spark's Kafka source, with the ids of the topics.
 
     {"orders":{"0":23,"1":7},"orders@Xk9V1pQaRVu2n0cQqv0W7g":{}}
 
-An id is a key without partitions: Spark's Kafka source finds the same offsets in such a checkpoint, and we in its. The
-name of a topic contains no `@`.
+An id is a key without partitions, so Spark's Kafka source can continue from such a checkpoint, and we can continue from
+one of its checkpoints. The name of a topic contains no `@`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trimaran.wire.identity import Offset, TopicPartition
 
 Written = dict[str, dict[str, int]]  # offsets in the form of their JSON
 Offsets = Mapping[TopicPartition, Offset]
-TopicIds = Mapping[str, str]  # by the names of topics; a topic whose id is unknown is missing
+TopicIds = Mapping[str, str]  # by topic name; topics with unknown ids are missing
 MARK = "@"
 
 

@@ -3,7 +3,8 @@
 An offset such as `{"topic":{"0":23}}` is the next one to read. New partitions are read from their beginning. Offsets
 that retention deleted before they were read, or that no longer exist, are data loss; so is a topic that was deleted and
 created again: the new one is read from its beginning. A partition that was missing for a time continues. Source:
-`KafkaMicroBatchStream` of spark-sql-kafka-0-10, which does neither: it begins again with a partition that returns.
+`KafkaMicroBatchStream` of spark-sql-kafka-0-10, which does not detect recreated topics, and reads a partition that
+returns from its beginning.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class OffsetStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         self._target: Offsets | None = None
         self._last_given = time.monotonic()
         self._latest: Offsets | None = None
-        self._unchecked: set[str] = set()  # topics that were reported as such
+        self._unchecked: set[str] = set()  # topics without a known id that were reported
         self._gone: set[TopicPartition] = set()  # partitions that were missing the last time
 
     @abstractmethod
@@ -125,14 +126,14 @@ class OffsetStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         return None if self._latest is None else as_json(self._latest)
 
     def latestOffset(self, start: Written, limit: ReadLimit) -> Written:
-        tell(self._untold)  # here, since PySpark makes a second reader, which only reads
+        tell(self._untold)  # not in the constructor: PySpark creates a second reader
         self._untold = ()
         with without_frames():
             survey, known = self.survey(), StreamOffsets.parse(start)
             begun = self._begun(known, survey)
             self._latest = {key: max(b.end, begun[key]) for key, b in survey.bounds.items()}
             ends = self._admitted(begun, self._ends(), limit)
-            # A partition that comes back continues, unless it is of a new topic.
+            # A missing partition keeps its offset, to continue when it returns, unless its topic was recreated.
             recreated = known.recreated_in(survey.topic_ids)
             gone = {k: at for k, at in known.offsets.items() if k.topic not in recreated}
             ids = {**known.topic_ids, **survey.topic_ids}
@@ -189,7 +190,9 @@ class OffsetStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         return begun
 
     def _report_unchecked(self, start: StreamOffsets, now: TopicIds) -> None:
-        """Warns once of topics that may be others than those of the checkpoint, as nothing there identifies them."""
+        """Warns once about topics whose recreation cannot be detected, because the checkpoint or the logs lack their
+        ids.
+        """
         topics = {key.topic for key in start.offsets} - start.topic_ids.keys() - self._unchecked
         if topics:
             self._unchecked |= topics

@@ -25,7 +25,7 @@ else:
     pa = imported_later("pyarrow")
     pc = imported_later("pyarrow.compute")
 
-MEMORY = "2GiB"  # of a query, besides its tables; what needs more is put on disk
+MEMORY = "2GiB"  # of a query, without its tables; larger queries spill to disk
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -121,7 +121,7 @@ class Database:
         change: Callable[[pa.Table], pa.Table],
         schema: Sequence[tuple[str, pa.DataType]],
     ) -> LocalTable:
-        """Returns the rows that `change` makes of those with equal values of a column."""
+        """Applies `change` to each group of rows with equal values of a column, and returns the resulting rows."""
         found = rows.toArrow()
         each = pc.unique(found[column])
         groups = (

@@ -29,7 +29,7 @@ MACROS = (
     "length_of(x) AS CAST(CASE WHEN typeof(x) = 'BLOB' THEN octet_length(CAST(x AS BLOB)) "
     "ELSE length(CAST(x AS VARCHAR)) END AS INTEGER)",
     "text_of(x) AS CASE WHEN typeof(x) = 'BLOB' THEN TRY(decode(CAST(x AS BLOB))) ELSE CAST(x AS VARCHAR) END",
-    "try_validate_utf8(x) AS x",  # `text_of` is null for bytes that are no text
+    "try_validate_utf8(x) AS x",  # `text_of` is null for invalid UTF-8
     "first_bytes(x, n) AS unhex(left(hex(x), 2 * n))",
     "ints_of(text) AS CAST(CAST(text AS JSON) AS INTEGER[])",
     "texts_of(text) AS CAST(CAST(text AS JSON) AS MAP(VARCHAR, VARCHAR))",
@@ -48,7 +48,7 @@ def in_duckdb(tree: exp.Expr) -> str:
     """Returns DuckDB's SQL for a query that was parsed as Spark SQL, and changes the tree. Raises
     sqlglot.errors.SqlglotError.
     """
-    for node in reversed(list(tree.walk())):  # parts first
+    for node in reversed(list(tree.walk())):  # children before their parents
         if (change := changes().get(type(node))) is not None:
             node.replace(change(node))
     return str(tree.sql("duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE))
@@ -56,18 +56,18 @@ def in_duckdb(tree: exp.Expr) -> str:
 
 @functools.cache
 def changes() -> Mapping[type, Change]:
-    """Returns the change of each kind of expression that DuckDB would evaluate otherwise."""
+    """Returns, by kind of expression, the change without which DuckDB would evaluate it differently."""
     return {
         exp.DataType: _type,
         exp.TryCast: _cast,
         exp.Cast: _cast,
-        # Spark's aggregates of the row with the largest value take a null from it; DuckDB's pass over such rows.
+        # Spark's max_by and min_by may return a null of the chosen row; DuckDB's skip rows with nulls.
         exp.ArgMax: lambda node: exp.func("arg_max_null", node.this, node.expression),
         exp.ArgMin: lambda node: exp.func("arg_min_null", node.this, node.expression),
-        # Spark's are integers.
+        # Spark's floor and ceil return integers.
         exp.Floor: lambda node: exp.cast(exp.func("floor", node.this, copy=False), "BIGINT"),
         exp.Ceil: lambda node: exp.cast(exp.func("ceil", node.this, copy=False), "BIGINT"),
-        # Spark's are 0 without rows, DuckDB's are null.
+        # Spark's count_if returns 0 for no rows; DuckDB's returns null.
         exp.CountIf: lambda node: exp.func("count", exp.case().when(node.this, "1")),
         exp.Log: _log,
         exp.Window: _window,
@@ -121,7 +121,8 @@ def _from_json(node: exp.Expr) -> exp.Expr:
 
 
 def _anonymous(node: exp.Expr) -> exp.Expr:
-    """Returns a hash for a hash: their values differ, but only whether two are equal may matter to a query."""
+    """Replaces Spark's hash function by DuckDB's. The hashes differ, so queries may only compare them with each other.
+    """
     if node.name.lower() == "xxhash64":
         return exp.func("hash", *node.expressions)
     return node

@@ -1,7 +1,7 @@
-"""Refuses operands for which DuckDB converts types where Spark 4 reports an error or converts otherwise.
+"""Refuses operands whose types DuckDB converts, but for which Spark 4 reports an error or converts differently.
 
 DuckDB takes a number for a condition, compares booleans with numbers, and sums booleans; Spark refuses each. Types come
-from sqlglot. A part whose type it does not know is left to DuckDB, which refuses most other mixtures.
+from sqlglot. An expression whose type sqlglot cannot determine is left to DuckDB, which refuses most other mixtures.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NAMES = {
     "VARBINARY": "binary",
     "TIMESTAMPTZ": TIME,
 }
-# The one kind of operands that an expression takes, by its name; None: an array. Arrays are of no kind, because sqlglot
-# gives their type to their exploded elements, too.
+# By name of an expression: the only kind of operands that it takes; None means an array. Arrays have no kind, because
+# sqlglot assigns their type to exploded elements, too.
 _TAKES = {
     **dict.fromkeys(("And", "Or", "Not", "Where", "Having", "Qualify"), BOOLEAN),
     **dict.fromkeys(("Add", "Sub", "Mul", "Neg", "Sum", "Limit"), NUMBER),
@@ -41,7 +41,9 @@ _COMPARISONS = ("EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "In", "Betw
 
 
 def unlike_operands(tree: exp.Expr, views: Mapping[str, StructType]) -> Iterator[str]:
-    """Yields what is mixed, in Spark SQL. `views` are the tables of the query by name. Raises SqlglotError."""
+    """Yields each expression that mixes types, as text in Spark SQL. `views` are the tables of the query by name.
+    Raises SqlglotError.
+    """
     schema: dict[str, object] = {
         view: {field.name: field.dataType.simpleString() for field in columns.fields}
         for view, columns in views.items()
@@ -84,8 +86,8 @@ def _is_alike(node: exp.Expr) -> bool:
 
 
 def _is_comparable(*nodes: exp.Expr) -> bool:
-    """Whether both engines compare the values in one way: they take a text as a value of the other type, but read
-    different texts as booleans.
+    """Whether both engines compare the values in the same way. Both convert a text to the type of the other operand,
+    but they accept different texts as booleans.
     """
     kinds = _kinds(*nodes)
     return len(kinds) <= 1 or (len(kinds - {TEXT}) == 1 and BOOLEAN not in kinds)

@@ -26,11 +26,11 @@ else:
     kafka_log = imported_later("trimaran.spark.kafka_log.source")
     kafka_metadata = imported_later("trimaran.spark.kafka_metadata.source")
 
-# The bytes of all tables of a run, and of the stored records that one is made of. With the memory of a query a process
-# stays below 4 GiB.
+# The maximum size of all tables of a run, and of the stored records from which one table is built. With the memory of a
+# query a process stays below 4 GiB.
 IN_PROCESS_BYTES = 1 << 30
 
-# The option of views whose tables have all bytes of their files.
+# The option of views whose tables contain all bytes of their files.
 LEVEL = ("level", "records")
 
 
@@ -38,8 +38,8 @@ def read_view(view: str, schema: StructType, path: str | PathLike[str], bytes_ma
     """Returns columns of a view of `VIEWS`; times are in UTC and have no zone.
 
     Raises:
-        TooLarge: the table, or the stored records that are to be read for it, take more than `bytes_max`.
-        DataUnreadable, OptionError: as the sources.
+        TooLarge: the table, or the stored records to read for it, take more than `bytes_max`. DataUnreadable,
+        OptionError: raised by the sources.
     """
     reader = _source(view, path).reader(schema)
     tasks = reader.partitions()

@@ -35,7 +35,7 @@ class NotCommon(Exception):
     """A statement has a part whose meaning may differ, or cannot be run here."""
 
 
-# The kinds of expressions with one meaning in both engines, as sqlglot calls them.
+# The kinds of expressions with the same meaning in both engines, by sqlglot's names.
 COMMON = {
     "Select", "Union", "Subquery", "With", "CTE", "From", "Join", "Where", "Group", "Having", "Qualify", "Order",
     "Ordered", "Limit", "Distinct", "Window", "WindowSpec", "Lateral", "Table", "TableAlias", "Column", "Identifier",
@@ -43,11 +43,11 @@ COMMON = {
     "GT", "GTE", "LT", "LTE", "NullSafeEQ", "Case", "If", "Coalesce", "Add", "Sub", "Mul", "Neg", "Like", "UnixMillis",
     "Explode", "ArraySize", "Count", "Sum", "Min", "Max", "ArgMax", "ArgMin", "RowNumber", "Lag", "Lead",
 }  # fmt: skip
-# A time that both engines read in one way: DuckDB passes over the names of zones, and knows `epoch`.
+# A time that both engines read in the same way: DuckDB ignores names of time zones, and accepts `epoch`.
 _COMMON_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
 _TIME = re.compile(r"\s*(epoch|[+-]?\d+[-/ ]\d.*)", re.IGNORECASE | re.DOTALL)
 _NUMBERS = {"integer", "bigint", "hugeint", "double"}
-# Types of results that are written in another way, or that Spark does not have.
+# Types of results that DuckDB formats differently, or that Spark does not have.
 UNLIKE = ("decimal", "interval", "date", "time with", "map", "json", "union", "enum")
 
 
@@ -56,7 +56,7 @@ def run_statement(statement: str, path: str | PathLike[str], rows_max: int) -> l
 
     Raises:
         NotCommon: only Spark can run it.
-        DataUnreadable, OptionError: as the sources.
+        DataUnreadable, OptionError: raised by the sources.
     """
     tree = _parsed(statement)
     with database() as opened:
@@ -127,7 +127,9 @@ def _is_common(text: str) -> bool:
 
 
 def _named(column: exp.Expr) -> exp.Expr:
-    """Returns a column of a result with the name that Spark gives it: the letters of the statement, not the view's."""
+    """Returns a column of a result with the name that Spark gives it: with the letter case of the statement, not the
+    view's.
+    """
     if isinstance(column, exp.Column) and not column.is_star:
         return exp.alias_(column, column.name, quoted=True)
     if isinstance(column, exp.Alias | exp.Column | exp.Star):
@@ -142,7 +144,7 @@ def _named(column: exp.Expr) -> exp.Expr:
 
 
 def _tables(tree: exp.Expr) -> Mapping[str, list[exp.Table]]:
-    """Returns the places of each view in the statement."""
+    """Returns the references to each view in the statement."""
     inner = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     found: dict[str, list[exp.Table]] = {}
     for table in tree.find_all(exp.Table):
@@ -165,7 +167,7 @@ def _columns(tree: exp.Expr, offered: StructType) -> StructType:
 
 
 def _ensure_sides_alike(opened: Database, tree: exp.Expr) -> None:
-    """Raises NotCommon for a union of texts and numbers: DuckDB makes texts of both, Spark numbers."""
+    """Raises NotCommon for a union of texts and numbers: DuckDB converts both to texts, Spark to numbers."""
     shared = tree.args.get("with_")
     for union in tree.find_all(exp.SetOperation):
         sides = [union.left.copy(), union.right.copy()]
@@ -173,7 +175,7 @@ def _ensure_sides_alike(opened: Database, tree: exp.Expr) -> None:
             if shared is not None and not side.args.get("with_"):
                 side.set("with_", shared.copy())
         each = [[kind for _, kind in opened.result(in_duckdb(side)).dtypes] for side in sides]
-        for kinds in zip(*each, strict=False):  # DuckDB refuses sides of other lengths
+        for kinds in zip(*each, strict=False):  # DuckDB refuses sides of different lengths
             if len({*kinds} - {'"null"'}) > 1 and not _NUMBERS.issuperset(kinds):
                 raise NotCommon(f"a union of {' and '.join(kinds)}")
 

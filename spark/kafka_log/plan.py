@@ -20,7 +20,7 @@ from trimaran.wire.identity import TopicPartition
 
 log = logging.getLogger(__name__)
 Task = Iterable[Range]
-FOUND_LETTERS_MAX = 300  # the number of topics that an error names
+FOUND_LETTERS_MAX = 300  # characters of topic names in an error
 
 
 def open_origin(options: LogOptions, conditions: Conditions = NO_CONDITIONS) -> Origin:

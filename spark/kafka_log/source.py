@@ -1,7 +1,6 @@
 """`spark.read.format("kafka_log")`, and `spark.readStream`: data logs of node directories or of running brokers.
 
-Rows and options are those of Spark's own Kafka source as far as it has them. Reading never writes and joins no consumer
-group.
+Rows and options that Spark's own Kafka source has are the same here. Reading never writes and joins no consumer group.
 
 ```
 option                              default          meaning
@@ -16,17 +15,17 @@ assign | subscribe |                all but __…      JSON {"topic":[0,1]} | na
 startingOffsets, endingOffsets      earliest, latest JSON {"topic":{"0":23}}; -2 earliest, -1 latest
 startingTimestamp, endingTimestamp                   milliseconds; starting/endingOffsetsByTimestamp by partition
 startingOffsetsByTimestampStrategy  error            latest: a time that no record has reached is the end
-failOnDataLoss                      true             false: what is missing or damaged is warned of and left out
+failOnDataLoss true false: missing or damaged data causes a warning and is omitted
 level                               records          records | batches | segments | group_offsets | group_members |
-                                                     transactions (decoded internal topics, which they name themselves)
-end                                 high_watermark   as the directory's checkpoint has it | log_end
-replicas                            leader           leader: the latest epoch's, the most advanced | all
+                                                     transactions (decoded internal topics; the level names the topic)
+end                                 high_watermark   high_watermark (of the directory's checkpoint) | log_end
+replicas                            leader           leader (the one with the latest epoch, then the longest) | all
 includeHeaders, includeControl      false            headers; control batches (their raw records, at level records)
-includeBatchInfo                    false            columns of the batch that a record lies in
-columns                             all              names, parted by commas; as a schema of the user's
+includeBatchInfo                    false            columns of the batch that contains a record
+columns                             all              names, separated by commas; equivalent to a user's schema
 verifyCrc                           true             false: damage is shown in crc_valid instead of raised
-splitBytes, minPartitions           128 MiB, 1       the size and number of Spark's tasks; down to 32 MiB where the
-                                                     driver's machine has more cores than that makes tasks
+splitBytes, minPartitions           128 MiB, 1       the size and number of Spark's tasks; by default down to 32 MiB,
+                                                     if otherwise cores of the driver's machine had no task
 maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay     of streams
 ```
 """

@@ -144,4 +144,4 @@ class Origin(Protocol):
         """
 
     def summary(self, tasks: Sequence[Any]) -> str:
-        """Returns how much of the partitions the ranges of some tasks read, for people."""
+        """Returns a readable text about the share of the partitions that the ranges of some tasks read."""

@@ -1,6 +1,6 @@
-"""The Spark type of a schema, and how decoded values are brought into it.
+"""The Spark type of a schema, and the conversion of decoded values to that type.
 
-A part that has no type of its own is a string with JSON: unions of several types, recursive types, JSON of any form.
+A part without a corresponding type is a string with JSON: unions of several types, recursive types, JSON of any form.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from trimaran.wire.values.protobuf import WELL_KNOWN, ProtobufSchema, is_map
 DECIMAL_DIGITS_MAX = 38
 """The maximum precision of Spark's decimals."""
 FIELDS_MAX = 5_000
-"""Fields of the type of a column, those inside structs included. Types that others name twice double with each level: a
-kilobyte of a schema can have a billion fields.
+"""The maximum number of fields of a column's type, including those inside structs. If each type refers to the next one
+twice, the number doubles with each level: a schema of a kilobyte can have a billion fields.
 """
 
 _UNSIGNED_DIGITS = 20
@@ -31,8 +31,8 @@ _UNSIGNED_DIGITS = 20
 
 @dataclass(frozen=True)
 class ColumnType:
-    """`shaped` brings a decoded value, which is not None, into the form that Arrow takes for the type. `fields` is the
-    number of fields of the type.
+    """The Spark type. `shaped` converts a decoded value, which is not None, to the form that Arrow accepts for the
+    type. `fields` is the number of fields of the type.
     """
 
     spark: t.DataType
@@ -94,7 +94,7 @@ def _map_of(key: t.DataType, value: ColumnType) -> ColumnType:
 
 
 def _struct_of(members: Iterable[tuple[str, ColumnType]]) -> ColumnType:
-    """Takes the members one by one, so that none is made after there are too many fields."""
+    """Returns a struct. Consumes the members one by one, so that none is created once there are too many fields."""
     fields: dict[str, ColumnType] = {}
     count = 0
     for member, its_kind in members:
@@ -285,7 +285,7 @@ def _json(schema: JsonSchema, part: Any, path: tuple[str, ...]) -> ColumnType:
 
 
 def _at(content: Any, target: str) -> Any:
-    """Returns the part of a JSON Schema that a reference inside it names, or None."""
+    """Returns the part of a JSON Schema to which a reference inside it points; None if there is none."""
     for name in target[2:].split("/"):
         if not isinstance(content, dict):
             return None

@@ -39,13 +39,13 @@ _REGISTRIES_KEPT = 16
 
 @lru_cache(maxsize=_REGISTRIES_KEPT)
 def _decoder(access: RegistryAccess) -> ValueDecoder:
-    """Returns the decoder of this process: tasks that run one after the other share its schemas."""
+    """Returns the decoder of this process: successive tasks share its schemas."""
     return ValueDecoder(access.client())
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """The work on one column, as executors get it. Without a schema, its type is JSON in a string."""
+    """The decoding of one column, sent to executors. Without a schema, the result is JSON in a string."""
 
     access: RegistryAccess | None
     schema: Schema | None
@@ -63,16 +63,16 @@ class Decoding:
         return t.StructType([t.StructField("value", self.kind.spark), error])
 
     def inputs(self, names: Collection[str]) -> list[str]:
-        """Returns the columns that the work takes besides its own, of those with these names."""
+        """Returns the further columns that decoding needs, if the frame, which has these names, has them."""
         headers = ["headers"] if self.access is not None else []
         place = _PLACE if self.fails else ()
         return [name for name in (*headers, *place) if name in names]
 
     def columns(self, values: pa.Array, inputs: Mapping[str, pa.Array]) -> pa.Array:
-        """Decodes a batch of rows to structs of value and error; one of them is null.
+        """Decodes a batch of rows to structs of value and error, one of which is null.
 
         Raises:
-            UndecodedValue: for the first value that cannot be decoded, if the query shall fail.
+            UndecodedValue: for the first value that cannot be decoded, if `fails`.
         """
         headers = inputs.get("headers")
         kind = self.kind
@@ -114,7 +114,7 @@ class Decoding:
 
     @staticmethod
     def _one_by_one(found: list[Any], errors: list[str | None], arrow: pa.DataType) -> pa.Array:
-        """Finds the values that Arrow does not take, such as an integer of JSON beyond 64 bits."""
+        """Converts values one by one, to find those that Arrow refuses, such as a JSON integer above 64 bits."""
         for at, value in enumerate(found):
             try:
                 pa.array([value], arrow)
@@ -153,22 +153,23 @@ def decoded(
 
     Args:
         frame: rows of `kafka_log` or of Spark's Kafka source, also of a stream.
-        column: the binary column. Its records' headers are used if the frame has them.
+        column: the binary column. The column `headers` is used, too, if the frame has it.
         registry: the URL of a registry; each value is decoded by the schema of its id. Without it, values have no ids.
         subject: the type of the column is that of the latest version of this subject, such as `orders-value`.
         schema: the type is that of this local file: `.avsc`, `.proto`, `.desc` or `.pb` (descriptors), `.json`.
         message: the name of a Protobuf message, by default the first one of the schema.
-        on_error: `fail` ends the query with the place of the record; `null` goes on, and adds a column of errors,
-            such as `value_error`. A registry that does not answer always ends the query.
-        is_key: whether the column has keys; by default the one named `key` does.
-        user, password, token: for the registry, by HTTP Basic or as a bearer token.
-        ca: a PEM file with the authority of the registry, at the same path on executors.
-        ids: the kind of the ids in values of Apicurio, `globalId` or `contentId`, if it is not the usual one.
+        on_error: `fail` fails the query with an error that names the record; `null` continues, and adds a column of
+            errors, such as `value_error`. The query always fails if the registry does not answer.
+        is_key: whether the column has keys; by default only if it is named `key`.
+        user, password, token: credentials for the registry, sent as HTTP Basic or as a bearer token.
+        ca: a PEM file with the certificate authority of the registry; it must be at the same path on executors.
+        ids: the kind of Apicurio's ids in values, `globalId` or `contentId`, if it is not the default of the
+        serializers.
 
     Raises:
         UnusableSchema: the schema cannot be used.
         RegistryFailure: the registry does not answer.
-        ValueError: options that contradict each other, or no such binary column.
+        ValueError: options contradict each other, or there is no such binary column.
     """
     access = None
     if registry is not None:
@@ -190,7 +191,7 @@ def decoded(
 
 
 def _check_column(frame: DataFrame, column: str) -> None:
-    """Raises ValueError unless the frame has a binary column of this name; Spark itself would ignore letter case."""
+    """Raises ValueError unless the frame has a binary column of exactly this name; Spark itself ignores letter case."""
     if column not in frame.columns:
         raise ValueError(f"there is no column {column!r}; there are {', '.join(frame.columns)}")
     kind = frame.schema[column].dataType
@@ -226,6 +227,6 @@ def _applied(decoding: Decoding, frame: DataFrame, column: str) -> Column:
     def decode(values: pa.Array, *others: pa.Array) -> pa.Array:
         return decoding.columns(values, dict(zip(inputs, others, strict=True)))
 
-    # The stubs lack structs.
+    # The type stubs of `arrow_udf` lack struct types.
     run: Callable[..., Column] = arrow_udf(decode, decoding.result)  # type: ignore[call-overload]
     return run(f.col(f"`{column}`"), *inputs)

@@ -1,7 +1,8 @@
 """Sends whole batches to the leaders of their partitions in the background: a thread for each leader.
 
-A partition has one batch in flight at a time, so batches arrive in order, also after errors. With a producer id a batch
-that is sent again is written once (KIP-98). Sequences of batches are in the order in which they were put.
+A partition has one batch in flight at a time, so batches arrive in order, also after errors. With a producer id, a
+batch that is sent repeatedly is written only once (KIP-98). The sequences of a partition's batches ascend in the order
+of `put`.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from trimaran.wire.messages.produce import (
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
-# The last version that names topics and lets a client add partitions to its transaction, which all brokers since 2.4
-# serve.
+# A version that names topics and in which clients add partitions to transactions, as up to version 11. Brokers serve it
+# since Kafka 2.8.
 PRODUCE_VERSION = 9
 RETRIED_PRODUCE = RETRIED | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -56,7 +57,7 @@ ENDED = (
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
-# Bytes of a request for each partition, at most, besides the batch and the topic's name.
+# The maximum number of bytes of a request for each partition, besides the batch and the topic's name.
 BATCH_OVERHEAD = 64
 DELIVERY_TIMEOUT = "kafka.delivery.timeout.ms"
 BACKOFF_SECONDS = 0.1  # Kafka's default of `retry.backoff.ms`
@@ -71,7 +72,7 @@ class Waiting(NamedTuple):
 
 
 class BatchDelivery:
-    """Batches on their way. One thread puts them; the first failure is raised by its next call."""
+    """The batches in flight and in queues. One thread calls `put`; its next call raises the first failure."""
 
     def __init__(
         self, cluster: ClusterSettings, producer: ProducerSettings, transactional_id: str | None
@@ -80,7 +81,7 @@ class BatchDelivery:
         self._producer = producer
         self._transactional_id = transactional_id
         self._changed = threading.Condition()
-        # by leader at the time of the first batch; it is only a name of the thread afterwards
+        # by the leader at the time of the first batch, which later only identifies the thread
         self._queues: dict[NodeId, dict[TopicPartition, deque[Waiting]]] = {}
         self._owners: dict[TopicPartition, NodeId] = {}
         self._threads: list[threading.Thread] = []
@@ -94,8 +95,8 @@ class BatchDelivery:
         return self._held_bytes
 
     def wait_for_room(self, size: int) -> None:
-        """Waits until `size` bytes are left of `buffer.memory`; or, if it is less than that, until nothing is on its
-        way. Raises the failure of a batch.
+        """Waits until `size` bytes of `buffer.memory` are free, or all batches are acknowledged. Raises the failure of
+        a batch.
         """
         left = max(0, self._producer.buffer_bytes - size)
         with self._changed:
@@ -130,7 +131,7 @@ class BatchDelivery:
             self._check()
 
     def close(self) -> None:
-        """Ends the threads; batches that are not acknowledged are given up."""
+        """Ends the threads; unacknowledged batches are abandoned."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -156,7 +157,7 @@ class BatchDelivery:
             self._fail(error)
 
     def _reachable_cluster(self) -> ClusterSettings:
-        """The cluster, with a wait for a connection that ends when the time for the first batch is over."""
+        """Returns the cluster, with a time limit for connecting that does not exceed the delivery timeout."""
         limit = self._cluster.call_limit
         seconds = max(self._producer.delivery_seconds, self._producer.request_seconds)
         if seconds >= limit.seconds:
@@ -164,7 +165,7 @@ class BatchDelivery:
         return replace(self._cluster, call_limit=TimeLimit(DELIVERY_TIMEOUT, seconds))
 
     def _unwritten(self, owner: NodeId, error: DataUnreadable) -> Exception:
-        """Names a partition whose records were not written in time, because there is no connection."""
+        """Returns the error for a failed connection: if a batch's deadline has passed, it names the partition."""
         with self._changed:
             now = time.monotonic()
             for partition, queue in self._queues[owner].items():
@@ -184,7 +185,9 @@ class BatchDelivery:
             self._changed.notify_all()
 
     def _next_heads(self, owner: NodeId) -> dict[TopicPartition, Waiting]:
-        """Waits for batches. Returns the first of each partition, as many as fit into a request; none at the end."""
+        """Waits for batches. Returns the first batch of each partition, as many as fit into a request; none after
+        `close` or a failure.
+        """
         with self._changed:
             queues = self._queues[owner]
             self._changed.wait_for(
@@ -201,7 +204,7 @@ class BatchDelivery:
                 if heads and size > self._producer.request_bytes:
                     break
                 heads[partition] = queue[0]
-            # A partition that was served is the last one the next time, so that none waits for ever.
+            # A partition that was chosen is the last one next time, so that none waits forever.
             for partition in heads:
                 queues[partition] = queues.pop(partition)
             return heads
@@ -240,12 +243,12 @@ class BatchDelivery:
         try:
             client.refresh({partition.topic for partition in left}, timeout=seconds)
         except RequestTimedOut:
-            return  # the deadlines are over by now, and the next attempt says for what
+            return  # a deadline has passed: the next attempt raises the error
 
     def _produce(
         self, client: BlockingClient, leader: NodeId, heads: dict[TopicPartition, Waiting]
     ) -> ProduceResponse | str:
-        """Returns the answer, or why there is none."""
+        """Returns the answer, or the reason why there is none."""
         address = client.routing.locate(NodeWithId(leader))
         if address is None:
             return "the partition has no leader"
@@ -280,7 +283,7 @@ class BatchDelivery:
         waiting: Waiting,
         answered: ProduceResponse | str,
     ) -> str | None:
-        """Takes a batch that was written out of its queue; returns why another one must be sent again."""
+        """Removes a written batch from its queue; for any other batch, returns the reason why it must be sent again."""
         if isinstance(answered, str):
             return answered
         found = _answer_of(answered, partition)
@@ -292,7 +295,7 @@ class BatchDelivery:
         if code == ErrorCode.MESSAGE_TOO_LARGE and waiting.batch.records > 1:
             self._replace(owner, partition, split(waiting.batch), waiting)
             return None
-        if code and code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # the records are in the log
+        if code and code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # the log has the records already
             raise WriteFailed(refusal(partition, found))
         self._replace(owner, partition, (), waiting)
         return None
@@ -356,9 +359,7 @@ def refusal(partition: TopicPartition, found: PartitionProduceResponse) -> str:
 
 
 def split(batch: SealedBatch) -> list[SealedBatch]:
-    """Returns the records in two batches, with the sequences that they have, as Kafka's producer splits a batch that is
-    too large for its topic.
-    """
+    """Splits a batch that is too large for its topic in two, without changing sequences, as Kafka's producer does."""
     view = BatchView(batch.data)
     records = [
         NewRecord(record.key, record.value, record.timestamp_ms, record.headers)

@@ -24,7 +24,7 @@ from trimaran.wire.client.bootstrap import parse_bootstrap
 
 AT_LEAST_ONCE, EXACTLY_ONCE = "at_least_once", "exactly_once"
 CODECS = {kind.name.lower(): kind for kind in Compression}
-# by codec: the levels that Kafka's producer takes
+# by codec: the levels that Kafka's producer accepts
 LEVELS: Mapping[Compression, Sequence[int]] = {
     Compression.GZIP: (-1, *range(1, 10)),
     Compression.LZ4: range(1, 18),
@@ -37,15 +37,15 @@ REQUEST_BYTES = 1 << 20
 REQUEST_MS = 30_000
 DELIVERY_MS = 120_000
 MAX_BLOCK = "kafka.max.block.ms"
-FACTOR_MAX = (1 << 15) - 1  # of the request that creates a topic
+FACTOR_MAX = (1 << 15) - 1  # the range of the field in CreateTopics
 ABOVE_ZERO = f"a number above 0, up to {INT_MAX}"
 BLOCK_MS = 60_000
 # Kafka's default is one minute; a micro-batch may take longer. This is the default maximum of brokers
 # (`transaction.max.timeout.ms`).
 TRANSACTION_MS = 900_000
 CLIENT_ID = "spark"
-# Transactional ids begin with the prefix, and so does the name of the topic of decisions: it has the characters of a
-# topic's name, and leaves room for suffixes.
+# The prefix of transactional ids and of the name of the decisions' topic: it has only characters of topic names, and
+# leaves room for suffixes.
 PREFIX_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 EXACTLY_ONCE_OPTIONS = ("transactionalIdPrefix", "adoptCheckpoint", "acceptLostBatch")
@@ -85,8 +85,8 @@ class ExactlyOnce:
     """The options of exactly-once delivery.
 
     Args:
-        adopts: the query has written without it before.
-        lost_batch_accepted: a micro-batch of which a part is lost, which does not stop the query.
+        adopts: the query has written without exactly-once delivery before.
+        lost_batch_accepted: the number of a micro-batch whose partial loss does not stop the query.
     """
 
     prefix: str
@@ -168,7 +168,7 @@ def _producer(o: OptionReader, *, must_be_idempotent: bool) -> ProducerSettings:
     levels = {kind: _level(o, kind) for kind in LEVELS}
     request = o.parse("kafka.max.request.size", between(1), REQUEST_BYTES, ABOVE_ZERO)
     return ProducerSettings(
-        # With acks=0 a broker does not answer, and nothing would be known of failures: 1 is the least here.
+        # With acks=0 a broker does not answer, so failures would not be noticed: acks=0 acts as 1.
         acks=-1 if acks in ("all", "-1") else 1,
         compression=codec,
         compression_level=levels.get(codec),
@@ -214,7 +214,7 @@ def _creation(o: OptionReader) -> CreatedTopics | None:
 
 def _exactly_once(o: OptionReader, *, streaming: bool) -> ExactlyOnce | None:
     guarantee = o.choice("deliveryGuarantee", (AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE)
-    # A job that moved may have it, as one of all properties of its producers.
+    # It has no effect without exactly_once, but is accepted: a migrated job may set it for all its producers.
     timeout = o.parse("kafka.transaction.timeout.ms", between(1), TRANSACTION_MS, ABOVE_ZERO)
     if guarantee == AT_LEAST_ONCE:
         o.refuse(f"it is of deliveryGuarantee={EXACTLY_ONCE}", *EXACTLY_ONCE_OPTIONS)

@@ -1,4 +1,6 @@
-"""Writes rows to topics: places them in partitions as Kafka's producer does, fills batches and has them delivered."""
+"""Writes rows to topics: places them in partitions as Kafka's producer does, fills batches, and passes them on for
+delivery.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +21,20 @@ from trimaran.spark.sink.rows import Rows, rows_of
 from trimaran.spark.sink.topics import WrittenTopics
 from trimaran.wire.identity import NO_NODE, NodeId, TopicPartition
 
-# The columns that are made of a row: its slot, its place in the order, time, and where its key, value and headers lie.
+# The size of the columns computed for a row: its slot, its place in the order, its time, and the positions of its key,
+# value and headers.
 ROW_BYTES = 64
 
 
 class OpenTransaction(Protocol):
-    """The transaction that records are written in."""
+    """The transaction in which records are written."""
 
     def add(self, partitions: Sequence[TopicPartition]) -> None:
         """Adds partitions before they are written to."""
 
 
 class _Partition:
-    """A partition that rows are written to."""
+    """A partition to which rows are written."""
 
     __slots__ = ("batch", "began", "key", "leader", "sequence")
 
@@ -44,7 +47,7 @@ class _Partition:
 
 
 class _NumberedTopic:
-    """A topic of a task. Rows without a key are written to the partition of slot `sticky`, which has got `filled`
+    """A topic of a task. Rows without a key are written to the partition of slot `sticky`, which has received `filled`
     bytes of its share.
     """
 
@@ -58,7 +61,7 @@ class _NumberedTopic:
 
 
 class RecordSink:
-    """The records of one task. `producing` has the ids that are written into batches."""
+    """Writes the records of one task. `producing` has the producer's id and epoch, and the compression of batches."""
 
     def __init__(
         self,
@@ -77,16 +80,16 @@ class RecordSink:
         self._added: set[TopicPartition] = set()
         self._topics: dict[str, _NumberedTopic] = {}
         self._slots: list[_Partition] = []
-        # by slot: that of the next partition with a leader
+        # by slot: the slot of the next partition with a leader
         self._nexts = array("i")
         self._open: dict[TopicPartition, _Partition] = {}
-        # Both are counted against `buffer.memory`, like batches that are on their way.
+        # Both count against `buffer.memory`, like batches in flight.
         self._open_bytes = 0
         self._rows_bytes = 0
         self.count = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes the rows of an Arrow batch. Raises WriteFailed: these or earlier ones."""
+        """Writes the rows of an Arrow batch. Raises WriteFailed: these or earlier rows cannot be written."""
         if not batch.num_rows:
             return
         self._rows_bytes = batch.get_total_buffer_size() + ROW_BYTES * batch.num_rows
@@ -153,14 +156,14 @@ class RecordSink:
                 _Partition(TopicPartition(name, slot - first), found.leaders[slot - first])
                 for slot in slots
             ]
-            # The tasks of a job begin with different partitions.
+            # A time-dependent choice, so that the tasks of a job begin with different partitions.
             self._topics[name] = _NumberedTopic(
                 first, len(slots), led[time.time_ns() // 1000 % len(led)]
             )
         return self._topics[name]
 
     def _add_to_transaction(self, ends: array[int]) -> None:
-        """Adds the partitions that rows are written to for the first time, all in one request."""
+        """Adds the partitions that get rows for the first time to the transaction, all in one request."""
         if self._transaction is None:
             return
         wanted = [
@@ -196,8 +199,8 @@ class RecordSink:
         return at
 
     def _make_room(self, size: int) -> None:
-        """Ensures that rows, open batches and those on their way, with `size` more bytes, are within `buffer.memory`:
-        it sends what is open, and waits. One Arrow batch or one batch may be larger by itself.
+        """Ensures that rows, open batches and batches in flight, with `size` more bytes, fit into `buffer.memory`:
+        sends the open batches, and waits. A single Arrow batch or batch may exceed it.
         """
         bound = self._settings.buffer_bytes - self._rows_bytes - size
         if self._delivery.held_bytes + self._open_bytes <= bound:
@@ -217,7 +220,7 @@ class RecordSink:
         self._delivery.put(partition.key, partition.leader, sealed)
 
     def _seal_old(self) -> None:
-        """Seals batches that wait for `linger.ms` while nothing of their partition is on its way."""
+        """Seals batches older than `linger.ms` of partitions without a batch in flight."""
         now = time.monotonic()
         for partition in list(self._open.values()):
             is_old = now - partition.began >= self._settings.linger_seconds

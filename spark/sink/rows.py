@@ -1,4 +1,4 @@
-"""The rows of a query as the columns of records: which columns there may be, and their Arrow buffers.
+"""The rows of a query as columns of records: the permitted columns, and their Arrow buffers.
 
 Columns and checks are those of Spark's own sink (`KafkaWriter`, `KafkaRowWriter`); `timestamp` is one of its columns
 that its manual does not name.
@@ -19,7 +19,7 @@ from trimaran.spark.options import OptionError
 
 NO_PARTITION = -(1 << 31)
 TEXT, BYTES = "string", "binary"
-# by column: the types that Spark's sink takes, as Spark names them; a type with parameters counts by its first word
+# by column: the types that Spark's sink accepts, by Spark's names
 TYPES: dict[str, tuple[str, ...]] = {
     "topic": (TEXT,),
     "key": (TEXT, BYTES),
@@ -44,7 +44,7 @@ def check_schema(types: Sequence[tuple[str, str]], topic: str | None) -> None:
     if "value" not in found:
         raise OptionError("kafka_log: the required column value is missing")
     for name, kind in found.items():
-        # With the option, Spark's sink does not look at the column.
+        # If the option is set, Spark's sink ignores the column.
         if name == "topic" and topic is not None:
             continue
         allowed = TYPES.get(name)
@@ -161,7 +161,7 @@ def _headers(column: pa.Array) -> tuple[Any, Any, Slices, Slices]:
     counts = _ints(pc.fill_null(pc.list_value_length(column), 0), "i")
     pairs = column.values
     names, texts = pairs.field(0), pairs.field(1)
-    # A header that is null, or has no name, is an error of Spark's sink, too.
+    # A header that is null, or has no name, is also an error in Spark's sink.
     used = column.flatten()
     if used.null_count or used.field(0).null_count:
         raise WriteFailed("a row of a batch has a header without a key")

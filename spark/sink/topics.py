@@ -1,4 +1,4 @@
-"""The topics that a task writes to: their partitions and leaders, and their creation if the options want it."""
+"""The topics to which a task writes: their partitions and leaders, and their creation if the options require it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CREATE_TIMEOUT_MS = 30_000
 RETRY_SECONDS = 0.1
-# Answers about a topic that exists in a moment, or may.
+# Errors about a topic that may exist or be available in a moment.
 NOT_YET = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
@@ -36,7 +36,7 @@ class WrittenTopic(NamedTuple):
 
 
 class WrittenTopics:
-    """Finds topics by name, once each."""
+    """Finds topics by name, and creates missing ones if required."""
 
     def __init__(
         self, client: BlockingClient, creation: CreatedTopics | None, block_seconds: float
@@ -46,10 +46,10 @@ class WrittenTopics:
         self._block_seconds = block_seconds
 
     def find(self, name: str) -> WrittenTopic:
-        """Returns a topic, which is created if the options, or the brokers' own settings, say so.
+        """Returns a topic; a missing one is created if the options, or the brokers' own settings, require it.
 
         Raises:
-            WriteFailed: there is none in time (`kafka.max.block.ms`), or this user may not see it.
+            WriteFailed: the topic does not exist within `kafka.max.block.ms`, or this user may not see it.
         """
         deadline = time.monotonic() + self._block_seconds
         is_created = False

@@ -1,4 +1,4 @@
-"""The writers that Spark runs: `df.write` and, for streams, `df.writeStream` to format `kafka_log`."""
+"""The writers of `df.write` and, for streams, `df.writeStream` to format `kafka_log`."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class PreparedTask(WriterCommitMessage):
 class ExactlyOnceWriter(Shipped, DataSourceStreamArrowWriter):
     """Writes the rows of each micro-batch exactly once.
 
-    For each micro-batch Spark makes a writer on the driver and sends it to the tasks, with what `begun` says. When they
-    are done it makes another one, without `begun`, whose `commit` or `abort` it calls.
+    For each micro-batch Spark creates a writer on the driver, with `begun`, and sends it to the tasks. When the tasks
+    are done, it creates another writer, without `begun`, and calls its `commit` or `abort`.
     """
 
     def __init__(self, options: SinkOptions, begun: Begun | None) -> None:
@@ -85,7 +85,7 @@ class ExactlyOnceWriter(Shipped, DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         outcomes = _outcomes(messages)
         if any(outcome.is_skipped for outcome in outcomes):
-            return  # it was finished before the tasks began
+            return  # the micro-batch was finished before the tasks began
         with without_frames(), open_driver(self._options) as driver:
             last = outcomes[-1]
             driver.commit(last.lease, last.query, batchId, _transactions(outcomes))
@@ -93,7 +93,7 @@ class ExactlyOnceWriter(Shipped, DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         outcomes = _outcomes(messages)
         if not outcomes or any(outcome.is_skipped for outcome in outcomes):
-            return  # the next start, or the time-out, aborts what is open
+            return  # the next start, or the timeout, aborts open transactions
         with without_frames(), open_driver(self._options) as driver:
             last = outcomes[-1]
             driver.abort(last.lease, last.query, batchId, _transactions(outcomes))
@@ -104,8 +104,8 @@ _told: set[str] = set()
 
 
 def _tell_once(notes: Sequence[str]) -> None:
-    """Logs notes about options of a stream in its first task. The driver has a new process for each micro-batch, in
-    which nothing shows that they are logged already.
+    """Logs notes about options of a stream in its first task. The driver has a new process for each micro-batch, which
+    cannot know what earlier ones have logged.
     """
     context = TaskContext.get()
     if context is None or context.partitionId() == 0:
@@ -156,8 +156,8 @@ def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) 
 def stream_writer(
     given: Mapping[str, str], schema: StructType, *, begins: bool
 ) -> DataSourceStreamArrowWriter:
-    """Returns the writer of a stream; it appends in each output mode. With `begins` a micro-batch begins, and otherwise
-    one ends. Raises OptionError, WriteFailed, DataUnreadable.
+    """Returns the writer of a stream, which appends in every output mode. With `begins` it is for the beginning of a
+    micro-batch, otherwise for its end. Raises OptionError, WriteFailed, DataUnreadable.
     """
     options = SinkOptions.parse(given, streaming=True)
     check_schema(_types(schema), options.topic)

@@ -36,7 +36,7 @@ class Difference(NamedTuple):
 
 
 def nothing(path: str) -> bool:
-    """Spares no path."""
+    """The predicate `spared` that spares no path."""
     del path
     return False
 

@@ -1,5 +1,5 @@
-"""Obeys old tools while the mirror leads: reads the znodes that they wrote, sends requests to the quorum, and cleans
-up.
+"""Carries out the requests of old tools while the mirror leads: reads the znodes that they wrote, sends requests to the
+quorum, and cleans up.
 
 One task handles one request after another. A request that the quorum did not decide stays in ZooKeeper and is tried
 again, by this mirror or the next. No request is sent before the tree shows all committed records; then the znode is
@@ -156,7 +156,7 @@ class LegacyAdmin:
             self._pending.on_watch_event(reassignments.REASSIGN_PARTITIONS)
 
         if not (self._pending.open or self._pending.notes):
-            self._before = None  # It may use as much memory as the newest image.
+            self._before = None  # An old image may use as much memory as the newest one.
         async with trio.open_nursery() as nursery:
             if self._begun:
                 nursery.start_soon(wait_moved)

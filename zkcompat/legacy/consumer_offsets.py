@@ -56,7 +56,7 @@ def decode_offset(data: bytes | None) -> Offset | None:
 
 
 def check_group(group: str) -> None:
-    """Raises KafkaError (INVALID_GROUP_ID) if the path would lead elsewhere, or nowhere."""
+    """Raises KafkaError (INVALID_GROUP_ID) if the group cannot be the name of a znode below `/consumers`."""
     if (
         not group
         or group in (".", "..")

@@ -1,8 +1,9 @@
 """Values for expected znodes and for znodes that were read; and operations on the tree, which sections plan and the
 writer runs. Pure.
 
-Each operation has the name of that write in Kafka's migration driver, and a sentence for the log. Most match any
-version: the guard of each transaction (`claim.py`) orders the mirrors, and no other client may write mirrored znodes.
+Each operation has the name of the corresponding write in Kafka's migration driver, and a sentence for the log. Most
+operations accept any version of the znode: the guard of each transaction (`claim.py`) orders the mirrors, and no other
+client may write mirrored znodes.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class BrokerInfo:
         return f"{BROKER_IDS}/{broker_id}"
 
     def encode(self) -> bytes:
-        # Clients before 0.9 read host and port; they speak plaintext only.
+        # Clients before 0.9 read host and port; they support only plaintext.
         plain = next((e for e in self.endpoints if e.security_protocol == 0), None)
         protocols = {e.name: SECURITY_PROTOCOLS[e.security_protocol] for e in self.endpoints}
         members: dict[str, Any] = {

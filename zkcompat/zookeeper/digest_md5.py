@@ -1,4 +1,4 @@
-"""SASL DIGEST-MD5 as ZooKeeper speaks it. Pure except for its nonce.
+"""SASL DIGEST-MD5 as ZooKeeper uses it. Pure except for its nonce.
 
 Source: RFC 2831; ZooKeeper's servers name themselves `zookeeper/zk-sasl-md5` (`SaslServerPrincipal`, `SecurityUtils`).
 The mechanism is weak by today's standards: use it inside TLS. Not implemented: integrity and confidentiality layers,
@@ -20,7 +20,7 @@ CHALLENGE_BYTES_MAX = 2048  # RFC 2831, 2.1.1
 
 
 class DigestRefusedError(Exception):
-    """The server's challenge cannot be answered, or it does not know the password itself."""
+    """The server's challenge cannot be answered, or the server does not prove that it knows the password."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ class _BoundedConnection(ConnectionHandler):  # type: ignore[misc]
     def _read_header(self, timeout: float) -> Any:
         found = super()._read_header(timeout)
         if self._is_open and found[0].xid == AUTH_XID:
-            # kazoo would take it for the response to the oldest request; we log in only while connecting.
+            # kazoo would treat this as the response to the oldest request; we log in only while connecting.
             raise ConnectionDropped("the server answers a login that this client did not request")
         if found[0].err and found[0].err not in EXCEPTIONS:
             # kazoo would never complete the request.

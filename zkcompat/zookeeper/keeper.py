@@ -118,7 +118,7 @@ class Keeper(ZooKeeperSession):
                 raise UncertainOutcomeError(f"{path} was changed meanwhile") from error
 
     async def hide(self, path: str) -> None:
-        """Hides a znode from all but its creator; one that is gone needs no hiding."""
+        """Hides a znode from all but its creator; a missing znode is not an error."""
         self._require_connection()
         acl = acl_of(path, secured=True, secret=True)
         try:

@@ -109,8 +109,9 @@ class DirectoryOrigin:
                 lose(unreadable(error, found.url), fail=fail)
 
     def _leave_out_old_topics(self) -> None:
-        """Leaves out directories of topics that were deleted and created again while their node was down: of several
-        ids, that of most nodes is the topic's. Raises DataUnreadable if data loss fails.
+        """Leaves out directories of topics that were deleted and created again while their node was down: if
+        directories have several ids, the topic has the id that most nodes have. Raises DataUnreadable if data loss
+        fails.
         """
         found: dict[str, set[tuple[NodeId, str]]] = defaultdict(set)
         for key, replicas in self._replicas.items():

@@ -65,7 +65,7 @@ NOT_THIS_TOPIC = frozenset(
 )
 NAMING_VERSION = 12  # versions of Fetch: the last that names topics, the first with epochs
 IN_A_ROW = 1000  # partitions in one request
-OFFSET_BYTES = 1000  # bytes of a record whose partition has an unknown size: small ones of many producers are like that
+OFFSET_BYTES = 1000  # assumed bytes per record of a partition of unknown size
 
 
 class BrokerOrigin:
@@ -186,7 +186,8 @@ class BrokerOrigin:
     def _in_time(
         self, parts: Mapping[TopicPartition, Sequence[Part]]
     ) -> Mapping[TopicPartition, Sequence[Part]]:
-        """Returns the parts from the first record on that has their least time; brokers search by their indexes.
+        """Returns the parts without the offsets before the first record with the least wanted time, which brokers find
+        by their indexes.
 
         Negative times have other meanings for brokers.
         """
@@ -206,7 +207,7 @@ class BrokerOrigin:
         return found
 
     def _bytes_of_offsets(self, keys: Iterable[TopicPartition]) -> Mapping[TopicPartition, float]:
-        """Returns the stored bytes for each offset of the partitions, estimated where brokers do not report them."""
+        """Returns the stored bytes per offset of each partition, a default if brokers do not report them."""
         wanted = set(keys)
         by_leader: dict[NodeId, list[TopicPartition]] = defaultdict(list)
         for key in sorted(wanted):
@@ -243,7 +244,9 @@ class BrokerOrigin:
 def _sizes_at(
     client: BlockingClient, leader: NodeId, keys: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, int]:
-    """Returns the bytes of partitions at a broker; none if it does not tell: that needs a permission."""
+    """Returns the sizes of partitions at a broker in bytes; empty if the broker refuses, because this needs a
+    permission.
+    """
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, partition in keys:
         by_topic[topic].append(partition)
@@ -288,7 +291,7 @@ class BrokerTask:
     ranges: tuple[BrokerRange, ...]
 
     def __iter__(self) -> Iterator[BrokerRange]:
-        """Yields the ranges with a client that they share: each of many small ones would connect otherwise.
+        """Yields the ranges with a shared client, because otherwise each of many small ranges would connect.
 
         Raises:
             DataUnreadable: the cluster cannot be reached.

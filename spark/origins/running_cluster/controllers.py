@@ -101,7 +101,7 @@ def _own(batch: BatchView) -> BatchView:
 
 @dataclass(frozen=True, slots=True)
 class LiveLog:
-    """The bounds of a leader's log; `cluster_id` is empty if the leader does not tell it."""
+    """The bounds of a leader's log; `cluster_id` is empty if the leader does not report it."""
 
     snapshot: LiveSnapshot | None
     high_watermark: Offset

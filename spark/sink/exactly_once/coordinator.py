@@ -1,8 +1,8 @@
 """Requests about transactions to their coordinators, with the first version of the transaction protocol.
 
-Brokers with transaction.version 2 (KIP-890) serve it, too. That version guards against records of an earlier
-transaction of the same epoch; here each transaction begins with a new epoch (InitProducerId), so there are none, and a
-lease names one transaction for ever.
+Brokers with transaction.version 2 (KIP-890) support it, too. That version guards against late records of an earlier
+transaction of the same epoch; here each transaction begins with a new epoch (InitProducerId), so an epoch has only one
+transaction, which its lease identifies.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.schema import Message
 
-# The last versions of the first transaction protocol; OffsetFetch of one group, with stable offsets.
+# The last request versions of the first transaction protocol, and that of OffsetFetch for one group with stable
+# offsets.
 ADD_PARTITIONS_VERSION = 3
 ADD_OFFSETS_VERSION = 3
 END_VERSION = 3
@@ -47,7 +48,7 @@ FETCH_OFFSETS_VERSION = 7
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 MISSING = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 OPEN = "Ongoing"
-# A coordinator may not have heard of a new topic yet: Kafka's producer waits, too (`TransactionManager`).
+# A coordinator may not have the metadata of a new topic yet: Kafka's producer also waits (`TransactionManager`).
 WAITING = RETRIED | {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
@@ -59,21 +60,19 @@ class TransactionCoordinators:
     """The coordinators of a cluster's transactions and of the groups that hold marks."""
 
     def __init__(self, client: BlockingClient, marks: TopicPartition) -> None:
-        """`marks` is an existing partition, under which marks are kept as offsets."""
+        """`marks` is an existing partition: marks are stored as committed offsets of it."""
         self._client = client
         self._marks = marks
 
     def through(self, client: BlockingClient) -> TransactionCoordinators:
-        """Returns the same coordinators, for another thread with a client of its own; it knows those that this one has
-        found.
-        """
+        """Returns the same coordinators for another thread with its own client, which takes over the known routes."""
         client.routing.take_coordinators(self._client.routing)
         return TransactionCoordinators(client, self._marks)
 
     def take(
         self, transactional_id: str, timeout_ms: int, renewed: ProducerLease | None = None
     ) -> ProducerLease:
-        """Returns the next lease of an id; a transaction that is open is aborted. Raises Fenced, if `renewed` is not
+        """Returns the next lease of an id, and aborts its open transaction, if any. Raises Fenced, if `renewed` is not
         the newest one, and WriteFailed.
         """
         old = renewed or ProducerLease(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
@@ -111,7 +110,7 @@ class TransactionCoordinators:
             for topic in response.results_by_topic_v3_and_below
             for found in topic.results_by_partition
         ]
-        # Others are OPERATION_NOT_ATTEMPTED if one is refused.
+        # If one partition is refused, the others get OPERATION_NOT_ATTEMPTED: the refusal is reported.
         codes.sort(key=lambda pair: pair[1] == ErrorCode.OPERATION_NOT_ATTEMPTED)
         for name, code in codes:
             self._check(f"{transaction.transactional_id}, topic {name}", code)
@@ -193,7 +192,7 @@ class TransactionCoordinators:
     def find(self, transactional_ids: Sequence[str]) -> None:
         """Finds the coordinators of all these ids with one request, unless they are known. Raises WriteFailed."""
         wanted = [CoordinatorNode(name, TRANSACTION) for name in transactional_ids]
-        # Brokers before 3.0 find one at a time, which the requests about a transaction do.
+        # Brokers before 3.0 find one coordinator per request: then each request about a transaction looks up its own.
         with _explained(), suppress(VersionMismatch):
             self._client.find_coordinators(wanted)
 

@@ -1,7 +1,7 @@
 """The topic of a query's decisions, `PREFIX-decisions`: its records, and its last one.
 
-A record is JSON, so that any consumer can read it. The topic has one partition and is compacted: the last record
-counts.
+A record is JSON, so that any consumer can read it. The topic has one partition and is compacted; the last record is the
+current decision.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ CONFIGS = {
     "max.message.bytes": str(DECISION_BYTES_MAX),
     "segment.bytes": str(16 << 20),
 }
-# Offsets that are read from the end at first, and how many more each time while there is no decision among them:
-# records of aborted transactions and markers are between decisions.
+# The number of offsets before the end that are read first, and the factor by which it grows until there is a decision
+# among them: offsets between decisions belong to markers and aborted transactions.
 LAST_OFFSETS = 16
 
 
 def topic_of(prefix: str) -> TopicPartition:
-    """Returns the partition that the decisions of a query are written to."""
+    """Returns the partition of the decisions of a query."""
     return TopicPartition(f"{prefix}-decisions", 0)
 
 
@@ -61,7 +61,9 @@ def encoded(decision: Decision) -> bytes:
 
 
 def decoded(value: bytes | None, topic: str) -> Decision:
-    """Returns the decision of a record. Raises WriteFailed: another program has written it."""
+    """Returns the decision in a record's value. Raises WriteFailed: the value is not a decision, or a newer version
+    wrote it.
+    """
     try:
         fields: Any = json.loads(value or b"")
         if fields["format"] != FORMAT:
@@ -95,7 +97,7 @@ def ensure_topic(
     if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         factor = -1 if creation is None else creation.replication_factor
         create_topic(client, topic, CreatedTopics(1, factor), CONFIGS)
-    # With a way to create it, a topic is not created with the brokers' defaults meanwhile.
+    # With `CreatedTopics` the request does not let a broker create the topic with its own defaults.
     WrittenTopics(client, CreatedTopics(1, -1), block_seconds).find(topic)
 
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 NAMES_SHOWN = 3  # transactions that an error names
-# A broker that does not list its transactions in this time keeps them until their time-out.
+# Open transactions at a broker that does not list them within this time end by their timeout.
 LIST_SECONDS = 5.0
 
 
@@ -139,7 +139,8 @@ class SinkDriver:
             case FindOpen():
                 return self._find_open()
             case TakeLead(renewed):
-                # Otherwise coordinators before transaction.version 2 abort what is open, and call this lease fenced.
+                # Otherwise coordinators before transaction.version 2 abort the open transaction and answer that the
+                # lease is fenced.
                 if renewed is not None:
                     own = Prepared(self._driver_id, renewed)
                     self._coordinators.end(own, is_commit=False)
@@ -195,7 +196,7 @@ class SinkDriver:
             names = [transaction.transactional_id for transaction in transactions]
             found = set(self._coordinators.open_transactions(names))
         except VersionMismatch:
-            return ()  # before 3.0: the commit shows it
+            return ()  # before 3.0: the commit will fail instead
         return tuple(transaction for transaction in transactions if transaction not in found)
 
     def _write(self, lease: ProducerLease, decision: Decision) -> None:

@@ -1,4 +1,4 @@
-"""Requests about many transactions at a time: a micro-batch of hundreds of tasks has as many transactions to end."""
+"""Concurrent requests about many transactions: a micro-batch has one transaction per task, possibly hundreds."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TypeVar
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 from trimaran.spark.sink.exactly_once.coordinator import TransactionCoordinators
 
-# Requests at a time, each over connections of its own: the driver waits for a flush and a round trip of each, and
-# coordinators share a flush among transactions that end at a time.
+# The maximum number of concurrent requests, each on its own connections. Each takes a flush and a round trip, and a
+# coordinator needs only one flush for transactions that end at the same time.
 AT_ONCE = 16
-# Transactions for each thread, at least: a thread connects to the coordinators first.
+# The minimum number of transactions per thread, because each thread must first connect to the coordinators.
 SHARE = 4
 
 Item = TypeVar("Item")
@@ -24,7 +24,7 @@ class CoordinatorPool:
     """Applies a function to many items; each of its threads has its own client."""
 
     def __init__(self, cluster: ClusterSettings, own: TransactionCoordinators) -> None:
-        """`own` serves this thread."""
+        """`own` is used if the calling thread does all the work."""
         self._cluster = cluster
         self._own = own
 

@@ -20,7 +20,7 @@ class Fenced(Exception):
 
 
 class Lost(Exception):
-    """Transactions were aborted after they had been decided; `transactions` are theirs."""
+    """Transactions were aborted after they had been decided; `transactions` are their ids."""
 
     def __init__(self, batch: int, transactions: Sequence[str], committed: int) -> None:
         super().__init__(batch, tuple(transactions), committed)
@@ -39,7 +39,7 @@ class Undecided(Exception):
 
 
 class Mismatch(Exception):
-    """The checkpoint and the decisions of a query do not belong together; the message says why."""
+    """The checkpoint and the decisions of a query contradict each other; the message gives the reason."""
 
 
 class ProducerLease(NamedTuple):
@@ -57,8 +57,8 @@ class Prepared(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The last word on a query: micro-batch `batch` of `query` consists of these transactions. When it is finished, all
-    of them are committed.
+    """The decision that micro-batch `batch` of `query` consists of these transactions. Once it is finished, all of them
+    are committed.
     """
 
     query: str
@@ -85,8 +85,8 @@ class FindOpen:
 @dataclass(frozen=True, slots=True)
 class TakeLead:
     """Returns a new lease of the driver's own transactional id, and fences all earlier ones. It waits until a decision
-    that was being written is either committed or aborted. With `renewed` it is thrown `Fenced` if that is not the
-    newest lease.
+    that was being written is either committed or aborted. If `renewed` is given and is not the newest lease, the shell
+    throws `Fenced`.
     """
 
     renewed: ProducerLease | None = None
@@ -94,12 +94,14 @@ class TakeLead:
 
 @dataclass(frozen=True, slots=True)
 class ReadDecision:
-    """Returns the last decision, or None."""
+    """Returns the last decision; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteDecision:
-    """Writes a decision durably, in a transaction of the driver; throws `Fenced` if `lease` is not the newest one."""
+    """Writes a decision durably, in a transaction of the driver. The shell throws `Fenced` if `lease` is not the newest
+    one.
+    """
 
     lease: ProducerLease
     decision: Decision
@@ -114,16 +116,16 @@ class End:
 
 
 class Ending(Enum):
-    """The knowledge about a transaction after an attempt to end it."""
+    """The known state of a transaction after an attempt to end it."""
 
-    ENDED = "ended"  # in this way, now or earlier
-    OTHERWISE = "otherwise"  # it can never be ended in this way by its lease any more; it may have been, earlier
+    ENDED = "ended"  # as requested, now or earlier
+    OTHERWISE = "otherwise"  # its lease can no longer end it as requested, but may have done so
     UNKNOWN = "unknown"  # the coordinator has forgotten the transactional id
 
 
 @dataclass(frozen=True, slots=True)
 class IsMarked:
-    """Returns whether the mark of a transaction is committed: the offset that was written within it."""
+    """Returns whether the mark of a transaction, an offset that was written within it, is committed."""
 
     transaction: Prepared
     batch: int
@@ -131,7 +133,7 @@ class IsMarked:
 
 @dataclass(frozen=True, slots=True)
 class AreOpen:
-    """Returns the transactions among these that are not open any more."""
+    """Returns those of the transactions that are no longer open."""
 
     transactions: tuple[Prepared, ...]
 
@@ -166,7 +168,8 @@ def begin(lost_batch_accepted: int | None = None) -> Steps:
             `lost_batch_accepted` is that micro-batch.
     """
     while True:
-        # Transactions that are open now belong to earlier drivers: tasks of a later one begin after it has the lead.
+        # Transactions that are open now belong to earlier drivers: tasks of this driver begin only after it has the
+        # lead.
         left = yield FindOpen()
         lease = yield TakeLead()
         decision = yield ReadDecision()
@@ -179,14 +182,14 @@ def begin(lost_batch_accepted: int | None = None) -> Steps:
 
 
 class Treatment(Enum):
-    """The treatment of a task's rows."""
+    """The action of a task on its rows."""
 
     WRITE = "write"
     SKIP = "skip"
 
 
 def verdict(begun: Begun, query: str, batch: int, *, adopts: bool) -> Treatment:
-    """Returns what a task does with its rows of a micro-batch. Raises Mismatch."""
+    """Returns whether a task writes or skips its rows of a micro-batch. Raises Mismatch."""
     last = begun.decision
     if last is None or last.query != query:
         if batch and not adopts:
@@ -231,8 +234,8 @@ def commit(lease: ProducerLease, query: str, batch: int, transactions: Sequence[
 
 
 def abort(lease: ProducerLease, query: str, batch: int, transactions: Sequence[Prepared]) -> Steps:
-    """Aborts the transactions of a micro-batch that failed, unless it is decided: Spark calls this also if the commit
-    failed halfway. A driver that was fenced leaves them to the newer one.
+    """Aborts the transactions of a micro-batch that failed, unless it is decided: Spark also calls this if the commit
+    failed halfway. A fenced driver leaves the transactions to the newer driver.
     """
     try:
         yield TakeLead(renewed=lease)
@@ -245,8 +248,9 @@ def abort(lease: ProducerLease, query: str, batch: int, transactions: Sequence[P
 
 
 def _finish(decision: Decision, lost_batch_accepted: int | None) -> Steps:
-    """Commits what is decided. Returns the decision to be written next: the same one, finished; or, if no transaction
-    of it is committed and none can be any more, the one before, so that the micro-batch is repeated.
+    """Commits the transactions of a decision. Returns the decision to write next: the same one, finished; or, if no
+    transaction is committed or can still be committed, a finished decision of the previous micro-batch, so that this
+    one is repeated.
     """
     decided = decision.transactions
     endings = yield Each(tuple(End(transaction, is_commit=True) for transaction in decided))

@@ -71,7 +71,7 @@ def write_prepared(
             "exactly_once, and another transactionalIdPrefix begins again"
         ) from None
     if decided is Treatment.SKIP:
-        for _ in rows:  # Spark expects that its rows are read
+        for _ in rows:  # Spark requires that the rows are consumed
             pass
         return TaskOutcome(begun.lease, query, True, None, 0)
     try:
@@ -122,14 +122,14 @@ def _written(
 
 
 def _give_up(coordinators: TransactionCoordinators, transaction: Prepared, timeout_ms: int) -> None:
-    """Aborts the transaction of a task that failed; otherwise the next micro-batch or its time-out does.
+    """Aborts the transaction of a failed task; if this fails, the next micro-batch or the timeout aborts it.
 
-    The abort has an epoch of its own, since a batch that was given up may still be on its way: after an abort in the
-    same epoch a leader without KIP-890 would begin a transaction with it, which would stay open for ever.
+    The abort uses a new epoch, because an abandoned batch may still be in flight: after an abort in the same epoch, a
+    leader without KIP-890 would begin a transaction with this batch, which would never end.
     """
     try:
         coordinators.take(transaction.transactional_id, timeout_ms, transaction.lease)
     except Fenced:
-        return  # it has ended: coordinators before transaction.version 2 answer this after the abort, too
+        return  # it has ended; old coordinators also answer this after the abort
     except Exception as error:  # noqa: BLE001 - the task's own error is raised
         log.warning("transaction %s is left open: %s", transaction.transactional_id, error)

@@ -1,9 +1,9 @@
-"""Transactional ids of tasks: two transactions of which both may still be open never have the same one.
+"""Transactional ids of tasks: two transactions that may be open at the same time never have the same id.
 
 A coordinator remembers an id for a week, so an id for each attempt of each task would fill its memory. An id belongs to
-a Python worker of Spark, which runs one task at a time: it is used again when the driver of the query has begun another
-micro-batch, because all transactions of the worker's earlier tasks of that query have ended then. Zombies have ids of
-their own.
+a Python worker of Spark, which runs one task at a time: the worker uses the id again when the driver of the query has
+begun another micro-batch, because all transactions of its earlier tasks of that query have ended by then. A task of an
+earlier micro-batch that begins late (a zombie) gets a new id.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from trimaran.spark.sink.exactly_once.protocol import ProducerLease
 
-# The end of an id, after the prefix of the query.
+# The pattern of an id after the prefix of the query.
 TASK_ID = r"-task-[0-9a-f]{16}-\d+"
-# The number of earlier micro-batches that a worker recognizes, so that a task of one that begins late gets a new id.
+# The number of earlier micro-batches that a worker remembers, to recognize late tasks.
 REMEMBERED = 64
 # The number of queries whose ids a worker uses again: a session seldom runs more at a time.
 QUERIES = 64
@@ -45,13 +45,13 @@ class TaskIds:
 
     def __init__(self) -> None:
         self._process = 0
-        self._queries: dict[str, _QueryIds] = {}  # by prefix, the last used one last
+        self._queries: dict[str, _QueryIds] = {}  # by prefix, the most recently used one last
 
     def next(self, prefix: str, lease: ProducerLease) -> str:
-        """Returns the id of the next transaction. `lease` is the driver's, a new one for each attempt at a micro-batch
-        of the query.
+        """Returns the id of the next transaction. `lease` is the driver's, which is new for each attempt at a
+        micro-batch.
         """
-        if self._process != os.getpid():  # workers are forked
+        if self._process != os.getpid():  # a fork inherits the ids of its parent
             self._process, self._queries = os.getpid(), {}
         ids = self._queries.pop(prefix) if prefix in self._queries else _QueryIds()
         self._queries[prefix] = ids
