@@ -1,5 +1,5 @@
-"""Writes of tasks without transactions. Each task has a producer, idempotent unless acks=1, which writes each row once;
-a repeated task writes its rows again.
+"""Writes of tasks without transactions. Each task has a producer, which is idempotent unless acks=1: repeated requests
+write no duplicates. A repeated task writes its rows again.
 """
 
 from __future__ import annotations
