@@ -138,8 +138,7 @@ def place_rows(
 
 
 def group_rows(slots, ends, order):
-    """Writes the rows to `order`, sorted by slot and stable within a slot, and the end of each slot's rows to `ends`.
-    """
+    """Writes the rows to `order`, in stable order by slot, and the end of each slot's rows to `ends`."""
     slot_of: cython.const[cython.int][::1] = slots
     end_of: cython.int[::1] = ends
     out: cython.int[::1] = order

@@ -320,8 +320,7 @@ class LogDirectory:
         return self._adopt(key, log)
 
     def delete_log(self, key: TopicPartition) -> None:
-        """Deletes a partition for the controller; `purge` removes its files. Readers can continue. Raises KafkaError.
-        """
+        """Deletes a partition for the controller; `purge` removes its files. Reads may continue. Raises KafkaError."""
         if key in self._names:
             directory = self._take_away(key, DELETE_SUFFIX)
             self._deleted[directory] = None

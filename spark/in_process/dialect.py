@@ -121,8 +121,7 @@ def _from_json(node: exp.Expr) -> exp.Expr:
 
 
 def _anonymous(node: exp.Expr) -> exp.Expr:
-    """Replaces Spark's hash function by DuckDB's. The hashes differ, so queries may only compare them with each other.
-    """
+    """Replaces Spark's hash function by DuckDB's. The hashes differ, so queries may only compare hashes."""
     if node.name.lower() == "xxhash64":
         return exp.func("hash", *node.expressions)
     return node

@@ -1,4 +1,4 @@
-"""Refuses operands whose types DuckDB converts, but for which Spark 4 reports an error or converts differently.
+"""Refuses operands whose types DuckDB converts while Spark 4 reports an error or converts them differently.
 
 DuckDB takes a number for a condition, compares booleans with numbers, and sums booleans; Spark refuses each. Types come
 from sqlglot. An expression whose type sqlglot cannot determine is left to DuckDB, which refuses most other mixtures.

@@ -177,8 +177,7 @@ class WriterGenerator:
             emit(f"{out} += {value}")
 
     def put_size(self, value: str, fmt: str, empty: object, *, nullable: bool) -> None:
-        """Adds the size or count of `value` to the run; for null, writes the marker of null and continues with `empty`.
-        """
+        """Adds the size or count of `value` to the run; null adds its marker, and continues with `empty`."""
         emit = self.source.emit
         size = self.source.fresh("n")
         plus_1 = " + 1" * self.flexible

@@ -60,7 +60,7 @@ def compiled(name: str, texts: Mapping[str, str], descriptors: bytes = b"") -> b
 
 
 def compiled_file(path: Path) -> bytes:
-    """Compiles a .proto file, whose imports must be in its folder or below."""
+    """Compiles a .proto file. All imports must be in the folder of the file or below it."""
     with tempfile.TemporaryDirectory(prefix="trimaran-protoc-") as folder:
         return _run(path.parent, path.name, Path(folder, "descriptors"))
 

@@ -20,8 +20,7 @@ def doubts(pem: str, now: datetime) -> Iterator[str]:
 
 
 def doubt(certificate: Certificate, now: datetime) -> str | None:
-    """Returns a sentence about a certificate that is expired, expires soon or is not valid yet; None for a valid one.
-    """
+    """Returns a sentence about a certificate that is expired, expires soon or is not valid yet; otherwise None."""
     begin, end, name = certificate.not_before, certificate.not_after, certificate.subject
     if now > end:
         return f"the certificate of {name} expired {_duration(now - end)} ago, at {_text(end)}"
