@@ -28,7 +28,7 @@ from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 
-# Segments (with four files each) removed from a log at once: 10 ms of work.
+# The number of segments (with four files each) removed from a log in one step: 10 ms of work.
 SEGMENTS_AT_ONCE = 100
 # The delay after startup, like Kafka's log.initial.task.delay.ms: short, so that a broker whose disk is full deletes
 # old segments before it fails.
@@ -190,7 +190,7 @@ class Maintenance:
                 if directory is not None and directory.offline is None:
                     resting.append((directory, partition, partition.settings.log))
         async for partition in Paced(await run_blocking(_due, resting, self._now_ms())):
-            if partition.deleted:  # deleted meanwhile
+            if partition.deleted:
                 continue
             try:
                 if partition.must_check:

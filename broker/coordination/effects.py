@@ -27,8 +27,8 @@ W = TypeVar("W", bound=Write[Any])
 
 E = ErrorCode
 
-# Follow-ups that begin between two checkpoints, one task each: 2 ms of work. After a fail-over there may be tens of
-# thousands.
+# The number of follow-ups that begin between two checkpoints, one task each: 2 ms of work. After a fail-over there may
+# be tens of thousands.
 FOLLOW_UPS_AT_ONCE = 200
 
 

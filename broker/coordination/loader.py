@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 
-# Rows replayed before the garbage collector is informed that they are permanent: scanning a million of them would take
-# longer than the rest of the load.
+# The number of rows replayed before the garbage collector is informed that they are permanent: scanning a million of
+# them would take longer than the rest of the load.
 ROWS_AT_ONCE = 1000
 
 

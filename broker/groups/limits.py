@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trimaran.node.config.server import ServerConfig
 
-# A member with an id that has not joined yet costs a string and a timer; a group with more of them at a time does not
-# consist of real consumers. Kafka does not limit this number.
+# The maximum number of members of a group that have an id and have not joined yet. Each costs a string and a timer; a
+# group with more of them does not consist of real consumers. Kafka does not limit this number.
 PENDING_MEMBERS_MAX = 10_000
 
 # The maximum size of one member's metadata in all its protocols, which stays in memory as long as the member. The

@@ -13,7 +13,7 @@ from typing import Protocol
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import Offset, TopicPartition
 
-# Clients of that time retry this code after commits and fetches; they do not retry COORDINATOR_NOT_AVAILABLE.
+# Consumers of Kafka 0.8 retry this code after commits and fetches; they do not retry COORDINATOR_NOT_AVAILABLE.
 UNAVAILABLE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 

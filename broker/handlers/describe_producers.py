@@ -33,7 +33,7 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
-# Memory estimated for one entry of the list.
+# The estimated memory of one entry of the list.
 ENTRY_BYTES = 64
 
 
@@ -117,5 +117,5 @@ def _shown(producer_id: ProducerId, entry: ProducerEntry) -> ProducerState:
         last_sequence=entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE,
         last_timestamp=entry.last_timestamp,
         coordinator_epoch=entry.coordinator_epoch,
-        current_txn_start_offset=entry.transaction_start,  # -1 means none in both fields
+        current_txn_start_offset=entry.transaction_start,  # in both fields -1 means none
     )

@@ -115,7 +115,7 @@ def describe_share_group_offsets(
         head = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=[])
         try:
             described = yield from _described(group, ctx, call)
-            call.room().rewind(before)  # the partitions are included
+            call.room().rewind(before)  # the encoded group includes its partitions
             found.append((yield from call.room().encoding_with(head, "topics", described)))
         except KafkaError as error:
             call.room().rewind(before)

@@ -24,7 +24,7 @@ NULLABLE_PROTOCOL_NAME_VERSION = 7
 
 def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGroupResponse:
     response = join_error(code, request.member_id)
-    response.protocol_name = ""  # can be encoded in every version
+    response.protocol_name = ""  # every version can encode this
     return response
 
 

@@ -133,7 +133,7 @@ def offset_fetch(
     for group in request.groups:
         before = room.size
         found = yield from _fetched(group, request.require_stable, ctx, call, may_see)
-        room.rewind(before)  # its topics are included
+        room.rewind(before)  # the encoded group includes its topics
         try:
             responses.append((yield from room.encoding_with(found, "topics", found.topics)))
         except ResponseTooLarge as error:

@@ -195,7 +195,7 @@ _OF_ZOOKEEPER: dict[type[Message], Versions] = {
 }
 
 
-# Not served unless client metrics are collected, like Kafka without a plugin for them.
+# Served only if client metrics are collected; Kafka serves them only with a plug-in for client metrics.
 _OF_TELEMETRY = (get_telemetry_subscriptions, push_telemetry)
 
 

@@ -28,13 +28,13 @@ from trimaran.wire.transport.scheduling.pauses import pauses
 
 AcknowledgementBatch = share_acknowledge.AcknowledgementBatch | share_fetch.AcknowledgementBatch
 AcknowledgedTopic = share_acknowledge.AcknowledgeTopic | share_fetch.FetchTopic
-# By partition, the response's error, or None.
+# The error in the response by partition; None means success.
 Outcomes = dict[TopicIdPartition, KeptError | None]
 
 VERSION_OF_RENEWALS = 2
-# Batches of a partition that are checked in one step: a request may have fifty thousand.
+# The number of batches of a partition that are checked in one step: a request may have fifty thousand batches.
 BATCHES_A_STEP = 2_000
-# Partitions or topics that are settled or counted in one step, about a millisecond.
+# The number of partitions or topics that are settled or counted in one step, about a millisecond.
 PARTITIONS_A_STEP = 100
 
 

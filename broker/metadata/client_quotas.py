@@ -18,7 +18,7 @@ from trimaran.wire.transport.metrics.rate import Windows
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.hooks import Hooks, Response
 
-# Requests between brokers. Followers are also exempt; the handler of Fetch recognizes them.
+# Requests that only brokers send. The fetches of followers are also exempt; the handler of Fetch recognizes them.
 EXEMPT = frozenset({WriteTxnMarkersRequest.KEY})
 
 

@@ -14,7 +14,7 @@ from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.identity import INITIAL_ACL_EPOCH, AclEpoch
 from trimaran.wire.security.principal import ANONYMOUS, Principal
 
-# Cached principals (with hosts); one takes 8 bytes per topic, and shares the encoded topics.
+# The number of cached principals (with hosts); each takes 8 bytes per topic, and shares the encoded topics.
 KEPT_MAX = 64
 
 

@@ -32,7 +32,7 @@ from trimaran.wire.transport.requests.calls import Call
 
 # The maximum delay of a Metadata or FindCoordinator response by a creation; the client must then retry.
 CREATE_SECONDS = 5.0
-# Supported by every controller that accepts this broker.
+# The version of CreateTopics; every controller that accepts this broker supports it.
 VERSION = 7
 
 

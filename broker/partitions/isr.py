@@ -43,7 +43,7 @@ class FetchClock:
 class ReplicaProgress:
     """The leader's knowledge of one follower, from the fetches of this leader epoch."""
 
-    end_offset: Offset = NO_OFFSET  # until the first fetch: the watermark waits for it
+    end_offset: Offset = NO_OFFSET  # before the first fetch, for which the watermark waits
     log_start_offset: Offset = NO_OFFSET
     broker_epoch: BrokerEpoch = NO_BROKER_EPOCH  # from the fetch that set `end_offset`
     at_end: bool = False  # the last fetch was at the leader's end offset

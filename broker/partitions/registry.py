@@ -168,7 +168,7 @@ class Partitions:
         for index, state in changed.items():
             known = self._topics.get(topic.name, _NO_PARTITIONS).get(index)
             if known is not None and known.topic_id != topic.id:
-                self._remove(known)  # belongs to a deleted topic of the same name
+                self._remove(known)  # the replica belongs to a deleted topic of this name
                 known = None
             if self.node_id not in state.replicas:
                 if known is not None:

@@ -21,7 +21,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.transport.scheduling.effects import Handling
 
-# A flush takes milliseconds, or a second on a busy disk. Clients wait 30 s for a response.
+# The maximum wait for a flush, which takes milliseconds, or a second on a busy disk. Clients wait 30 s for a response.
 FLUSH_SECONDS_MAX = 10.0
 
 

@@ -149,7 +149,7 @@ class BrokerPublisher:
                 self._partitions.remove(topic, index)
             else:
                 self._partitions.apply_changes(topic, {index: topic.partitions[index]})
-        except Exception:  # the rest must be applied  # noqa: BLE001 - it is logged, with its traceback
+        except Exception:  # other partitions must still be applied  # noqa: BLE001 - it is logged, with its traceback
             events.REPLICA_METADATA_FAILED.log(log, exc_info=True, topic=topic.name, index=index)
 
 

@@ -53,7 +53,7 @@ class RunningBroker:
     context: Context
     server: Server
     parts: Parts
-    controller: RunningController | None  # in the same process
+    controller: RunningController | None  # the controller in the same process
 
 
 async def run_broker(

@@ -59,7 +59,7 @@ BATCHES_AT_ONCE = 1_000
 LATEST = -1
 EARLIEST_LOCAL = -4
 
-# A new leader and its epoch reach brokers at different times; this is no reason for a warning.
+# Errors that are logged without a warning, because a new leader and its epoch reach brokers at different times.
 _PASSING = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -134,7 +134,7 @@ class Fetcher:
                 ) as connection:
                     await self._replicate(connection)
             except BrokerUnknown:
-                pass  # not registered yet, or no longer registered: the metadata will show it
+                pass  # not registered yet, or no longer: newer metadata will follow
             except _FAILURES as error:
                 self._log_once(str(error))
             if trio.current_time() - began > longest:

@@ -147,8 +147,8 @@ def after_update(
     offset: Offset,
     after: StoredState | None = None,
 ) -> StateEntry:
-    """Returns the entry after an update; `after` is its state, if that is known. An update without a snapshot before it
-    makes a state.
+    """Returns the entry after an update; `after` is its state, if that is known. An update without an earlier snapshot
+    creates a state.
     """
     if before is None:
         none = StoredState(

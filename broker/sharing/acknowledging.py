@@ -36,7 +36,7 @@ _STATES = {
     AcknowledgeType.REJECT: ARCHIVED,
 }
 
-# Acknowledgements or runs processed between two yields: about 5 ms.
+# The number of acknowledgements or runs processed between two yields: about 5 ms.
 PIECE = 500
 
 # The reasons of a refusal, in Kafka's words.

@@ -65,7 +65,8 @@ ACKS_ALL = -1
 PRODUCE_SECONDS = 30.0
 # The time in which the controller must create the topic, and this broker must receive its metadata.
 CREATE_SECONDS = 5.0
-# Deliveries that read, create or write at a time. Each has a batch of at most `max.message.bytes` of its queue.
+# The maximum number of deliveries that read, create or write at the same time. Each has a batch of at most
+# `max.message.bytes` of its queue.
 AT_WORK_MAX = 16
 
 

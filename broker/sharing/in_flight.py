@@ -169,7 +169,7 @@ class InFlight:
 
     @property
     def run_count(self) -> int:
-        return sum([len(batch.runs) for batch in self.batches])  # a list: there may be 10,000
+        return sum([len(batch.runs) for batch in self.batches])  # a list, for speed
 
     @property
     def done_count(self) -> int:

@@ -334,7 +334,7 @@ class LogDirectories:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, reason or "all log directories are offline"
             )
-        preferred = self.preferred.pop(key, None)  # newer than the assignment
+        preferred = self.preferred.pop(key, None)  # the preference is newer than the assignment
         if preferred in online:
             return preferred
         wanted = next(

@@ -32,7 +32,8 @@ CLIENTS_MAX = 16384
 LABELS_BYTES_MAX = 8 << 20
 _KEPT_MS = 60_000
 _KEPT_INTERVALS = 3
-# A sweep takes about 0.2 ms for all clients, which is little compared with the pushes between two sweeps.
+# The interval of sweeps. A sweep takes about 0.2 ms for all clients, which is little compared with the pushes between
+# two sweeps.
 _SWEEP_MS = 10_000
 _RESERVED = frozenset({NIL_UUID, bytes(15) + b"\x01"})
 _COMPRESSIONS = frozenset(map(int, Compression))
@@ -51,7 +52,7 @@ class Client:
     version: int
     asked_ms: int | None = None
     pushed_ms: int | None = None
-    has_asked: bool = False  # since its last push
+    has_asked: bool = False  # whether it has requested its subscription since its last push
     terminating: bool = False
     last_error: ErrorCode = ErrorCode.NONE
     expires_ms: int = 0

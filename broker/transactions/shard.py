@@ -232,7 +232,7 @@ class TransactionCoordinatorShard:
         for transactional_id in _taken(ids, LOOKED_AT_PER_STEP):
             transaction = self.transactions.get(transactional_id)
             if transactional_id not in self._open or transaction is None:
-                continue  # ended in the meantime
+                continue  # the transaction has ended meanwhile
             if rules.is_timed_out(transaction, at.now_ms):
                 events.TRANSACTION_TIMED_OUT.log(
                     log, transactional_id=transactional_id, timeout_ms=transaction.timeout_ms

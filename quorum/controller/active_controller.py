@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Maximum number of records in a batch of a result that may be split. Kafka's number.
+# The maximum number of records in a batch of a result that may be split, as in Kafka.
 RECORDS_PER_BATCH = 10_000
 
 

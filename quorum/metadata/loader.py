@@ -133,7 +133,7 @@ class MetadataLoader:
         for publisher in self._publishers:
             try:
                 publisher.publish(delta, self.image, manifest)
-            except Exception:  # others must still be notified  # noqa: BLE001 - it is logged, with its traceback
+            except Exception:  # other publishers must still be notified  # noqa: BLE001 - it is logged, with its traceback
                 events.METADATA_PUBLISHER_FAILED.log(
                     log, exc_info=True, publisher=type(publisher).__name__, offset=provenance.offset
                 )

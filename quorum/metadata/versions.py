@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 METADATA_VERSION = "metadata.version"
-# Stored in control records, not in a FeatureLevelRecord; Kafka skips old ones that have it (KAFKA-18979).
+# The level of this feature is stored in control records, not in a FeatureLevelRecord; Kafka skips old
+# FeatureLevelRecords with it (KAFKA-18979).
 KRAFT_VERSION = "kraft.version"
 
 OLDEST = 7  # 3.3-IV3, the oldest level that Kafka 4 reads

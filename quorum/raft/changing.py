@@ -152,7 +152,7 @@ def _supporting(state: State, change: PendingChange, response: ApiVersionsRespon
             f" (min: {low}, max: {high}) doesn't support the finalized version {level}",
         )
     if change.response_class is UpdateVoterResponse:
-        return voter  # its request had the versions
+        return voter  # the voter's request had the versions
     return voter._replace(kraft_version_min=low, kraft_version_max=high)
 
 

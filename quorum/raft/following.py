@@ -25,9 +25,9 @@ from trimaran.quorum.raft.types import OffsetAndEpoch, Peer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_OFFSET, Offset
 
-# Seconds between two attempts to fetch the same snapshot; doubled with every consecutive failure, and randomly reduced
-# by up to a half. A leader finds the damage at its next start, or writes another snapshot; until then each attempt
-# transfers the whole snapshot.
+# The seconds between two attempts to fetch the same snapshot; doubled with every consecutive failure, and randomly
+# reduced by up to a half. A leader finds the damage at its next start, or writes another snapshot; until then each
+# attempt transfers the whole snapshot.
 SNAPSHOT_PAUSE = 0.1
 SNAPSHOT_PAUSE_MAX = 30.0
 

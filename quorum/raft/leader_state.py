@@ -74,9 +74,9 @@ class PendingChange:
     offset: Offset | None = None
 
 
-# Each connection may hold one; the bound is far above any real number of brokers. Observers beyond it are refused and
-# try again after a backoff, whereas an empty response would make them fetch again immediately. The same number is
-# reserved for voters.
+# The maximum number of deferred fetches of observers. Each connection may have one, and the bound is far above any real
+# number of brokers. Observers beyond it are refused and try again after a backoff, whereas an empty response would make
+# them fetch again immediately. The same number is reserved for voters.
 DEFERRED_MAX = 4000
 DEFERRED_BY_VOTERS_MAX = 100
 

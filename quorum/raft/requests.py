@@ -14,8 +14,8 @@ from trimaran.quorum.raft.types import Peer, Timeouts
 from trimaran.wire.client.backoff import exponential_seconds
 from trimaran.wire.identity import Offset
 
-# Far above any quorum with its bootstrap servers. Only nodes that want to become voters add connections, under any id;
-# at this number, idle connections are forgotten.
+# The maximum number of peers with a state, far above any quorum with its bootstrap servers. Only nodes that want to
+# become voters add connections, under any id; at this number, idle connections are forgotten.
 CONNECTIONS_MAX = 64
 
 

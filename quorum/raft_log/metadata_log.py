@@ -389,7 +389,7 @@ def open_metadata_log(
         partition = _open(directory, path, config, point, can_refetch)
     else:
         with directory.health.guard("saving the recovery point"):
-            point.lower(Offset(0))  # from an earlier log
+            point.lower(Offset(0))  # the saved point is from an earlier log
         partition = directory.create_log(CLUSTER_METADATA, None, config)
     return MetadataLog(partition, SnapshotFiles(path), can_refetch, point)
 

@@ -34,7 +34,7 @@ from trimaran.wire.messages.control import (
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.schema import Message
 
-# Records per batch: large enough that headers cost almost nothing, small enough to read one by one.
+# The number of records per batch: large enough that headers cost almost nothing, small enough to read one by one.
 RECORDS_PER_BATCH = 1000
 
 

@@ -106,7 +106,7 @@ def check_metadata(config: ServerConfig) -> None:
     """
     path = config.metadata_directory
     for other in config.log_directories:
-        with suppress(OSError):  # this is reported when the directory is opened
+        with suppress(OSError):  # the error is reported when the directory is opened
             if (other / DIRECTORY_NAME).exists() and not other.samefile(path):
                 raise MetaPropertiesError(
                     f"{other} holds a metadata log, and {path} is configured to"

@@ -116,7 +116,8 @@ class ClusterIdCheck:
 
 log = logging.getLogger(__name__)
 
-# Requests of other nodes that wait for their turn; each connection has few, so only a flood can reach this.
+# The maximum number of requests of other nodes that wait for their turn. Each connection has few, so only a flood of
+# requests can reach this number.
 INBOX_MAX = 20_000
 
 # Responses of a peer that does not support the request.

@@ -61,8 +61,8 @@ log = logging.getLogger(__name__)
 BATCH_BYTES_MAX = 8 << 20
 # The bytes that may be proposed and not committed: five of the largest batches, as many as Kafka's memory pool holds.
 UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
-# Damage in data that was flushed within this time before a crash can be distinguished from a torn end only by its
-# content (`trimaran.quorum.raft_log.damage`).
+# The interval at which the recovery point is saved. Damage in data that was flushed within this time before a crash can
+# be distinguished from a torn end only by its content (`trimaran.quorum.raft_log.damage`).
 RECOVERY_POINT_SECONDS = 1.0
 NEWEST_METADATA_VERSION = 1 << 15
 

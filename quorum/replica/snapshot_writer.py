@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 # important work.
 LOOK_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 5.0
-# With less log than this, a start reads it in a fraction of a second.
+# The minimum size of the log for a snapshot: a start reads a smaller log in a fraction of a second.
 BYTES_MIN = 1 << 20
-# A snapshot costs about as much as applying the same number of bytes of log, so at most a third of the work is spent on
-# snapshots.
+# The bytes of log for each byte of snapshot. A snapshot costs about as much as applying the same number of bytes of
+# log, so at most a third of the work is spent on snapshots.
 LOG_BYTES_PER_SNAPSHOT_BYTE = 2
 
 
@@ -126,7 +126,7 @@ class Snapshotter:
         files = self._log.snapshots
         batches = _encode(snapshot_id, content, self._log.history, now_ms())
         await run_blocking(files.write, snapshot_id, batches)
-        if content.end_offset < self._log.start_offset:  # a newer one was fetched meanwhile
+        if content.end_offset < self._log.start_offset:  # a newer snapshot was fetched
             await run_blocking(files.unlink, [files.path(snapshot_id)])
             return
         files.added(snapshot_id)

@@ -39,7 +39,7 @@ _SALT_BYTES = 24
 # Every client can see salts, which are derived from the secret. Each offline guess of the secret costs as much as this
 # derivation, 50 ms.
 _STRETCH_ITERATIONS = 100_000
-# Used while there are no users: Kafka's tools generate salts of 26 letters.
+# The model for the credentials of unknown names while there are no users: Kafka's tools generate salts of 26 letters.
 _LIKE_KAFKA = ScramCredential(b"a" * 26, bytes(1), bytes(1), ITERATIONS_MIN)
 # The first login with a token costs a millisecond or two; a fleet of clients shares few tokens.
 _TOKENS_REMEMBERED = 4096

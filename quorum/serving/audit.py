@@ -19,7 +19,8 @@ from trimaran.wire.transport.requests.calls import Call
 
 log = logging.getLogger("kafka.authorizer.logger")
 
-# Lines of about 300 bytes: at most three gigabytes a day. Kafka logs more at DEBUG.
+# The maximum number of lines of about 300 bytes in an interval: at most three gigabytes a day. Kafka logs more at
+# DEBUG.
 LINES_MAX = 1000
 INTERVAL_SECONDS = 10.0
 

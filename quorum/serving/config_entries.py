@@ -30,7 +30,8 @@ from trimaran.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-# Described even if they are not set; those of ZooKeeper only if the mirror of this node uses them.
+# The configs that a node describes even if they are not set. Configs of ZooKeeper are described only if the mirror of
+# this node uses them.
 _OF_ALL_NODES = frozenset(
     key.name
     for key in SERVER_CONFIGS.values()

@@ -26,7 +26,8 @@ from trimaran.wire.identity import NodeId
 
 log = logging.getLogger(__name__)
 
-# A client can send any number of unknown names; more than a few are not typing errors.
+# The maximum number of undeclared keys in warnings. A client can send any number of unknown names; more than a few are
+# not typing errors.
 UNDECLARED_MAX = 100
 
 _TABLES = {

@@ -14,7 +14,8 @@ from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.memory import MemberKey
 from trimaran.node.text.memory import text_bytes
 
-# Clients reconnect after 100 ms, and at the latest after 1 s (`reconnect.backoff.max.ms`).
+# The time that a client has for a new connection. Clients reconnect after 100 ms, and at the latest after 1 s
+# (`reconnect.backoff.max.ms`).
 ABANDONED_SECONDS = 10.0
 # The members kept per connection; above that, members that are no longer about to join are dropped.
 KEPT_PER_CONNECTION = 1_000

@@ -213,7 +213,7 @@ def committed(operation: GroupOperation, write: GroupWrite) -> None:
                 assign(operation, write.assignments)
         case Purpose.STATIC_MEMBER, S.STABLE:
             _admit_replacement(operation, write)
-        case _:  # the group is empty, or has moved on
+        case _:  # the group is empty, or in a later state
             pass
 
 
@@ -229,7 +229,7 @@ def write_failed(operation: GroupOperation, write: GroupWrite, code: ErrorCode) 
             prepare(operation, f"the assignment could not be stored: {code.name}")
         case Purpose.STATIC_MEMBER, S.STABLE:
             _revert_replacement(operation, write, code)
-        case _:  # the group is empty, or has moved on
+        case _:  # the group is empty, or in a later state
             pass
 
 

@@ -102,7 +102,7 @@ def admit_static(
         )
         return ConsumerMember(member_id)
     if known.id == member_id and known.epoch != LEAVING_STATIC_EPOCH:
-        return known  # a retry of its join
+        return known  # the member retries its join
     both_new = not uses_classic_protocol and not known.uses_classic_protocol
     if both_new and known.epoch != LEAVING_STATIC_EPOCH:
         raise unreleased(known, member_id)

@@ -205,7 +205,9 @@ def _updated(
 
 
 def _only_keeps_alive(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Returns whether the request has no fields of the member and only keeps it alive, like nearly all requests."""
+    """Returns whether the request omits the member's fields and only keeps the member alive, as nearly all
+    requests do.
+    """
     return (
         request.rebalance_timeout_ms == -1
         and request.subscribed_topic_names is None

@@ -20,7 +20,7 @@ from trimaran.broker.groups.heartbeating.work import Work
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.transport.scheduling.pauses import Pauses, pauses
 
-# Partitions or members processed between two yields: about a millisecond.
+# The number of partitions or members processed between two yields: about a millisecond.
 PIECE = 1_000
 
 Assignment = dict[str, Partitions]

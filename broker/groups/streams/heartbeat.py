@@ -339,8 +339,8 @@ def _missing_tags(operation: StreamsOperation, member: StreamsMember) -> list[Gr
 def _needs_description(
     operation: StreamsOperation, topology: Topology, problems: Iterable[GroupProblem]
 ) -> bool:
-    """Returns whether the response requests a description of the topology. It does not if the member's topology is
-    stale, if the description is known or was refused, or if another member was requested to send it lately.
+    """Returns whether the response requests a description of the topology: not if the description is known or was
+    refused, if the member's topology is stale, or if the last request for the description is recent.
     """
     work, now_ms = operation.work, operation.at.now_ms
     if topology.epoch in (work.described_epoch, work.undescribed_epoch):

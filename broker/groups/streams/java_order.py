@@ -52,7 +52,7 @@ def _by_bucket(keys: list[str], table: int) -> list[str]:
 
 
 class PriorityQueue(Generic[T]):
-    """`java.util.PriorityQueue`: the smallest element first, and among equal ones the same as in Java."""
+    """`java.util.PriorityQueue`: the smallest element comes first; equal elements come in the same order as in Java."""
 
     def __init__(self, weight: Callable[[T], float], elements: Iterable[T] = ()) -> None:
         self._weight = weight

@@ -31,8 +31,8 @@ from trimaran.quorum.replica.node import BATCH_BYTES_MAX
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 MIN_ISR = "min.insync.replicas"
-# In bytes; longer values do not fit a record. Kafka counts characters, and its controller fails on values that do not
-# fit.
+# The maximum size of a value in bytes; longer values do not fit a record. Kafka counts characters, and its controller
+# fails on values that do not fit.
 VALUE_SIZE_MAX = 0x7FFF
 
 # The bound for all configs of a request: the maximum size of one metadata change.

@@ -78,7 +78,7 @@ def _apply_policy(key: str, policy: Callable[[Any], str | None] | None, asked: o
         return
     try:
         why = policy(asked)
-    except Exception:  # a policy that raises refuses  # noqa: BLE001 - it is logged, with its traceback
+    except Exception:  # the request is refused  # noqa: BLE001 - it is logged, with its traceback
         events.POLICY_FAILED.log(log, exc_info=True, key=key)
         why = f"the policy of {key} failed"
     if why is not None:

@@ -331,7 +331,7 @@ def heartbeat(
     if names_directories(state.image):
         lost = yield from changes_of_offline_directories(request, broker, state)
     if lost and following is BrokerControlState.UNFENCED:
-        following = present  # unfenced at its next heartbeat, with these directories recorded
+        following = present  # the next heartbeat unfences it, with these directories recorded
     records: list[Message] = []
     if following is not present:
         records += yield from _transition(following, broker, state)

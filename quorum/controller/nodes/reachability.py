@@ -20,9 +20,9 @@ from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.wire.identity import Address, BrokerEpoch, BrokerId
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-# Interval of probes until an incarnation answers for the first time. A refusal costs each side one packet.
+# The interval of probes until an incarnation answers for the first time. A refusal costs each side one packet.
 PROBE_AGAIN_SECONDS = 10.0
-# A probe waits a second for a silent broker; a cluster has a few hundred brokers.
+# The number of concurrent probes: a probe waits a second for a silent broker, and a cluster has a few hundred brokers.
 PROBES_AT_ONCE = 10
 
 

@@ -106,7 +106,7 @@ def create_topics(
     new = NewPartitions(state.image)
     records: list[Message] = []
     results: dict[str, CreatableTopicResult] = {}
-    created: dict[str, str] = {}  # names by their form in metrics
+    created: dict[str, str] = {}  # topic names by their form in metrics
     for topic in request.topics:
         yield steps_of(topic.configs)
         try:

@@ -43,7 +43,7 @@ async def fence_expired(active: ActiveController, session_seconds: float) -> Non
     while True:
         now = trio.current_time()
         for lease in active.leases.expired(now):
-            if lease.deadline <= now:  # still expired, after fencing those before it
+            if lease.deadline <= now:  # a heartbeat may have come during the fencing of others
                 await _fence(
                     active, lease.broker_id, lease.broker_epoch, "its session has timed out"
                 )

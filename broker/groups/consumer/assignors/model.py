@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from trimaran.broker.groups.heartbeating.member import Partitions
 from trimaran.broker.groups.heartbeating.work import Work
 
-# Partitions or members processed between two yields: about a millisecond.
+# The number of partitions or members processed between two yields: about a millisecond.
 PIECE = 1_000
 
 
