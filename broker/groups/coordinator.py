@@ -91,8 +91,8 @@ class GroupCoordinator:
         kinds: Sequence[GroupKind[Any]] = KINDS,
         share_states: ShareStates | None = None,
     ) -> None:
-        """`settings` returns the settings of a group by its id, for each name of a kind; a kind has defaults.
-        `share_states` stores the states of share groups.
+        """`settings` has, by name of a kind, a function from a group's id to its settings; kinds without an entry use
+        their defaults. `share_states` stores the states of share groups.
         """
         self.limits = limits
         self._metadata = metadata

@@ -1,8 +1,8 @@
 """The records of one partition that are in flight for a share group: their states, and the offsets around them.
 
 Kafka keeps one state for a whole batch, or one for each offset once a part of the batch changes. Here a batch always is
-a list of runs: neighbours with the same state. A batch that is `split` behaves as Kafka's with a state for each offset,
-but a million records that were delivered together are one run. Source: `InFlightBatch`, `InFlightState` and
+a list of runs: neighbours with the same state. A `split` batch behaves as a batch of Kafka with a state for each
+offset, but a million records that were delivered together are one run. Source: `InFlightBatch`, `InFlightState` and
 `SharePartition` of Kafka. Intentional difference: in Kafka, the start stays before acknowledged records of a loaded
 state until a fetch has read beyond them, which never happens if they use up the limit of record locks.
 """

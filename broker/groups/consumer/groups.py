@@ -104,8 +104,8 @@ class ConsumerGroups(
         return super().has(group_id) and not self._classic.has(group_id)
 
     def classic_members(self) -> ConsumerGroups:
-        """Returns `self`: members of the classic protocol may join consumer groups, because a conversion may be unknown
-        to them.
+        """Returns `self`: members of the classic protocol may join a consumer group, for example after its
+        conversion.
         """
         return self
 

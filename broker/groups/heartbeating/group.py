@@ -56,8 +56,8 @@ class HeartbeatGroup(ABC, Generic[M, T]):
         self.held_bytes = 0
 
     def draft(self) -> Self:
-        """Returns a copy to make a decision on. Not by `copy.copy`, which takes four times as long, because each
-        heartbeat makes a draft.
+        """Returns a copy to make a decision on. Does not use `copy.copy`, which takes four times as long: each
+        heartbeat makes a copy.
         """
         made = object.__new__(self.__class__)
         made.__dict__.update(self.__dict__)

@@ -6,9 +6,9 @@ topic begin as `share.auto.offset.reset` determines. Source: `subscribedTopicsCh
 `maybeCreateInitializeShareGroupStateRequest`, `initializeShareGroupState`, `uninitializeShareGroupState` of Kafka 4.4's
 `GroupMetadataManager`. Intentional differences: an initialization that is repeated keeps its start offset (Kafka then
 begins at the start), each topic has its own outcome, partitions whose initialization has failed are not forgotten (they
-may have a state, which would outlive the group), a group gets a higher epoch than states that outlived another one, and
-heartbeats begin no initialization before the last one has ended: it takes half a minute for each hundred partitions if
-their share coordinators do not respond.
+may have a state, which would outlive the group), a group gets a higher epoch if a state of a deleted group of the same
+name is left, and heartbeats begin no initialization before the last one has ended: it takes half a minute for each
+hundred partitions if their share coordinators do not respond.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def assign_simply(
 
 
 def _unshared(pool: Sequence[bytes], assignable: Mapping[bytes, Collection[int]]) -> Work[Sharers]:
-    """Returns the partitions of topics, in order, without members."""
+    """Returns the assignable partitions of the topics, in order, each without members yet."""
     sharers: Sharers = {}
     pause = pauses(PIECE)
     for topic_id in pool:

@@ -272,7 +272,7 @@ class StreamsGroups(
     # -- writes
 
     def replayed(self, record: GroupRecord, at_load: bool) -> None:
-        """Drops the state without records of a removed member or group."""
+        """Drops the state of a removed member or group that is not in records."""
         key = record.key
         if at_load or record.value is not None:
             return
@@ -305,7 +305,7 @@ class StreamsGroups(
         self._expect_members(group, at)
 
     def forget(self, group_id: str) -> None:
-        """Drops the state of a group that has no records."""
+        """Drops the part of a group's state that has no records."""
         work = self._works.get(group_id)
         for member_id in list(() if work is None else work.offsets):
             self._forget_offsets(group_id, member_id)

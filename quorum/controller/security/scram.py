@@ -30,7 +30,7 @@ from trimaran.wire.records.security import (
 from trimaran.wire.schema import Message
 from trimaran.wire.security.sasl.scram import SCRAM_DIGESTS, SCRAM_MECHANISMS
 
-# Fewer iterations make passwords guessable; more would let a login occupy the server. Kafka's numbers.
+# Kafka's limits: fewer iterations make passwords guessable; more would let a login occupy the server.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
