@@ -88,10 +88,11 @@ class EffectRunner(Generic[R]):
         self._begin = begin
         self.closed = False
         self._uncommitted = UncommittedWrites[Write[R]]()
-        # (end offset, name), oldest first: follow-ups and the offset whose commit they wait for.
+        # The names of follow-ups, each with the offset whose commit it waits for; oldest first.
         self._follow_ups = deque[tuple[Offset, str]]()
         self._retimed = AutoResetEvent()
-        # -inf while the timer task is awake: it checks the deadlines before it sleeps.
+        # The time until which the timer task sleeps; -inf while it is awake, because it checks the deadlines before it
+        # sleeps.
         self._sleeping_until = -inf
         self._awaits_commit = False
         self._commit_came = AutoResetEvent()

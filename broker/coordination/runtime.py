@@ -47,7 +47,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._current: dict[int, Latest[ShardEpoch[S, R] | None]] = {}
         self._new: list[Latest[ShardEpoch[S, R] | None]] = []
         self._begun = AutoResetEvent()
-        # False if no shard can be loading, which saves a search.
+        # False if no shard can be loading: then no search is needed.
         self._may_load = False
 
     # -- leadership

@@ -24,8 +24,8 @@ class BatchBounds(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """Records that a member now holds, from `first` to `last`, both included; this is their delivery number
-    `deliveries`.
+    """Records that a member now holds, from `first` to `last`, both included. `deliveries` counts their deliveries,
+    this one included.
     """
 
     first: Offset

@@ -2,8 +2,8 @@
 
 This is a state machine without I/O. `acquire` and the end of locks take effect at once. `acknowledge` and `release`
 return a `DeliveryChange`, which the caller stores and then finishes. A member may hold 10,000 records in as many runs,
-so both work in pieces: meanwhile the decided records are like those of a change that is being stored. Source:
-`SharePartition` of Kafka, KIP-932.
+so both work in pieces: until all are decided, the decided records count as records of a change that is being stored.
+Source: `SharePartition` of Kafka, KIP-932.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class LogDirectories:
         self._assignable = {each_directory.directory_id for each_directory in self.all}
         self._assignable |= {UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY}
         self.failed_at_start = dict(failed_at_start or {})
-        # At most one for each partition of an image.
+        # The operator's directory by replica; at most one entry for each partition of an image.
         self.preferred: dict[TopicPartition, LogDirectory] = {}
         self.on_placed: OnPlaced = lambda *_: None
         self.cordoned: Callable[[], Collection[Path]] = tuple

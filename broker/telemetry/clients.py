@@ -110,7 +110,7 @@ class ClientMetrics:
         self._now_ms = now_ms
         self._subscriptions: dict[str, Subscription] = {}
         self._version = 0
-        # In order of the last request.
+        # The clients in the order of their last requests.
         self._clients: OrderedDict[bytes, Client] = OrderedDict()
         self._labels_bytes = 0
         self._by_connection: dict[int, bytes] = {}

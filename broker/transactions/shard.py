@@ -51,7 +51,7 @@ class TransactionCoordinatorShard:
         self.transactions: dict[str, Transaction] = {}
         # The ids in state Ongoing, which are few.
         self._open: dict[str, None] = {}
-        # Waits for the end of decided transactions; at most one per request in progress.
+        # The responses that wait for the end of decided transactions; at most one per request in progress.
         self._waiting: defaultdict[str, list[PendingResponse[Any]]] = defaultdict(list)
         self._timers = Timers[_Timer]()
         # The ids that the current sweep has not examined yet.

@@ -249,7 +249,7 @@ def shared(node_ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
 
 
 def partition_of(record: PartitionRecord) -> PartitionImage:
-    """Returns the partition of its first record or of a snapshot."""
+    """Returns the partition that the record describes: its first record, or its record in a snapshot."""
     return PartitionImage(
         replicas := shared(tuple(record.replicas)),
         _directories(tuple(record.directories), len(replicas)),

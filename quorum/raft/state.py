@@ -100,7 +100,7 @@ class State:
         self.lost_elections = 0
         self.shutting_down = False
         self._next_discovery = 0
-        # Derived from the voters at the last check.
+        # The next fields are derived from `_seen_voters`, the voters at the last check.
         self._seen_voters: VoterSet | None = None
         self._other_voters: tuple[tuple[Voter, Peer], ...] = ()
         self._voters_before: frozenset[NodeId] = frozenset()

@@ -167,8 +167,8 @@ class Driver:
         self._snapshot_fetch = SnapshotReceiver(metadata_log, applier)
         self._cluster_id_check = ClusterIdCheck(raft.identity)
         self._alarm = Alarm(lambda: self.submit(raft.handle_timeout))
-        # The task with an input does the work, unless another task does it already or it must not: before `run`, after
-        # it, and while it waits for a disk.
+        # If False, the task with an input does the work itself. True while another task works, before and after `run`,
+        # and while `run` waits for a disk.
         self._is_busy = True
         self._unfinished: Ready | None = None
         self._failure: Exception | None = None
@@ -295,7 +295,7 @@ class Driver:
         self.submit(self._flushed)
 
     def _flushed(self, now: float) -> None:
-        # The log's own value at this moment: a truncation since then has lowered it.
+        # The present value of the log, because a truncation since the flush may have lowered it.
         assert isinstance(self._log, MetadataLog)
         self.raft.flushed(self._log.log.flushed_offset, now)
 

@@ -55,7 +55,7 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
         voters = tuple(_replica(raft, p, now, wall_ms) for p in role.leader_state.voters.values())
         watching = role.leader_state.active_observers(now)
         if raft.identity.key not in role.leader_state.voter_set:
-            # Voted out, and leads until that is committed.
+            # This leader has been removed from the voters, and leads until that is committed.
             watching.insert(0, role.leader_state.own)
         observers = tuple(_replica(raft, p, now, wall_ms) for p in watching)
     return QuorumStatus(

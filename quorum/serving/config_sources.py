@@ -41,7 +41,7 @@ class NodeConfigLayers:
     def __init__(self, config: ServerConfig, configs: ConfigsImage) -> None:
         own = configs.of(BROKER_RESOURCE, str(config.node_id))
         self.of_all = configs.of(BROKER_RESOURCE, "")
-        # In order of precedence.
+        # The layers in order of precedence.
         self.layers: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
             (own, ConfigSource.DYNAMIC_BROKER),
             (self.of_all, ConfigSource.DYNAMIC_DEFAULT_BROKER),

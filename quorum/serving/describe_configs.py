@@ -110,7 +110,7 @@ def describe_configs(
             if call.header.api_version == 0:
                 _set_is_default(described)
             head = DescribeConfigsResult(
-                error_message="",  # Kafka's value on success
+                error_message="",  # as in Kafka on success
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
                 configs=[],

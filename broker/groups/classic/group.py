@@ -89,7 +89,8 @@ class ClassicGroup:
         self.initial_rebalance_end = 0.0
         # The generation whose assignment is being written; members get it only after the commit.
         self.storing_generation: int | None = None
-        # None if unknown: not a consumer group, or its subscriptions cannot be parsed.
+        # The topics to which members subscribe; None if unknown: not a consumer group, or its subscriptions cannot be
+        # parsed.
         self.subscribed_topics: frozenset[str] | None = None
         # The total size of all members' protocol metadata, in bytes.
         self.bytes = 0

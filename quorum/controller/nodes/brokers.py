@@ -76,7 +76,7 @@ class ProcessedPartitions:
     """
 
     def __init__(self) -> None:
-        # At most the partitions of one broker.
+        # The number of entries is bounded by the partitions of one broker.
         self._left: dict[TopicIdPartition, PartitionImage] = {}
 
     def note(self, state: ControllerState, keys: Iterable[TopicIdPartition]) -> None:

@@ -62,7 +62,7 @@ class Registrar:
         )
         self._leader = leader
         self._address_of = address_of
-        # Equal to the expected registration while metadata.version has no records for it.
+        # The registration in the metadata; `_wanted` while metadata.version has no records of registrations.
         self._known: Latest[ControllerRegistration | None] = Latest(self._wanted)
 
     def publish(self, _delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
