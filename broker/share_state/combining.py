@@ -21,7 +21,7 @@ _FIRST, _LAST = attrgetter("first_offset"), attrgetter("last_offset")
 
 # The batches of a larger write are united with the known ones in one pass.
 _LAID_SINGLY_MAX = 16
-# The batches that are passed in one step: about a millisecond.
+# The number of batches that are processed in one step: about a millisecond.
 BATCHES_PER_STEP = 500
 
 

@@ -315,7 +315,7 @@ class LogDirectories:
             self.refused(key, topic_id, error)
 
     def _may_be_elsewhere(self, key: TopicPartition, topic_id: bytes, standing: Standing) -> bool:
-        """Returns whether a replica without an assigned directory in this process may still be in a directory."""
+        """Returns whether a replica whose directory is unknown to this process may still be in a directory."""
         if self.failed_at_start or len(self.online) < len(self.all):
             return True
         return self._why_not_made(key, topic_id, UNASSIGNED_DIRECTORY, standing) is not None

@@ -23,9 +23,9 @@ from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 Matches = Callable[[str], object]
-# The ids examined between two yields of a request: 0.5 ms of work.
+# The number of ids examined between two yields of a request: 0.5 ms of work.
 IDS_PER_STEP = 250
-# The names matched by a pattern in one run of the thread.
+# The number of names that are matched in one run of the thread.
 MATCHED_NAMES_MAX = 100
 MATCHED_CHARACTERS_MAX = 10_000
 # The maximum length of a pattern; transactional ids are shorter.

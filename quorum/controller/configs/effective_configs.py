@@ -20,7 +20,7 @@ from trimaran.wire.schema import encode_element
 
 class EffectiveConfigs:
     """Describes topic configs with a node's configs as defaults. The configs of topics without their own settings are
-    computed and encoded again only when broker configs change, because this would cost more than creating the topic.
+    cached until broker configs change, because computing and encoding them costs more than creating the topic.
     """
 
     def __init__(self, config: ServerConfig) -> None:

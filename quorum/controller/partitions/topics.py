@@ -53,7 +53,7 @@ from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
 from trimaran.wire.schema import Message
 
-# One request must not block the quorum, nor create a batch that followers refuse (KAFKA-14996). Kafka's number.
+# Kafka's limit: one request must not block the quorum, nor create a batch that followers refuse (KAFKA-14996).
 RECORDS_MAX = 10_000
 DEFAULT = -1
 

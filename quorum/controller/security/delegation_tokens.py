@@ -45,7 +45,7 @@ RENEWERS_MAX = 1000
 # The bound for all tokens, which each node keeps until they expire. 30,000 tokens with usual names fit. A renewal
 # searches all of them. Kafka does not limit their number.
 TOKENS_BYTES_MAX = 16 << 20
-# The number of tokens that one sweep removes; the next sweep continues. Kafka's number.
+# The number of tokens that one sweep removes, as in Kafka; the next sweep continues.
 EXPIRED_MAX = 1000
 
 
