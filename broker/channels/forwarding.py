@@ -1,12 +1,14 @@
 """Forwards a client's request to the active controller in an Envelope, and returns the answer (KIP-590).
 
 The controller decides as if the client had sent the request to it: the Envelope has the client's principal and address.
+The answer to a change waits until this broker's metadata has it (`broker/metadata/read_index.py`).
 Source: `ForwardingManager` of Kafka.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from typing import TypeVar
 
@@ -17,8 +19,10 @@ from trimaran.wire.messages.create_partitions import CreatePartitionsRequest
 from trimaran.wire.messages.create_topics import CreateTopicsRequest
 from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
+from trimaran.wire.messages.describe_quorum import DescribeQuorumRequest
 from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from trimaran.wire.schema import Message
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.transport.requests.calls import Call
@@ -42,6 +46,8 @@ THROTTLED_SINCE = {
     DeleteTopicsRequest.KEY: 1,
     CreatePartitionsRequest.KEY: 0,
 }
+# Forwarded requests that change nothing.
+READS = frozenset({DescribeQuorumRequest.KEY, ListPartitionReassignmentsRequest.KEY})
 
 M = TypeVar("M", bound=Message)
 
@@ -52,10 +58,18 @@ class Forwarder:
     `forward_frame` takes an undecoded request, `forward_request` a decoded one; `forward` also decodes the answer.
     """
 
-    def __init__(self, controller: ControllerCalls, seconds_max: float) -> None:
-        """`seconds_max` is Kafka's request.timeout.ms, after which the client gives up."""
+    def __init__(
+        self,
+        controller: ControllerCalls,
+        seconds_max: float,
+        caught_up: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`seconds_max` is Kafka's request.timeout.ms, after which the client gives up. `caught_up` waits until this
+        broker has the change; it is None if the caller waits itself.
+        """
         self._controller = controller
         self._seconds_max = seconds_max
+        self._caught_up = caught_up
 
     def forward(self, request: Message, call: Call, response_type: type[M]) -> Handling[M]:
         """Returns the controller's answer to `request`. Raises as `forward_request` does."""
@@ -73,6 +87,7 @@ class Forwarder:
 
     async def forward_frame(self, frame: bytes, call: Call) -> Outgoing:
         """Returns the controller's answer to the request in `frame`, in the form for the client: header and body.
+        The image has the change then, unless this broker is late.
 
         Raises:
             KafkaError: REQUEST_TIMED_OUT; the error of the Envelope itself; UNKNOWN_SERVER_ERROR if the answer is
@@ -81,6 +96,8 @@ class Forwarder:
         forwarded = Outgoing()
         forwarded += await self._enveloped(frame, call)
         _throttle(forwarded, _body_of(forwarded, call), call)
+        if self._caught_up is not None and call.header.api_key not in READS:
+            await self._caught_up()
         return forwarded
 
     async def ask_for(

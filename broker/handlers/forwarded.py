@@ -2,9 +2,8 @@
 
 The controller's handler declares the API: its versions, limits and error responses. The controller decides, and
 authorizes the client's principal (`broker/channels/forwarding.py`). APIs that the broker decodes have their own
-handlers in this folder: creation and deletion of topics (the broker waits until its metadata has the change), configs
-(the broker decides about some of them itself), and new tokens. Source: Kafka's `KafkaApis.forwardToController`,
-`ForwardingManager`.
+handlers in this folder: configs (the broker decides about some of them itself), and new tokens.
+Source: Kafka's `KafkaApis.forwardToController`, `ForwardingManager`.
 """
 
 from __future__ import annotations

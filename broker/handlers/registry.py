@@ -23,12 +23,10 @@ from trimaran.broker.handlers.context import (
     TransactionContext,
 )
 from trimaran.broker.handlers.create_delegation_token import create_delegation_token
-from trimaran.broker.handlers.create_topics import create_topics
 from trimaran.broker.handlers.delete_groups import delete_groups
 from trimaran.broker.handlers.delete_records import delete_records
 from trimaran.broker.handlers.delete_share_group_offsets import delete_share_group_offsets
 from trimaran.broker.handlers.delete_share_group_state import delete_share_group_state
-from trimaran.broker.handlers.delete_topics import delete_topics
 from trimaran.broker.handlers.describe_client_quotas import describe_client_quotas
 from trimaran.broker.handlers.describe_cluster import describe_cluster
 from trimaran.broker.handlers.describe_delegation_token import describe_delegation_token
@@ -154,8 +152,6 @@ DIRECTORIES: _Handlers[DirectoryContext] = (
 ADMINISTRATION: _Handlers[AdminContext] = (
     alter_configs,
     create_delegation_token,
-    create_topics,
-    delete_topics,
     describe_acls,
     describe_client_quotas,
     describe_cluster,

@@ -131,6 +131,7 @@ def _composed(
             broker_epoch=lambda: lifecycle.epoch,
             report=lifecycle.report,
             kraft_version=lambda: access.node.kraft_version,
+            quorum_epoch=lambda: access.node.leader.value.epoch,
             now=trio.current_time,
             now_ms=now_ms,
         ),

@@ -32,6 +32,7 @@ from trimaran.broker.metadata.internal_topics import (
     TRANSACTION_STATE,
 )
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.metadata.read_index import ReadIndex
 from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
 from trimaran.broker.metadata.topic_creation import TopicCreation
 from trimaran.broker.metadata.topic_settings import TopicSettingsSource
@@ -184,7 +185,11 @@ def families(
         partitions=data.partitions,
         directories=ports.directories,
         moves=data.moves,
-        forwarder=Forwarder(ports.controller, config["request.timeout.ms"] / 1000),
+        forwarder=Forwarder(
+            ports.controller,
+            config["request.timeout.ms"] / 1000,
+            ReadIndex(ports.controller, metadata, ports.quorum_epoch).reach,
+        ),
         topic_creation=topic_creation,
         fetch_sessions=FetchSessions(config["max.incremental.fetch.session.cache.slots"]),
         producer_ids=producer_ids,

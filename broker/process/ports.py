@@ -13,14 +13,15 @@ from trimaran.broker.partitions.isr_change import IsrChanges
 from trimaran.broker.partitions.registry import FetcherManager
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.durability.group_commit import Durability
-from trimaran.wire.identity import BrokerEpoch
+from trimaran.wire.identity import BrokerEpoch, LeaderEpoch
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The external dependencies. `open_channels` opens channels to other brokers for a purpose. `broker_epoch` returns
-    the epoch of this incarnation (-1 before registration), and `report` requests a heartbeat now. `now` returns
-    monotonic seconds, `now_ms` the wall-clock time.
+    the epoch of this incarnation (-1 before registration), and `report` requests a heartbeat now.
+    `quorum_epoch` returns the epoch of the quorum's leader. `now` returns monotonic seconds, `now_ms` the wall-clock
+    time.
     """
 
     directories: LogDirectories
@@ -32,5 +33,6 @@ class Ports:
     broker_epoch: Callable[[], BrokerEpoch]
     report: Callable[[], None]
     kraft_version: Callable[[], int]
+    quorum_epoch: Callable[[], LeaderEpoch]
     now: Callable[[], float]
     now_ms: Callable[[], int]

@@ -41,7 +41,7 @@ from trimaran.quorum.metadata.image import (
     TopicsImage,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Address, TopicPartition
+from trimaran.wire.identity import Address, LeaderEpoch, TopicPartition
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.server.server import Listener, serve_listener
 
@@ -228,6 +228,7 @@ def open_harness(
         broker_epoch=lambda: 100 + node_id,
         report=lambda: None,
         kraft_version=lambda: 0,
+        quorum_epoch=lambda: LeaderEpoch(1),
         now=lambda: harness.now,
         now_ms=now_ms,
     )

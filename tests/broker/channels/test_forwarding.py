@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import trio
-from immutables import Map
 
 from tests.broker.calls import call, finished
 from trimaran.broker.channels.forwarding import Forwarder, decode_response
-from trimaran.broker.handlers.create_topics import DECODED_BYTES_MAX, KNOWN_SECONDS, create_topics
-from trimaran.broker.metadata.metadata_cache import BrokerMetadata
-from trimaran.quorum.metadata.image import MetadataImage, TopicImage, TopicsImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_topics import (
     CreatableTopic,
-    CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -56,14 +49,8 @@ class Controller:
         return EnvelopeResponse(error_code=self.error, response_data=left)
 
 
-def created(*names: str, refused: tuple[str, ...] = (), text: str = "v") -> CreateTopicsResponse:
-    config = CreatableTopicConfigs(name="c", value=text, read_only=False, is_sensitive=False)
-    return CreateTopicsResponse(
-        topics=[
-            *(CreatableTopicResult(name=name, configs=[config]) for name in names),
-            *(CreatableTopicResult(name=name, error_code=37) for name in refused),
-        ]
-    )
+def created(*names: str) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[CreatableTopicResult(name=name) for name in names])
 
 
 def creation_request(*names: str) -> CreateTopicsRequest:
@@ -74,13 +61,6 @@ def creation_request(*names: str) -> CreateTopicsRequest:
             )
             for name in names
         ]
-    )
-
-
-def image_of(*names: str) -> MetadataImage:
-    topics = {name: TopicImage(name, name.encode().ljust(16), Map()) for name in names}
-    return MetadataImage(
-        topics=TopicsImage(Map(topics), Map({topic.id: topic for topic in topics.values()}))
     )
 
 
@@ -154,42 +134,3 @@ async def test_invalid_response_is_an_error(size: int | None) -> None:
                 creation_request("a"), call(creation_request("a"), VERSION), CreateTopicsResponse
             )
         )
-
-
-@pytest.mark.parametrize(
-    ("response", "known", "seconds"),
-    [
-        (created("a", "b"), ("a", "b"), 0.0),
-        (created("a", refused=("b",)), ("a",), 0.0),
-        (created("a", "b"), ("a",), KNOWN_SECONDS),
-        (created("a", "b", text="v" * 32_000), ("a", "b"), 0.0),
-    ],
-)
-async def test_answer_waits_until_broker_knows_the_result(
-    response: CreateTopicsResponse, known: tuple[str, ...], seconds: float, autojump_clock
-) -> None:
-    request = creation_request("a", "b")
-    context = SimpleNamespace(
-        forwarder=Forwarder(Controller(response), 30.0), metadata=BrokerMetadata(image_of(*known))
-    )
-    began = trio.current_time()
-    await finished(create_topics(request, context, call(request, VERSION)))
-    assert trio.current_time() - began == pytest.approx(seconds)
-
-
-async def test_large_answer_is_not_parsed(autojump_clock) -> None:
-    """The client waits only briefly for the refused change."""
-    names = [f"topic-{number}" for number in range(40)]
-    request, response = (
-        creation_request(*names),
-        created(*names[1:], refused=("topic-0",), text="v" * 32_000),
-    )
-    metadata = BrokerMetadata(image_of(*names[1:]))
-    context = SimpleNamespace(forwarder=Forwarder(Controller(response), 30.0), metadata=metadata)
-    began = trio.current_time()
-    forwarded = await finished(create_topics(request, context, call(request, VERSION)))
-    assert len(forwarded) > DECODED_BYTES_MAX
-    assert trio.current_time() - began == pytest.approx(KNOWN_SECONDS)
-    metadata.set(image_of(*names))
-    await finished(create_topics(request, context, call(request, VERSION)))
-    assert trio.current_time() - began == pytest.approx(KNOWN_SECONDS)

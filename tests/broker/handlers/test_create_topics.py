@@ -1,10 +1,8 @@
 """CreateTopics through a broker: the response is sent once the broker has applied the topics too."""
 
 import pytest
-import trio
 
 from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
-from trimaran.broker.handlers import create_topics
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -50,20 +48,6 @@ async def test_impossible_topics_are_refused(tmp_path):
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             ErrorCode.INVALID_REPLICATION_FACTOR,
         ]
-
-
-async def test_refused_topic_is_not_awaited(tmp_path, monkeypatch):
-    awaited = []
-
-    async def note(names, _ctx):
-        awaited.extend(names)
-        await trio.lowlevel.checkpoint()
-
-    monkeypatch.setattr(create_topics, "_known", note)
-    async with broker_client(tmp_path) as one:
-        (topic,) = (await one.call(creation("a/b"))).topics
-        assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-        assert awaited == []
 
 
 async def test_refusal_is_returned_for_every_topic(tmp_path):

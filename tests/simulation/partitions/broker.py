@@ -44,6 +44,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest, Publisher
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import LeaderEpoch
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -245,6 +246,7 @@ class SimBroker:
             broker_epoch=epoch,
             report=self._report,
             kraft_version=lambda: 1,
+            quorum_epoch=lambda: LeaderEpoch(1),
             now=trio.current_time,
             now_ms=self.world.now_ms,
         )
