@@ -145,7 +145,7 @@ NOTHING = Need(ResourceType.TOPIC, ())
 
 def _put_versions(old: object, new: object) -> None:
     gc.unfreeze()  # objects frozen by an earlier test are not listed
-    for route in gc.get_objects():
+    for route in gc.get_referrers(old.request):
         if isinstance(route, Route) and route.request is old.request:
             object.__setattr__(route, "versions", new.versions)
     object.__setattr__(old, "versions", new.versions)
