@@ -123,7 +123,7 @@ def _received(pipe: Connection) -> None:
 
 
 def _members(pipe: Connection, settings: dict[str, object]) -> None:
-    """Reports when all members know the cluster, subscribes on request, and reports when each has its share."""
+    """Reports when all members have metadata, subscribes on request, and reports when each has its share."""
     members = [Consumer(settings) for _ in range(MEMBERS)]
     for member in members:
         member.list_topics("joining", timeout=SECONDS_MAX)

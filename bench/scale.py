@@ -3,7 +3,7 @@
 Parts: image (memory, reading a snapshot, one change; in this process), steps (longest step of the loop), topics
 (created one by one), wide-topic (9,999 partitions at once), grow (a topic up to 100,000 partitions), many-topics
 (10,000 × 10), restart (of a broker with a third of 50,000 partitions). Nodes are 3 + 3. CPU seconds of all nodes are
-shown besides wall-clock seconds, which are valid on a quiet machine only.
+shown in addition to wall-clock seconds, which are valid on a quiet machine only.
 """
 
 from __future__ import annotations

@@ -149,8 +149,8 @@ def _says(place: str, name: str) -> str:
 
 
 async def _fail_over(root: Path) -> Entered:
-    """Stops the broker that leads a partition of two replicas, and returns the calls until the other one leads and
-    knows that the first one is fenced, which is a decision of its own.
+    """Stops the broker that leads a partition of two replicas, and returns the calls until the other one leads and has
+    the metadata that the first one is fenced, which the controller decides separately.
     """
     calls = Calls()
     settings = {"broker_session_timeout_ms": SESSION_MS, "broker_heartbeat_interval_ms": 100}

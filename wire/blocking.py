@@ -250,7 +250,7 @@ class BlockingClient:
         return self._drive(steps, timeout, ATTEMPT_SECONDS, "refresh")
 
     def find_coordinators(self, wanted: Sequence[CoordinatorNode]) -> None:
-        """Learns the coordinators of groups, or of transactional ids, with one request for all that are not known.
+        """Finds the coordinators of groups, or of transactional ids, with one request for all unknown ones.
 
         Raises:
             RequestTimedOut: some were not found within the time limit of a call.

@@ -1,4 +1,4 @@
-"""The messages for measuring codecs: those of the hot paths, in the newest versions that all peers know."""
+"""The messages for measuring codecs: those of the hot paths, in the newest versions that all peers support."""
 
 from __future__ import annotations
 

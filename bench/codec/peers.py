@@ -84,7 +84,7 @@ ROUNDS = 7
 
 
 def open_codec(peer: str, case: Case, data: bytes) -> Codec | None:
-    """Returns the codec of a peer; None if it does not know the message."""
+    """Returns the codec of a peer; None if it does not support the message."""
     codec = PEERS[peer](case, data)
     if codec is not None:
         codec.decode()

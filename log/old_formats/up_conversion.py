@@ -13,7 +13,7 @@ The cases of the test plan, and the codes that Kafka 3.9 returns:
 | a wrapper without value or messages, nested, or of zstd           | INVALID_RECORD               |
 | inner messages of another magic than their wrapper                | INVALID_RECORD               |
 | a v1 wrapper whose offset is before its last inner one, and not 0 | INVALID_RECORD               |
-| inner offsets that are no sequence                                | taken, with new offsets      |
+| inner offsets that are not consecutive                            | taken, with new offsets      |
 | a null key, the topic is compacted                                | INVALID_RECORD               |
 | a timestamp beyond the topic's limits                             | INVALID_TIMESTAMP            |
 | log append time by the producer: the timestamp is not checked     | INVALID_TIMESTAMP      |

@@ -133,7 +133,7 @@ class Segment:
         return file
 
     def release(self) -> None:
-        """Closes the files of a sealed segment and forgets its tail, until the next use (readers keep their files)."""
+        """Closes the files of a sealed segment and drops its tail, until the next use (readers keep their files)."""
         self._log_file.close()
         self.offset_index.release()
         self.time_index.release()

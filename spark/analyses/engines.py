@@ -1,4 +1,5 @@
-"""The engines that analyses run in: DuckDB in this process for what fits into its memory, and Spark for larger data.
+"""The engines that analyses run in: DuckDB in this process for data that fits into its memory, and Spark for larger
+data.
 
 Both run the same SQL (`trimaran.spark.in_process.dialect`) over the same views, and the rows are equal.
 """
@@ -24,7 +25,7 @@ from trimaran.spark.sources import VIEWS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EngineName = Literal["auto", "duckdb", "spark"]  # auto: DuckDB, and Spark for what is too large
+EngineName = Literal["auto", "duckdb", "spark"]  # auto: DuckDB, and Spark for larger data
 
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
 # A report runs a hundred small queries: compiling each costs more than running it, unless there is much data.

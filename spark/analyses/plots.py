@@ -91,7 +91,7 @@ def nothing(text: str) -> go.Figure:
 
 
 def of_all(shown: int, total: int, what: str = "") -> str:
-    """Returns the end of an axis title that says how much is not drawn; empty if all is."""
+    """Returns the suffix of an axis title with the number of drawn items; empty if all are drawn."""
     return f"; {shown:,} of {total:,} {what}{' ' if what else ''}shown" if shown < total else ""
 
 

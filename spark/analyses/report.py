@@ -73,7 +73,7 @@ def plan_report(
             Kafka's.
         names: the analyses to run; all if None.
         since_ms: earlier records, batches and events are omitted; None omits nothing.
-        engine: what runs the analyses.
+        engine: the engine that runs the analyses.
 
     Raises:
         UnknownAnalysis: for a name. DataUnreadable: there are no node directories.

@@ -151,7 +151,7 @@ def collected(table: DataFrame) -> pd.DataFrame:
         for name, kind in table.dtypes
     ]
     with warnings.catch_warnings():
-        # PySpark warns of Arrow whenever a query fails; the error itself says more.
+        # PySpark warns of Arrow whenever a query fails; the error itself contains more.
         warnings.filterwarnings("ignore", "toPandas attempted Arrow", UserWarning)
         with captured():
             sql = f"SELECT {', '.join(columns)} FROM {{rows}} LIMIT {ROWS_MAX}"

@@ -15,7 +15,7 @@ from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.spark.sources import VIEWS
 from trimaran.wire.records.metadata import UnknownRecord
 
-TABLE = TABLES["feature_history"]  # its plan is the whole log
+TABLE = TABLES["feature_history"]  # a table whose plan is the whole log
 
 
 def staleness(data: Path, analyses: Iterable[Analysis]) -> ReportVerdict | None:
@@ -45,5 +45,5 @@ def _unknown(data: Path) -> UnknownRecords:
                 if isinstance(step.message, UnknownRecord):
                     found = found.plus(1, [step.message._replace(offset=step.moment.offset)])
     except (DataUnreadable, OSError):
-        return UnknownRecords()  # the analyses say so
+        return UnknownRecords()  # the analyses report it
     return found

@@ -80,7 +80,7 @@ class Views:
         self._tables: dict[str, DataFrame | Exception] = {}
 
     def table(self, analysis: Analysis, view: str) -> DataFrame:
-        """Returns a view's rows. Raises what the engine's `load` raises."""
+        """Returns a view's rows. Raises the exceptions of the engine's `load`."""
         if view in self._apart:
             return self._made(view, columns_of(analysis.views[view]))
         if view not in self._tables:

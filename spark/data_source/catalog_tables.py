@@ -20,7 +20,7 @@ from trimaran.spark.options import OptionError
 
 KEPT = "trimaran.options"  # the key of the metadata
 _GIVEN = "option."  # the prefix of options among the properties of a table
-# Options that name what is read: a query that gives one of them does not mean the table's.
+# Options that name the data: if a query gives one of them, the options of the table do not apply.
 _PLACES = ("path", "paths", "kafka.bootstrap.servers", "kafka.controller.bootstrap.servers")
 _SECRETS = {PREFIX + key.name for key in CLIENT_SECURITY if key.kind == "password"}
 
@@ -57,8 +57,8 @@ def with_options(schema: StructType, options: Mapping[str, str] | None) -> Struc
 
 
 def read_options(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """Returns the options of a read: those of its table, overridden by the query's, or only these if the query names
-    what to read.
+    """Returns the options of a read: those of its table, overridden by the query's; only the query's if they name the
+    data.
     """
     if any(name in given for name in _PLACES):
         return given

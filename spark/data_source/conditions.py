@@ -1,4 +1,4 @@
-"""Conditions of a query that reduce what is read: on topic, partition, offset and time, in any combination.
+"""Conditions of a query that reduce the data to read: on topic, partition, offset and time, in any combination.
 
 `ScanRule.java` passes the conditions, and Spark applies them again. Therefore the result here may include records that
 do not match, but never lacks one that does: a condition that only Spark can evaluate counts as true. For one partition

@@ -167,7 +167,7 @@ class Resolving:
         """Returns the offsets of each partition between both limits.
 
         Raises:
-            OptionError: as `start` does, or a partition would begin behind its end.
+            OptionError: as `start` does, or a partition would begin after its end.
             DataUnreadable: as `start` does.
         """
         for key in starting.timestamps.keys() & ending.timestamps.keys():

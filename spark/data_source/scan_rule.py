@@ -29,7 +29,7 @@ def install(spark: SparkSession) -> bool:
     """Adds the rule to the session; returns whether the session now has the rule. Without the rule, queries read more
     data, and return the same rows.
 
-    A session of Spark Connect has no optimizer here, and another version of Spark may lack what the rule uses.
+    A session of Spark Connect has no optimizer here, and another version of Spark may lack classes that the rule uses.
     """
     session = getattr(spark, "_jsparkSession", None)
     if session is None:

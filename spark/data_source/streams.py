@@ -75,8 +75,8 @@ class FailedStreamReader(DataSourceStreamReader):
 class OffsetStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream over partitions with offsets; subclasses define the bounds and the work of a task.
 
-    Only the driver has state: the time of the last micro-batch, the end for `Trigger.AvailableNow`, and what it has
-    reported.
+    Only the driver has state: the time of the last micro-batch, the end for `Trigger.AvailableNow`, and the losses and
+    topics that it has reported.
     """
 
     def __init__(

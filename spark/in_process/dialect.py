@@ -1,7 +1,7 @@
 """Translates Spark SQL to the SQL of DuckDB: a query is written once and has the same rows in both engines.
 
-sqlglot translates syntax, names and the order of nulls. `CHANGES` has what it leaves different: functions of one name
-with other results, and types.
+sqlglot translates syntax, names and the order of nulls. `changes` has the remaining differences: types, and functions
+of the same name with other results.
 """
 
 from __future__ import annotations

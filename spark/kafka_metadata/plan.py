@@ -402,7 +402,7 @@ def _chosen(logs: Sequence[StoredMetadataLog], nodes: NodesWanted) -> Sequence[S
 
 
 def end_of(log: StoredMetadataLog, committed: Offset | None, options: MetadataOptions) -> Offset:
-    """Returns the end of the records that the options ask for: the committed ones, or all."""
+    """Returns the end of the records that the options select: the committed ones, or all."""
     if committed is None or options.include_uncommitted:
         return log.end_offset
     return min(committed, log.end_offset)

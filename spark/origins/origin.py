@@ -79,7 +79,7 @@ class Span(NamedTuple):
 
 class Part(NamedTuple):
     """Offsets [start, end) of a partition, of which only records with times from `min_ms` to `max_ms` are wanted:
-    others may be omitted. None is no bound.
+    others may be omitted. None means no bound.
     """
 
     start: Offset

@@ -64,7 +64,7 @@ def session(
         conf: Spark settings; they override ours.
 
     Raises:
-        JavaNotFound: there is no usable Java; the message says how to install one.
+        JavaNotFound: there is no usable Java; the message explains how to install one.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     choose_python(master, conf or {})

@@ -43,7 +43,7 @@ _BANNERS = (
 
 
 class BadFrame(RemoteProtocolError):
-    """The size field is invalid for a frame; `guess` names the protocol that the peer probably speaks, if known."""
+    """The size field is invalid for a frame; `guess` names the protocol that the peer probably uses, if known."""
 
     def __init__(self, size: int, bytes_max: int, guess: str | None) -> None:
         says = f"frame size {size}, allowed 1 to {bytes_max}"

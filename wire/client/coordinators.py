@@ -30,7 +30,7 @@ TRANSACTION = 1  # the type of a key that is a transactional id
 def find_coordinators(
     routing: Routing, wanted: Sequence[CoordinatorNode], backoff: ExponentialBackoff
 ) -> Steps:
-    """Learns the coordinators of keys of one type, unless they are known.
+    """Finds the coordinators of keys of one type, unless they are known.
 
     Raises:
         KafkaError: this user may not look up one of them.

@@ -53,7 +53,7 @@ _unpack_float64 = struct.Struct(">d").unpack
 
 
 class Refused(Exception):
-    """The bytes are not such a message, or exceed the budget."""
+    """The bytes are not a message of this version, or exceed the budget."""
 
 
 @cython.final

@@ -101,7 +101,7 @@ class ProtobufSchema:
         """Returns the message as a `dict` by its fields' names.
 
         Raises:
-            UndecodedValue: the bytes are not such a message, or a time is outside of Python's range.
+            UndecodedValue: the bytes are not a message of this type, or a time is outside of Python's range.
         """
         try:
             parsed = message_factory.GetMessageClass(descriptor).FromString(bytes(payload))

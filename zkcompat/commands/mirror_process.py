@@ -42,7 +42,7 @@ Beside = Callable[[], AbstractAsyncContextManager[Callable[[Mirror], object]]]
 
 
 def no_companion() -> AbstractAsyncContextManager[Callable[[Mirror], object]]:
-    """Returns a context without a task beside the mirror."""
+    """Returns the default of `beside`: a context that does nothing."""
     return nullcontext(lambda _: None)
 
 
@@ -55,7 +55,7 @@ def run_mirror(
 ) -> None:
     """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, so that a restart can resume it.
 
-    `beside` is a context around all of it; its value is called with the mirror once the quorum is found. Raises
+    `beside` is a context that lasts until the end; its value is called with the mirror once the quorum is found. Raises
     ValueError, MirrorLockedError, QuorumUnreachableError, WrongClusterError or ZooKeeperTooOldError.
     """
     bootstrap = parse_controllers(bootstrap_controllers)

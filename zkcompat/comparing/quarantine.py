@@ -100,7 +100,7 @@ class Quarantine:
         return entry
 
     def is_shut(self, path: str) -> bool:
-        """True for a znode that could not be created lately: nothing can be created below it now."""
+        """True for a znode that could not be created recently: nothing can be created below it now."""
         entry = self._entries.get(path)
         return entry is not None and entry.action == "create" and not entry.retries
 

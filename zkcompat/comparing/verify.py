@@ -116,7 +116,7 @@ def _leader(controller: ControllerZnode) -> QuorumLeader:
 
 @dataclass(frozen=True, slots=True)
 class TreeVerification:
-    """One comparison: `keeper` reads the tree, `sections` render what it should contain."""
+    """One comparison: `keeper` reads the tree, `sections` render its expected content."""
 
     feed: ImageFeed
     keeper: Keeper

@@ -1,10 +1,12 @@
 """Change notes: finds those that tools wrote. Pure.
 
 A tool writes an entity's znode and then its note, in two transactions; a mirror writes both in one. So if the newest
-note of an entity is newer than the last write of its znode, a tool wrote both. If the znode is gone, the parent is used
-instead when a mirror begins: no child of it may have been created or deleted since the note, because another client may
-have deleted the znode. If it is not known whether the znode existed, the note must be newer than everything that a
-mirror wrote, which moved `/migration` each time. The image decides while a mirror leads.
+note of an entity is newer than the last write of its znode, a tool wrote both. If the znode does not exist:
+- while a mirror leads, every note counts, because the image shows whether the entity has changed;
+- when a mirror begins and the image before its tenure is known, the note of a znode in that image counts if it is newer
+  than the last creation or deletion of a child of the parent: an older note may be followed by a deletion of another
+  client;
+- if that image is not known, the note counts if it is newer than the last transaction of the previous mirror.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ def newest_notes(notes: FoundTree) -> dict[ToolWrite, int]:
 def written_by_tools(
     notes: Mapping[ToolWrite, int], entities: FoundTree, gone: Mapping[str, int]
 ) -> list[ToolWrite]:
-    """Returns the entities that tools have written. `entities` are the znodes that exist; `gone` has, for the paths of
-    others, the zxid that their notes must be newer than.
+    """Returns the entities that tools have written. `entities` are the znodes that exist; `gone` has, for missing
+    znodes by path, the zxid after which a tool's note must have been written.
     """
     return [
         tool_write

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 # A wait that is longer is logged; normally it takes milliseconds.
 PATIENCE_SECONDS = 1.0
-# The interval at which servers are polled for their state meanwhile, and the time that one may take to respond.
+# The interval at which servers are polled for their state meanwhile, and the time limit of each response.
 ASK_SECONDS = 0.5
 ANSWER_SECONDS = 1.0
 REFUSED_SECONDS = 5.0  # An operator has to change a password before a retry can succeed.
@@ -40,7 +40,7 @@ class Connecting:
     status: MirrorStatus
 
     async def wait(self) -> None:
-        """Returns with a session; with a new one if no server knows the last one."""
+        """Returns when there is a session: a new one if the servers have lost the last one."""
         self.status.tell("connecting")
         if await self.keeper.wait_connected(PATIENCE_SECONDS):
             return

@@ -1,4 +1,4 @@
-"""The status of a mirror, and its report in ZooKeeper, from which `zk status` knows every mirror."""
+"""The status of a mirror, and its report in ZooKeeper, by which `zk status` lists every mirror."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tenure as the tree's only writer: the claim, the guard of every transaction, and what the tree shows.
+"""One tenure as the tree's only writer: the claim, the guard of every transaction, and the image that the tree shows.
 
 A tenure is a block: all its tasks have ended when the next one begins. Meanwhile all writers of the tree, including the
 mirror's companions, write through it: one transaction at a time, each of which proves that the claim is still ours.
@@ -74,7 +74,7 @@ class StepRefusedError(Exception):
 
 
 class Companion(Protocol):
-    """A task beside the mirror while it leads: it obeys requests that old tools write to ZooKeeper."""
+    """A task that runs beside the mirror while it leads, and carries out requests that old tools write to ZooKeeper."""
 
     def spares(self, path: str) -> bool:
         """True for a znode that the companion still has to handle: a comparison neither deletes nor writes it now."""

@@ -80,7 +80,7 @@ class TreeVerifier:
     pace: VerificationPace
 
     async def run(self) -> None:
-        """Verifies round after round, at the pace."""
+        """Verifies the tree in rounds, at `pace`, until cancelled."""
         await self.pace.rest(0)
         while True:
             await self._round(self.pace.rest)

@@ -36,8 +36,8 @@ class TreeDiffersError(Exception):
 
 @dataclass(slots=True)
 class _Ahead:
-    """An iterator of batches that is one batch ahead: so it knows the last batch, and `prepare` prepares the next batch
-    while ZooKeeper writes.
+    """An iterator that computes batches one ahead, to recognize the last one; `prepare` computes the next batch while
+    ZooKeeper writes.
     """
 
     _batches: Iterator[list[TreeOperation]]
@@ -122,7 +122,7 @@ class TreeWriter:
     def _fitting(
         self, operations: Iterable[TreeOperation], held: HeldBack
     ) -> Iterable[TreeOperation]:
-        """Yields the operations that ZooKeeper would accept and has not refused lately."""
+        """Yields the operations that are within ZooKeeper's limits and that it has not refused recently."""
         for operation in operations:
             if held.touches(operation) or self.quarantine.holds(operation):
                 held.add(operation)

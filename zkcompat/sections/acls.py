@@ -1,6 +1,7 @@
 """ACLs: one znode for each resource, and a note for each change.
 
-Not mirrored: resources whose names are no valid znode name, as with a slash; ZooKeeper mode could not keep them either.
+Not mirrored: resources whose names are not valid znode names, such as those with a slash; ZooKeeper mode could not keep
+them either.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The common base of the sections of configs: a znode of keys, some of which may be foreign. Pure.
 
 A key that is not mirrored (a secret beside quotas) is never deleted: it is kept when the other keys are written, and a
-znode with only such keys may stay. So the znode is read right before it is written, and written at the version that was
-read.
+znode with only unmirrored keys may stay. So the znode is read right before it is written, and written at the version
+that was read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ConfigSection(Section):
         return self._mirrored(data) == {}
 
     def _mirrored(self, data: bytes | None) -> dict[str, str] | None:
-        """Returns the mirrored keys of a znode; None if its data is no config."""
+        """Returns the mirrored keys of a znode; None if its data is not a config."""
         if not data:
             return {}
         found = decode_or_none(EntityConfig.decode, data)

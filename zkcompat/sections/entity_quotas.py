@@ -1,4 +1,4 @@
-"""Quotas of clients that belong to no user, and of addresses. Not mirrored: names that are no valid znode name (`.`,
+"""Quotas of clients that belong to no user, and of addresses. Not mirrored: names that are not valid znode names (`.`,
 `..`).
 """
 

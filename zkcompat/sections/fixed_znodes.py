@@ -24,7 +24,9 @@ _PARENTS = frozenset((*FIXED_PARENTS, *TOKEN_PARENTS, *USER_ACL_PARENTS))
 
 
 class FixedZnodes(Section):
-    """One entity; the image does not know the cluster's id, so it is given. `tokens`: whether they are mirrored."""
+    """One entity. The cluster's id is an argument, because the image does not contain it. `tokens`: whether they are
+    mirrored.
+    """
 
     label = "Fixed"
 

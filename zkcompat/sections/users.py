@@ -1,6 +1,6 @@
 """Users: their quotas, those of their clients, and SCRAM credentials if secrets are mirrored.
 
-A znode with credentials can be read by its creator only. Not mirrored: names that are no valid znode name.
+A znode with credentials can be read by its creator only. Not mirrored: names that are not valid znode names.
 """
 
 from __future__ import annotations

@@ -59,7 +59,8 @@ def printable_path(path: str) -> str:
 FoundTree = Mapping[str, FoundZnode]
 
 
-# ZooKeeper refuses packets over jute.maxbuffer, 1 MiB less one byte; a third is left for what it adds when it logs.
+# ZooKeeper refuses packets over jute.maxbuffer, 1 MiB less one byte; a third is reserved for the bytes that it adds
+# when it logs.
 BATCH_BYTES_MAX = 700_000
 # The bytes of one operation besides path and data: headers, lengths, ACL.
 OPERATION_BYTES = 96

@@ -12,7 +12,8 @@ from urllib.parse import quote, unquote_plus
 DEFAULT_ENTITY = "<default>"
 # java.net.URLEncoder leaves letters, digits and these alone; `quote` would leave `~` too, so it is put back below.
 _KEPT = ".-_"
-# As ZooKeeper's `PathUtils.validatePath`, which checks UTF-16 units: nothing beyond the basic plane.
+# The characters that ZooKeeper's `PathUtils.validatePath` refuses. It checks UTF-16 units, so it refuses all characters
+# outside of the basic plane.
 _REFUSED = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 
 

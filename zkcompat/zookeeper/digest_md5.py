@@ -14,7 +14,7 @@ import secrets
 from dataclasses import dataclass, field
 
 DIGEST_URI = "zookeeper/zk-sasl-md5"
-_FIRST = "00000001"  # the nonces are ours, and each has only one exchange
+_FIRST = "00000001"  # the nonce count: each nonce is used in only one exchange
 _DIRECTIVE = re.compile(r'\s*([a-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^",\s]*))\s*(?:,|$)')
 CHALLENGE_BYTES_MAX = 2048  # RFC 2831, 2.1.1
 

@@ -14,7 +14,7 @@ class UnsuitableZooKeeperError(Exception):
 
 
 class ZooKeeperTooOldError(UnsuitableZooKeeperError):
-    """The server does not know a request of ZooKeeper 3.6."""
+    """The server does not support a request of ZooKeeper 3.6."""
 
 
 class PathRefusedError(Exception):

@@ -105,7 +105,7 @@ class Keeper(ZooKeeperSession):
                 await self._answer(result, level, NodeExistsError)
 
     async def put_own(self, path: str, data: bytes) -> None:
-        """Creates or writes an ephemeral znode outside the guard, which no other client writes."""
+        """Creates or writes, outside the guard, an ephemeral znode that no other client writes."""
         self._require_connection()
         try:
             await self._answer(self._client.set_async(path, data), path, NoNodeError)

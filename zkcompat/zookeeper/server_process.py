@@ -25,7 +25,7 @@ from trimaran.node.runtime.parent_death import end_with_parent
 from trimaran.node.runtime.ports import port_of, reserve
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
-# Jars for TLS, which ZooKeeper leaves to Netty; a server with users needs its classes, too.
+# Jars for TLS, which ZooKeeper delegates to Netty; a server with users needs Netty's classes, too.
 SECURED_JARS = ("netty-*",)
 SECURED_KEYS = ("secureClientPort", "authProvider.")
 NO_SETTINGS: Mapping[str, str] = {}
@@ -44,11 +44,11 @@ JVM_OPTIONS = (
 READY_SECONDS = 15.0
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.01
-WORD_BYTES_MAX = 1 << 20  # `mntr` and `cons` are a few KiB; a peer that sends more is no ZooKeeper
+WORD_BYTES_MAX = 1 << 20  # `mntr` and `cons` are a few KiB; a peer that sends more is not ZooKeeper
 
 
 class ZooKeeperUnavailableError(Exception):
-    """ZooKeeper cannot be started here. `fix` says what the user can do."""
+    """ZooKeeper cannot be started here. `fix` is the remedy for the user."""
 
     def __init__(self, why: str, fix: str = "trimaran doctor shows what is missing") -> None:
         super().__init__(why)
@@ -104,7 +104,7 @@ def find_jars() -> list[Path]:
 
 
 def missing_part() -> ZooKeeperUnavailableError | None:
-    """Returns None if a server can be started, else the error that names what is missing."""
+    """Returns None if a server can be started, else the error that names the missing part."""
     if next(javas(), None) is None:
         fix = "install a JDK 17, or: pip install 'trimaran[java]'"
         return ZooKeeperUnavailableError("there is no Java", fix)

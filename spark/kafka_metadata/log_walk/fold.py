@@ -167,7 +167,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
 
 
 def report_unknown(table: str, records: str) -> None:
-    """Logs a warning if records were not understood, since a table without rows cannot say so."""
+    """Logs a warning if records were not understood, since a table without rows does not show this."""
     if records:
         log.warning("%s may be stale: left out %s", table, records)
 

@@ -100,7 +100,7 @@ def locate(given: str, options: tuple[tuple[str, str], ...] = ()) -> tuple[FileS
     process.
 
     Raises:
-        OptionError: fsspec does not know the scheme, or its driver is not installed.
+        OptionError: fsspec does not support the scheme, or its driver is not installed.
     """
     scheme = _SCHEME.match(given)
     if scheme is None and given.startswith("file:/"):

@@ -314,7 +314,7 @@ class BrokerRange:
     start_offset: Offset
     end_offset: Offset
     log_start: Offset
-    size: int = 0  # bytes, as estimated from what its leader stores
+    size: int = 0  # estimated bytes, from the size that its leader reports
     client: BlockingClient | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -367,7 +367,7 @@ class _PartitionReader:
                 )
 
     def _is_same_topic(self) -> bool:
-        """Returns whether the topic is the one of the plan, as far as ids tell; another one means that data is lost."""
+        """Returns whether the topic is that of the plan, as far as ids are known; otherwise data is lost."""
         wanted = self._wanted
         self._client.refresh([wanted.key.topic])
         now = self._client.routing.topic_id(wanted.key.topic)
@@ -399,7 +399,7 @@ class _PartitionReader:
                 if time.monotonic() > deadline:
                     self._lose(f"the topic is gone, offsets from {self._offset} on were not read")
                     return None
-                time.sleep(0.1)  # a broker with older metadata will know the topic soon
+                time.sleep(0.1)  # a broker with older metadata will have the topic soon
             else:
                 raise KafkaError(ErrorCode.of(code), f"to a read of {self._wanted.name}")
 

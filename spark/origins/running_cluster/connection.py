@@ -44,7 +44,7 @@ PREFIX = "kafka."
 BROKERS = "kafka.bootstrap.servers"
 CONTROLLERS = "kafka.controller.bootstrap.servers"
 API_TIMEOUT, POLL_TIMEOUT = "kafka.default.api.timeout.ms", "kafkaConsumer.pollTimeoutMs"
-SECONDS_MIN = 0.001  # a socket takes 0 for no wait at all
+SECONDS_MIN = 0.001  # a timeout of 0 would make a socket non-blocking
 SECURITY_KEYS = tuple(key.name for key in CLIENT_SECURITY)
 API_TIMEOUT_MS = 60_000  # the default of Kafka's `default.api.timeout.ms`
 POLL_TIMEOUT_MS = 120_000  # the default of Spark's network timeout
@@ -85,8 +85,8 @@ class ClusterSettings:
 
     @contextmanager
     def client(self, *, is_polling: bool = False) -> Iterator[blocking.BlockingClient]:
-        """Yields a connected client. A call waits up to `call_limit`; in an executor that is polling, as long as
-        `kafkaConsumer.pollTimeoutMs` says.
+        """Yields a connected client. A call waits up to `call_limit`; in an executor that polls, it waits up to
+        `kafkaConsumer.pollTimeoutMs`.
 
         Raises:
             DataUnreadable: any failure of the cluster inside the block.

@@ -1,4 +1,4 @@
-"""The protocol of exactly-once delivery, without I/O: what the driver and the tasks of a query do, and in which order.
+"""The protocol of exactly-once delivery, without I/O: the operations of a query's driver and tasks, and their order.
 
 `docs/spark_exactly_once.md` explains it with its cases. Each function is a generator: it yields an operation, and its
 shell sends the result, or throws `Fenced`. `tests/model/exactly_once.py` visits all their interleavings
@@ -160,8 +160,8 @@ Steps = Generator[Operation, Any, Any]
 
 
 def begin(lost_batch_accepted: int | None = None) -> Steps:
-    """Begins a micro-batch on the driver, before its tasks: takes the lead, finishes the last decision, and aborts what
-    was left open. Returns `Begun`.
+    """Begins a micro-batch on the driver, before its tasks: takes the lead, finishes the last decision, and aborts
+    transactions that were left open. Returns `Begun`.
 
     Raises:
         Lost: some transactions of the last decision are committed, and others were aborted; unless

@@ -1,1 +1,1 @@
-"""Counts, rates and times of requests, and log lines that a hostile peer cannot multiply."""
+"""Counts, rates and times of requests, and rate-limited log lines."""

@@ -64,7 +64,7 @@ class Judge(Protocol):
 def guarded(
     handler: Handler, needs: Sequence[Need], judge: Judge | None, on_error: OnError | None
 ) -> Handler:
-    """Returns `handler` behind a guard for the needs that the registry checks; `handler` itself if there are none."""
+    """Returns `handler` with a guard for the needs that the registry checks; `handler` itself if there are none."""
     own = [need for need in needs if need.judged_by is JudgedBy.REGISTRY]
     if judge is None or not own:
         return handler

@@ -1,8 +1,8 @@
 """`/admin/reassign_partitions`: partitions to be moved. The znode names the partitions that are still moving, and is
 deleted when the last has moved.
 
-Tools read it to learn whether a reassignment runs. As in ZooKeeper mode, partitions leave it when they have moved, and
-a tool may add more meanwhile. Source: `ReassignPartitionsZNode` and `KafkaController` of Kafka 2.8.
+Tools read it to determine whether a reassignment is in progress. As in ZooKeeper mode, partitions leave it when they
+have moved, and a tool may add more meanwhile. Source: `ReassignPartitionsZNode` and `KafkaController` of Kafka 2.8.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`/brokers/topics/TOPIC` as tools write it: a new topic, or more partitions of one.
 
-Tools know no topic ids: kafka-topics from 2.8 on keeps the id that it finds, and earlier ones drop it. So a znode with
-an id that the image does not know is a leftover of a deleted topic, not a tool's write. The configs of a new topic are
-written to `/config/topics/TOPIC` before it. Source: `AdminZkClient` of Kafka 2.8, `AdminUtils` of 0.8.2.
+Tools do not create topic ids: kafka-topics from 2.8 on keeps the id that it finds, and earlier ones drop it. So a znode
+with an id that the image does not have is a leftover of a deleted topic, not a tool's write. The configs of a new topic
+are written to `/config/topics/TOPIC` before it. Source: `AdminZkClient` of Kafka 2.8, `AdminUtils` of 0.8.2.
 """
 
 from __future__ import annotations
