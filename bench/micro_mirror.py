@@ -22,7 +22,7 @@ from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 LIMIT_SECONDS = 600.0
 SESSION_MS = 40_000
 CHANGES = sized(400, 20)
-PAUSE_SECONDS = sized(0.05, 0.005)  # the pause between changes, for verifications
+PAUSE_SECONDS = sized(0.05, 0.005)  # the pause between changes, in which verifications run
 BURST_TOPICS = sized(5_000, 50)
 TOPICS, PARTITIONS = sized(1_000, 20), sized(100, 10)
 VERIFIED_TOPICS, VERIFIED_PARTITIONS = sized(500, 20), sized(50, 10)

@@ -6,7 +6,7 @@ once while N partitions have SIZE MiB each above their recovery points, which ar
 the signal to the end, and from the start of the process to the line that says that it serves, to the time at which
 every partition has its leader, and until N of them have responded to a request. CPU seconds are shown, too, which other
 processes do not lengthen. The files are copies of those of one log: writing a hundred thousand files takes minutes on a
-busy file system, which are not measured.
+busy file system. This time is not measured.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def write_properties(root: Path) -> tuple[Path, int]:
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(root / "data"),
         "offsets.topic.replication.factor": "1",
-        # So that all written data stays above the recovery points, however long writing takes.
+        # An hour, so that all written data stays above the recovery points, however long writing takes.
         "replica.high.watermark.checkpoint.interval.ms": "3600000",
     }
     path = root / "server.properties"

@@ -129,7 +129,7 @@ def _type(kind: pa.DataType) -> str:
 
 
 def options_page() -> str:
-    """Returns the page of options as Markdown: those that act first, then the refused ones."""
+    """Returns the page of options as Markdown: those that act, then the refused ones, then those without effect."""
     return OPTIONS_HEAD + "".join(_options_section(*section) for section in OPTION_SECTIONS)
 
 

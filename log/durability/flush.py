@@ -30,7 +30,8 @@ from trimaran.wire.identity import Offset
 
 
 class Names:
-    """The names of one log's files, which a flush uses in a thread and which a deletion of the partition takes away.
+    """The names of one log's files: a flush uses them in a thread, and a deletion of the partition makes them
+    unavailable.
 
     Once `gone`, the names are free or already belong to a new partition: they must not be written, and
     missing files are not a disk failure.

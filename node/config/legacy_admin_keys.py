@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimaran.node.config.config_def import ConfigKey
 
-# The values of `trimaran.zkcompat.legacy.requests.admin_requests.Kind`.
+# The values of `trimaran.zkcompat.legacy.requests.admin_requests.RequestKind`.
 KINDS = (
     "reassignment",
     "election",

@@ -94,7 +94,9 @@ class OperationQueue:
                     self._queue.popleft()
 
     def _run_turn(self, operation: _Operation) -> None:
-        """Continues an operation and counts its objects: records live until they are applied, an image longer."""
+        """Continues an operation, and counts the long-lived objects that it creates: records until they are applied,
+        and parts of an image.
+        """
         self._long_lived.add(OBJECTS_PER_STEP * operation.run_turn())
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Readers and writers on their way from the driver to executors, where another version of this package is refused.
+"""Readers and writers that the driver sends to executors, which refuse those of another version of this package.
 
 Without this check an executor would fail at a field or function that its version does not have.
 """
@@ -21,7 +21,8 @@ class Shipped:
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: value for name, value in self.__dict__.items() if name != PLANNING}
-        # As bytes, since all arguments are unpickled before the function is called.
+        # The state is pickled to bytes first: Spark unpickles all arguments before it calls the function, which must
+        # check the version.
         return restored, (own_version(), pickle.dumps((type(self), state)))
 
 

@@ -1,1 +1,1 @@
-"""The format `kafka_log`: options, plan and rows of data logs. Only `source` and `stream` depend on Spark."""
+"""The format `kafka_log`: options, plan and rows of data logs. Only `source` depends on Spark."""

@@ -129,7 +129,7 @@ class KafkaLogSource(DataSource):
             return stream_writer(self.options, schema, begins=begins)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Marks a source that Spark has sent to another process: it does so for the end of a micro-batch only."""
+        """Marks a source that Spark has sent to another process, which it does only at the end of a micro-batch."""
         self.__dict__.update(state, _is_restored=True)
 
 

@@ -41,10 +41,8 @@ class Table:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Disables the collector of cycles, which would take half of the time to walk the many tuples of the rows
-    repeatedly.
-
-    Readers run in Spark workers, which end, and make no cycles.
+    """Disables the cyclic garbage collector, which would take half of the time, because it would traverse the many
+    tuples of rows repeatedly. Readers create no cycles, and run in Spark workers, which end.
     """
     was_on = gc.isenabled()
     gc.disable()

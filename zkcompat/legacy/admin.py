@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.1
 RETRY_SECONDS_MAX = 5.0
-# The wait for the tree to show committed records; if it takes longer, ZooKeeper or the quorum is away.
+# The wait for the tree to show committed records; if it takes longer, ZooKeeper or the quorum is unavailable.
 SHOW_SECONDS = 30.0
 # A tool writes the configs of a new topic first. Configs that stay without a topic are leftovers.
 INCOMPLETE_TOPIC_SECONDS = 5.0

@@ -102,7 +102,7 @@ class ConsumerOffsets:
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:
         """Limits concurrent requests and maps errors. Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) if ZooKeeper is
-        away or slow.
+        unavailable or slow.
         """
         try:
             with trio.fail_after(SECONDS_MAX):

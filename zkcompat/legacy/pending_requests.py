@@ -24,7 +24,8 @@ from trimaran.zkcompat.legacy.tool_writes import (
 
 # The time between a tool's write of an entity and its note: two requests to ZooKeeper, on a busy machine.
 NOTE_SECONDS = 2.0
-# More than tools write while the quorum is away for a while; beyond it the next comparison mends the tree.
+# More than tools write while the quorum is unavailable for a while; above this number the next comparison repairs the
+# tree.
 WRITES_MAX = 100_000
 
 
@@ -110,7 +111,7 @@ class PendingToolRequests:
         return True
 
     def take_unexplained(self) -> list[str]:
-        """Returns the spared entities for which no note has come by now: they must be compared again."""
+        """Returns the spared entities for which no note has arrived in time: they must be compared again."""
         self._forget_written()
         gone = [path for path in self._spared if path not in self._written]
         for path in gone:

@@ -53,7 +53,7 @@ FENCED_RETRY_SECONDS_MAX = 30.0
 # A tenure that lasted this long resets the back-off.
 GOOD_TENURE_SECONDS = 10.0
 PATIENCE_SECONDS = 1.0
-# The share of a CPU: some 800 znodes a second, so that any damage to a small tree is repaired within seconds.
+# The share of a CPU for verification: about 800 znodes a second, so damage to a small tree is repaired within seconds.
 VERIFY_SHARE = 0.015
 
 _ENDINGS = (UncertainOutcomeError, MirrorFencedError, PathRefusedError)

@@ -56,10 +56,10 @@ class PendingChanges:
         return self.touched.get(section.label, {})
 
 
-# Images share all that did not change, so a history costs little; 256 span the idle batches of two minutes.
+# Images share unchanged parts, so a history costs little memory; 256 images span the idle batches of two minutes.
 HISTORY_MAX = 256
-# The resolution of commit times of batches that have left the history, and their number: at least an hour of seconds,
-# and twice the time after each thinning.
+# The initial interval between the commit times kept for batches that have left the history, and their maximum number:
+# they span an hour, then every other one is dropped and the interval doubled.
 SAMPLE_MS = 1000
 SAMPLES_MAX = 3600
 

@@ -42,9 +42,7 @@ _QUIET.setLevel(logging.CRITICAL)
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The security of a connection. `auth` has pairs of a scheme of ZooKeeper and credentials; with `checks_hostname`
-    the name in the server's certificate is verified.
-    """
+    """The security of a connection. `auth` has pairs of a scheme of ZooKeeper and credentials."""
 
     tls: ssl.SSLContext | None = None
     sasl: DigestCredentials | None = field(default=None, repr=False)

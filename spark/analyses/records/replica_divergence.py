@@ -19,7 +19,7 @@ from trimaran.spark.analyses.plots import nothing, pair_matrix, short
 
 ROWS = 500
 
-# A record is to be in both replicas, unless the cleaner of the other one may have removed it (`removable_at` is the
+# A record must be in both replicas, unless the cleaner of the other one may have removed it (`removable_at` is the
 # least cleaner offset that allows it): tombstones, markers, aborted records, records without a key, and those that a
 # later record of the same key replaces.
 SQL = f"""

@@ -48,7 +48,7 @@ class Moment(NamedTuple):
 
 
 class Ongoing(NamedTuple):
-    """Replaces the moment at which an interval ends while it has not ended."""
+    """A placeholder for the end of an interval that has not ended."""
 
     offset: None = None
     timestamp_ms: None = None

@@ -23,9 +23,9 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 # partitions), and answers.
 REQUEST_BYTES_MAX = 128 << 20
 # Records are sent by `sendfile`; only metadata, converted messages and TLS data are in memory. Two of the largest
-# responses are created at the same time (`transport.room`), the second in excess of the bound.
+# responses are created at the same time (`memory/room.py`), the second in excess of the bound.
 RESPONSES_BYTES_MAX = 96 << 20
-# The bytes of responses that have grown beyond the free size: 16 at a time, of a megabyte each (`transport.room`).
+# The bytes of responses that have grown beyond the free size: 16 at a time, of a megabyte each (`memory/room.py`).
 LARGE_BYTES_MAX = 16 << 20
 # The number of other connections that are granted memory before the longest-waiting connection.
 PASSED_MAX = 1000
