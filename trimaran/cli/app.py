@@ -23,7 +23,7 @@ from trimaran.cli.deferred import imports_deferred
 from trimaran.cli.output import be_quiet, complain
 from trimaran.errors.user_error import Exit, UserError
 
-# A path on the command line is mistyped, or belongs to another user.
+# The errors of a path on the command line that is mistyped, or belongs to another user.
 _WRONG_PATH = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 INTERRUPTED = 130  # 128 + SIGINT, the convention of shells
 EPILOGUE = (
@@ -38,7 +38,8 @@ def build(called: tuple[str, ...] = (), first: str = "") -> App:
     """Builds the tree of all commands, or only of the commands that begin with the word `first`, if there are any.
 
     `called` is the command to run: its help is its whole docstring. The help of each other command is one line, so that
-    its module need not be imported; it is plain text, since the parser of paragraphs would take a third of the start.
+    its module need not be imported; it is plain text, since the parser of paragraphs would take a third of the start-up
+    time.
     """
     app = App(
         name="trimaran",
@@ -78,7 +79,8 @@ def _exit_by(number: int, _frame: object) -> None:
 
 
 def _end_like_ctrl_c() -> None:
-    """Makes SIGTERM and SIGHUP unwind as Ctrl-C does, so that the processes of a command end with it; respects nohup.
+    """Makes SIGTERM and SIGHUP raise an exception, as Ctrl-C does, so that the processes of a command end with it;
+    respects nohup.
 
     Servers have their own handlers.
     """

@@ -43,7 +43,7 @@ from trimaran.settings import profiles
 POLL_SECONDS = 0.02
 MAINS = {"console": run_local}
 STOPPED = "stopped"
-# A quorum of as many controllers has a majority without one of them.
+# The smallest quorum that still has a majority after the loss of one controller.
 MAJORITY_SURVIVES_FROM = 3
 
 
@@ -186,7 +186,7 @@ def _say_started(data: Path, wanted: local_starting.WantedCluster, where: str) -
 
 @contextlib.contextmanager
 def _temporary(data: Path, *, detach: bool) -> Iterator[Path]:
-    """Yields a temporary directory for a cluster, and removes both at the end."""
+    """Yields a temporary directory for a cluster; at the end removes it, and the profile `local` of the cluster."""
     if detach or data != DEFAULT_DATA:
         raise UserError(
             "--tmp cannot be combined with -d or --data",
@@ -194,7 +194,7 @@ def _temporary(data: Path, *, detach: bool) -> Iterator[Path]:
             "leave --tmp out; trimaran purge deletes a cluster and its data",
             exit_code=Exit.USAGE,
         )
-    # A node that is slow to end may still write.
+    # A node that is slow to end may still write to the directory.
     with tempfile.TemporaryDirectory(prefix="trimaran-", ignore_cleanup_errors=True) as made:
         path = Path(made)
         try:

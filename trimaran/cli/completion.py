@@ -11,7 +11,7 @@ from trimaran.cli.app import build
 from trimaran.cli.commands import COMMANDS
 
 Shell = Literal["bash", "zsh", "fish"]
-# Kinds of the first word after a command, and of the value of an option.
+# The names that complete the first word after a command, and the value of an option.
 ARGUMENTS: Mapping[str, str] = {
     "topics describe": "topics",
     "topics alter": "topics",

@@ -114,7 +114,7 @@ def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str,
 
 
 def _wrong_together(settings: Mapping[str, PropertySetting]) -> list[config_def.ConfigError]:
-    """Returns the errors of settings that are right by themselves, each once."""
+    """Returns the errors of combinations of settings that are each valid by themselves, without repetitions."""
     try:
         config = server.parse(settings)
     except config_def.ConfigError as error:

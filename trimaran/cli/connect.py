@@ -113,7 +113,7 @@ def remember(state: state_file.ClusterState) -> None:
     )
 
 
-# An election takes about a second, or two if votes were split; after that there is no leader to wait for.
+# An election takes about a second, or two if votes were split; after this time no leader is to be expected.
 LEADER_SECONDS = 4.0
 
 

@@ -64,8 +64,8 @@ def packages() -> list[Finding]:
 
 
 def _requirements() -> dict[str, list[str]]:
-    """Returns the names of the packages of each extra, by the metadata of the installed trimaran; those that are always
-    needed are those of "".
+    """Returns the names of the packages of each extra, from the metadata of the installed trimaran; the key "" has
+    those that are always needed.
     """
     found: dict[str, list[str]] = {}
     for line in requires("trimaran") or ():

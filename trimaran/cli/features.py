@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 _REFUSED = "their requests are refused (UNSUPPORTED_VERSION)"
-# The loss of a group's members at a level of a feature and below; the largest loss first.
+# The consequences for members of groups if a feature is lowered to this level or below; for each feature the worst one
+# first.
 _LOSSES = (
     ("group.version", 0, _REFUSED),
     ("share.version", 0, _REFUSED),
@@ -122,7 +123,7 @@ def _refused(
 
 
 def _warn_of_members(client: BlockingClient, levels: Sequence[versions.FeatureLevel]) -> None:
-    """Names the groups that need the features: the controller does not look at them, and lowers the levels anyway."""
+    """Names the groups that need the features: the controller does not check them, and lowers the levels anyway."""
     for name, level in levels:
         loss = next(
             (loss for feature, to, loss in _LOSSES if feature == name and level <= to), None

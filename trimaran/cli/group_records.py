@@ -101,7 +101,7 @@ def consume_in_group(
 
 @contextmanager
 def _explained(client: BlockingClient, group: str) -> Iterator[None]:
-    """Explains refusals of heartbeats in words of consumer groups."""
+    """Explains refusals of heartbeats in terms of consumer groups."""
     try:
         yield
     except client_errors.VersionMismatch as error:

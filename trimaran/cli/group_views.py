@@ -61,7 +61,9 @@ def _say_state_of_shares(group: Row, view: str) -> None:
 
 
 def _say_state_of_streams(group: Row, view: str) -> None:
-    """The tool prints this on stdout, and only with the state: other views of a group without members are empty."""
+    """Prints the sentence on stdout, and only for the view `state`, as the tool does: its other views of a group
+    without members are empty.
+    """
     if group["state"] == "Empty" and view == "state":
         put(f"\nError: Streams group '{group['group']}' has no active members.")
 

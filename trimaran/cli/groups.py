@@ -125,7 +125,7 @@ def describe(
             expanded_groups(client, groups),
             lambda name: group_members.group_described(client, name),
         )
-        # Kafka's tool shows no ages, and needs no right to read.
+        # Kafka's tool shows no ages, so it needs no READ for the topics.
         ages = None if output == "kafka" else record_ages.RecordAges(client)
         data: Callable[[Mapping[str, Any]], Any]
         show: Callable[[Mapping[str, Any], Any, str], None]

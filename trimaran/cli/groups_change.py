@@ -43,7 +43,7 @@ Execute = Annotated[
         name="--execute", negative="", help="Make the changes; without it they are only shown."
     ),
 ]
-# kafka-consumer-groups has both, too.
+# kafka-consumer-groups has both --execute and --dry-run, too.
 AsEver = Annotated[
     bool,
     Parameter(name="--dry-run", negative="", help="Only show the changes, as without --execute."),

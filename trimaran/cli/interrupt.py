@@ -1,4 +1,4 @@
-"""The end of a command by a signal, after what it has begun: SIGINT (Ctrl-C), SIGTERM or SIGHUP."""
+"""Lets a command finish what it has begun when it receives SIGINT (Ctrl-C), SIGTERM or SIGHUP."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def topic_description(topic: Row, moves: Mapping[int, Row]) -> str:
     """`kafka-topics --describe --topic`; `moves`: reassignments in progress by partition."""
     partitions = topic["partitions"]
     first = partitions[0]
-    # The replicas that a reassignment adds do not count.
+    # The tool's replication factor does not count the replicas that a reassignment adds.
     moving = moves.get(first["partition"])
     replication = len(first["replicas"]) - (len(moving["adding"]) if moving else 0)
     configs = ",".join(

@@ -76,7 +76,7 @@ def shell(
         return load_state(path, controllers, offset, time)
 
     if at is not None and as_of is not None:
-        load_state(path, controllers, at, as_of)  # the shell refuses
+        load_state(path, controllers, at, as_of)  # raises the error for the two options together
     start = (
         str(at)
         if at is not None

@@ -127,7 +127,7 @@ def _print(
     rows: list[dict[str, Any]], output: Format, nodes: Mapping[str, Mapping[Key, float]]
 ) -> None:
     if output == "json":
-        output = "jsonl"  # A node has thousands of metrics, and --watch prints changes repeatedly.
+        output = "jsonl"  # a line for each of thousands of metrics; --watch prints repeatedly
     show_rows(rows, output, columns=["metric", "labels", *nodes])
 
 

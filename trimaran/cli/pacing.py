@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class RecordPace:
-    """At most `rate` turns a second, evenly; None for no limit. Turns that were missed are not made up for."""
+    """Allows at most `rate` turns a second, evenly spaced; None means no limit. Missed turns are not made up for."""
 
     def __init__(
         self,

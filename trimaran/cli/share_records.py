@@ -32,13 +32,13 @@ from trimaran.wire.client import errors as client_errors
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
-# `consume --exit` ends at the records that were there when it began, or when none has arrived for this time: the group
-# may be done with the last ones, or other members may have them.
+# `consume --exit` ends after the records that existed when it began. It also ends when no record has arrived for this
+# time: the group may be done with the remaining ones, or other members may hold them.
 QUIET_SECONDS = 2.0
 
 
 class Ends(NamedTuple):
-    """The ends of `consume`: after `limit` records, at the end of the records, or when stdout has no reader."""
+    """The conditions that end `consume`: `limit` records, the end of the partitions, or a stdout without a reader."""
 
     limit: int | None
     exit_at_end: bool
@@ -158,7 +158,7 @@ def _say_lost(count: int) -> None:
 
 @contextmanager
 def _explained(client: BlockingClient, group: str) -> Iterator[None]:
-    """Explains refusals of heartbeats and fetches in words of share groups."""
+    """Explains refusals of heartbeats and fetches in terms of share groups."""
     try:
         yield
     except client_errors.VersionMismatch as error:

@@ -19,7 +19,7 @@ _SCHEMAS = Group("Schemas", sort_key=9)
 _FILES = (".avsc", ".proto", ".desc", ".pb", ".json")
 BY_ID = "registry"
 MSGPACK = "msgpack"
-# The time of a registry for one schema of a page.
+# The time limit of the registry for one schema of a page.
 CONSOLE_SECONDS = 2.0
 _HELP = (
     "a file (.avsc, .proto, .desc, .json), a subject of the registry, registry for the schemas that ids in the {0} "
@@ -156,7 +156,7 @@ class Schemas:
 
 
 Made = TypeVar("Made")
-# The default of the options of commands.
+# No schemas: the default of the options.
 SCHEMAS = Schemas()
 
 

@@ -113,7 +113,7 @@ class Load:
         self._stopped.wait(max(0.0, moment - time.monotonic()))
 
     def add(self, records: int, size: int, seconds: float) -> None:
-        """Adds a request with a response."""
+        """Counts a request whose response has arrived."""
         with self._lock:
             self.records += records
             self.bytes += size

@@ -45,7 +45,7 @@ else:
 
 # The wait before the next node is tried; a slow node is tried again later.
 HELLO_SECONDS = 1.0
-CLIENT_ID_KEY = "client.id"  # Kafka's
+CLIENT_ID_KEY = "client.id"
 NO_SETTINGS: Mapping[str, PropertySetting] = MappingProxyType({})
 
 

@@ -26,8 +26,8 @@ def classic_described(
     client: BlockingClient, group: str, *, with_operations: bool = False
 ) -> dict[str, Any] | None:
     """Returns a classic group; None for a dead group, since Kafka describes a missing group as dead. `topics` of a
-    member are those that it subscribes to, which are not reported during a rebalance; None if it is no consumer, or its
-    subscription is malformed.
+    member are those that it subscribes to, which are not reported during a rebalance; None if the member is not a
+    consumer, or its subscription is malformed.
     """
     request = DescribeGroupsRequest(groups=[group], include_authorized_operations=with_operations)
     response = client.call(CoordinatorNode(group), request)
@@ -161,7 +161,7 @@ def owners(described_group: Mapping[str, Any]) -> dict[TopicPartition, Mapping[s
 
 
 def ensure_not_consumed(described_group: Mapping[str, Any], topics: Collection[str]) -> None:
-    """Raises KafkaError, as OffsetDelete would, if members subscribe to one of the topics, or are no consumers. A
+    """Raises KafkaError, as OffsetDelete would, if members subscribe to one of the topics, or are not consumers. A
     member with a malformed subscription may subscribe to any topic (`ClassicGroup.isSubscribedToTopic` of Kafka). While
     a classic group rebalances, only its coordinator knows the topics.
     """

@@ -1,6 +1,6 @@
 """A member of a consumer group (KIP-848): the heartbeats that it sends.
 
-The coordinator gives a partition to another member when this one no longer names it among its own.
+The coordinator gives a partition to another member only after this member's heartbeats no longer list it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trimaran.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-# The time that the coordinator gives a member to return partitions: printing of what was fetched may take long.
+# The time in which a member must return partitions: printing the fetched records may take long.
 REBALANCE_MS = 60_000
 
 

@@ -1,6 +1,6 @@
 """A consumer of a group (KIP-848) that commits what its caller has finished.
 
-It runs in the caller's thread and has one request in flight. So it sends a heartbeat that is due between two records.
+It runs in the caller's thread and has one request in flight. So heartbeats are sent between two records.
 Offsets are committed once a second, before partitions are given back, and at the end.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 COMMIT_SECONDS = 1.0
-# A group that does not answer at the end must not keep the caller.
+# A coordinator that does not answer must not delay the end of the caller.
 LEAVE_SECONDS = 5.0
 # The pause between heartbeats of a member without partitions: a coordinator matches a pattern, and takes partitions
 # back from other members, between two heartbeats.
@@ -167,8 +167,8 @@ class GroupConsumer:
         return self._fetched[where] >= self._ends[where]
 
     def _round(self, wait_ms: int) -> Iterator[tuple[TopicPartition, list[FetchedBatch]]]:
-        """Fetches each partition once. A partition whose offset is gone begins again at `begin`, if that is no
-        offset.
+        """Fetches each partition once. A partition whose offset is no longer in the log begins again at `begin`, unless
+        that is an offset.
         """
         try:
             yield from self._reader.round(dict(self._fetched), wait_ms=wait_ms)

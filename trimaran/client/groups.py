@@ -109,8 +109,8 @@ def total_lags(
 def _described_if_visible(
     client: BlockingClient, row: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """Returns a listed group with what its positions depend on; None if members read topics that this client may not
-    describe, so that positions are hidden. Classic groups, and groups without members, do not tell.
+    """Returns a listed group, with its description if its positions depend on it; None if members read topics that this
+    client may not describe, so that positions are hidden. Classic groups, and groups without members, do not show this.
     """
     kind = kind_named(row["type"])
     if not kind.feature or (row["state"] == "Empty" and not kind.has_rows_of_topology):

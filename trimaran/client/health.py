@@ -113,7 +113,9 @@ def _of_voters(voters: Sequence[Mapping[str, Any]]) -> Iterable[Reason]:
 
 
 def _is_behind(voter: Mapping[str, Any]) -> bool:
-    """True for a voter that lags; if the leader has not heard from it since its election, there is no time."""
+    """Whether a voter is behind: by its time of contact, or by its lag if the leader reports no such time, because it
+    has not heard from the voter since its election.
+    """
     ago = voter["last_caught_up_ms_ago"]
     return bool(voter["lag"]) if ago is None else ago > VOTER_SILENT_MS
 

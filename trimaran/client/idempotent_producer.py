@@ -74,7 +74,7 @@ class IdempotentProducer:
         return self._identity
 
     def send(self, partition: int, lines: Lines) -> None:
-        """Sends pairs of key and value as records of this moment; see `send_records`."""
+        """Sends pairs of key and value as records with the current time; see `send_records`."""
         now_ms = time.time_ns() // 1_000_000
         self.send_records(partition, [NewRecord(key, value, now_ms) for key, value in lines])
 
@@ -82,8 +82,8 @@ class IdempotentProducer:
         """Sends records and returns when they are acknowledged: by default, when all in-sync replicas have them.
 
         Raises:
-            KafkaError or RequestTimedOut: they are not, or it is not known.
-            ConnectionLost: it is not known, without a producer id.
+            KafkaError or RequestTimedOut: they were not written, or the outcome is unknown.
+            ConnectionLost: the outcome is unknown; only without a producer id.
         """
         sequence = self._sequences.get(partition, 0)
         header: BatchHeader = {

@@ -12,7 +12,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Returns the 32-bit hash of Austin Appleby with Kafka's seed, unsigned (`Utils.murmur2`)."""
+    """Returns the 32-bit MurmurHash2 with Kafka's seed, unsigned (`Utils.murmur2`)."""
     found = (_SEED ^ len(data)) & _MASK
     whole = len(data) & ~3
     for at in range(0, whole, 4):

@@ -95,8 +95,8 @@ def clock_difference(partition: DescribeQuorumResponsePartitionData) -> str | No
 
 
 def _leaders_clock(partition: DescribeQuorumResponsePartitionData) -> int:
-    """Returns the leader's milliseconds since 1970 at its response: a leader has caught up with itself at that time.
-    Leaders before Kafka 3.3 do not send it.
+    """Returns the leader's milliseconds since 1970 at its response, which it reports as the time at which it has caught
+    up with itself. Leaders before Kafka 3.3 do not send it: then the result is this machine's time.
     """
     for voter in partition.current_voters:
         if voter.replica_id == partition.leader_id and voter.last_caught_up_timestamp >= 0:

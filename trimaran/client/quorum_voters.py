@@ -94,7 +94,7 @@ def ensure_removable(
     directory_id: bytes,
 ) -> None:
     """Raises KafkaError, as `remove_voter` would."""
-    _described_cluster(client)  # is refused without ALTER on the cluster, as the removal
+    _described_cluster(client)  # needs ALTER on the cluster, as the removal does
     _check_dynamic(client)
     voters = [(voter.replica_id, voter.replica_directory_id) for voter in quorum.current_voters]
     if (node_id, directory_id) not in voters or len(voters) == 1:

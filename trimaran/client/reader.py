@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
 READ_COMMITTED = 1
-# As in old clients: a name in each partition, and no session (KIP-227), since a client may end at any time.
+# The last version of Fetch that names topics instead of ids. Requests have no session (KIP-227), since a client may end
+# at any time.
 _VERSION = 12
 
 
@@ -133,7 +134,7 @@ class PartitionReader:
     def _asked(
         self, leader: NodeId, wanted: Mapping[TopicPartition, Offset], wait_ms: int
     ) -> list[tuple[TopicPartition, list[FetchedBatch] | None]]:
-        """Asks a leader for its partitions; None for each that it does not serve."""
+        """Fetches the partitions of a leader; None for each that it does not serve."""
         request = self._request(wanted, wait_ms)
         found: dict[TopicPartition, list[FetchedBatch] | None] = dict.fromkeys(wanted)
         try:

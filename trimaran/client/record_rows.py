@@ -1,8 +1,8 @@
 """Records as rows of JSON, and back: `consume -o json` and `produce --input json`.
 
 Text is a string, null is null, and bytes that are not UTF-8 are base64 in a field of their own (`value_base64`). A
-value that was decoded is any JSON, with its schema beside it (`value_schema`). A record that was not decoded is the
-same again, byte for byte.
+value that was decoded is any JSON, with its schema beside it (`value_schema`). A record that was not decoded survives
+the round trip byte for byte.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def parse_row(line: bytes) -> RowRecord:
     """Parses a row as `row_of` returns it.
 
     Raises:
-        ValueError: it is no such row; the text says why.
+        ValueError: the text is not such a row; the message says why.
     """
     try:
         row = json.loads(line)
@@ -228,7 +228,7 @@ def of_text(text: bytes | None, codec: PartCodec | None) -> PartContent:
     """Returns the content that a text describes: itself, or with a codec the JSON in it.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the text is not JSON.
     """
     if text is None or codec is None:
         return text

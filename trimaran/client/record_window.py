@@ -1,5 +1,5 @@
 """A window of records of many partitions: the next ones after a position in each, the last ones before it, or those
-after it that contain a text. A reading is bounded in bytes, and the next one goes on from its end.
+after it that contain a text. Each read is bounded in bytes, and the next one continues where it ended.
 
 Records of a partition are in the order of offsets, those of several partitions are merged by their times.
 """
@@ -29,8 +29,8 @@ Found = list[tuple[TopicPartition, "Record"]]
 
 
 class RecordWindow(NamedTuple):
-    """Records, and where to go on: `before` has the ends of the older ones, `after` the beginnings of the newer ones.
-    `is_cut` says that there are more in between, since a bound was reached.
+    """Records, and the positions from which reading continues: `before` are the ends of the older records, `after` the
+    beginnings of the newer ones. `is_cut`: a bound was reached, so there are more records in between.
     """
 
     records: Found
@@ -40,7 +40,9 @@ class RecordWindow(NamedTuple):
 
 
 class ScanStep(NamedTuple):
-    """One step of a search: what it found, where to go on, and the records and bytes that it read."""
+    """One step of a search: the records that it found, the positions of the next step, and the records and bytes that
+    it read.
+    """
 
     records: Found
     after: Positions
@@ -63,7 +65,7 @@ class RecordWindows:
         isolation = READ_COMMITTED if is_committed else 0
         self.starts = end_offsets(client, partitions, EARLIEST_TIMESTAMP)
         if not self.starts and partitions:
-            # A request for one partition waits longer, is repeated, and raises the reason.
+            # A request for a single partition waits longer, is retried, and raises the error of its leader.
             first = end_offset(client, partitions[0], EARLIEST_TIMESTAMP)
             self.starts = {partitions[0]: first} | end_offsets(
                 client, partitions, EARLIEST_TIMESTAMP
@@ -111,7 +113,8 @@ class RecordWindows:
             to = {each: low[each] for each in short}
             for each in short:
                 low[each] = Offset(max(self.starts[each], low[each] - span))
-            # Offsets may have no records, after compaction or by transactions: then it looks further back.
+            # Offsets may have no records, after compaction or because of transactions: then the loop reads from further
+            # back.
             older, _, is_cut = self._first({each: low[each] for each in short}, to, None)
             for each in short:
                 found[each] = [*older[each], *found[each]][-limit:]
@@ -190,7 +193,7 @@ class RecordWindows:
                     if self._bytes >= bytes_max:
                         return
             if not has_moved:
-                return  # nothing is there yet: the end was that of another leader
+                return  # no records yet: the end was reported by another leader
 
 
 def _of_batch(batch: FetchedBatch, begin: Offset, end: Offset) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""The operations that this client may perform (KIP-430), so that a dry run is refused as the real one.
+"""The operations that this client may perform (KIP-430), so that a dry run is refused like the real operation.
 
 A broker that does not report them checks only the real request.
 """

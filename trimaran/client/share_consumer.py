@@ -1,6 +1,6 @@
 """A share consumer of one topic: a member of a share group, with a share session at each leader of a partition.
 
-It runs in the caller's thread and has one request in flight. So it sends a heartbeat that is due between two fetches.
+It runs in the caller's thread and has one request in flight. So heartbeats are sent between two fetches.
 An acknowledgement waits for the next request to the leader of its record; the last ones are sent when the consumer is
 closed. Closing also releases all records without an acknowledgement.
 """
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.schema import Message
 
-# The time in which a leader may wait for records, over all leaders: Ctrl-C is noticed after it.
+# The time for which all leaders together may wait for records: Ctrl-C is noticed after this time at the latest.
 WAIT_MS = 500
 # As in Kafka's consumer (max.poll.records).
 RECORDS_MAX = 500
-# A leader that does not answer is looked up again.
+# The leaders are looked up again if one does not answer within this time.
 ANSWER_SECONDS = 5.0
 # The pause before leaders are looked up again, and between heartbeats of a member without partitions.
 IDLE_SECONDS = 0.1
@@ -199,7 +199,7 @@ class ShareConsumer:
             for topic in response.responses
             for told in topic.partitions
         ]
-        # At once: the caller may take no record of a later partition.
+        # All errors are counted before the first record is yielded, since the caller may stop before later partitions.
         for key, told in found:
             self._note(session, key, told.acknowledge_error_code)
         for key, told in found:

@@ -18,14 +18,14 @@ class ShareRun:
     """A run over the partitions of a topic.
 
     Args:
-        ends: the end of each partition that the run reads to; partitions without one are read on and on.
+        ends: the end of each partition that the run reads to; partitions without one are read without end.
         gives_back: the run only looks at records, each once, and keeps them until its end, which gives them back.
     """
 
     ends: Mapping[int, Offset] = field(default_factory=dict)
     gives_back: bool = False
     _reached: set[int] = field(default_factory=set, init=False)
-    # At most the records in flight of the partitions, since a kept record stays in flight.
+    # Bounded by the records in flight of the partitions, since a kept record stays in flight.
     _kept: set[tuple[TopicIdPartition, Offset]] = field(default_factory=set, init=False)
     _kept_until: float = field(default=math.inf, init=False)
 

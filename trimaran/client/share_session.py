@@ -201,7 +201,7 @@ class LeaderSession:
 
 
 def _records(told: Any) -> Iterator[Record]:
-    """Yields the records of the batches, acquired or not; control records are no records of an application."""
+    """Yields the records of the batches, acquired or not; control records are not records of an application."""
     for batch in iter_batches(told.records or b"", allow_partial_tail=True):
         if not batch.is_control:
             for record, _ in iter_records(batch, headers_max=HEADERS_READ):

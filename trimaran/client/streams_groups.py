@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # The state of a description of the topology (KIP-1331).
 NOT_REQUESTED, NOT_STORED, ERROR, AVAILABLE = range(4)
 STATUSES = ("not_requested", "not_stored", "error", "available")
-# Kafka Streams names its internal topics APPLICATION-NAME with one of these ends.
+# Kafka Streams names its internal topics APPLICATION-NAME with one of these suffixes.
 INTERNAL_ENDS = (
     "-changelog",
     "-repartition",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Principal = tuple[str, str]
 YOURSELF: Principal = ("", "")
 AS_LONG_AS_ALLOWED_MS = -1
-AT_ONCE_MS = -1  # the period of an expiry at once
+AT_ONCE_MS = -1  # the period that expires a token immediately
 
 
 def token_rows(client: BlockingClient) -> list[dict[str, Any]]:
@@ -81,7 +81,9 @@ def renew_token(client: BlockingClient, hmac: bytes, period_ms: int) -> int:
 
 
 def expire_token(client: BlockingClient, hmac: bytes, period_ms: int) -> int:
-    """Has a token expire `period_ms` from now, or at once (`AT_ONCE_MS`). Returns the time of it. Raises KafkaError."""
+    """Makes a token expire `period_ms` from now, or immediately (`AT_ONCE_MS`). Returns the time at which it expires.
+    Raises KafkaError.
+    """
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
     response = client.call(None, request, retry_unknown=False)
     check(response.error_code, "")

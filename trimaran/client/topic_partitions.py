@@ -16,8 +16,8 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
-# A broker that creates topics responds "unknown" until the controller has committed the topic; there may be an
-# election.
+# A broker that creates topics responds "unknown" until the controller has committed the topic, which an election may
+# delay.
 AUTO_CREATE_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
 

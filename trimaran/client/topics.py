@@ -67,8 +67,8 @@ def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
 
 
 def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
-    """Returns the configs that were set, on the topic or for all brokers, as Kafka's tool shows them, in its order
-    (`Config` of its admin client is a hash table of the response).
+    """Returns the configs that were set, on the topic or for all brokers, as Kafka's tool shows them, in the order in
+    which it prints them: that of the hash table in `Config` of its admin client.
     """
     (configs,) = reported_configs(client, image.TOPIC_RESOURCE, [topic]).values()
     told = {config.name: config for config in configs}

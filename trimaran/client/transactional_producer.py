@@ -97,7 +97,7 @@ class TransactionalProducer(IdempotentProducer):
 
     @property
     def _check_arguments(self) -> tuple[None, str, Needs]:
-        """Returns the last arguments of `check`."""
+        """Returns the arguments of `check` after the error code."""
         needs = Needs("WRITE", topic=self._topic, transactional_id=self._id)
         return None, f"transactional id {self._id}", needs
 

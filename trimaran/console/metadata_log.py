@@ -88,7 +88,7 @@ class MetadataHistory:
         self._name = name
         self._lock = threading.Lock()
         self._read_at = float("-inf")
-        # Otherwise the garbage collector would walk all of it while a page is rendered.
+        # Keeps the garbage collector from walking the whole history while a page is rendered.
         self._long_lived = LongLived()
         self._reset()
 

@@ -31,7 +31,9 @@ _HEX_LINE = 16
 
 
 class ShownPart(NamedTuple):
-    """A key or value as text, None for null; `note` says why it is not shown as wanted, or by which schema it is."""
+    """A key or value as text, None for null; `note` says why it is not shown in the wanted form, or which schema
+    decoded it.
+    """
 
     text: str | None
     note: str = ""
@@ -139,7 +141,7 @@ def shown(
 
 
 def hex_lines(data: bytes) -> str:
-    """Returns lines of 16 bytes with their place and their text."""
+    """Returns lines of 16 bytes, each with its position and its printable characters."""
     lines = []
     for place in range(0, len(data), _HEX_LINE):
         part = data[place : place + _HEX_LINE]

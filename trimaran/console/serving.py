@@ -260,7 +260,7 @@ def _failed(console: Console, error: Exception, form: str, path: str, title: str
 
 
 async def _not_found(console: Console, request: Request, error: HTTPException) -> Response:
-    """Responds to an unknown path, or to a method that a page does not take."""
+    """Responds to an unknown path, or to a method that a page does not accept."""
     path = request.url.path
     is_unknown = error.status_code == 404
     told = UserError(

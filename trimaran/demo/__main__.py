@@ -1,4 +1,4 @@
-"""`python -m trimaran.demo`: tells the story, or says which extra it needs."""
+"""`python -m trimaran.demo`: runs the demo, or names the extra that it needs."""
 
 import sys
 from typing import TYPE_CHECKING

@@ -155,7 +155,7 @@ def consume_as_group(
             nonlocal is_paused
             consumer.assign(partitions)
             shares[index] = len(partitions)
-            is_paused = not all(shares)  # a pause survives an assignment
+            is_paused = not all(shares)  # librdkafka keeps a paused state across assignments
             consumer.pause(partitions) if is_paused else consumer.resume(partitions)
 
         consumer.subscribe([topic], on_assign=on_assign)

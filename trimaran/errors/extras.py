@@ -17,7 +17,8 @@ EXTRAS = {
     "telemetry": "metrics that clients push",
     "demo": "the demo, python -m trimaran.demo",
 }
-# The top-level modules of the packages of each extra. A module that several bring is beside the one that most need.
+# The extra that installs each top-level module. If several extras install a module, the table has the one that most
+# users need.
 MODULES = {
     "kazoo": "zk",
     "pyspark": "spark",

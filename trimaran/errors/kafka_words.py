@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 
 class Tool(NamedTuple):
-    """A tool of Kafka: what to use in its place, and the commands here whose `ANSWERS` are for its words."""
+    """A tool of Kafka: what to use in its place, and the command here whose `ANSWERS` explain the tool's commands and
+    flags.
+    """
 
     use: str
     commands: str = ""

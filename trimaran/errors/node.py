@@ -122,7 +122,9 @@ def _of_damage(error: Exception) -> UserError:
 
 
 def _of_only_voter(error: Exception) -> UserError:
-    """Returns the remedy for the only voter; with other voters it would fetch the damaged records again."""
+    """Returns the error of the only voter, which needs a remedy: with other voters, the node would fetch the damaged
+    records again.
+    """
     return UserError(
         "the metadata of this node is damaged, and no other voter has it",
         str(error),

@@ -30,7 +30,7 @@ def is_pattern(word: str) -> bool:
 
 
 class UnknownName(UserError):
-    """The cluster has nothing of these names; what it has may be similar. `kind` is a noun, such as `topic`."""
+    """The cluster has nothing with these names, but perhaps with similar ones. `kind` is a noun, such as `topic`."""
 
     def __init__(self, kind: str, *names: str, why: str, fix: str) -> None:
         what = f"there is no {kind}" if len(names) == 1 else f"there are no {plural_of(kind)}"
@@ -46,7 +46,7 @@ class UnknownName(UserError):
 
 
 def all_missing(errors: Sequence[UnknownName]) -> UnknownName:
-    """Returns one error for the names of several, all of one kind."""
+    """Returns one error with the names of several errors, all of one kind."""
     first = errors[0]
     names = [name for error in errors for name in error.names]
     return UnknownName(first.kind, *names, why=first.why, fix=first.fix)
@@ -114,8 +114,8 @@ def not_live(wanted: Collection[int], running: Collection[int]) -> UserError | N
 
 
 class Needs(NamedTuple):
-    """The right that a request needs: an operation, such as `READ`, and the names of what it is on; on the cluster if
-    there are none. Brokers word a denial in several ways, and many name neither; commands show the form of `denied`.
+    """The right that a request needs: an operation, such as `READ`, on the named resources, or on the cluster if none
+    is named. Brokers word a denial in several ways, and many name neither; commands show the form of `denied`.
     """
 
     operation: str
@@ -209,8 +209,8 @@ def _fix_of(name: str) -> str:
 
 
 def check(code: int, message: str | None, about: str = "", needs: Needs | None = None) -> None:
-    """Raises the KafkaError of a response, if it has one; `about` is what it is about, if the message adds nothing to
-    the code. `needs` is the right that the request needs.
+    """Raises the KafkaError of a response, if it has one. `about` describes its subject, and replaces a message that
+    adds nothing to the code. `needs` is the right that the request needs.
     """
     if code:
         raise error_about(ErrorCode.of(code), message, about, needs)
@@ -230,7 +230,7 @@ def error_about(
 
 
 DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the state of the cluster"
-# By a part of the error's name; the first match applies.
+# Remedies by a part of the error's name; the first part that matches applies.
 FIXES_BY_PART = {
     "AUTHORIZATION": "add an ACL that allows it (trimaran acls add), or log in as another user with --command-config",
     "UPDATE_VERSION": "trimaran features list shows the supported levels",

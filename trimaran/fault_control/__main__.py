@@ -1,9 +1,9 @@
 """A Kafka with faults on demand for tests in any language: `python -m trimaran.fault_control`.
 
-One node, controller and broker, in this process, or with `--brokers` a cluster of processes behind a proxy. The data
-is deleted at the end. When it serves, one line of JSON says
-where: `bootstrap` for clients, `control` for requests over HTTP, their `token`, and the file that has it. It ends with
-SIGTERM, with Ctrl-C, or, with `--with-parent`, when its standard input is closed.
+Starts one node, controller and broker, in this process, or with `--brokers` a cluster of processes behind a proxy. When
+clients are served, it prints one line of JSON: `bootstrap` for clients, `control` for requests over HTTP, their
+`token`, and the file that has the token. It ends on SIGTERM or Ctrl-C, with `--with-parent` also when its standard
+input is closed. The data is deleted at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A running Kafka as the control sees it: its rules, its topics, and the faults of its nodes."""
+"""A running Kafka as seen by the control: its rules, its topics, and the faults of its nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _nothing() -> None:
 
 
 class KafkaAt(Kafka):
-    """A Kafka that others start and stop, at an address."""
+    """A Kafka at an address, which another program starts and stops."""
 
     def __init__(self, bootstrap: str, security: ClientSecurity | None = None) -> None:
         self.bootstrap = bootstrap
@@ -44,7 +44,7 @@ class KafkaAt(Kafka):
         return self
 
     def stop(self) -> None:
-        """Does nothing: it goes on."""
+        """Does nothing: the Kafka keeps running."""
 
     def diagnosis(self) -> str:
         return f"the Kafka at {self.bootstrap}, whose nodes are not known here"
@@ -53,7 +53,7 @@ class KafkaAt(Kafka):
 @dataclass(frozen=True, slots=True)
 class ControlledKafka:
     """`bootstrap` is the address for the clients under test. Topics are created and deleted at `kafka`, which may be
-    the same Kafka without faults. Actions on nodes that are missing here are not supported by it.
+    the same Kafka without faults. Actions that `node_actions` lacks are not supported.
 
     `partition` cuts links between sides and returns nothing; `recover` ends all faults of nodes.
     """

@@ -1,4 +1,4 @@
-"""A proxy with its control: rules over HTTP in front of a Kafka of others, or of a local cluster."""
+"""A proxy with its control: rules over HTTP in front of any Kafka, or of a local cluster."""
 
 from __future__ import annotations
 

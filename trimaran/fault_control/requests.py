@@ -9,9 +9,9 @@ from typing import Any
 
 from trimaran.errors.user_error import Exit, UserError
 
-# The bytes of a body of JSON; a rule has some hundred.
+# The maximum size of a JSON body; a rule has some hundred bytes.
 BODY_BYTES_MAX = 64 << 10
-# The bytes of the rows of one answer: later ones are left off, and counted.
+# The maximum size of the rows in one answer: further rows are omitted, and counted.
 ANSWER_BYTES_MAX = 8 << 20
 JSON, TOML = "application/json", "application/toml"
 
@@ -57,7 +57,7 @@ class ControlRequest:
         return found
 
     def number(self, key: str, default: float, low: float, high: float) -> float:
-        """Returns a parameter of the query. Raises UserError: it is no number, or beyond its bounds."""
+        """Returns a parameter of the query. Raises UserError: it is not a number, or out of bounds."""
         text = self.query.get(key)
         try:
             value = default if text is None else float(text)

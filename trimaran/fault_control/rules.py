@@ -24,12 +24,12 @@ from trimaran.faults.rule_parser import RULE_KEYS
 from trimaran.faults.rules import FaultRule
 from trimaran.testing.faults import AddedRule, KafkaFaults
 
-# The longest wait of one request; a test that wants more asks again.
+# The longest wait of one request; to wait longer, a test repeats the request.
 WAIT_SECONDS_MAX = 60.0
 WAIT_SECONDS = 10.0
 OBSERVATIONS = 100
 SEED_MAX = (1 << 63) - 1
-# A script is a function of this process.
+# Without scripts, which are Python functions and cannot be sent over HTTP.
 HTTP_RULE_KEYS = RULE_KEYS - {"script"}
 
 
@@ -189,7 +189,7 @@ def _ensure_addressable(name: str) -> None:
 def _shown(faults: FaultSet, rule: FaultRule) -> dict[str, Any]:
     try:
         counters, held = faults.counters(rule.name), faults.holding(rule.name)
-    except PlanError:  # it was removed meanwhile
+    except PlanError:  # the rule was removed meanwhile
         return {"name": rule.name, "given": dict(rule.given), "matched": 0, "applied": 0, "held": 0}
     given = {key: value for key, value in rule.given.items() if key in HTTP_RULE_KEYS}
     return {

@@ -39,9 +39,9 @@ from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, Version
 from trimaran.wire.errors import KafkaError
 
 log = logging.getLogger(__name__)
-# Threads that work for requests at a time; more requests wait for one.
+# The maximum number of threads that handle requests; further requests wait for one.
 THREADS_MAX = 8
-# Requests that wait for a rule at a time; more are refused.
+# The maximum number of requests that wait for a rule; further ones are refused.
 WAITS_MAX = 64
 _STATUS: Mapping[type[Exception], int] = {
     NotFound: 404,

@@ -1,4 +1,4 @@
-"""The clusters that `python -m trimaran.fault_control` starts, as the control sees them."""
+"""The clusters that `python -m trimaran.fault_control` starts, as seen by the control."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimaran.testing.embedded import EmbeddedKafka
 
 
 def controlled_node(kafka: EmbeddedKafka) -> ControlledKafka:
-    """Returns a node in this process; of the faults of nodes it supports only the restart."""
+    """Returns a node in this process; the only action on nodes that it supports is a restart."""
 
     def nodes() -> list[dict[str, object]]:
         return [{"id": 1, "role": "broker,controller", "address": kafka.bootstrap}]

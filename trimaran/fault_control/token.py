@@ -18,7 +18,7 @@ def checked_token(host: str, given: str) -> str:
     """Returns the token: the given one, or a new one if only this machine can connect to `host`.
 
     Raises:
-        UserError: other machines can connect and no token was given, or it is too short or no ASCII.
+        UserError: other machines can connect and no token was given, or it is too short or not ASCII.
     """
     if not given:
         if not is_of_this_machine(host):

@@ -37,7 +37,7 @@ SECONDS_MAX = 86_400.0
 _PORTS = range(1, 1 << 16)
 
 E = TypeVar("E", bound=StrEnum)
-# Actions after which the request, or its response, is no longer there.
+# Actions after which nothing is left of the request, or of its response.
 _ENDINGS = ("error", "drop", "close", "reset", "half_open", "truncate", "script")
 # Keywords that only refine the action beside them.
 MODIFIERS = {"place": "error", "applied": "error", "side": "delay", "released_by": "hold"}
@@ -72,14 +72,14 @@ def one_of(kind: type[E], value: Any, key: str) -> E:
 
 
 def number(value: Any, key: str, low: float, high: float) -> float:
-    """Returns a number within bounds. Raises PlanError: it is none."""
+    """Returns a number within bounds. Raises PlanError: the value is not a number, or out of bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise PlanError(f"{key} is {value!r}", f"write a number from {low:g} to {high:g}", key=key)
     return value
 
 
 def whole(value: Any, key: str, low: int, high: int) -> int:
-    """Returns a whole number within bounds. Raises PlanError: it is none."""
+    """Returns a whole number within bounds. Raises PlanError: the value is not a whole number, or out of bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise PlanError(
             f"{key} is {value!r}", f"write a whole number from {low} to {high}", key=key
@@ -88,7 +88,7 @@ def whole(value: Any, key: str, low: int, high: int) -> int:
 
 
 def error_code(value: Any) -> ErrorCode:
-    """Returns an error code by its name or its number. Raises PlanError: there is none, or it is NONE."""
+    """Returns an error code by its name or its number. Raises PlanError: there is no such code, or it is NONE."""
     names = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
     if isinstance(value, int) and not isinstance(value, bool):
         if value in {int(code) for code in ErrorCode} - {0}:
@@ -173,7 +173,7 @@ def _half_open(given: Mapping[str, Any]) -> Iterator[FaultAction]:
 
 
 def _truncate(given: Mapping[str, Any]) -> Iterator[FaultAction]:
-    # A frame of no bytes would be refused by its size alone.
+    # Clients would refuse an empty frame because of its size alone.
     yield TruncateResponse(whole(given["truncate"], "truncate", 1, 1 << 30))
 
 

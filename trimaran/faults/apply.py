@@ -46,7 +46,7 @@ class RuleApplication:
     tickets: list[int]
 
     def run(self, action: FaultAction) -> str:
-        """Applies an action; returns it in words for the trace."""
+        """Applies an action; returns its description for the trace."""
         match action:
             case AnswerError():
                 return self._fail(action)
@@ -96,7 +96,7 @@ class RuleApplication:
 
     def _edit(self, side: Side, change: Callable[[Any], object]) -> None:
         if side is Side.REQUEST:
-            self.fate.copy_request()  # observations keep the one that the client has sent
+            self.fate.copy_request()  # observations keep the request as the client has sent it
             change(self.fate.request)
         else:
             self.fate.edits.append(change)

@@ -78,7 +78,7 @@ def parse_condition(text: str) -> FieldCondition:
 
 
 def values_at(message: Any, path: str) -> Iterator[Any]:
-    """Yields the values at a path that `check_path` accepts; ids as Kafka's text, bytes as such."""
+    """Yields the values at a path that `check_path` accepts; ids in Kafka's text form, bytes unchanged."""
     name, _, rest = path.partition(".")
     value = getattr(message, name, None)
     if not rest:

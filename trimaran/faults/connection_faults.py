@@ -2,7 +2,7 @@
 
 Responses of a connection have the order of its requests. So an answer that the broker does not give waits here until
 all earlier responses have arrived; and after a request or a response is lost, nothing later is sent in its direction.
-Frames of unknown APIs and versions, and those of a login, pass untouched.
+Frames of unknown APIs and versions, and those of a login, pass unchanged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from trimaran.wire.schema import Message
 
 # The requests of a connection that wait for their responses. Clients send a few; beyond this the connection closes.
 OUTSTANDING_MAX = 10_000
-# Requests by which a client makes itself known.
+# Requests that identify the client.
 _READ_ALWAYS = frozenset({ApiKey.API_VERSIONS, *LOGIN_APIS})
 
 Frame = bytes | memoryview
@@ -272,14 +272,14 @@ class ConnectionFaults:
             outstanding.ready = (*fate.before_request, EndBoth(fate.end.by_reset))
             return self._queued(outstanding)
         if Side.REQUEST in fate.dropped:
-            self._is_cut = answers  # without a response the client does not notice
+            self._is_cut = answers  # with acks=0 the client does not notice, so its later requests pass
             return Verdicts(to_broker=tuple(fate.before_request))
         rest = None if fate.answer is not None else fate.remaining_request()
         if rest is None:
             outstanding.ready = (
                 (*fate.before_request, *self._answered(outstanding, fate.own_answer()))
                 if answers
-                else (EndBoth(by_reset=False),)  # as Kafka does with an error and acks=0
+                else (EndBoth(by_reset=False),)  # with acks=0, Kafka closes the connection after an error
             )
             return self._queued(outstanding)
         if fate.is_changed or rest is not fate.request:
@@ -319,7 +319,7 @@ class ConnectionFaults:
         """Returns the verdicts upon an answer that the broker did not give."""
         try:
             frame = response_frame(outstanding.correlation_id, response, outstanding.version)
-        except LocalProtocolError as error:  # a script made it
+        except LocalProtocolError as error:  # a script returned a response that this version cannot express
             self._faults.failed(error)
             return (EndBoth(by_reset=False),)
         for log, seen in outstanding.seen:
@@ -332,7 +332,7 @@ class ConnectionFaults:
         """Returns the verdicts upon a frame of the broker. Responses arrive in the order of requests."""
         with self._faults.changed:
             outstanding = self._answered_by(frame)
-            if outstanding is None:  # to a request that was sent before there were rules
+            if outstanding is None:  # the request was sent before there were rules
                 return Verdicts(to_client=() if self._is_silent else (SendFrame(frame),))
             verdicts = () if outstanding.is_lost else self._responded(frame, outstanding)
             return Verdicts(to_client=(*verdicts, *self._flushed()))
@@ -416,7 +416,7 @@ class ConnectionFaults:
         return (*fate.before_response, *sent)
 
     def _flushed(self) -> tuple[RelayVerdict, ...]:
-        """Returns the answers that no earlier response keeps waiting."""
+        """Returns the answers that no longer wait for an earlier response."""
         verdicts: list[RelayVerdict] = []
         while self._outstanding and self._outstanding[0].ready is not None:
             verdicts += self._outstanding.popleft().ready or ()

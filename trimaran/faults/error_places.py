@@ -9,11 +9,11 @@ from trimaran.faults.places import ItemPlace, has_top_error, places_of
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.registry import ApiKey
 
-# Errors of partitions are the usual ones of these APIs, although there is a code at the top, too.
+# In these APIs most errors are those of partitions, although the response also has a code at the top.
 _ITEMS_FIRST = frozenset(
     {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.METADATA}
 )
-# Errors of a session or a member, which are those of the whole response of these APIs.
+# Errors of a session or a member, which in these APIs are errors of the whole response.
 _WHOLE = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -28,7 +28,7 @@ _WHOLE = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
-# The role of a rule, and the roles of items that it chooses by.
+# The role that a rule names, and further roles of items that it matches.
 _ALIASES = {"topic": ("topic_id",), "group": ("key",), "transactional_id": ("key",)}
 
 

@@ -37,7 +37,7 @@ class RequestFate:
 
     request: Message
     version: int
-    # The items that no rule has taken yet.
+    # The items about which no rule has decided yet.
     items: list[RequestItem]
     is_changed: bool = False
     # The answer to the whole request, which the broker does not get.

@@ -37,7 +37,7 @@ class FaultSet:
         self.clock = clock
         self.names = names or TopicNames()
         self.is_active = False
-        # The lock of all that is here; it is notified of each observation.
+        # Guards all of this state, and is notified of each observation.
         self.changed = threading.Condition(threading.RLock())
         self.held = HeldFrames()
         self.trace = FaultTrace()
@@ -89,7 +89,7 @@ class FaultSet:
             self._rules_changed()
 
     def clear(self) -> None:
-        """Removes all rules, observations and lines of the trace; connections stay as they are."""
+        """Removes all rules, observations and lines of the trace; connections stay open."""
         with self.changed:
             for name in list(self._states):
                 self.remove(name)
@@ -155,7 +155,7 @@ class FaultSet:
             return list(self._state(name).seen.kept)
 
     def wait(self, name: str, is_enough: Callable[[], bool], seconds: float) -> bool:
-        """Waits until `is_enough` is true, examined after each observation; returns False if the time ends before.
+        """Waits until `is_enough` is true, examined after each observation; returns False if the time runs out first.
 
         Raises:
             PlanError: there is no such rule.

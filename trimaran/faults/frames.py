@@ -1,4 +1,4 @@
-"""Frames of requests and responses, as far as they are read without rules."""
+"""Reads the parts of frames that are needed even without rules, and makes frames of messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Frame = bytes | memoryview
 # Produce v3+ has a transactional id before acks, which is compact from version 9 on.
 _WITH_TRANSACTIONAL_ID = 3
 _COMPACT = 9
-# An unknown version of a known API: later ones are a few above ours.
+# Versions of up to this number above ours, and up to this number of an unknown API, are taken for those of a later
+# Kafka.
 _LATER_VERSIONS = 20
 
 
@@ -54,7 +55,7 @@ def software_of(request: Message) -> str:
 
 
 def request_frame(head: Frame, request: Message, version: int, fate: RequestFate) -> bytes:
-    """Returns the frame of a changed request, with its header as it was."""
+    """Returns the frame of a changed request, with its unchanged header."""
     if request.KEY == ApiKey.FETCH and fate.taken:
         # Kafka answers at once if a partition has an error.
         request = request.replace(max_wait_ms=0, min_bytes=0)

@@ -1,6 +1,6 @@
 """Faults within a node: between the sockets that it accepted and their connections.
 
-While there are no rules, bytes pass as without faults; each read and write asks one flag. When there is one, the
+While there are no rules, bytes pass as without faults; each read and write only checks a flag. When there is one, the
 connection is given one end of a pair of sockets, and a relay works between its other end and the client. The change
 happens between two requests, so responses to earlier requests pass before those that the relay knows.
 """
@@ -22,7 +22,7 @@ from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint, TransportL
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 from trimaran.wire.transport.requests.calls import ConnectionInfo
 
-# The interval at which a connection that is to be relayed looks for responses that it still owes.
+# The interval at which a connection checks for outstanding responses before a relay takes it over.
 _POLL_SECONDS = 0.005
 
 
@@ -59,7 +59,9 @@ class NodeFaults:
 
 
 class FaultyEndpoint:
-    """The endpoint of a connection, which passes bytes until there are rules; then a relay works before it."""
+    """The endpoint of a connection, which passes bytes until there are rules; from then on a relay works between the
+    client and this connection.
+    """
 
     def __init__(
         self,

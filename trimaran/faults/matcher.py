@@ -52,7 +52,7 @@ def request_items(request: Message, version: int, names: TopicNames) -> list[Req
     """Returns the items of a request; one without a name if the request names none."""
     top = top_roles(request)
     if any(place.needs_response and place.request for place in places_of(request.KEY, version)):
-        top["partition"] = ANY  # the response shows which ones there are
+        top["partition"] = ANY  # only the response names the partitions
     items = items_of(request, version)
     if request.KEY in _WITH_SESSIONS or (not items and _means_all(request, version)):
         items.append({"topic": ANY, "topic_id": ANY, "partition": ANY})
@@ -79,7 +79,9 @@ def top_roles(request: Message) -> Roles:
 
 
 def complete_item(item: Roles, request: Message, names: TopicNames) -> Roles:
-    """Adds the name of a topic that is named by id, and what the key of a coordinator means."""
+    """Adds the name of a topic that is given by its id, and the group or transactional id that is the key of a
+    coordinator.
+    """
     topic_id = item.get("topic_id")
     if not item.get("topic") and topic_id is not None:
         item["topic"] = ANY if topic_id is ANY else names.name_of(topic_id)

@@ -12,11 +12,11 @@ from trimaran.wire.text.as_json import as_json
 
 # The newest observations of a rule that are kept. Counters count all.
 OBSERVATIONS_MAX = 10_000
-# The bytes of the frames of these observations.
+# The maximum total size of the frames of these observations.
 OBSERVED_BYTES_MAX = 64 << 20
 # The newest lines of the trace that are kept.
 TRACE_LINES_MAX = 10_000
-# The items that a line of the trace shows.
+# The maximum number of items in a line of the trace.
 _ITEMS_SHOWN = 3
 
 
@@ -34,7 +34,7 @@ class FaultPeer:
 
 @dataclass(slots=True)
 class Observation:
-    """One request that a rule matched. `response` is None until it was seen, and if there was none."""
+    """One request that a rule matched. `response` is None until the response has arrived, and if there is none."""
 
     rule: str
     peer: FaultPeer

@@ -190,7 +190,7 @@ def read_items(message: Struct, levels: Sequence[PlaceLevel]) -> Iterator[Roles]
 
 
 def item_key(item: Roles) -> tuple[Any, ...]:
-    """Returns the values of an item's roles, as a key of sets."""
+    """Returns the values of an item's roles in a hashable form."""
     return tuple(map(_hashable, item.values()))
 
 

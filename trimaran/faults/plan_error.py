@@ -1,4 +1,4 @@
-"""The error of a rule or a plan that cannot be meant: what, why, and what to write instead."""
+"""The error of an invalid rule or plan: what is wrong, why, and what to write instead."""
 
 from __future__ import annotations
 

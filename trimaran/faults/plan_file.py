@@ -23,7 +23,7 @@ from trimaran.faults.plan_error import PlanError, unknown
 from trimaran.faults.rule_parser import parse_rule
 from trimaran.faults.rules import RULES_MAX, FaultPlan, FaultRule, PlanStory
 
-# The bytes of a plan file.
+# The maximum size of a plan file.
 PLAN_BYTES_MAX = 4 << 20
 _SEED_MAX = (1 << 63) - 1
 _KEYS = ("title", "replays", "shows", "seed", "rules")

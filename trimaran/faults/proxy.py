@@ -1,7 +1,8 @@
 """A proxy in front of any Kafka, which applies the rules of a `FaultSet` to the requests of its clients.
 
 It listens at one address for bootstrapping, and at a port of its own for each broker that a response names. Bytes pass
-in order; only what a rule or the addresses concern is decoded. TLS may end here on either side, each with a context.
+in order; only messages that a rule matches or that contain addresses are decoded. TLS may end here on either side, each
+with a context.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class FaultProxy:
         def end_of_requests() -> None:
             if self._settings.upstream_tls is None:
                 upstream.shutdown(socket.SHUT_WR)
-            else:  # TLS has no half of a connection
+            else:  # TLS cannot close one direction only
                 relay.stop()
 
         relay = FaultRelay(client, broker, engine, self._faults, end_of_requests)

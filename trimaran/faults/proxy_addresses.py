@@ -26,7 +26,8 @@ _ARRAYS = {
     ApiKey.DESCRIBE_CLUSTER: ("brokers", "broker_id"),
     **dict.fromkeys(_HINTED, ("node_endpoints", "node_id")),
 }
-# DescribeCluster lists controllers instead if the request wants this type; clients of brokers do not reach them.
+# DescribeCluster lists controllers instead if the request wants this type; clients of the proxy do not connect to
+# those.
 _CONTROLLERS = 2
 
 

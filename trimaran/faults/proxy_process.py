@@ -22,7 +22,7 @@ from trimaran.wire.security.tls.contexts import (
 
 
 def listen_address(text: str) -> Address:
-    """Returns an address to listen on; port 0 means any. Raises UserError: the text is none."""
+    """Returns an address to listen on; port 0 means any. Raises UserError: the text is not HOST:PORT."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or int(port) >= 1 << 16:
         raise UserError(

@@ -30,11 +30,11 @@ from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.transport.endpoint.endpoint import TransportLayer
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 
-# The largest frame in either direction, as Kafka's largest `socket.request.max.bytes`.
+# The largest frame in either direction: the largest value of Kafka's `socket.request.max.bytes`.
 RELAYED_BYTES_MAX = (1 << 31) - 1
-# A limited rate is kept over this time.
+# A throttled relay sends the bytes of this time at once, and then waits.
 _PACE_SECONDS = 0.05
-# Frames that are sent together.
+# The maximum size of frames that are sent together.
 _BATCH_BYTES_MAX = 1 << 20
 
 _CLOSED = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, RemoteProtocolError)
@@ -110,7 +110,7 @@ class FaultRelay:
             await self._relay(self._broker.endpoint, frames, self._engine.on_response)
         self._client.verdicts.close()
         if self._client_has_ended:
-            self._scope.cancel()  # a frame that is held has no receiver any more
+            self._scope.cancel()  # a held frame no longer has a receiver
 
     async def _relay(
         self,

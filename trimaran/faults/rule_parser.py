@@ -1,4 +1,4 @@
-"""Rules from keyword arguments, as tests and plan files give them; refused at once if they cannot be meant.
+"""Rules from keyword arguments, as tests and plan files give them; an invalid rule is refused when it is parsed.
 
 parse_rule({"api": "Fetch", "topic": "orders", "error": "NOT_LEADER_OR_FOLLOWER", "times": 3}, name="a")
 """
@@ -164,7 +164,7 @@ def _apis(value: Any) -> frozenset[ApiKey]:
 
 
 def api_named(value: Any) -> ApiKey:
-    """Returns an API by Kafka's name in any case, or by its key. Raises PlanError: there is none."""
+    """Returns an API by Kafka's name in any case, or by its key. Raises PlanError: there is no such API."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value in {int(key) for key in ApiKey}:
             return ApiKey(value)

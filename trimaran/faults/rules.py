@@ -15,11 +15,11 @@ from trimaran.faults.conditions import FieldCondition
 from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.messages.registry import ApiKey
 
-# The rules at one time. Each request is compared with all rules of its API.
+# The maximum number of rules. Each request is compared with all rules of its API.
 RULES_MAX = 1000
-# The characters of a rule's name.
+# The maximum length of a rule's name.
 RULE_NAME_CHARS_MAX = 200
-# The steps of one rule's sequence.
+# The maximum number of steps in a rule's sequence.
 SEQUENCE_STEPS_MAX = 1000
 
 
@@ -88,7 +88,7 @@ class FaultRule:
 
     @property
     def observes_only(self) -> bool:
-        """Whether the rule only watches."""
+        """Whether the rule has no actions."""
         return not any(self.steps)
 
     @property
@@ -107,7 +107,7 @@ class FaultRule:
 
 @dataclass(frozen=True, slots=True)
 class PlanStory:
-    """The fault of a plan, the incidents, proposals (KIP) or issues that it repeats, and the behaviour of a right
+    """The fault of a plan, the incidents, proposals (KIP) or issues that it repeats, and the behaviour of a correct
     client.
     """
 
@@ -118,7 +118,7 @@ class PlanStory:
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """Rules, the seed of all that is random in them, and what they are about."""
+    """Rules, the seed of their random decisions, and the story that they tell."""
 
     rules: tuple[FaultRule, ...] = ()
     seed: int = 0

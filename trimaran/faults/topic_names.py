@@ -9,7 +9,7 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.schema import Message
 
-# The ids that are remembered; a client of a larger cluster fetches their metadata again when its rule matters.
+# The maximum number of remembered ids; the oldest are forgotten until a response shows their names again.
 TOPIC_IDS_MAX = 100_000
 # APIs whose responses have ids beside names: the array, in each of them.
 TEACHERS = {

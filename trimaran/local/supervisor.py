@@ -156,7 +156,7 @@ class Supervisor:
         numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGCHLD]
         if (
             signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-        ):  # not ignored, as it is under nohup
+        ):  # nohup makes a process ignore it
             numbers.append(signal.SIGHUP)
         for number in numbers:
             signal.signal(number, lambda *_: None)

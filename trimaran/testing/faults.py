@@ -49,7 +49,7 @@ class KafkaFaults:
 
     def add_plan(self, plan: str, /, **values: Any) -> list[AddedRule]:
         """Adds the rules of a ready plan, such as `add_plan("commit-answered-late", group="billing", delay=5)`; the
-        values replace those of the same keys in its rules, and `name` is a name of the rules.
+        values replace those of the same keys in its rules, and `name` replaces the plan's name in their names.
         """
         found = ready_plan(plan, **values)
         with self._rules.changed:
@@ -61,7 +61,7 @@ class KafkaFaults:
         return [AddedRule(self._rules, rule) for rule in plan.rules]
 
     def clear(self) -> None:
-        """Removes all rules; held requests and responses go on."""
+        """Removes all rules, and releases the requests and responses that they hold."""
         self._rules.clear()
 
     def __iter__(self) -> Any:
@@ -73,7 +73,7 @@ class KafkaFaults:
 
     @property
     def fault_set(self) -> FaultSet:
-        """Returns the set of rules itself, for what serves them in another way."""
+        """Returns the underlying set of rules, for a proxy or a control that serves the same rules."""
         return self._rules
 
     @property
@@ -83,7 +83,7 @@ class KafkaFaults:
 
     @property
     def trace(self) -> FaultTrace:
-        """Returns what was done; `str` has a line for each action."""
+        """Returns the trace of the actions that were carried out; its `str` has a line for each."""
         return self._rules.trace
 
     @property
@@ -142,7 +142,7 @@ class AddedRule:
 
     @property
     def held(self) -> int:
-        """Returns how many requests and responses wait now."""
+        """Returns how many requests and responses the rule holds now."""
         return self._rules.holding(self.name)
 
     def wait(self, count: int = 1, timeout: float = WAIT_SECONDS) -> list[Observation]:
@@ -181,7 +181,7 @@ class AddedRule:
             raise AssertionError(f"{self.name} matched {self.matched} requests: {', '.join(first)}")
 
     def release(self) -> int:
-        """Lets all requests and responses go on that the rule holds now; returns their number."""
+        """Releases all requests and responses that the rule holds now; returns their number."""
         return self._rules.release(self.name)
 
     def remove(self) -> None:

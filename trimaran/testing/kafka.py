@@ -132,8 +132,8 @@ class Kafka(ABC):
         """Returns the records of a topic as soon as their values are `values` in any order, duplicates included.
 
         Raises:
-            AssertionError: the values differ after `timeout` seconds; the error names missing and surplus values, why
-                nothing could be read, if so, and the nodes.
+            AssertionError: the values differ after `timeout` seconds; the error has the missing and the surplus values,
+                the states of the nodes, and the reason if nothing could be read.
         """
         __tracebackhide__ = True  # pytest shows the line of the test
         wanted: Counter[bytes | None] = Counter(

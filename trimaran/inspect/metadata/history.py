@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trimaran.inspect.metadata.source import MetadataSource
     from trimaran.quorum.metadata.image import MetadataImage
 
-NOT_KNOWN = -1  # The time of changes before the snapshot: it is unknown.
+NOT_KNOWN = -1  # the time of changes before the snapshot
 
 
 class History:

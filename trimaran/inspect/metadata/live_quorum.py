@@ -17,7 +17,9 @@ class LiveSource(live_quorum.LiveQuorum):
         self.name = name
 
     def base(self, upto: Offset | None) -> Base | None:
-        """Returns the leader's snapshot, if the leader no longer has offset 0, or if the snapshot is a shorter way."""
+        """Returns the leader's snapshot, if the leader no longer has offset 0, or if reading from the snapshot on is
+        shorter.
+        """
         snapshot = self.begins_with()
         if snapshot is None:
             return None
