@@ -70,7 +70,7 @@ def pytest_configure(config):
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown():
     """Fails if a test leaves a handler at the root logger. It would write to that test's standard error, which is
-    closed, and a later test would read Python's report of that.
+    closed, and the output of a later test would have Python's report of the failed write.
     """
     for handler in logging.getLogger().handlers:
         assert (

@@ -34,7 +34,7 @@ FAULTS = {
         r"^(Of|For|Until|While|Where) (?!.*\bsee\b)[^.,]{3,60}\.$"
     ),
 }
-# Also in raw strings a backslash precedes no quote that ends them.
+# Even in a raw string, a quote after a backslash does not end the string.
 _STRING_OR_COMMENT = re.compile(
     r'''"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"'''
     r"""|'''(?:\\.|[^\\])*?'''|'(?:\\.|[^'\\\n])*'|(?P<comment>\#[^\n]*)""",

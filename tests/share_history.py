@@ -20,7 +20,9 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """A record; `partition` names the share partition, also its life if an operator may begin another one."""
+    """A record; `partition` names the share partition, and its state's life, if an operator may start a new one by a
+    reset.
+    """
 
     partition: Hashable
     offset: int
@@ -49,8 +51,8 @@ class Result(Enum):
 class Delivery(NamedTuple):
     """A record that a member received, as its `count`-th delivery.
 
-    `term` identifies the time in which a leader surely was the only one, such as its epoch; None: not known. `is_stale`
-    allows what a leader does that does not know of its successor: it delivers by an old state.
+    `term` identifies a time in which the leader was certainly the only one, such as its epoch; None if it is unknown.
+    `is_stale`: the leader may not know of its successor yet, so it may deliver by an old state.
     """
 
     member: str
@@ -130,14 +132,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a run: the values of all records that the group may deliver, and those that it has done with."""
+    """The end of a run: the values of all records that the group may deliver, and which of them are done."""
 
     log: Mapping[Place, bytes]
     has_ended: Callable[[Place], bool]
 
     @staticmethod
     def at(log: Mapping[Place, bytes], starts: Mapping[Hashable, int]) -> Ending:
-        """Returns the end at which the group begins at these offsets of its partitions."""
+        """Returns the end of a run after which the start offsets of the partitions are `starts`."""
         return Ending(log, lambda place: place.offset < starts.get(place.partition, 0))
 
 
@@ -267,23 +269,23 @@ class Record:
             yield from self.judged_letter(letter)
 
     def judged_delivery(self, delivery: Delivery) -> Iterator[Breach]:
-        """Yields what is wrong with a delivery after those that are known (Q1 to Q3)."""
+        """Yields the rules that a delivery breaks, given the known ones before it (Q1 to Q3)."""
         return self._breaches(
             self._after_end(delivery), self._counts(delivery), self._holders(delivery)
         )
 
     def judged_decision(self, decision: Decision) -> Iterator[Breach]:
-        """Yields what is wrong with the answer to a decision (Q4)."""
+        """Yields the rules that the answer to a decision breaks (Q4)."""
         return self._breaches(self._others(decision))
 
     def judged_letter(self, letter: Letter) -> Iterator[Breach]:
-        """Yields what is wrong with a letter (Q9)."""
+        """Yields the rules that a letter breaks (Q9)."""
         if not self._has_reason(letter):
             detail = f"{letter}, delivered as {self.deliveries}"
             yield Breach(Rule.LETTER_WITHOUT_REASON, self.place, detail)
 
     def judged_end(self, *, is_ended: bool, log: Mapping[Place, bytes]) -> Iterator[Breach]:
-        """Yields what is wrong at the end of a run (Q5 and Q9)."""
+        """Yields the rules that are broken at the end of a run (Q5 and Q9)."""
         return self._breaches(self._end(is_ended, log), self._queue(is_ended, log))
 
     def _breaches(self, *found: Found) -> Iterator[Breach]:
@@ -292,7 +294,7 @@ class Record:
     # -- what is known
 
     def may_be(self, *kinds: Kind) -> bool:
-        """Whether such a decision may have been stored."""
+        """Whether a decision of one of these kinds may have been stored."""
         return any(
             decision.kind in kinds and decision.result is not Result.REFUSED
             for decision in self.decisions
@@ -378,7 +380,7 @@ class Record:
             yield Rule.COUNT_TOO_LOW, f"{delivery}, though {known} is known"
 
     def _stored_counts(self, delivery: Delivery) -> Iterator[int]:
-        """Yields the counts that were surely stored before a delivery."""
+        """Yields the counts that were certainly stored before a delivery."""
         for decision in self.decisions:
             about = self._delivery_of(decision)
             if (
@@ -471,7 +473,9 @@ class Record:
         return letter.count == self._settings.limit and self._may_reach(letter.count, others)
 
     def _is_surely_accepted(self, delivery: Delivery) -> bool:
-        """Whether the accept took effect: later, an acknowledgement of an archived record also succeeds."""
+        """Whether an accept certainly took effect: after the end of the lock, an acknowledgement of an archived record
+        succeeds, too.
+        """
         return any(
             each.kind is Kind.ACCEPT
             and each.result is Result.CONFIRMED

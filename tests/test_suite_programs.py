@@ -1,4 +1,4 @@
-"""A third-party suite names each program that it runs, and does not start where one of them is missing."""
+"""A third-party suite names each program that it runs, and does not start if one of them is missing."""
 
 import ast
 import sys

@@ -20,7 +20,7 @@ BODY_LINES_MAX = 70
 FILE_LINES_MAX = 500
 # A loop that Cython compiles as a whole: a call into another module would cost more than its work.
 LONGER_FILES = {"log/batches/columns_walk.py": 665}
-# They call parts in order. A rule belongs to the parts.
+# These files only call other modules in order; rules belong in those modules.
 SHORTER_FILES = {"broker/groups/shard.py": 299, "broker/handlers/produce.py": 130}
 # Functions that were longer when the rule was introduced. The dictionary may shrink, never grow.
 GRANDFATHERED: dict[str, int] = {}
@@ -64,7 +64,7 @@ def test_every_module_has_a_docstring(folder):
     assert [p for p, text in said.items() if not text or text.startswith("TODO")] == []
 
 
-# They write files for users, shell code, or text that `output` has printed before.
+# These modules write files for users, shell code, or text that `output` has formatted.
 PRINTING = {
     "output.py",
     "global_options.py",
@@ -315,7 +315,7 @@ def test_reasons_of_survivors_are_plain_english():
     assert [*prose.markdown_faults("\n\n".join(sorted(reasons)))] == []
 
 
-# Words of identifiers, with established ones: report or response, text, search or check, again, no …
+# Words that identifiers must not have; established ones are report, response, text, search, check, again.
 PRIVATE_WORDS = {"told", "said", "look", "heed", "hasten", "anew", "whose", "nobody", "somebody"}
 
 

@@ -1,4 +1,4 @@
-"""Counts for the whole process that include only this thread."""
+"""Lets a test measure a count of the whole process, such as its memory, without the other threads."""
 
 import sys
 import time
@@ -10,12 +10,12 @@ SWITCH_INTERVAL = 1000.0
 
 @contextmanager
 def undisturbed():
-    """Prevents other threads from running Python, and from allocating memory with it, unless the block waits. One of
+    """Prevents other threads from running Python code, which would allocate memory, unless the block waits. One of
     these threads communicates with the test runner, and may receive a list of tests at any time.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)
-    time.sleep(0)  # an earlier waiter has its turn now
+    time.sleep(0)  # lets a thread run that waited already
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.records.security import UserScramCredentialRecord
 from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
 
-# A run that passes never waits for so long, however busy the machine is.
+# A run that passes never waits this long, however busy the machine is.
 START_SECONDS = STOP_SECONDS = SEEN_SECONDS = 60
 
 

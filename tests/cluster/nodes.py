@@ -12,7 +12,7 @@ from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.node.config.server import ServerConfig, parse
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
-SECONDS = 60.0  # a run that passes never waits for so long, however busy the machine is
+SECONDS = 60.0  # a run that passes never waits this long, however busy the machine is
 
 
 def dotted(settings: Mapping[str, object]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 
 Found = TypeVar("Found")
 POLL_SECONDS = 0.01
-# Ten times as long as a step of a cluster takes on a machine where fifteen others want each core.
+# Ten times the duration of a step of a cluster on a machine with fifteen busy processes per core.
 WAIT_SECONDS = 60.0
 
 

@@ -166,7 +166,7 @@ class QuorumNodes:
         return Member(node, names)
 
     async def leader(self, *, above: int = 0) -> Member:
-        """Returns the member that leads an epoch above `above`, as its listener does, too."""
+        """Returns the member that leads an epoch above `above`, once its state machine has been notified, too."""
         while True:
             for member in self.members.values():
                 node = member.node

@@ -1,4 +1,4 @@
-"""Virtual environments with packages that this project does not need, beside all that it is tested with."""
+"""Virtual environments with packages that this project does not need, in addition to those of its tests."""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ def cached(reader: DataFrameReader) -> tuple[DataFrame, str | None]:
     try:
         frame = reader.load().cache()
         frame.count()
-    except (PySparkException, Py4JJavaError) as error:  # the latter: in a task of the connector
+    except (
+        PySparkException,
+        Py4JJavaError,
+    ) as error:  # Py4JJavaError: a task of the connector failed
         return frame, str(error)
     return frame, None
 

@@ -214,7 +214,7 @@ def test_described_configs_equal_kafkas(peers, kind, name, version):
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_loggers(peers, version):
+def test_loggers_are_described_like_kafkas(peers, version):
     """The names and levels of loggers depend on the programming language."""
     theirs, ours = (describe(peer, LOGGER, "1", version) for peer in peers)
     assert (ours.error_code, ours.error_message) == (theirs.error_code, theirs.error_message)

@@ -66,7 +66,7 @@ def on_kafka(tools, kafka):
 
 
 def said(cluster, name, *words):
-    """Returns what a tool prints, with one space for many, sorted lines, and without what varies."""
+    """Returns the lines that a tool prints, sorted, with single spaces, and without values that vary."""
     done = cluster.tool(name, *words)
     text = done.stdout + "".join(
         line for line in done.stderr.splitlines(keepends=True) if "Exception" in line
@@ -219,8 +219,8 @@ def test_other_tools_print_the_same(on_us, on_kafka):
     assert of_the_rest(on_us) == of_the_rest(on_kafka)
 
 
-def test_acknowledgements_of_all_records_are_told(on_us):
-    """A verifiable share consumer that is stopped has told as many acknowledgements as there are records."""
+def test_acknowledgements_of_all_records_are_reported(on_us):
+    """A verifiable share consumer that is stopped has reported as many acknowledgements as there are records."""
     topic, group = "tool-all", "tool-all-workers"
     on_us.tool("topics", "--create", "--topic", topic, "--partitions", "3")
     reset = ("--add-config", "share.auto.offset.reset=earliest")

@@ -1,4 +1,4 @@
-"""The flags of Kafka 4.4's tools, as each prints them with `--help`, are those that our answers and their page know."""
+"""The flags of Kafka 4.4's tools, as each prints them with `--help`, are those of our answers and their page."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from tests.interop import apache_kafka
 from tests.trimaran.errors.test_kafka_words import FLAGS
 
-# By the tool's name: the command here whose answers are for its flags.
+# The command here that answers the flags of each tool.
 TOOLS = {
     "acls": "acls",
     "configs": "configs",

@@ -180,7 +180,7 @@ def run_stream(spark, bootstrap, options, folder):
     query.awaitTermination()
 
 
-# With these a client would wait as long as a test may run: a refused login must not be waited for.
+# With these time limits a client that retried a refused login would wait longer than the test may take.
 PATIENT = {"kafka.max.block.ms": "3600000", "kafka.delivery.timeout.ms": "3600000"}
 
 

@@ -242,7 +242,7 @@ def _tests_of(
 def _functions_of(files: set[str]) -> dict[tuple[str, int], list[FunctionType]]:
     """Returns all functions of `files` by qualified name and first line, including those of copied classes."""
     found = defaultdict(list)
-    gc.unfreeze()  # what a test before has frozen is not listed
+    gc.unfreeze()  # objects frozen by an earlier test are not listed
     for object_ in gc.get_objects():
         if isinstance(object_, FunctionType) and object_.__code__.co_filename in files:
             found[object_.__code__.co_filename, object_.__code__.co_firstlineno].append(object_)

@@ -234,7 +234,7 @@ def told_of_mistakes(tmp_path, monkeypatch, capfd):
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("trimaran.cli.app._end_like_ctrl_c", lambda: None)  # this process continues
-    # A command that starts a server adds a handler, which would write to this test's standard error ever after.
+    # A command that starts a server adds a handler, which would write to this test's standard error from then on.
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
 
     def check(mistake, addresses):

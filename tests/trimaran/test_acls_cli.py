@@ -27,7 +27,7 @@ LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
         ("cluster", (ResourceType.CLUSTER, CLUSTER_NAME, LITERAL)),
     ],
 )
-def test_resources(text, expected):
+def test_acl_resources_are_parsed(text, expected):
     assert parse_pattern(text) == expected
 
 
@@ -38,7 +38,7 @@ def test_invalid_acl_resource_is_refused(text):
     assert caught.value.exit_code is Exit.USAGE
 
 
-def test_operations():
+def test_acl_operations_are_parsed():
     assert parse_operations("read, DESCRIBE_CONFIGS,alter-configs") == [
         Operation.READ,
         Operation.DESCRIBE_CONFIGS,
@@ -49,7 +49,7 @@ def test_operations():
             parse_operations(text)
 
 
-async def test_acls_come_are_explained_and_go(tmp_path, capsys):
+async def test_acls_are_added_explained_and_removed(tmp_path, capsys):
     async with broker_client(tmp_path, **AUTHORIZER) as one:
         brokers = Brokers(bootstrap=one.cluster.bootstrap)
 

@@ -71,7 +71,7 @@ def called(kafka, capsys, monkeypatch):
         ),
     ],
 )
-def test_second_change_is_none(called, words, first, second):
+def test_repeated_change_reports_no_change(called, words, first, second):
     assert [called(*words)[1:] for _ in range(2)] == [(first, 0), (second, 0)]
 
 
@@ -104,7 +104,7 @@ def test_one_way_to_the_quorum_is_named(called):
 
 
 @pytest.mark.parametrize("command", ["down", "purge"])
-def test_nothing_to_end_is_fine(called, tmp_path, command):
+def test_ending_a_missing_cluster_succeeds(called, tmp_path, command):
     out, said, code = called(command, "--data", tmp_path / "none", address=False)
     assert (out, "nothing to" in said, code) == ("", True, 0)
 

@@ -75,12 +75,12 @@ def test_valid_file_has_no_errors(printed_json, write):
     )
 
 
-def test_settings_that_contradict_each_other(printed_json, write):
+def test_contradicting_settings_are_reported(printed_json, write):
     also = {"listeners": "CONTROLLER://localhost:9093"}
     assert checked(printed_json, write(also=also)) == (Exit.NO, [("error", "listeners", "5")])
 
 
-def test_files_and_secrets_that_are_not_there(printed_json, write, tmp_path):
+def test_missing_files_and_secrets_are_reported(printed_json, write, tmp_path):
     tls = {"listeners": "SSL://localhost:9092", "security.inter.broker.protocol": "SSL"}
     tls["listener.security.protocol.map"] = "CONTROLLER:PLAINTEXT,SSL:SSL"
     tls |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": f"{tmp_path}/none.pem"}
@@ -167,7 +167,7 @@ def test_every_key_is_explained(printed_json):
     assert unexplained == []
 
 
-def test_did_you_mean():
+def test_mistyped_key_is_explained_with_similar_key():
     with pytest.raises(UserError) as error:
         config_files.explain("retentin.ms")
     assert error.value.why.startswith("did you mean retention.ms")

@@ -19,7 +19,7 @@ from trimaran.errors.user_error import Exit, UserError
         ("topics list --watch=0.5", "topics list", 0.5),
         ("topics list --watch 0", "topics list", 0.1),
         ("topics describe --watch orders", "topics describe orders", 2.0),
-        # It has an interval of its own, or the parser refuses it.
+        # The command has its own interval, or the parser refuses the option.
         ("metrics --watch", "metrics --watch=2", None),
         ("topics delete t --watch 3", "topics delete t --watch=3", None),
         ("topics list -- --watch", "topics list -- --watch", None),

@@ -18,7 +18,7 @@ SETTINGS = {
     "group.streams.assignment.interval.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
 }
-# The only user may do all that no ACL is about.
+# The only user may do everything on resources without ACLs.
 WITH_ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
@@ -48,10 +48,10 @@ def driven(request, capsys, monkeypatch):
         yield step
 
 
-def test_groups_of_every_kind(driven):
+def test_groups_of_every_kind_are_shown_and_changed(driven):
     check_transcript(Path(__file__).parent / "testdata/groups_cli.txt", driven)
 
 
 @pytest.mark.parametrize("driven", [WITH_ACLS], indirect=True)
-def test_groups_with_only_some_rights(driven):
+def test_group_commands_are_refused_without_rights(driven):
     check_transcript(Path(__file__).parent / "testdata/groups_rights_cli.txt", driven)

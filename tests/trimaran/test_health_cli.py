@@ -12,7 +12,7 @@ from trimaran.testing import EmbeddedKafka
 
 @pytest.mark.parametrize("about", ["not-preferred", "clocks", "certificates"])
 def test_waiting_ends_with_a_healthy_sentence(monkeypatch, capsys, about):
-    """Notes about a healthy cluster are not a reason to look at it."""
+    """Notes about a healthy cluster do not keep the command waiting."""
     note = Reason(WARNING, "something to know", about)
     monkeypatch.setattr(command, "_of_mirror", lambda _: [note])
     with EmbeddedKafka() as kafka:
@@ -21,7 +21,7 @@ def test_waiting_ends_with_a_healthy_sentence(monkeypatch, capsys, about):
     assert capsys.readouterr().out.splitlines()[0] == "Healthy, but something to know."
 
 
-def test_other_reasons_need_a_look(monkeypatch, capsys):
+def test_other_reasons_make_cluster_unhealthy(monkeypatch, capsys):
     reasons = [Reason(WARNING, "no mirror is alive", "zookeeper"), Reason(WARNING, "n", "clocks")]
     monkeypatch.setattr(command, "_of_mirror", lambda _: reasons)
     with EmbeddedKafka() as kafka:

@@ -35,7 +35,7 @@ def test_groups_have_columns_that_grow():
     assert longer[2].endswith(" -               -               -")
 
 
-def test_the_state_of_a_group():
+def test_group_state_has_kafkas_columns():
     group = {
         "group": "readers",
         "coordinator_address": "127.0.0.1:27749",
@@ -63,7 +63,7 @@ SHARE = {
 }
 
 
-def test_share_group():
+def test_share_group_has_kafkas_columns():
     place = {"topic": "orders", "partition": 0}
     offsets = [
         {**place, "committed": 7, "lag": 3},
@@ -88,7 +88,7 @@ def test_share_group():
     )
 
 
-def test_streams_group():
+def test_streams_group_has_kafkas_columns():
     member = {
         "member": "m",
         "process": "p",
@@ -114,7 +114,7 @@ def test_streams_group():
     )
 
 
-def test_topology():
+def test_topology_has_a_line_for_each_node():
     def node(kind, name, before=(), after=(), topic=None):
         return {
             "name": name,
@@ -146,7 +146,7 @@ def test_topology():
     )
 
 
-def test_lists():
+def test_group_lists_have_kafkas_columns():
     rows = [{"group": "g", "state": "Empty"}, {"group": "a-group-of-many-letters", "state": "Dead"}]
     assert kafka_group_text.groups_list(rows) == "g\na-group-of-many-letters"
     assert kafka_group_text.groups_in_states(rows) == (

@@ -1,4 +1,4 @@
-"""The texts of `-o kafka`, as Apache Kafka 4.3's tools print them for the same cluster."""
+"""The texts of `-o kafka`, as Apache Kafka 4.4's tools print them for the same cluster."""
 
 from trimaran.cli import kafka_text
 
@@ -18,7 +18,7 @@ TOPIC = {
 }
 
 
-def test_a_topic():
+def test_topic_has_a_line_for_each_partition():
     assert kafka_text.topic_description(TOPIC, {}) == (
         "Topic: orders\tTopicId: JttXEYOdADYg0aM0uBuR4w\tPartitionCount: 2\tReplicationFactor: 2"
         "\tConfigs: min.insync.replicas=1,retention.ms=86400000\n"

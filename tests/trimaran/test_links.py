@@ -42,7 +42,7 @@ def test_links_are_cut_only_between_sides(nodes, monkeypatch):
     assert cut_of(links, one, monkeypatch) == set()
 
 
-def test_further_truncation_adds_to_earlier_ones(nodes, monkeypatch):
+def test_further_cut_adds_to_earlier_ones(nodes, monkeypatch):
     links = Links()
     links.cut([[nodes["controller-1"]], [nodes["controller-2"]]])
     links.cut([[nodes["controller-1"]], [nodes["broker-11"]]])

@@ -58,7 +58,7 @@ def printed(capsys):
     return read
 
 
-def test_the_state_at_an_offset(directory, printed):
+def test_state_at_an_offset_is_printed(directory, printed):
     commands.image(directory, at=2)
     state = printed()
     assert (state["offset"], list(state["topics"]), state["configs"]) == (2, ["orders"], [])
@@ -70,7 +70,7 @@ def test_the_state_at_an_offset(directory, printed):
 
 
 @pytest.mark.parametrize(("as_of", "offset"), [("2999", 2), ("3000", 3), ("@6999", 4), ("9000", 5)])
-def test_the_state_as_of_a_time(directory, printed, as_of, offset):
+def test_state_as_of_a_time_is_printed(directory, printed, as_of, offset):
     commands.image(directory, as_of=as_of)
     assert printed()["offset"] == offset
 
@@ -82,7 +82,7 @@ def test_invalid_time_of_state_is_refused(directory):
         commands.image(directory, at=1, as_of="3000")
 
 
-def test_the_state_where_segments_are_many(tmp_path, printed):
+def test_state_is_read_over_many_segments(tmp_path, printed):
     commands.image(node(tmp_path, 1, segment_bytes=100), at=4)
     assert printed()["offset"] == 4
 
@@ -102,7 +102,7 @@ def test_log_without_beginning_needs_a_snapshot(tmp_path):
         commands.image(directory)
 
 
-def test_differences_between_offsets_and_between_directories(tmp_path, printed):
+def test_states_of_offsets_and_directories_are_compared(tmp_path, printed):
     one = node(tmp_path, 1)
     two = node(tmp_path, 2, BATCHES[:2])
     assert commands.diff("2", "3", path=one, output="json") == 1
@@ -113,7 +113,7 @@ def test_differences_between_offsets_and_between_directories(tmp_path, printed):
     assert printed() == []
 
 
-def test_differences_go_to_the_bottom():
+def test_differences_name_the_deepest_paths():
     before = {"a": [{"partition": 0, "isr": [1, 2]}, {"partition": 1, "isr": [1]}], "b": 1}
     after = {"a": [{"partition": 0, "isr": [1]}], "b": 1, "c": {}}
     assert list(differences(before, after)) == [

@@ -65,7 +65,7 @@ def test_messages_appear_above_progress_bar():
             assert "comparing" in read_until(screen, "inside a batch\r\ncomparing")
 
 
-def test_one_at_a_time():
+def test_nested_operation_shows_no_second_bar():
     """A nested request shows none; after its end another one may."""
     with terminal() as screen:
         with progress("outer"), module.waiting("FetchRequest"):
@@ -75,7 +75,7 @@ def test_one_at_a_time():
 
 
 @pytest.mark.parametrize("why", ["a pipe", "-q", "rows on the same terminal"])
-def test_nothing_is_shown(why, monkeypatch):
+def test_bar_is_hidden_off_terminals(why, monkeypatch):
     monkeypatch.setattr(output, "_is_quiet", why == "-q")
     monkeypatch.setattr(module, "_shown_later", pytest.fail)
     rows = why == "rows on the same terminal"

@@ -24,7 +24,7 @@ from trimaran.node.text.wording import entity_text
         (["user="], ({"user": ""}, [])),
     ],
 )
-def test_words(words, expected):
+def test_entity_is_parsed_from_words(words, expected):
     entity, others = parse_words(words)
     assert (entity, others) == expected
     assert parse_words(entity_text(entity).split(" "))[0] == entity
@@ -58,7 +58,7 @@ def test_meaningless_quota_is_refused_before_request(command, words):
     assert caught.value.exit_code is Exit.USAGE
 
 
-async def test_quotas_come_are_listed_and_go(tmp_path, capsys):
+async def test_quotas_are_set_listed_and_deleted(tmp_path, capsys):
     async with broker_client(tmp_path) as one:
         brokers = Brokers(bootstrap=one.cluster.bootstrap)
 

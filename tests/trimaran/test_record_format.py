@@ -27,7 +27,7 @@ def test_tokens(form, text):
     assert compiled(form)(TopicPartition("t", 3), record(headers=headers)) == text
 
 
-def test_nothing_has_the_length_minus_one():
+def test_null_has_the_length_minus_one():
     assert compiled("%k|%K|%s|%S")(TopicPartition("t", 0), record(None, None)) == b"|-1||-1"
 
 

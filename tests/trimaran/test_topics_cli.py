@@ -38,5 +38,5 @@ def driven(capsys, monkeypatch):
         yield step
 
 
-def test_topics_and_their_records(driven):
+def test_topic_commands_print_as_in_transcript(driven):
     check_transcript(Path(__file__).parent / "testdata/topics_cli.txt", driven)

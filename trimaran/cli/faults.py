@@ -9,7 +9,7 @@ COLUMNS = ("plan", "title", "replays")
 
 
 def list_plans(*, output: Format = "table") -> None:
-    """Shows the ready plans: the fault, the incidents that it repeats, and what a right client does then."""
+    """Shows the ready plans: the fault, the incidents that it repeats, and what a correct client does then."""
     show_rows(ready_plans.story_rows(), output, columns=COLUMNS, noun="plan")
 
 

@@ -262,7 +262,7 @@ class _Records:
         """Yields records by partition, in the order of the lines, in batches that a broker accepts.
 
         Raises:
-            UserError: a line is no record; none of this batch is sent.
+            UserError: a line is not a record; none of this batch is sent.
         """
         without_key = self._sticky.next()
         found: dict[int, Records] = {}

@@ -79,14 +79,14 @@ def consume(
         until: The position at which to stop in each partition, at the latest at its end. Written like --offset: @-5m is
             five minutes ago.
         isolation: read_committed omits aborted transactions, and ends at the beginning of the oldest open one; by
-            default read_uncommitted. A share group has it as its config share.isolation.level.
+            default read_uncommitted. For a share group, its config share.isolation.level decides.
         group: Join this consumer group (KIP-848).
         share_group: Join this share group. Its config share.auto.offset.reset says where a new group begins; by default
             at the end.
         reject: Reject the records instead of accepting them: they are not delivered again, except to a dead-letter
             queue.
         release: Only look at the records: each is printed once, and all are given back at the end, at the latest before
-            their locks end. Looking counts as one delivery of the limit.
+            their locks end. This counts as one delivery of each record.
         key_separator: Print the key too, followed by this separator and the value.
         form: Print records in a format with kcat's tokens: %t topic, %p partition, %o offset, %T timestamp, %k key, %s
             value, %h headers, %K and %S lengths. Write the line break, too: '%k %s\n'.

@@ -53,8 +53,8 @@ def _explained(error: CycloptsError, command: str) -> tuple[str, str]:
 
 
 def _unknown_command(error: UnknownCommandError, words: str, command: str) -> UserError:
-    """Returns the error of a word that is no command. A tool or a command of Kafka comes first: the word may be spelled
-    like a command here that does something else.
+    """Returns the error of a word that is not a command. A tool or a command of Kafka comes first: the word may be
+    spelled like a command here that does something else.
     """
     word, *rest = error.unused_tokens or ["?"]
     is_flag = word.startswith("-")

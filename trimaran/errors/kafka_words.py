@@ -440,7 +440,7 @@ def _is_no_command(use: str) -> bool:
 
 def answer_for_tool(word: str, rest: Sequence[str]) -> str | None:
     """Returns what to use in place of a tool of Kafka, such as `kafka-topics.sh`: the command for the action among the
-    words after it, if they name one. None for a word that is no tool.
+    words after it, if they name one. None for a word that is not a tool.
     """
     name = word.rpartition("/")[2].removesuffix(".sh").removesuffix(".bat").removeprefix("kafka-")
     tool = TOOLS.get(name)

@@ -272,14 +272,18 @@ class ConnectionFaults:
             outstanding.ready = (*fate.before_request, EndBoth(fate.end.by_reset))
             return self._queued(outstanding)
         if Side.REQUEST in fate.dropped:
-            self._is_cut = answers  # with acks=0 the client does not notice, so its later requests pass
+            self._is_cut = (
+                answers  # with acks=0 the client does not notice, so its later requests pass
+            )
             return Verdicts(to_broker=tuple(fate.before_request))
         rest = None if fate.answer is not None else fate.remaining_request()
         if rest is None:
             outstanding.ready = (
                 (*fate.before_request, *self._answered(outstanding, fate.own_answer()))
                 if answers
-                else (EndBoth(by_reset=False),)  # with acks=0, Kafka closes the connection after an error
+                else (
+                    EndBoth(by_reset=False),
+                )  # with acks=0, Kafka closes the connection after an error
             )
             return self._queued(outstanding)
         if fate.is_changed or rest is not fate.request:
@@ -319,7 +323,9 @@ class ConnectionFaults:
         """Returns the verdicts upon an answer that the broker did not give."""
         try:
             frame = response_frame(outstanding.correlation_id, response, outstanding.version)
-        except LocalProtocolError as error:  # a script returned a response that this version cannot express
+        except (
+            LocalProtocolError
+        ) as error:  # a script returned a response that this version cannot express
             self._faults.failed(error)
             return (EndBoth(by_reset=False),)
         for log, seen in outstanding.seen:

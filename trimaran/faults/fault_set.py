@@ -109,7 +109,7 @@ class FaultSet:
             return [state.rule for state in self._states.values()]
 
     def plan(self) -> FaultPlan:
-        """Returns the rules and the seed, which repeat what was done."""
+        """Returns the rules and the seed as a plan, which repeats the same run."""
         return FaultPlan(tuple(self.rules()), self.seed)
 
     def release(self, name: str) -> int:

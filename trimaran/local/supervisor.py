@@ -154,9 +154,7 @@ class Supervisor:
         os.set_blocking(self._wake_writer, False)
         signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGCHLD]
-        if (
-            signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-        ):  # nohup makes a process ignore it
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup makes a process ignore it
             numbers.append(signal.SIGHUP)
         for number in numbers:
             signal.signal(number, lambda *_: None)

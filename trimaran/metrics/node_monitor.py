@@ -139,7 +139,9 @@ def lacking_to_controller(controller: RunningController | None) -> list[str]:
 
 
 def lacking_to_broker(broker: RunningBroker | None) -> list[str]:
-    """Returns sentences as above; nothing for one that is not fenced. `broker` is None until it serves."""
+    """Returns readable sentences for the response of /readyz; none for a broker that is not fenced. `broker` is None
+    until it serves.
+    """
     if broker is None:
         return ["the broker is starting"]
     known = broker.context.metadata.image.cluster.brokers.get(broker.node_id)

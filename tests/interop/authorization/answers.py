@@ -31,7 +31,7 @@ TOLD = {
     "transactional_id",
     "user",
 }
-# The fields that name an item; the first one that it has counts.
+# The fields that may name an item; the first one that the item has is used.
 NAMES = (
     "name",
     "topic",
@@ -85,7 +85,9 @@ def _of_struct(struct, names):
 
 
 def _is_news(partition):
-    """Whether the state is irrelevant to this result: its load, which may fail with -1, takes time on both nodes."""
+    """Whether the result can be compared: without an error or records it depends on whether the state is loaded, which
+    takes time on both nodes, and may fail with -1.
+    """
     return bool(
         partition.error_code > 0 or partition.acknowledge_error_code or partition.acquired_records
     )

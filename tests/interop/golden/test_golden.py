@@ -7,7 +7,7 @@ from trimaran.log.disk.files import REAL_FILES
 from trimaran.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 
 SAMPLES = 10
-VERSION_BYTES = 2  # of the schema, in front of each entry
+VERSION_BYTES = 2  # the version of the schema, in front of each entry
 ABORTED = AbortedTransaction(2**62, 5, 2**33, 2**40 + 1)
 
 

@@ -120,7 +120,7 @@ def patient(monkeypatch):
 
 
 @pytest.mark.parametrize("of_controllers", [False, True])
-def test_right_node_is_asked_once_about_login(of_controllers):
+def test_right_node_is_probed_once_for_login(of_controllers):
     node = controller() if of_controllers else broker()
     names = []
 
@@ -227,7 +227,7 @@ def test_listener_without_mechanisms_needs_no_login(name, make):
         assert "breaks off" not in name or client._connections == {}
 
 
-def test_client_with_login_skips_the_question(monkeypatch):
+def test_client_with_login_skips_the_login_check(monkeypatch):
     asked = []
 
     def note(client, address, security, **_):
@@ -325,7 +325,7 @@ def test_failures_match_their_texts(monkeypatch):
     assert sorted(seen) == sorted(CASES)
 
 
-def test_all_silent_nodes_may_come_back():
+def test_connecting_to_only_silent_nodes_succeeds():
     """Retrying may help after a timeout: the command retries, and waits for its own time."""
     with at(None, None) as addresses, connected(text_of(*addresses)) as client:
         assert client.routing.bootstrap.current == addresses[0]
@@ -444,7 +444,7 @@ def test_recovered_host_without_kafka_is_reported(monkeypatch, served):
         )
 
 
-def test_each_error_code_has_a_way_out():
+def test_each_error_code_has_a_remedy():
     fixes = {code.name: connect.refused(KafkaError(code, "m")).fix for code in ErrorCode}
     path = Path(__file__).parent / "testdata/fixes.txt"
 
@@ -458,7 +458,7 @@ def test_each_error_code_has_a_way_out():
 
 
 def _begins(fix):
-    """Returns the first words of a remedy, as the file names it."""
+    """Returns the first words of a remedy, in the form of the names in the file."""
     return " ".join(re.findall(r"\w+", fix)[:4]).replace("-", " ")
 
 
@@ -533,7 +533,7 @@ def test_unsendable_topic_is_wrong_usage(topic):
             client.call(None, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), version=8)
 
 
-def test_field_of_wrong_type_is_no_users_error():
+def test_field_of_wrong_type_is_an_internal_error():
     with listening(broker()) as (host, port), pytest.raises(LocalProtocolError):
         with connected(f"{host}:{port}") as client:
             client.call(None, MetadataRequest(topics=[MetadataRequestTopic(name=5)]))

@@ -23,7 +23,7 @@ def test_keys_go_where_librdkafkas_murmur2_partitioner_sends_them(key, count):
         (b"abc", 479470107),
     ],
 )
-def test_known_hashes(key, hashed):
+def test_murmur2_returns_hashes_of_kafkas_test(key, hashed):
     assert murmur2(key) == hashed % 2**32
     assert partition_of_key(key, 7) == (hashed % 2**31) % 7
 

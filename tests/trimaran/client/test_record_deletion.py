@@ -15,7 +15,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 class Growing:
-    """A client of a partition that begins at offset 3 and ends at 10, and one later after each request for the end."""
+    """A client of a partition that begins at offset 3 and ends at offset 10; each request for the end adds a record."""
 
     def __init__(self):
         self.ends = count(10)
@@ -31,7 +31,7 @@ class Growing:
     ("position", "before", "offsets"),
     [
         ("end", 10, 7),
-        ("@2100-01-01T00:00", 10, 7),  # no record is that new
+        ("@2100-01-01T00:00", 10, 7),  # later than every record
         ("-2", 8, 5),
         ("-100", 3, 0),
         ("start", 3, 0),

@@ -1,4 +1,4 @@
-"""Rows of JSON: a record that was not decoded is the same bytes again; what is decoded needs its schema."""
+"""Rows of JSON: a record that was not decoded is written with the same bytes; a decoded one needs its schema."""
 
 import json
 
@@ -60,14 +60,14 @@ def value_record(value, headers=()):
 
 
 @given(records())
-def test_record_is_same_bytes_again(record):
+def test_record_keeps_its_bytes_through_json(record):
     line = line_of(record)
     assert produced(line) == record._replace(offset=0)
     assert parse_row(line).partition == 2
 
 
 @given(records())
-def test_undecodable_record_is_same_bytes_again(record):
+def test_undecodable_record_keeps_its_bytes(record):
     """No bytes of the strategy begin with the id of a schema that the registry has."""
 
     class Refusing:
@@ -97,7 +97,7 @@ def codec_of(registry, **options):
     return RegistryCodec(RegistryAccess(registry.url).client(), is_key=False, **options)
 
 
-def test_avro_with_id_is_same_bytes_again(registry):
+def test_avro_value_with_id_keeps_its_bytes(registry):
     number = registry.register("t-value", ORDER)
     codecs = Codecs(None, codec_of(registry))
     for payload in (b"\x54\x00", b"\x54\x02\x06\x00\xff\x01"):
@@ -140,7 +140,7 @@ def test_subject_resolves_values_of_older_schemas(registry):
     assert codec_of(registry).decode(value, ()).value == {}
 
 
-def test_local_schema_and_messagepack_are_same_bytes(tmp_path):
+def test_values_without_ids_keep_their_bytes(tmp_path):
     file = tmp_path / "order.avsc"
     file.write_text(json.dumps(ORDER))
     for codec, data in ((FileCodec(file, ""), b"\x54\x00"), (MsgpackCodec(), b"\x81\xa1a\x01")):

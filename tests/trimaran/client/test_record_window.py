@@ -75,7 +75,7 @@ def test_walks_in_both_directions_see_each_once(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_steps_back_and_forth_meet(seed):
+def test_step_back_returns_the_previous_records(seed):
     prng, _, windows = drawn(seed)
     limit = prng.choice([1, 3])
     first = windows.after(windows.starts, limit)
@@ -121,7 +121,7 @@ def test_positions_are_clipped_to_the_log():
     assert windows.clipped(far) == windows.ends
 
 
-def test_positions_are_text():
+def test_positions_are_formatted_and_parsed():
     positions = {TopicPartition("t", 0): 17, TopicPartition("t", 12): 5}
     assert positions_text(positions.items()) == "0:17,12:5"
     assert parse_positions("0:17,12:5", "t") == positions

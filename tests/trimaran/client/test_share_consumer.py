@@ -139,7 +139,7 @@ def test_each_leader_has_a_session():
     assert [request.max_wait_ms for _, request in client.asked[1:3]] == [250, 250]
 
 
-def test_limit_is_strict():
+def test_fetch_acquires_no_more_than_limit():
     consumer, client, _ = consumer_of(beat(0), fetched(0, 2), fetched(2, 1), closed(), LEFT)
     with consumer:
         assert [shared.record.offset for shared in consumer.records(3)] == [0, 1, 2]
@@ -155,7 +155,7 @@ def test_limit_is_strict():
         ConnectionLost("gone"),
     ],
 )
-def test_lost_session_begins_again(answer):
+def test_lost_session_is_replaced_by_new_one(answer):
     consumer, client, _ = consumer_of(beat(0), fetched(0, 1), answer, fetched(0, 1), closed(), LEFT)
     with consumer:
         for shared in itertools.islice(consumer.records(), 2):
@@ -263,7 +263,7 @@ def test_partition_that_moves_back_is_named_again():
         fetched(session_code=E.GROUP_AUTHORIZATION_FAILED),
     ],
 )
-def test_refusal_ends(answer):
+def test_refused_request_ends_the_consumer(answer):
     consumer, _, _ = consumer_of(beat(0), answer, closed(), LEFT)
     with pytest.raises(KafkaError), consumer:
         list(consumer.records(1))

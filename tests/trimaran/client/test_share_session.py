@@ -92,7 +92,7 @@ def test_closing_sends_the_rest():
     assert session.closing() is None
 
 
-def test_lost_session_begins_anew_without_acknowledgements():
+def test_lost_session_restarts_without_acknowledgements():
     session = LeaderSession("g", "m")
     fetch(session, P0)
     session.acknowledge(P0, 3, ACCEPT)

@@ -75,7 +75,7 @@ def _listed(begin: str, parts: list[str], end: str, indent: int) -> str:
 
 
 def exchange(function: Function, *answers: Any, **given: Any) -> str:
-    """Returns `told` of a client with these responses."""
+    """Returns the text of the exchange with a client that has these responses."""
     return told(_Client(*answers, **given), function)
 
 

@@ -42,7 +42,7 @@ def test_read_only_console_serves_only_get(browser):
         ("evil.example:80", "evil.example"),
     ],
 )
-def test_the_name_in_a_host_header(header, host):
+def test_host_header_is_reduced_to_name(header, host):
     assert host_of(header) == host
 
 

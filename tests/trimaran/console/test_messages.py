@@ -84,7 +84,7 @@ def test_search_looks_into_each_part(browser, shopping, query, found):
     assert (values(page), page["is_over"], page["newer"]) == (found, True, None)
 
 
-def test_search_goes_on_from_its_end(browser, shopping):
+def test_search_continues_from_its_end(browser, shopping):
     found, after, scanned = [], "", 0
     while after is not None:
         page = browser.json(f"{shopping}?find=value&limit=4&after={after}")
@@ -112,7 +112,7 @@ def test_null_and_empty_are_told_apart(browser, special):
     assert html.count('<span class="state">empty</span>') == 3
 
 
-def test_one_message_is_whole(browser, special):
+def test_page_of_message_shows_whole_content(browser, special):
     path = f"{special}/0/2"
     page = browser.json(f"{path}?as=json")
     assert json.loads(page["value"]) == {"a": [1], "long": "x" * 6000}
@@ -141,7 +141,7 @@ def test_value_is_downloaded_as_bytes(browser, special):
         ("?after=0:1:2", 400),
     ],
 )
-def test_wrong_places_are_explained(browser, special, path, status):
+def test_unknown_partition_or_offset_is_explained(browser, special, path, status):
     answer = browser.get(f"{special}{path}", accept="application/json")
     assert (answer.status, set(answer.json["error"])) == (status, {"what", "why", "fix"})
 

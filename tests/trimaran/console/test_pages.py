@@ -142,7 +142,7 @@ def test_group_lag_is_in_records_and_seconds(browser, orders):
     assert sorted(found["members"][0]["assignment"]) == ["orders-0", "orders-1"]
 
 
-def test_tables_are_filtered_sorted_and_turned(browser, cluster, kafka, orders):
+def test_tables_are_filtered_sorted_and_paged(browser, cluster, kafka, orders):
     for number in range(60):
         kafka.create_topic(f"many-{number:02}")
     cluster.forget()  # a response may be a second old
@@ -263,7 +263,7 @@ def test_metadata_page_shows_states_and_changes(browser, kafka, cluster):
     assert "leader=1" in browser.json("/metadata?path=/image/topics/byName/afterwards/0")["file"]
 
 
-def test_events_are_one_feed(browser, orders):
+def test_events_of_all_kinds_share_one_feed(browser, orders):
     def kinds(query=""):
         return {row["kind"] for row in browser.json(f"/events{query}")["rows"]}
 
@@ -285,7 +285,7 @@ def test_metadata_change_is_pushed_at_once(browser, kafka):
             assert response.headers["content-type"].startswith("text/event-stream")
             assert response.readline() == b"retry: 5000\n"
             kafka.create_topic("streamed")
-            # A stream without an end would send every 15 s that nothing has changed.
+            # Bounded, since the stream never ends: it sends a line at least every 15 s.
             lines = itertools.islice(iter(response.readline, b""), 6)
             assert b"event: changed\n" in lines
     finally:

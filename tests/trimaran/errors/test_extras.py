@@ -1,4 +1,4 @@
-"""The extras by which trimaran is installed in parts, and what it says where one is missing."""
+"""The extras with which trimaran is installed in parts, and the error if one is missing."""
 
 import os
 import re
@@ -50,12 +50,12 @@ def test_doctor_checks_packages_of_every_extra(monkeypatch):
 def test_each_module_comes_with_its_extra():
     brought = packages_distributions()
     for module, extra in extras.MODULES.items():
-        # One of an extra that is not installed here has the name of its package; py4j comes with PySpark.
+        # The module of an extra that is not installed here has the name of its package; py4j comes with PySpark.
         distributions = {name.lower() for name in brought.get(module, [module])} | {module}
         assert distributions & (declared()[extra] | {"py4j"}), module
 
 
-def test_missing_module_of_extra_is_no_bug(monkeypatch, capsys):
+def test_missing_module_of_extra_names_the_extra(monkeypatch, capsys):
     def command(_arguments):
         raise ModuleNotFoundError("No module named 'kazoo'", name="kazoo.client")
 
@@ -75,7 +75,7 @@ def test_other_missing_module_is_a_bug():
 
 
 def test_demo_names_its_extra_if_missing(tmp_path):
-    """A folder first on the path has a client that is none."""
+    """A folder that is first on the path has a file `confluent_kafka.py` that cannot be imported."""
     (tmp_path / "confluent_kafka.py").write_text("raise ModuleNotFoundError('no', name=__name__)\n")
     command = [sys.executable, "-m", "trimaran.demo"]
     environ = {**os.environ, "PYTHONPATH": str(tmp_path)}

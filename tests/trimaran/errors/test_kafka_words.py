@@ -1,4 +1,4 @@
-"""Each tool of Kafka, and each of their commands and flags, is one here or is answered."""
+"""Each tool of Kafka, and each of its commands and flags, exists here or is answered with a replacement."""
 
 import re
 
@@ -75,7 +75,7 @@ FLAGS = {
     "features": "bootstrap-controller bootstrap-server command-config dry-run feature help metadata release-version "
     "unsafe",
 }
-# Flags of a tool that are options of the command here that its answers are for.
+# Tools whose flags are answered as those of another command here.
 ELSEWHERE = {
     "client-metrics": "configs",
     "get-offsets": "topics",
@@ -103,7 +103,7 @@ def test_flag_is_an_option_or_answered(noun):
 
 
 @pytest.mark.parametrize("noun", KAFKAS_COMMANDS)
-def test_command_of_kafka_is_here_or_answered(noun):
+def test_command_of_kafka_exists_or_is_answered(noun):
     own = {words[1] for words, *_ in COMMANDS if words[0] == noun}
     asked = KAFKAS_COMMANDS[noun].split()
     assert [word for word in asked if word not in own and answer(noun, word) is None] == []

@@ -31,7 +31,7 @@ CAUSES = [
 
 
 @pytest.mark.parametrize(("cause", "word", "exit_code"), CAUSES, ids=lambda c: type(c).__name__)
-def test_causes_that_a_user_can_mend(cause, word, exit_code):
+def test_causes_that_users_can_fix_are_explained(cause, word, exit_code):
     told = explain(ExceptionGroup("", [ExceptionGroup("", [cause])]))
     assert told is not None
     assert word in str(told)
@@ -79,7 +79,7 @@ def test_full_disk_is_named_as_such():
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, "quorum status"),
     ],
 )
-def test_refusal_has_a_fix(code, hint):
+def test_refusal_by_cluster_has_a_remedy(code, hint):
     told = refused(KafkaError(code, code.name))
     assert told.why == code.name
     assert hint in told.fix

@@ -42,7 +42,7 @@ def test_unknown_host_cannot_be_connected(command, tmp_path):
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_another_protocol(answer, tmp_path):
+def test_server_of_another_protocol_is_reported(answer, tmp_path):
     with answering(answer) as where, pytest.raises(UserError, match="does not speak ZooKeeper"):
         tree(zookeeper=where, data=tmp_path)
 
@@ -61,7 +61,7 @@ def test_disallowed_command_is_no_error():
         assert why_no_zookeeper(where) is None
 
 
-def test_a_zookeeper(tmp_path):
+def test_running_zookeeper_is_accepted(tmp_path):
     needs_zookeeper()
     server = start_zookeeper(tmp_path, 0)
     try:

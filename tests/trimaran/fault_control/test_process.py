@@ -49,7 +49,7 @@ def test_process_serves_until_input_is_closed(tmp_path):
 
 @pytest.mark.slow(seconds=20)
 @pytest.mark.cluster
-def test_nodes_of_cluster_are_broken_and_mended():
+def test_nodes_of_cluster_are_broken_and_repaired():
     with KafkaCluster(brokers=2, controllers=1, faults=True) as kafka:
         with control_of(controlled_cluster(kafka)) as client:
             assert client.ask("POST", "/topics", {"name": "orders"})[0] == 201

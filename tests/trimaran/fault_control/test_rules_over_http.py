@@ -80,7 +80,7 @@ def test_plan_is_uploaded_and_downloaded(control):
     assert control.ask("GET", "/plan") == (200, text)
 
 
-def test_trace_tells_seed_and_actions(control, kafka):
+def test_trace_has_seed_and_actions(control, kafka):
     assert control.ask("PUT", "/seed", {"seed": 9})[0] == 204
     control.ask("POST", "/rules", {"name": "slow", "api": "CreateTopics", "delay": 0.001})
     control.ask("POST", "/rules", {"name": "idle", "api": "Produce", "delay": 1})

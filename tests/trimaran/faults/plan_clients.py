@@ -80,8 +80,8 @@ def fatal_error(kafka: EmbeddedKafka, topic: str) -> str:
 def read(
     kafka: EmbeddedKafka, topic: str, rules: Sequence[AddedRule], settings: Mapping[str, object]
 ) -> list[str]:
-    """Reads by librdkafka until no rule acts any more, and a record after that, and until its end is committed; returns
-    the values in the order in which they were first read.
+    """Reads by librdkafka until all rules have acted, a record was read after that, and the end of the partition is
+    committed. Returns the values in the order in which they were first read.
     """
     group = f"group-{topic}"
     consumer = Consumer(
@@ -135,8 +135,8 @@ def first_error(
 
 
 def read_in_sessions(kafka: EmbeddedKafka, topic: str, rules: Sequence[AddedRule]) -> list[str]:
-    """Reads by the fetch sessions of kafka-python until all rules have acted, and a record after that; returns the
-    values.
+    """Reads by the fetch sessions of kafka-python until all rules have acted, and a record was read after that; returns
+    the values.
     """
     consumer = kafka_python.KafkaConsumer(
         bootstrap_servers=kafka.bootstrap,
@@ -184,7 +184,7 @@ def transact(kafka: EmbeddedKafka, topic: str) -> str:
 
 
 def create(kafka: EmbeddedKafka, topic: str) -> str:
-    """Creates a topic by librdkafka, again after an error that permits it; returns the name of the first error."""
+    """Creates a topic by librdkafka, with a second attempt after an error; returns the name of the first error."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, **QUICK})
     first = ""
     for _ in range(2):
@@ -199,7 +199,7 @@ def create(kafka: EmbeddedKafka, topic: str) -> str:
 
 
 def log_in(kafka: EmbeddedKafka, user: str, password: str) -> list[str]:
-    """Logs in by librdkafka, again after a refusal; returns the names of the errors before brokers are listed."""
+    """Logs in by librdkafka, which retries after a refusal; returns the names of errors until brokers are listed."""
     errors: list[KafkaError] = []
     settings = {
         "bootstrap.servers": kafka.bootstrap,

@@ -1,4 +1,4 @@
-"""Any rules, with any requests: a rule is refused with a reason, or the connection goes on."""
+"""Any rules, with any requests: a rule is refused with a reason, or the connection continues."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,7 +99,7 @@ def request_of(name, number):
     st.lists(GOOD, max_size=4),
     st.lists(st.tuples(st.sampled_from(APIS), st.integers(0, 20)), max_size=4),
 )
-def test_any_rules_leave_the_engine_at_work(keywords, requests):
+def test_any_rules_leave_the_engine_usable(keywords, requests):
     faults = FaultSet(clock=lambda: 0.0)
     plan = FaultPlan(tuple(rules_of(keywords)), 3)
     faults.add_plan(plan)

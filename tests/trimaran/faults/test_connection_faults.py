@@ -396,7 +396,7 @@ def test_fields_of_both_sides_are_changed(harness):
 @pytest.mark.parametrize(
     "change", [{"request.group_instance_id": "i"}, {"response.error_code": 1 << 20}]
 )
-def test_change_that_a_version_lacks_is_told(harness, change):
+def test_change_unknown_to_version_is_reported(harness, change):
     harness.faults.add(api="Heartbeat", change=change)
     assert harness.call(heartbeat(), 0).error_code == 0
     assert "was not changed" in str(harness.faults.trace)

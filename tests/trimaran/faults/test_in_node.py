@@ -85,7 +85,7 @@ async def test_requests_of_one_packet_are_answered_in_order(faults, toy):
     assert [(n, answer.error_code) for n, answer in answers] == [(0, 0), (1, 27), (2, 0), (3, 27)]
 
 
-async def test_relay_begins_when_nothing_is_owed(faults, autojump_clock):
+async def test_relay_starts_after_outstanding_responses(faults, autojump_clock):
     faults.add(**ERROR)
     answers = iter([True, True, False])
     server, client = socket.socketpair()
@@ -127,7 +127,7 @@ async def test_reset_is_seen_by_the_client(faults, toy):
             await client.stream.receive_some()
 
 
-async def test_held_request_goes_on_when_released(faults, toy):
+async def test_held_request_continues_after_release(faults, toy):
     rule = faults.add(api="Heartbeat", group="a", hold="request")
     async with served(faults, toy) as server, open_raw(server) as client, open_raw(server) as other:
         await client.send(heartbeat_frame("a", 1))

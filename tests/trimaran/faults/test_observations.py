@@ -44,7 +44,7 @@ def test_oldest_observations_are_dropped_beyond_bounds(monkeypatch):
     assert (len(log.kept), log.frame_bytes) == (0, 0)
 
 
-def test_trace_numbers_its_lines_and_tells_lost_ones():
+def test_trace_numbers_lines_and_reports_dropped_ones():
     trace = FaultTrace()
     for line in ("a", "b", "c"):
         trace.add(line)

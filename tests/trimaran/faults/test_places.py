@@ -38,7 +38,7 @@ CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]
 
 
 def codes_for(api, version):
-    """Returns every code for the newest version, and one for the others: a code is a number like another."""
+    """Returns every code for the newest version, and one for the others: the code itself makes no difference there."""
     return CODES if version == RESPONSES[api].VERSIONS.high else CODES[:1]
 
 

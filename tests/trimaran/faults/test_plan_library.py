@@ -1,4 +1,4 @@
-"""The files of the ready plans, their table on the page, and what is refused of them."""
+"""The files of the ready plans, their table on the page, and the errors of wrong plans and values."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ def check_plan(name):
     assert parse_plan(plan_text(plan)) == plan
 
 
-def test_every_plan_tells_source_and_right_client():
+def test_every_plan_has_sources_and_expected_behaviour():
     check_each(plan_names(), check_plan)
     assert len(plan_names()) >= 30
 
@@ -100,7 +100,7 @@ def test_ready_plan_keeps_the_seed_of_the_test():
     ("line", "place"),
     [("title = 1", "plan:1:1"), ("shows = []", "plan:1:1"), ('replays = "KIP-98"', "plan:1:1")],
 )
-def test_story_of_another_type_is_refused(line, place):
+def test_story_key_of_wrong_type_is_refused(line, place):
     with pytest.raises(PlanError) as caught:
         parse_plan(line)
     assert caught.value.what == f"{place}: rule refused"

@@ -1,4 +1,4 @@
-"""The ready plans act upon real clients and a real broker, and right clients do what each plan says."""
+"""The ready plans act upon real clients and a real broker, and correct clients do what each plan says."""
 
 import itertools
 

@@ -9,7 +9,7 @@ from trimaran.faults.verdict_queue import VerdictQueue
 from trimaran.faults.verdicts import GoSilent, SendFrame
 
 
-async def test_all_readers_go_on_when_there_is_room(monkeypatch):
+async def test_all_readers_continue_when_bytes_are_taken(monkeypatch):
     monkeypatch.setattr(verdict_queue, "WAITING_BYTES_MAX", 5)
     queue, done = VerdictQueue(), []
     queue.add((SendFrame(b"abc"), SendFrame(b"defg")))

@@ -53,7 +53,7 @@ def bytes_of(text):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_record_that_kafka_prints(name, unpacked, capsys):
+def test_every_record_of_kafka_is_dumped(name, unpacked, capsys):
     code, rows = lines_of(capsys, unpacked[name], whole_segments=True)
     assert code == Exit.OK
     data = [row for row in rows if "control_type" not in row and row["topic"][:2] != "__"]
@@ -218,7 +218,7 @@ def test_records_with_very_many_headers_take_little_memory(tmp_path, capsys):
     assert [row.get("headers_left_out") for row in rows] == [MANY_HEADERS - HEADERS_SHOWN, None]
 
 
-def test_control_records_are_no_data(unpacked, capsys):
+def test_control_records_have_types_not_keys(unpacked, capsys):
     _, rows = lines_of(capsys, unpacked["4.3.0-clean"] / "transactions-0")
     marked = [row for row in rows if "control_type" in row]
     assert {row["control_type"] for row in marked} == {"ABORT", "COMMIT"}
@@ -244,7 +244,7 @@ def test_deleted_records_are_omitted_by_checkpoint(tmp_path, capsys):
     assert len(lines_of(capsys, tmp_path / "t-0")[1]) == 12
 
 
-def test_empty_directory_ends_nothing(tmp_path, capsys):
+def test_empty_directory_does_not_end_the_dump(tmp_path, capsys):
     fill(open_log(tmp_path / "t-0"), 1).close()
     fill(open_log(tmp_path / "t-2"), 1).close()
     (tmp_path / "t-1").mkdir()

@@ -23,7 +23,8 @@ def test_command_ended_while_forking_stops_its_supervisor(tmp_path, monkeypatch,
     with subprocess.Popen(["sleep", "100"]) as supervisor:
 
         def forked():
-            # to this thread alone, as `up` has one: a thread of the test runner would take it past the mask
+            # sent to this thread only, since `up` has only one: a thread of the test runner would receive it despite
+            # the mask
             signal.raise_signal(signal.SIGTERM)
             return supervisor.pid
 

@@ -63,7 +63,7 @@ def test_wait_ended_by_query_counts_for_it(clock):
     share = loop.idle_share()
     assert share > 0.5
     loop.before_io_wait(0)
-    assert loop.idle_share() == pytest.approx(share)  # once
+    assert loop.idle_share() == pytest.approx(share)  # the wait counts once
 
 
 async def test_run_has_own_turns_and_times(autojump_clock):

@@ -85,7 +85,7 @@ async def _by_asyncio(kafka, topic):
         await consumer.stop()
 
 
-def test_asyncio_in_the_same_thread(kafka):
+def test_asyncio_client_runs_in_same_thread(kafka):
     assert asyncio.run(_by_asyncio(kafka, kafka.create_topic("asyncio"))) == b"x"
 
 
