@@ -36,7 +36,7 @@ def test_entity_has_each_type_once():
     assert caught.value.exit_code is Exit.USAGE
 
 
-def test_values():
+def test_quota_values_are_parsed():
     assert parse_value("request_percentage=12.5") == ("request_percentage", 12.5)
     for text in ("producer_byte_rate", "producer_byte_rate=", "producer_byte_rate=1MB"):
         with pytest.raises(UserError):

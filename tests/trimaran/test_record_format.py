@@ -22,7 +22,7 @@ def record(key=b"k", value=b"val", headers=()):
         ("plain", b"plain"),
     ],
 )
-def test_tokens(form, text):
+def test_tokens_are_replaced_in_format(form, text):
     headers = (RecordHeader("a", b"1"), RecordHeader("b", None))
     assert compiled(form)(TopicPartition("t", 3), record(headers=headers)) == text
 

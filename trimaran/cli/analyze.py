@@ -71,8 +71,8 @@ def engines_text(outcomes: Sequence[Outcome]) -> str:
 
 
 def report_of(data: Path) -> Path:
-    """Returns the default directory of the report: in the directory of a local cluster, where the console looks for it,
-    otherwise in the current directory, so that nothing is written among other data.
+    """Returns the default directory of the report: below a local cluster's directory, which the console reads, or below
+    the current directory, so that no file is written among other data.
     """
     is_local = (data / state_file.FILE_NAME).exists()
     return (data if is_local else Path.cwd()) / "report"

@@ -37,7 +37,7 @@ def test_every_plan_has_sources_and_expected_behaviour():
 
 
 def table():
-    rows = ["| plan | fault | repeats | a right client |", "|---|---|---|---|"]
+    rows = ["| plan | fault | repeats | a correct client |", "|---|---|---|---|"]
     rows += [
         f"| `{row['plan']}` | {row['title']} | {row['replays']} | {row['shows']} |"
         for row in story_rows()
