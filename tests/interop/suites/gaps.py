@@ -15,10 +15,10 @@ def of_file(suite: str) -> dict[str, str]:
     }
 
 
-BUSY_CLIENT = "a wait of the client ran out; the machine was busy"
+BUSY_CLIENT = "a timeout of the client ran out; the machine was busy"
 BUSY = "measures milliseconds; the machine was busy"
 # On Kafka and here, a controller responds before each broker has applied the change.
-EARLY = "reads what the broker has not yet heard of from the controller; passes now and then"
+EARLY = "reads a change before the broker has received it from the controller; passes in some runs"
 _PROMISIFIED = "test/promisified"
 # Tests that Kafka passes and we do not.
 GAPS: dict[str, dict[str, str]] = {
@@ -35,19 +35,19 @@ GAPS: dict[str, dict[str, str]] = {
     },
     "platformatic-kafka": {
         "::describeConfigs should include documentation and synonyms if requested (TOPIC resource type)": (
-            "wants Apache Kafka's own words about a config"
+            "expects Apache Kafka's own documentation of a config"
         ),
     },
     "kafkactl": {
         "02 get topics -o wide": "the same configs in the order of their names",
     },
     "kcl": {
-        "29 config describe 11 -t broker": "what differs is argued in `tests/node/config/test_described.py`",
+        "29 config describe 11 -t broker": "the differences are explained in `tests/node/config/test_described.py`",
     },
 }
 # Tests that fail on both, or only on Kafka.
 LOADING = "gave up before the coordinator of groups had loaded"
-PART = "one of its parts"
+PART = "one of its subtests failed"
 ON_KAFKA: dict[str, dict[str, str]] = {
     "aiokafka": {
         "TestConsumerIntegration::test_max_poll_interval_ms": BUSY_CLIENT,
@@ -65,7 +65,7 @@ ON_KAFKA: dict[str, dict[str, str]] = {
     },
     "confluent-kafka-python": {
         "test_incremental_alter_configs::test_incremental_alter_configs": (
-            "wants no log.retention.bytes from the brokers, which have one"
+            "expects brokers without log.retention.bytes, which these have"
         ),
         "test_share_consumer::test_partition_max_record_locks_caps_in_flight": (
             "limits the records of one poll, but a batch is delivered whole"
@@ -78,7 +78,7 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         ),
         f"{_PROMISIFIED}/consumer/consumerCacheTests.spec.js::Consumer message cache - isAutoCommit = false - "
         "partitionsConsumedConcurrently = 1 - does not hold up polling for non-message events": (
-            "the client delivers two of its messages twice, now and then"
+            "the client delivers two of its messages twice in some runs"
         ),
     },
     "kafkajs": of_file("kafkajs"),
@@ -91,7 +91,7 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         "TestConn/test_delete_topics_with_an_invalid_topic": BUSY_CLIENT,
         "TestReaderConsumerGroup": PART,
         "TestReaderConsumerGroup/consumer_group_rebalance": BUSY_CLIENT,
-        "TestReaderReadCompactedMessage": "asks for segments below the least that Kafka allows since 4.0",
+        "TestReaderReadCompactedMessage": "requests segments below the minimum that Kafka allows since 4.0",
     },
     "librdkafka": {
         "0055_producer_latency": BUSY,
@@ -104,17 +104,17 @@ ON_KAFKA: dict[str, dict[str, str]] = {
     },
     "platformatic-kafka": {
         "::describeLogDirs should describe log directories for topics and support diagnostic channels": (
-            "wants the directory of its own container"
+            "expects the directory of its own container"
         ),
         "::metadata should handle connection failures to non-existent broker": (
-            "wants an address that drops packets; without a route to it, connections fail at once"
+            "expects an address that drops packets; without a route to it, connections fail at once"
         ),
     },
     "sarama": {
         "TestFuncAdminListConsumerGroupOffsets": LOADING,
     },
 }
-# Tests of a suite that do not count.
+# The tests of each suite that are not counted.
 _WITHOUT_0174 = "0174; what needs no broker"
 APART = {
     "franz-go-500000": "share groups",

@@ -23,19 +23,19 @@ This section is written from the results of the runs (`tests/interop/suites/resu
 the second column has its version. Both have the same properties files: one controller, three brokers, each in a rack,
 and an authorizer. The tests of kafka-python start a node for each file, with TLS and SASL if needed.
 Those of librdkafka skip cases that need TLS, SASL or topics that are not created automatically, so it ran in other
-ways, too. Its case 0174 waits eight times as long, because it was written for a machine of its own.
-Those of franz-go move 50,000 records instead of 500,000, which have a run of their own.
+ways, too. Its case 0174 waits eight times as long, because it was written for a dedicated machine.
+Those of franz-go move 50,000 records; a separate run moves the 500,000 of its authors.
 kcl, kafkactl, kcat, Burrow, kafka_exporter and kminion are programs on the PATH. A test is a command of a program, or
 its answer by HTTP. It passes here when the answer is Kafka's, except for names of brokers, ids and times.
-`applications` are programs of Apache with exactly-once: MirrorMaker 2 both ways between the kind and Kafka,
-Streams, Connect, and Flink's connector. MirrorMaker 2 and Connect are those of 4.3, because not all of 4.4's were
-published. Nodes and the programs themselves are killed meanwhile. A test is one claim.
+`applications` are Apache's own programs with exactly-once: MirrorMaker 2 in both directions between the cluster and
+one of Kafka, Streams, Connect, and Flink's connector. MirrorMaker 2 and Connect are those of 4.3, because not all of
+4.4's were published. Nodes and the programs themselves are killed meanwhile. Each test is one claim about such a run.
 Addresses, names and waits that were written for the authors' own machines are changed in copies of the tests.
 `./dev interop -k suites` runs the suites on ours again and compares, `-k librdkafka-sasl` one of the other ways.
-KafkaJS's and confluent-kafka-python's packages carry no tests: `--sources FOLDER` names checkouts of them.
+Some packages contain no tests, such as KafkaJS's: `--sources FOLDER` names checkouts of them.
 """
 CLIENTS = """
-**Clients.** What `./dev interop --record` and `pytest --record tests/clients` ran on us with each version of a client.
+**Clients.** Tests that `./dev interop --record` and `pytest --record tests/clients` ran here with each client's version.
 ✓ means that all tests passed; an empty field was not run.
 """
 
