@@ -35,7 +35,7 @@ Addresses, names and waits that were written for the authors' own machines are c
 Some packages contain no tests, such as KafkaJS's: `--sources FOLDER` names checkouts of them.
 """
 CLIENTS = """
-**Clients.** Tests that `./dev interop --record` and `pytest --record tests/clients` ran here with each client's version.
+**Clients.** Tests that `./dev interop --record` and `pytest --record tests/clients` ran here with each version.
 ✓ means that all tests passed; an empty field was not run.
 """
 
