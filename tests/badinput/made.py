@@ -29,7 +29,7 @@ def made(cls: type[S], version: int | None = None, **given: Any) -> S:
 
 
 def _newest(cls: type[Struct]) -> int:
-    """Returns the newest version; for a struct any version is right, since required fields exist in all."""
+    """Returns the newest version; for a struct any version will do, because every version has the required fields."""
     versions = getattr(cls, "VERSIONS", None)
     return versions.high if versions is not None else 99
 

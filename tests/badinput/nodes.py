@@ -27,7 +27,7 @@ TOPIC = "orders"
 COMPACTED = "compacted"
 # The permitted growth of a process in one case: retained buffers, caches, fragments of the allocator.
 GROWTH_KIB_MAX = 24 << 10
-# Log lines that one case may cause: one of each rate-limited kind, and lines that nodes write without a cause.
+# Log lines that one case may cause: one of each rate-limited kind, and lines that the case does not cause.
 LINES_MAX = 6
 # `controller.quorum.fetch.timeout.ms`, and the election after it, are 2 s each; a loaded machine takes longer.
 ELECTED_SECONDS_MAX = 20.0
@@ -36,7 +36,7 @@ PEERS = os.environ.get("BADINPUT_PEERS")
 
 
 def cli(*words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    """Runs our command line to its end."""
+    """Runs a command of our CLI and waits until it exits."""
     return run([*words], seconds=timeout)
 
 

@@ -15,7 +15,7 @@ from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
 
 Address = tuple[str, int]
-# A response that takes longer than this counts as missing; a run that passes never waits for so long.
+# A response that takes longer than this counts as missing. A run that passes never reaches this limit.
 ANSWER_SECONDS_MAX = 60.0
 # The timeout in requests to nodes: a disk may be slow.
 TIMEOUT_MS = int(ANSWER_SECONDS_MAX * 1000)

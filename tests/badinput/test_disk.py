@@ -1,4 +1,4 @@
-"""mD7: a full disk under running nodes: they end with a named reason, and acknowledged records stay."""
+"""mD7: a full disk under running nodes: they exit and log the reason, and acknowledged records remain."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ TOPIC = "kept"
 
 @pytest.fixture
 def own(tmp_path):
-    """Yields a cluster that may die."""
+    """Yields a cluster whose processes a test may kill."""
     with running_cluster(tmp_path / "c") as cluster:
         cluster.create(TOPIC)
         yield cluster
@@ -124,7 +124,7 @@ def segment(node) -> bytes:
     return log.read_bytes()
 
 
-def test_a_broker_that_may_write_no_more(own):
+def test_broker_exits_at_file_size_limit(own):
     """The kernel refuses bytes beyond a limit, even in the middle of a write; without the limit all acknowledged
     records are readable.
     """
@@ -149,7 +149,7 @@ def test_a_broker_that_may_write_no_more(own):
 
 
 def test_broker_survives_repeated_full_disk(own):
-    """A broker that is started while the limit remains ends again, and changes no acknowledged record."""
+    """A broker that is started while the limit remains exits again, and changes no acknowledged record."""
     resource.prlimit(own.broker.pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
     acknowledged, _ = produce_until_refused(own.broker)
     wait_dead(own.broker)
@@ -179,7 +179,7 @@ def _command(*words: str) -> list[str]:
     return [sys.executable, "-m", "trimaran", *words]
 
 
-def test_a_controller_that_may_write_no_more(own):
+def test_controller_exits_at_file_size_limit(own):
     log = own.controller.directory / "__cluster_metadata-0" / f"{0:020}.log"
     limit = log.stat().st_size + 4000
     resource.prlimit(own.controller.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -190,7 +190,7 @@ def test_a_controller_that_may_write_no_more(own):
             code = create_topic(own.controller, f"topic-{number}")
         except OSError:
             break
-        if code == ErrorCode.NOT_CONTROLLER:  # it resigns before it ends
+        if code == ErrorCode.NOT_CONTROLLER:  # it resigns before it exits
             break
         assert code == 0
         made_topics.append(f"topic-{number}")
@@ -218,8 +218,8 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_a_disk_that_is_full(small_disk):
-    """ENOSPC for all nodes: they end, and with free space the same cluster starts with all acknowledged records."""
+def test_cluster_on_full_disk_keeps_acknowledged_records(small_disk):
+    """ENOSPC for all nodes: they exit. Once space is free again, the cluster starts with all acknowledged records."""
     data = small_disk / "c"
     with running_cluster(data) as cluster:
         cluster.create(TOPIC)

@@ -19,12 +19,12 @@ API_VERSIONS = frame_of(ApiVersionsRequest(), 0)
 @pytest.mark.parametrize(
     "size", [-1, -(2**31), 0, FRAME_BYTES_MAX + 1, 2**31 - 1], ids="{:x}".format
 )
-def test_mf1_mf2_sizes_that_no_frame_has(node, size):
+def test_mf1_mf2_impossible_frame_size_is_refused(node, size):
     assert is_closed_after(node.address, struct.pack(">i", size) + bytes(100))
 
 
 @pytest.mark.parametrize("size", range(1, 10))
-def test_mf2_frames_without_room_for_a_header(node, size):
+def test_mf2_frame_shorter_than_header_is_refused(node, size):
     assert is_closed_after(node.address, sized(bytes(size)))
 
 
@@ -41,7 +41,7 @@ def test_mf4_declared_sizes_cost_nothing(node):
         peer.close()
 
 
-def test_mf4_silence_within_the_size(node):
+def test_mf4_pause_within_frame_size_is_tolerated(node):
     with connected(node.address) as peer:
         peer.send(API_VERSIONS[:3])
         node.assert_serves()
@@ -54,12 +54,12 @@ def test_mf4_silence_within_the_size(node):
     [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", TLS_HELLO, b"SSH-2.0-OpenSSH_9.6\r\n", b"\r\n\r\n\r\n"],
     ids=["http", "tls", "ssh", "newlines"],
 )
-def test_mf5_other_protocols(node, hello):
+def test_mf5_other_protocol_closes_the_connection(node, hello):
     assert is_closed_after(node.address, hello)
 
 
 @pytest.mark.parametrize("how", ["end", "reset", "close"])
-def test_mf6_ended_at_every_byte(node, how):
+def test_mf6_disconnect_at_any_byte_is_harmless(node, how):
     for end in range(len(API_VERSIONS)):
         peer = Peer(node.address)
         peer.send(API_VERSIONS[:end])
@@ -68,7 +68,7 @@ def test_mf6_ended_at_every_byte(node, how):
     node.assert_serves()
 
 
-def test_mf6_half_closed_after_a_request(node):
+def test_mf6_half_closed_connection_gets_its_response(node):
     with connected(node.address) as peer:
         peer.send(API_VERSIONS)
         peer.end()
@@ -76,7 +76,7 @@ def test_mf6_half_closed_after_a_request(node):
         assert peer.frame() is None
 
 
-def test_mf7_a_flood_that_does_not_read(node):
+def test_mf7_unread_responses_take_bounded_memory(node):
     count = 10_000
     node.forget_peak()
     before = node.peak_kib()
@@ -109,28 +109,28 @@ def _push(peer, data) -> int:
 
 
 @pytest.mark.parametrize("key", [-1, 4, 5, 999, 32767, -32768])
-def test_mf9_unknown_keys(node, key):
+def test_mf9_unknown_api_key_closes_the_connection(node, key):
     assert is_closed_after(node.address, sized(header(key, 0) + bytes(50)))
 
 
 @pytest.mark.parametrize("key", [52, 53, 54, 56, 58, 59, 62, 63, 67, 70])
-def test_mf9_keys_of_controllers_at_a_broker(broker, key):
+def test_mf9_controller_api_at_broker_is_refused(broker, key):
     assert is_closed_after(broker.address, sized(header(key, 0) + bytes(50)))
 
 
 @pytest.mark.parametrize("key", [0, 2, 3, 8, 9, 11, 12, 22])
-def test_mf9_keys_of_brokers_at_a_controller(controller, key):
+def test_mf9_broker_api_at_controller_is_refused(controller, key):
     assert is_closed_after(controller.address, sized(header(key, 3) + bytes(50)))
 
 
 @pytest.mark.parametrize("version", [-1, 99, 32767, -32768])
-def test_mf9_versions_out_of_range(node, version):
+def test_mf9_version_out_of_range_is_refused(node, version):
     for key in (1, 19, 55):
         assert is_closed_after(node.address, sized(header(key, version) + bytes(50)))
 
 
 @pytest.mark.parametrize("version", [-1, 6, 99, 32767])
-def test_mf9_versions_of_api_versions_out_of_range(node, version):
+def test_mf9_unsupported_apiversions_returns_version_range(node, version):
     with connected(node.address) as peer:
         peer.send(sized(header(18, version) + bytes(3)))
         response = peer.answer(18, 0)
@@ -140,7 +140,7 @@ def test_mf9_versions_of_api_versions_out_of_range(node, version):
         assert peer.answer(18, 0).error_code == 0
 
 
-def test_mf10_correlation_ids_come_back(node):
+def test_mf10_correlation_ids_are_returned_in_order(node):
     numbers = [-1, 0, 2**31 - 1, -(2**31), 5, 5, 5]
     with connected(node.address) as one, connected(node.address) as other:
         for number in numbers:
@@ -162,7 +162,7 @@ CLIENT_IDS = {
 
 
 @pytest.mark.parametrize("client_id", CLIENT_IDS.values(), ids=CLIENT_IDS)
-def test_mf11_client_ids(node, client_id):
+def test_mf11_any_client_id_is_accepted_unlogged(node, client_id):
     with connected(node.address) as peer:
         peer.send(sized(header(18, 0, client_id=client_id)))
         assert peer.answer(18, 0).error_code == 0
@@ -173,11 +173,11 @@ def test_mf11_client_ids(node, client_id):
     "tail",
     [struct.pack(">h", -2), struct.pack(">h", 100) + b"x", struct.pack(">h", 2) + b"\xff\xfe"],
 )
-def test_mf11_client_ids_that_are_none(node, tail):
+def test_mf11_malformed_client_id_is_refused(node, tail):
     assert is_closed_after(node.address, sized(struct.pack(">hhi", 18, 0, 7) + tail))
 
 
-def test_a_thousand_connections(node):
+def test_thousand_connections_take_bounded_memory(node):
     before = node.rss_kib()
     peers = [Peer(node.address) for _ in range(1000)]
     for peer in peers:

@@ -117,14 +117,14 @@ def large_metadata(size):
     return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
 
-async def test_b1_requests_behind_one_that_waits(own):
+async def test_b1_requests_behind_waiting_one_take_bounded_memory(own):
     data = frame_of(long_poll(), 12) + frame_of(large_metadata(3_600_000), 9) * 4
     assert await peak_growth_kib(own.broker, data) < ALLOWED_KIB
     own.broker.assert_serves()
 
 
 @pytest.mark.parametrize("role", ["broker", "controller"])
-async def test_b1_frames_that_never_end(own, role):
+async def test_b1_incomplete_frames_take_bounded_memory(own, role):
     """Also mF4: the frame announces a hundred megabytes, and stops after some of them."""
     node = getattr(own, role)
     frame = sized(frame_of(ApiVersionsRequest(), 0)[4:] + bytes(100 * MIB - 100))
@@ -161,7 +161,7 @@ def produce(node, value):
         assert topic.partition_responses[0].error_code == 0
 
 
-async def test_b1_small_requests_for_large_responses(own):
+async def test_b1_large_responses_take_bounded_memory(own):
     """A request of 40 bytes has a response of eight megabytes, produced while the client does not read; a request with
     a much larger response is refused.
     """

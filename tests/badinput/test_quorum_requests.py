@@ -120,12 +120,12 @@ OTHER = {"cluster_id": "AAAAAAAAAAAAAAAAAAAAAA"}
     ],
     ids=["vote", "begin", "end", "snapshot", "fetch"],
 )
-def test_ma14_another_cluster(same_epoch, request_, version):
+def test_ma14_request_of_another_cluster_is_refused(same_epoch, request_, version):
     assert codes(ask(same_epoch.address, request_, version)) == {"INCONSISTENT_CLUSTER_ID"}
 
 
 @pytest.mark.parametrize("voter_id", [2, 99, INT32_MAX])
-def test_ma14_a_vote_for_another_voter(same_epoch, voter_id):
+def test_ma14_vote_for_another_voter_is_refused(same_epoch, voter_id):
     """The voter key is not this node's, and the candidate is not a voter, either."""
     asked = vote(
         voter_id=voter_id,
@@ -139,7 +139,7 @@ def test_ma14_a_vote_for_another_voter(same_epoch, voter_id):
 
 
 @pytest.mark.parametrize("epoch", [-1, -(2**31)])
-def test_ma14_votes_of_no_epoch(same_epoch, epoch):
+def test_ma14_vote_without_valid_epoch_is_refused(same_epoch, epoch):
     asked = vote(replica_epoch=epoch, replica_id=5, last_offset=1, last_offset_epoch=0)
     assert codes(ask(same_epoch.address, asked, 2)) & {"INVALID_REQUEST", "FENCED_LEADER_EPOCH"}
 
@@ -161,14 +161,14 @@ def test_ma14_unknown_leader_is_refused(same_epoch):
 
 
 @pytest.mark.parametrize("of_leader", [begin, end], ids=["begin", "end"])
-def test_ma14_another_leader_of_our_epoch(same_epoch, of_leader):
-    """Apache Kafka's controller ends at such a request; one packet to each controller ends the quorum."""
+def test_ma14_second_leader_of_epoch_is_refused(same_epoch, of_leader):
+    """Apache Kafka's controller exits at this request: one packet to each controller stops the quorum."""
     asked = of_leader(leader_id=77, leader_epoch=epoch_of(same_epoch))
     assert codes(ask(same_epoch.address, asked, 1)) == {"INVALID_REQUEST"}
 
 
 @pytest.mark.parametrize(("count", "answer"), [(990, "INVALID_REQUEST"), (20_000, "closed")])
-def test_ma14_any_number_of_successors(same_epoch, count, answer):
+def test_ma14_number_of_successors_is_bounded(same_epoch, count, answer):
     """A request with more successors than a quorum can have voters closes the connection."""
     epoch = epoch_of(same_epoch)
     successors = [
@@ -180,7 +180,7 @@ def test_ma14_any_number_of_successors(same_epoch, count, answer):
 
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1, 1 << 40])
-def test_ma14_fetches_beyond_the_log(same_epoch, offset):
+def test_ma14_fetch_beyond_log_end_moves_no_watermark(same_epoch, offset):
     """The leader returns the truncation offset to a non-voter; the fetch does not move the watermark."""
     epoch = epoch_of(same_epoch)
     asked = fetch(fetch_offset=offset, last_fetched_epoch=epoch, current_leader_epoch=epoch)
@@ -189,12 +189,12 @@ def test_ma14_fetches_beyond_the_log(same_epoch, offset):
 
 
 @pytest.mark.parametrize("epoch", [INT32_MAX, 1 << 20])
-def test_ma14_fetches_in_an_epoch_to_come(same_epoch, epoch):
+def test_ma14_fetch_in_future_epoch_is_refused(same_epoch, epoch):
     asked = fetch(fetch_offset=0, last_fetched_epoch=0, current_leader_epoch=epoch)
     assert codes(ask(same_epoch.address, asked, 17)) == {"UNKNOWN_LEADER_EPOCH"}
 
 
-def test_ma14_snapshots_that_are_not_there(same_epoch):
+def test_ma14_fetch_of_missing_snapshot_is_refused(same_epoch):
     epoch = epoch_of(same_epoch)
     asked = snapshot(current_leader_epoch=epoch, end_offset=1 << 40)
     assert codes(ask(same_epoch.address, asked, 1)) == {"SNAPSHOT_NOT_FOUND"}
@@ -229,11 +229,11 @@ EMPTY = {
 
 @pytest.mark.parametrize(("request_", "version"), EMPTY.values(), ids=EMPTY)
 def test_me10_empty_quorum_requests_are_refused(same_epoch, request_, version):
-    """CVE-2026-83525: an empty FetchSnapshot ends Apache Kafka's controller."""
+    """CVE-2026-83525: Apache Kafka's controller exits at an empty FetchSnapshot."""
     assert codes(ask(same_epoch.address, request_, version)) == {"INVALID_REQUEST"}
 
 
-def test_me10_empty_requests_in_any_quorum_api(same_epoch):
+def test_me10_empty_requests_cause_no_server_error(same_epoch):
     for key, version in served(same_epoch):
         if REQUESTS[key].__name__ == "UnregisterBrokerRequest":
             continue
@@ -270,21 +270,21 @@ REGISTRATIONS = {
 
 
 @pytest.mark.parametrize(("given", "expected"), REGISTRATIONS.values(), ids=REGISTRATIONS)
-def test_ma16_registrations(cluster, same_epoch, given, expected):
+def test_ma16_invalid_registration_is_refused(cluster, same_epoch, given, expected):
     values = {k: cluster.broker.id if v is None else v for k, v in given.items()}
     request = registration(cluster, **values)
     assert codes(ask(same_epoch.address, request, 4)) == {expected}
 
 
 @pytest.mark.parametrize("broker_id", [-1, -(2**31)])
-def test_ma16_ids_that_are_none(cluster, same_epoch, broker_id):
+def test_ma16_negative_broker_ids_are_refused(cluster, same_epoch, broker_id):
     """Apache Kafka registers such ids, although -1 means no node to readers."""
     found = codes(ask(same_epoch.address, registration(cluster, broker_id=broker_id), 4))
     assert found == {"INVALID_REGISTRATION"}
 
 
 @pytest.mark.parametrize("epoch", [-1, 0, 2**63 - 1])
-def test_ma16_heartbeats_of_another_epoch(cluster, same_epoch, epoch):
+def test_ma16_heartbeat_of_another_epoch_is_refused(cluster, same_epoch, epoch):
     asked = made(
         BrokerHeartbeatRequest,
         broker_id=cluster.broker.id,
@@ -298,14 +298,14 @@ def test_ma16_heartbeats_of_another_epoch(cluster, same_epoch, epoch):
     assert found <= {"BROKER_ID_NOT_REGISTERED", "STALE_BROKER_EPOCH"}
 
 
-def test_ma16_producer_ids_for_strangers(same_epoch):
+def test_ma16_unregistered_broker_gets_no_producer_ids(same_epoch):
     asked = AllocateProducerIdsRequest(broker_id=4711, broker_epoch=1)
     found = codes(ask(same_epoch.address, asked, 0))
     assert found <= {"BROKER_ID_NOT_REGISTERED", "STALE_BROKER_EPOCH"}
 
 
 @pytest.mark.parametrize("isr", [[], [99], [11, 11], [-1]], ids=str)
-def test_me10_isr_changes_of_strangers(cluster, same_epoch, isr):
+def test_me10_isr_change_with_stale_epoch_is_refused(cluster, same_epoch, isr):
     partition = made(
         AlterPartitionRequestPartitionData,
         3,
@@ -318,7 +318,7 @@ def test_me10_isr_changes_of_strangers(cluster, same_epoch, isr):
     assert codes(ask(same_epoch.address, asked, 3)) == {"STALE_BROKER_EPOCH"}
 
 
-def test_controllers_that_are_none(same_epoch):
+def test_registration_of_unknown_controller_causes_no_error(same_epoch):
     asked = made(ControllerRegistrationRequest, controller_id=500, incarnation_id=b"\x01" * 16)
     found = codes(ask(same_epoch.address, asked, 0))
     assert "UNKNOWN_SERVER_ERROR" not in found
@@ -342,7 +342,7 @@ def inner(request, version: int) -> bytes:
     return bytes(encode_request(request, version, 1, "x"))
 
 
-def test_ma13_a_request_that_may_be_forwarded(controller):
+def test_ma13_valid_envelope_is_answered(controller):
     """The envelope of the cases below is valid."""
     asked = envelope(inner(made(DeleteTopicsRequest, 5), 5))
     assert codes(ask(controller.address, asked, 0)) == {"NONE"}
@@ -361,7 +361,7 @@ ENVELOPES = {
 
 
 @pytest.mark.parametrize("request_", ENVELOPES.values(), ids=ENVELOPES)
-def test_ma13_envelopes(same_epoch, request_):
+def test_ma13_invalid_envelope_is_refused(same_epoch, request_):
     found = codes(ask(same_epoch.address, request_, 0))
     assert found <= {"INVALID_REQUEST", CLOSED}
     assert found
@@ -377,6 +377,6 @@ PRINCIPALS = {
 
 
 @pytest.mark.parametrize("principal", PRINCIPALS.values(), ids=PRINCIPALS)
-def test_ma13_principals(same_epoch, principal):
+def test_ma13_invalid_principal_is_refused(same_epoch, principal):
     asked = envelope(inner(made(DeleteTopicsRequest, 5), 5), request_principal=principal)
     assert codes(ask(same_epoch.address, asked, 0)) == {"PRINCIPAL_DESERIALIZATION_FAILURE"}

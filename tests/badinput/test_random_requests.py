@@ -25,8 +25,7 @@ pytestmark = [
 ]
 
 METADATA = "__cluster_metadata"
-# may be deleted; each case checks that a node serves. Acknowledgements without a waiting client are not sent; requested
-# waits are kept.
+# The topic may be deleted by a case; each case checks that the node still serves.
 FUZZED = "fuzzed"
 ANSWER_SECONDS_MAX = 0.3
 
@@ -80,7 +79,7 @@ def knowing(message: Struct, own, rng) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_random_requests(own, role, data):
+def test_random_requests_leave_node_unharmed(own, role, data):
     node = getattr(own, role)
     with unharmed(node, lines_max=20, elections=True):
         for key, version in served(node):
@@ -108,8 +107,8 @@ def test_unknown_leader_of_higher_epoch_is_believed_temporarily(own):
 
 @pytest.mark.parametrize("end", [0, 1], ids=["lowest", "highest"])
 @pytest.mark.parametrize("role", ["broker", "controller"])
-def test_me8_integers_at_their_ends(own, role, end):
-    """All integer fields of every API have such values; requested waits are not awaited."""
+def test_me8_extreme_integers_leave_node_unharmed(own, role, end):
+    """All integer fields of every API have their least or greatest value. Delayed responses are not awaited."""
     node = getattr(own, role)
     with unharmed(node, lines_max=20, elections=True):
         for key, version in served(node):

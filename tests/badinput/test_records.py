@@ -70,23 +70,23 @@ def produced(broker, records, version=VERSION, **given) -> set[str]:
     return found
 
 
-def test_a_good_batch_is_appended(broker):
+def test_valid_batch_is_appended(broker):
     assert produced(broker, batch()) == OK
 
 
 @pytest.mark.parametrize("bit", [0x40, 0x80, 0x4000])
-def test_attributes_that_are_not_for_clients(broker, bit):
+def test_attributes_reserved_for_brokers_are_refused(broker, bit):
     """0x40: the log cleaner would consider the tombstone old enough to be removed (KIP-534)."""
     tombstone = batch(NewRecord(b"k", None, now_ms()))
     assert produced(broker, patched(tombstone, 21, ">h", bit), topic=COMPACTED) == INVALID_RECORD
 
 
-def test_mb2_a_wrong_crc(broker):
+def test_mb2_wrong_crc_is_corrupt(broker):
     assert produced(broker, patched(batch(), CRC_AT, ">I", 1, crc=False)) == CORRUPT
 
 
 @pytest.mark.parametrize("position", [*range(8, 61)])
-def test_mb2_a_flipped_bit_in_the_header(broker, position):
+def test_mb2_flipped_header_bit_is_refused(broker, position):
     """The broker writes the base offset and the leader epoch itself; all other fields are checked."""
     data = bytearray(batch())
     data[position] ^= 0x10
@@ -99,23 +99,23 @@ def test_mb2_a_flipped_bit_in_the_header(broker, position):
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3, 127, -1])
-def test_mb3_magic(broker, magic):
+def test_mb3_other_magic_is_refused(broker, magic):
     """Kafka refuses 0 and 1 with INVALID_RECORD; unknown formats are corrupt."""
     found = produced(broker, patched(batch(), 16, ">b", magic))
     assert found == (INVALID_RECORD if magic in (0, 1) else CORRUPT)
 
 
-def test_mb4_two_batches(broker):
+def test_mb4_second_batch_is_refused(broker):
     assert produced(broker, batch() + batch()) == INVALID_RECORD
 
 
 @pytest.mark.parametrize("records", [b"", None], ids=["empty", "null"])
-def test_mb4_no_batch(broker, records):
+def test_mb4_missing_batch_is_refused(broker, records):
     assert produced(broker, records) == INVALID_RECORD
 
 
 @pytest.mark.parametrize("end", [1, 11, 12, 17, 60, -1])
-def test_mb4_a_batch_that_is_cut(broker, end):
+def test_mb4_truncated_batch_is_refused(broker, end):
     data = batch()
     found = produced(broker, data[:end])
     assert found <= {*CORRUPT, *INVALID_RECORD}
@@ -123,20 +123,20 @@ def test_mb4_a_batch_that_is_cut(broker, end):
 
 
 @pytest.mark.parametrize("length", [-1, 0, 13, 2**31 - 1, -(2**31)])
-def test_mb4_lengths_that_are_wrong(broker, length):
+def test_mb4_wrong_batch_length_is_refused(broker, length):
     found = produced(broker, patched(batch(), 8, ">i", length, crc=False))
     assert found <= {*CORRUPT, *INVALID_RECORD}
     assert found
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_mb5_unknown_codecs(broker, codec):
+def test_mb5_unknown_codec_is_refused(broker, codec):
     found = produced(broker, patched(batch(), 21, ">h", codec))
     assert found <= {"UNSUPPORTED_COMPRESSION_TYPE", *CORRUPT, *INVALID_RECORD}
     assert found
 
 
-def test_mb5_zstd_before_its_version(broker):
+def test_mb5_zstd_is_refused_before_version_7(broker):
     data = batch(compression=Compression.ZSTD)
     assert produced(broker, data, version=6) == {"UNSUPPORTED_COMPRESSION_TYPE"}
     assert produced(broker, data, version=7) == OK
@@ -160,7 +160,7 @@ def ten(codec: Compression) -> bytes:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_mb7_streams_that_are_cut(broker, codec):
+def test_mb7_truncated_compressed_stream_is_refused(broker, codec):
     data = ten(codec)
     for end in (-1, -8, len(data) // 2 + 30, 61):
         assert produced(broker, with_payload(data, data[61:end])) == INVALID_RECORD
@@ -168,7 +168,7 @@ def test_mb7_streams_that_are_cut(broker, codec):
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_mb7_bytes_behind_the_stream(broker, codec):
+def test_mb7_bytes_after_compressed_stream_are_refused(broker, codec):
     data = ten(codec)
     assert produced(broker, with_payload(data, data[61:] + b"garbage")) == INVALID_RECORD
 
@@ -180,7 +180,7 @@ def test_mb7_wrong_record_count_is_refused(broker, codec, count):
     assert produced(broker, with_payload(data, data[61:], count)) == INVALID_RECORD
 
 
-def test_mb7_lz4_that_no_java_consumer_could_read(broker):
+def test_mb7_linked_lz4_blocks_are_refused(broker):
     """Blocks of 64 KiB that refer to earlier blocks: a reader that supports only independent blocks stops at this
     offset forever.
     """
@@ -191,7 +191,7 @@ def test_mb7_lz4_that_no_java_consumer_could_read(broker):
     assert produced(broker, data) == OK
 
 
-def test_mb7_a_bomb(broker):
+def test_mb7_decompression_bomb_is_refused(broker):
     """The batch exceeds the limit of decompression; it is checked in a thread, and the next request is served."""
     bomb = batch(NewRecord(b"k", bytes(129 << 20), now_ms()), compression=Compression.ZSTD)
     assert len(bomb) < 100_000
@@ -201,7 +201,7 @@ def test_mb7_a_bomb(broker):
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
 @pytest.mark.parametrize("name", MALFORMED)
-def test_mb8_malformed_records(broker, name, codec):
+def test_mb8_malformed_records_are_refused(broker, name, codec):
     good = batch()
     payload = MALFORMED[name]
     changed = bytearray(with_payload(good, compress(codec, payload)))
@@ -210,22 +210,22 @@ def test_mb8_malformed_records(broker, name, codec):
 
 
 @pytest.mark.parametrize("count", [0, 2, 100, -1, 2**31 - 1])
-def test_mb7_counts_that_are_not_the_records(broker, count):
+def test_mb7_wrong_count_of_plain_records_is_refused(broker, count):
     found = produced(broker, patched(batch(), 57, ">i", count))
     assert found <= {*CORRUPT, *INVALID_RECORD}
     assert found
 
 
 @pytest.mark.parametrize("delta", [-1, 5, 2**31 - 1])
-def test_mb8_last_offset_deltas_that_are_not(broker, delta):
+def test_mb8_wrong_last_offset_delta_is_refused(broker, delta):
     assert produced(broker, patched(batch(), 23, ">i", delta)) == INVALID_RECORD
 
 
-def test_mb9_control_batches(broker):
+def test_mb9_control_batch_is_refused(broker):
     assert produced(broker, patched(batch(), 21, ">h", 0x20)) == INVALID_RECORD
 
 
-def test_mb10_producer_ids_and_flags(broker):
+def test_mb10_inconsistent_producer_fields_are_refused(broker):
     transactional = patched(batch(), 21, ">h", 0x10)
     assert produced(broker, transactional) <= {*INVALID_RECORD, "INVALID_TXN_STATE"}
     no_epoch = patched(batch(), 43, ">q", 4711)
@@ -235,12 +235,12 @@ def test_mb10_producer_ids_and_flags(broker):
 
 
 @pytest.mark.parametrize("timestamp_ms", [-2, 2**63 - 1, -(2**63)])
-def test_mb12_timestamps(broker, timestamp_ms):
+def test_mb12_invalid_timestamp_is_refused(broker, timestamp_ms):
     data = patched(patched(batch(), 27, ">q", timestamp_ms), 35, ">q", timestamp_ms)
     assert produced(broker, data) == {"INVALID_TIMESTAMP"}
 
 
-def test_mb12_records_count_not_the_header(broker):
+def test_mb12_record_timestamps_are_checked_individually(broker):
     late = batch(NewRecord(b"k", b"v", now_ms()), NewRecord(b"k", b"v", now_ms() + 7_200_000))
     assert produced(broker, patched(late, 35, ">q", now_ms())) == {"INVALID_TIMESTAMP"}
     overflow = bytearray(batch(NewRecord(b"k", b"v", 0), NewRecord(b"k", b"v", 2**62)))
@@ -248,40 +248,40 @@ def test_mb12_records_count_not_the_header(broker):
     assert produced(broker, with_crc(bytes(overflow))) <= {"INVALID_TIMESTAMP", *INVALID_RECORD}
 
 
-def test_mb12_far_in_the_future(broker):
+def test_mb12_timestamp_in_future_is_refused(broker):
     """More than message.timestamp.after.max.ms, an hour."""
     later = now_ms() + 7_200_000
     assert produced(broker, batch(NewRecord(b"k", b"v", later))) == {"INVALID_TIMESTAMP"}
 
 
-def test_mb13_null_keys_in_a_compacted_topic(broker):
+def test_mb13_null_key_in_compacted_topic_is_refused(broker):
     data = batch(NewRecord(None, b"v", now_ms()))
     assert produced(broker, data, topic=COMPACTED) == INVALID_RECORD
     assert produced(broker, batch(), topic=COMPACTED) == OK
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767, -32768])
-def test_mb14_acks_that_are_none(broker, acks):
+def test_mb14_invalid_acks_are_refused(broker, acks):
     assert produced(broker, batch(), acks=acks) == {"INVALID_REQUIRED_ACKS"}
 
 
-def test_mb14_an_error_with_acks_0_closes(broker):
+def test_mb14_error_with_acks_0_closes_the_connection(broker):
     with connected(broker.address) as peer:
         peer.send(frame_of(request(b"rubbish", acks=0), VERSION))
         assert peer.frame() is None
 
 
-def test_mb15_batches_that_are_too_large(broker):
+def test_mb15_too_large_batch_is_refused(broker):
     data = batch(NewRecord(b"k", bytes(1_100_000), now_ms()))
     assert produced(broker, data) == {"MESSAGE_TOO_LARGE"}
 
 
 @pytest.mark.parametrize("index", [-1, 2, 2**31 - 1, -(2**31)])
-def test_partitions_that_are_not_there(broker, index):
+def test_unknown_partition_is_refused(broker, index):
     assert produced(broker, batch(), index=index) == {"UNKNOWN_TOPIC_OR_PARTITION"}
 
 
-def test_topics_that_are_not_there(broker):
+def test_unknown_topic_is_refused(broker):
     data = request(batch(), topic="nowhere")
     assert codes(ask(broker.address, data, VERSION)) == {"UNKNOWN_TOPIC_OR_PARTITION"}
     by_id = ProduceRequest(
@@ -297,7 +297,7 @@ def test_topics_that_are_not_there(broker):
     assert codes(ask(broker.address, by_id, 13)) == {"UNKNOWN_TOPIC_ID"}
 
 
-def test_internal_topics(broker):
+def test_internal_topic_is_refused(broker):
     asked = request(batch(), topic="__consumer_offsets")
     found = codes(ask(broker.address, asked, VERSION))
     assert found <= {"INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION"}

@@ -69,12 +69,12 @@ def piece(offset: int = 0, index: int = 0, **given) -> FetchPartition:
 
 
 @pytest.mark.parametrize("offset", [-1, -2, -(2**63), 1 << 40, INT64_MAX])
-def test_ma1_offsets_that_are_not_there(broker, offset):
+def test_ma1_offset_out_of_range_is_refused(broker, offset):
     assert codes(ask(broker.address, fetch(piece(offset)), 12)) == {"OFFSET_OUT_OF_RANGE"}
 
 
 @pytest.mark.parametrize("size", [0, -1, -(2**31), INT32_MAX])
-def test_ma1_sizes_and_waits_at_their_ends(broker, size):
+def test_ma1_extreme_fetch_limits_take_bounded_memory(broker, size):
     """The response has only complete batches, and does not wait for data that cannot arrive."""
     assert produced(broker, batch()) == OK
     broker.forget_peak()
@@ -86,7 +86,7 @@ def test_ma1_sizes_and_waits_at_their_ends(broker, size):
     assert broker.peak_kib() - before < 8 << 10
 
 
-def test_ma1_the_longest_wait_ends_with_the_connection(broker):
+def test_ma1_longest_fetch_ends_with_its_connection(broker):
     end = end_offset(broker)
     asked = fetch(piece(end), min_bytes=INT32_MAX, max_wait_ms=INT32_MAX)
     for _ in range(50):
@@ -104,12 +104,12 @@ def test_ma1_the_longest_wait_ends_with_the_connection(broker):
         (0, 7, "FETCH_SESSION_ID_NOT_FOUND"),
     ],
 )
-def test_ma2_sessions_that_are_not_there(broker, session_id, epoch, expected):
+def test_ma2_unknown_fetch_session_is_refused(broker, session_id, epoch, expected):
     asked = fetch(piece(), session_id=session_id, session_epoch=epoch)
     assert codes(ask(broker.address, asked, 12)) == {expected}
 
 
-def test_ma2_a_wrong_epoch_of_a_session(broker):
+def test_ma2_wrong_session_epoch_is_refused(broker):
     with connected(broker.address) as peer:
         session = peer.ask(fetch(piece(), session_epoch=0), 12).session_id
         assert session != 0
@@ -124,7 +124,7 @@ def test_ma2_a_wrong_epoch_of_a_session(broker):
 
 
 @pytest.mark.slow
-def test_ma2_more_sessions_than_are_kept(broker):
+def test_ma2_fetches_beyond_session_limit_are_served(broker):
     with connected(broker.address) as peer:
         for _ in range(3000):
             assert codes(peer.ask(fetch(piece(), session_epoch=0), 12)) == OK
@@ -134,7 +134,7 @@ def test_ma2_more_sessions_than_are_kept(broker):
 @pytest.mark.parametrize(
     ("epoch", "expected"), [(1 << 20, "UNKNOWN_LEADER_EPOCH"), (INT32_MAX, "UNKNOWN_LEADER_EPOCH")]
 )
-def test_ma3_epochs_of_the_future(broker, name, epoch, expected):
+def test_ma3_future_leader_epoch_is_refused(broker, name, epoch, expected):
     if name == "fetch":
         response = ask(broker.address, fetch(piece(current_leader_epoch=epoch)), 12)
     elif name == "list offsets":
@@ -151,7 +151,7 @@ def test_ma3_epochs_of_the_future(broker, name, epoch, expected):
 
 
 @pytest.mark.parametrize("replica_id", [11, 12, 99, INT32_MAX])
-def test_ma4_a_stranger_fetches_as_a_replica(cluster, broker, replica_id):
+def test_ma4_client_pretending_to_be_replica_is_refused(cluster, broker, replica_id):
     """CVE-2018-1288: the offsets in its requests move neither the watermark nor the ISR."""
     asked = ProduceRequest(
         acks=-1,
@@ -181,7 +181,7 @@ def test_ma4_a_stranger_fetches_as_a_replica(cluster, broker, replica_id):
     assert [p.isr_nodes for p in topic.partitions] == [[broker.id], [broker.id]]
 
 
-def test_me9_the_same_partition_many_times(broker):
+def test_me9_repeated_partition_is_harmless(broker):
     asked = fetch(*[piece(0, 0) for _ in range(1000)])
     assert codes(ask(broker.address, asked, 12)) - {"INVALID_REQUEST"} <= OK
     twice = ProduceRequest(
@@ -236,14 +236,14 @@ def commits(broker, request, version=2) -> set[str]:
         return until(answered, "an answer of the coordinator")
 
 
-def test_ma7_metadata_that_is_too_long(broker):
+def test_ma7_too_long_offset_metadata_is_refused(broker):
     good = made(OffsetCommitRequestPartition, 2, committed_offset=5, committed_metadata="x" * 4096)
     assert commits(broker, commit(good)) == OK
     long = made(OffsetCommitRequestPartition, 2, committed_offset=5, committed_metadata="x" * 4097)
     assert commits(broker, commit(long)) == {"OFFSET_METADATA_TOO_LARGE"}
 
 
-def test_ma7_topics_that_are_not_there(broker):
+def test_ma7_commit_to_unknown_topic_is_refused(broker):
     one = made(OffsetCommitRequestPartition, 2, committed_offset=5)
     assert commits(broker, commit(one, topic="nowhere")) == {"UNKNOWN_TOPIC_OR_PARTITION"}
     by_id = made(OffsetCommitRequest, 10, group_id="g")
@@ -251,14 +251,14 @@ def test_ma7_topics_that_are_not_there(broker):
     assert commits(broker, by_id, 10) == {"UNKNOWN_TOPIC_ID"}
 
 
-def test_ma7_a_stranger_in_a_group(broker):
+def test_ma7_commit_of_unknown_member_is_refused(broker):
     one = made(OffsetCommitRequestPartition, 2, committed_offset=5)
     stranger = commit(one, group="g2", member_id="me", generation_id_or_member_epoch=7)
     assert commits(broker, stranger) & {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"}
 
 
 @pytest.mark.parametrize("retention_ms", [-2, 0, INT64_MAX, -(2**63)])
-def test_ma7_retention_at_its_ends(broker, retention_ms):
+def test_ma7_extreme_retention_times_are_accepted(broker, retention_ms):
     one = made(OffsetCommitRequestPartition, 2, committed_offset=5)
     assert commits(broker, commit(one, retention_time_ms=retention_ms)) == OK
 
@@ -275,7 +275,7 @@ JOINS = {
 
 
 @pytest.mark.parametrize(("given", "expected"), JOINS.values(), ids=JOINS)
-def test_groups_that_cannot_be_joined(broker, given, expected):
+def test_invalid_join_is_refused(broker, given, expected):
     values = {
         "group_id": "joined",
         "session_timeout_ms": 10_000,
@@ -293,7 +293,7 @@ def test_groups_that_cannot_be_joined(broker, given, expected):
 
 
 @pytest.mark.parametrize("producer_id", [-2, 5])
-def test_ma8_producer_ids_without_a_transaction(broker, producer_id):
+def test_ma8_producer_id_without_transaction_is_answered(broker, producer_id):
     asked = InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=1, producer_id=producer_id, producer_epoch=3
     )
@@ -326,11 +326,11 @@ ALTERED = {
 
 
 @pytest.mark.parametrize(("request_", "expected"), ALTERED.values(), ids=ALTERED)
-def test_ma11_configs_that_cannot_be(broker, request_, expected):
+def test_ma11_invalid_config_change_is_refused(broker, request_, expected):
     assert codes(ask(broker.address, request_, 1)) == {expected}
 
 
-def test_ma11_configs_that_are_described(broker):
+def test_ma11_described_configs_hide_secrets(broker):
     resources = [
         DescribeConfigsResource(resource_type=2, resource_name="nowhere", configuration_keys=None)
     ]
