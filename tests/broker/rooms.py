@@ -1,4 +1,4 @@
-"""A response's room that notes how a handler uses it."""
+"""The memory room of a response, which notes how a handler uses it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trimaran.wire.transport.scheduling.effects import Handling
 
 
 class NotedRoom(ResponseRoom):
-    """The real room; `noted` has its pauses and expectations, and the elements that were encoded with their array;
-    `sizes` has the counts at each pause.
+    """A real `ResponseRoom`. `noted` has the pauses, the expected sizes, and the elements that were encoded with their
+    array; `sizes` has the counts at each pause.
     """
 
     __slots__ = ("noted", "sizes")

@@ -159,8 +159,8 @@ async def test_truncation_during_round_keeps_remaining_records(tmp_path, monkeyp
     assert not [p for p in log.directory.iterdir() if p.suffix in (".cleaned", ".swap")]
 
 
-async def test_records_after_truncation_are_not_taken_for_read(tmp_path, monkeypatch):
-    """The segment is the same one, and is sealed again."""
+async def test_records_after_truncation_do_not_count_as_read(tmp_path, monkeypatch):
+    """The truncated segment takes new records and is sealed again."""
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     clean = Round.clean
@@ -312,7 +312,7 @@ async def test_cancelled_cleaner_stops_its_thread(tmp_path):
     assert set(map(len, values(log).values())) == {3}
 
 
-def test_the_pace():
+def test_stopped_pace_interrupts_cleaning():
     pace = Pace(float("inf"))
     pace.pause(1 << 40)
     pace.stop()

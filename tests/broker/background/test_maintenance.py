@@ -91,7 +91,7 @@ async def test_thousands_of_segments_are_removed_in_steps(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 async def test_topic_deleted_during_retention_is_left_alone(tmp_path, monkeypatch, is_made_again):
-    """Its files have been renamed then, or a new topic has its name: nothing is rolled there."""
+    """By then its files have been renamed, or a new topic has its name: no segment is rolled in the directory."""
     monkeypatch.setattr(maintenance, "SEGMENTS_AT_ONCE", 10)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
@@ -212,7 +212,7 @@ async def test_checkpoint_of_many_logs_is_collected_in_steps(tmp_path, monkeypat
     assert points == {("t", index): 1 for index in range(11)}
 
 
-async def test_records_that_were_synced_meanwhile_begin_no_time(tmp_path, nursery):
+async def test_records_synced_meanwhile_start_no_flush_interval(tmp_path, nursery):
     harness = open_harness(tmp_path, trimaran_log_fsync="none", log_flush_interval_ms="1000")
     harness.set_image(topic("t", partition()))
     clock = [0]

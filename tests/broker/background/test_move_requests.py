@@ -194,7 +194,7 @@ async def test_copy_in_failed_directory_is_closed_and_kept(tmp_path):
 
 
 async def test_moved_log_keeps_start_end_and_new_directory(tmp_path, monkeypatch):
-    """This survives a restart: no moved replica is checked or restarts empty."""
+    """After a restart, the moved replica is neither checked again nor empty."""
     setup = Moves(tmp_path)
     placed = []
     setup.harness.directories.on_placed = lambda *replica: placed.append(replica)
@@ -319,7 +319,7 @@ async def test_uncheckable_copy_is_abandoned(tmp_path, monkeypatch):
     assert (setup.holding()[0], len(tried)) == ("a", 1)
 
 
-async def test_unreadable_source_stays(tmp_path, monkeypatch, caplog):
+async def test_replica_stays_when_its_source_is_unreadable(tmp_path, monkeypatch, caplog):
     setup = Moves(tmp_path)
 
     async def failing(step, *_arguments):

@@ -30,7 +30,9 @@ def maintenance_of(partitions, directories=None):
 
 @pytest.fixture
 def turns(monkeypatch):
-    """Returns one entry for each turn of other tasks: one before each partition, because none may use any time."""
+    """Returns a list with an entry for each turn of other tasks. The time limit is 0, so there is a turn before each
+    partition.
+    """
     taken = []
 
     async def turn():

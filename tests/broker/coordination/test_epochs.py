@@ -449,7 +449,7 @@ async def test_end_of_older_epoch_ends_nothing(tmp_path):
         assert rig.add("a").ready()
 
 
-async def test_from_its_end_on_an_epoch_serves_nothing(tmp_path):
+async def test_ended_epoch_serves_nothing(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         old = rig.epoch()
@@ -485,7 +485,7 @@ async def test_epoch_without_leadership_writes_nothing(tmp_path):
         assert shard.counts == {}
 
 
-async def test_no_timer_of_an_ended_epoch_goes_off(tmp_path, autojump_clock):
+async def test_timers_of_ended_epoch_never_fire(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         rig.add("a")

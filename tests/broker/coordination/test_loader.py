@@ -209,7 +209,7 @@ async def test_cancelled_load_stops_early():
     assert shard.counts == {"0": 1, "1": 1}
 
 
-async def test_a_coordinator_may_take_the_rows_itself():
+async def test_coordinator_may_take_rows_without_replay():
     taken = []
 
     def taking_rows(shard):

@@ -30,7 +30,7 @@ def test_deadlines_move_both_ways():
     assert timers.earliest() is None
 
 
-def test_heartbeats_cost_no_heap():
+def test_later_deadline_adds_no_heap_entry():
     timers = Timers()
     for _ in range(3):
         timers.set("a", 0.0)

@@ -57,7 +57,7 @@ async def test_reader_learns_end_of_its_epoch(harness, last_epoch, offset, expec
     assert bool(data.records) == (expected is None and offset < 4)
 
 
-async def test_divergence_is_repeated_until_mended(harness):
+async def test_divergence_is_repeated_until_follower_truncates(harness):
     fill(harness, 0, values=(b"a", b"b"))
     message = request(wanted(0, 5, last_fetched_epoch=0), epoch=0, max_wait_ms=60_000)
     answer = start(harness, message)

@@ -122,7 +122,7 @@ def consume(client, cluster, group, topic, count, members):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_two_members_a_lost_coordinator_and_resumption(cluster, client):
+def test_members_survive_coordinator_and_resume_at_commits(cluster, client):
     group, topic = f"group-{client}", f"topic-{client}"
     cluster.create(topic)
     cluster.produce(topic, 100)

@@ -75,7 +75,7 @@ def test_unsubscribed_topics_are_kept_since_their_commit():
     assert driver.offset("other") is None
 
 
-def test_member_with_unstored_return_is_expected_unchanged():
+def test_failed_return_keeps_the_members_session():
     driver = Driver()
     member_id = stable(driver)
     driver.failing = E.NOT_COORDINATOR
@@ -87,7 +87,7 @@ def test_member_with_unstored_return_is_expected_unchanged():
     assert driver.heartbeat(member_id, 1, instance="a") is E.UNKNOWN_MEMBER_ID
 
 
-def test_silent_member_with_unstored_return_leaves():
+def test_silent_member_leaves_after_failed_return():
     driver = Driver()
     stable(driver)
     driver.failing = E.NOT_COORDINATOR

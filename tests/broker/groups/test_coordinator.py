@@ -238,7 +238,7 @@ async def test_unreplicated_commit_times_out(tmp_path, autojump_clock):
         (E.MESSAGE_TOO_LARGE, E.UNKNOWN_SERVER_ERROR),
     ],
 )
-async def test_a_log_that_refuses(tmp_path, failure, answer):
+async def test_failed_append_refuses_the_commit(tmp_path, failure, answer):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -251,7 +251,7 @@ async def test_a_log_that_refuses(tmp_path, failure, answer):
         assert offsets_in(fetch_all(rig).response) == {}
 
 
-async def test_more_than_a_batch_holds_is_refused(tmp_path):
+async def test_commit_larger_than_batch_is_refused(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -580,7 +580,7 @@ async def test_leadership_changing_while_loading_ends_in_newest(tmp_path):
         assert rig.groups.commit_offsets(commit_request(1), 9).ready()
 
 
-async def test_offsets_of_deleted_topics_go(tmp_path):
+async def test_offsets_of_deleted_topics_are_removed(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -641,7 +641,7 @@ async def test_removed_groups_may_exceed_a_batch(tmp_path, remove):
 
 
 @pytest.mark.parametrize("retention_ms", [-1, DAY_MS], ids=["with topic id", "without"])
-async def test_offsets_of_topic_deleted_during_load_go(tmp_path, monkeypatch, retention_ms):
+async def test_offsets_of_topic_deleted_during_load_disappear(tmp_path, monkeypatch, retention_ms):
     """A commit with its own expiry is stored without the topic's id."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
@@ -665,7 +665,7 @@ async def test_offsets_of_topic_deleted_during_load_go(tmp_path, monkeypatch, re
         assert stored_offsets(rig, index) == {}
 
 
-async def test_offsets_of_topic_deleted_without_leader_go(tmp_path):
+async def test_offsets_of_topic_deleted_without_leader_disappear(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -694,7 +694,7 @@ async def test_offsets_of_existing_topic_survive_load(tmp_path):
         assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
 
 
-async def test_bad_requests(tmp_path):
+async def test_invalid_requests_are_refused(tmp_path):
     async with open_rig(tmp_path) as rig:
         for call in (
             lambda: rig.groups.join(join_request(group=""), 9, "c", "/h"),

@@ -77,6 +77,6 @@ def test_deferred_description_shows_current_members(driver):
         (["Empty"], ["consumer"], set()),
     ],
 )
-def test_groups_by_state_and_type(driver, states, types, expected):
+def test_groups_are_listed_by_state_and_type(driver, states, types, expected):
     found = driver.shard.list_groups(driver.shard.store.group_ids(driver.groups), states, types)
     assert {group.group_id for group in found} == expected

@@ -72,7 +72,7 @@ def many(driver, principal, **more):
 # -- an account
 
 
-def test_account_is_exactly_full_for_all_and_each():
+def test_account_is_limited_in_total_and_each():
     account = GroupAccount()
     account.change(("g", "loaded"), 45_000)
     assert account.member_fits(A, 50_000)

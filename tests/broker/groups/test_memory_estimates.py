@@ -1,4 +1,4 @@
-"""The memory that groups are charged for is near that which they take."""
+"""The memory that groups are charged for is close to the memory that they take."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def traced(driver):
     return tracemalloc.get_traced_memory()[0]
 
 
-# Members and groups grow after this, and are charged for it from the beginning.
+# Members and groups grow later, and are charged for that from the beginning.
 @pytest.mark.parametrize(
     ("add", "times_max"),
     [(pending, 1.5), (member, 3.5), (consumer, 3.5), (group, 3.5), (topic, 1.6), (offset, 2.2)],
 )
 def test_charge_is_near_the_memory_taken(add, times_max):
     driver = Driver()
-    add(driver, MANY)  # what all of them share
+    add(driver, MANY)  # shared objects
     tracemalloc.start()
     try:
         charged_before, before = charged(driver), traced(driver)

@@ -34,7 +34,7 @@ def test_own_expiry_needs_version_1():
     assert struct.unpack_from(">h", written.value)[0] == 1
 
 
-def test_the_option():
+def test_option_sets_the_written_version():
     assert GroupLimits.of(config()).offset_value_version == 4
     chosen = config(trimaran_offsets_value_version="3")
     assert GroupLimits.of(chosen).offset_value_version == 3

@@ -47,7 +47,7 @@ def fetch(driver, *partitions, topic="t", group="g", topic_id=bytes(16)):
 # -- the right to commit
 
 
-def test_a_group_that_does_not_exist(driver):
+def test_commit_with_generation_needs_existing_group(driver):
     assert driver.commit_offset(1, member_id="x", generation=3) is E.GROUP_ID_NOT_FOUND
     assert driver.commit_offset(1, member_id="x", generation=3, version=8) is E.ILLEGAL_GENERATION
     assert list(driver.shard.store.group_ids(driver.groups)) == []
@@ -56,7 +56,7 @@ def test_a_group_that_does_not_exist(driver):
     assert driver.commit_offset(1, member_id="x", generation=3) is E.UNKNOWN_MEMBER_ID
 
 
-def test_generations_and_members(driver):
+def test_commit_needs_current_generation_and_member(driver):
     member_id = stable(driver)
     assert driver.commit_offset(1, member_id=member_id, generation=1) is E.NONE
     assert driver.commit_offset(2, member_id=member_id, generation=0) is E.ILLEGAL_GENERATION
@@ -125,14 +125,14 @@ def test_retention_of_old_clients(driver, retention_ms, expires_ms):
 # -- reading
 
 
-def test_reading(driver):
+def test_missing_offset_is_fetched_as_minus_one(driver):
     driver.commit_offset(5, partition=1)
     assert fetch(driver, 0, 1) == [-1, 5]
     assert fetch(driver, 1, topic="other") == [-1]
     assert fetch(driver, 1, group="other") == [-1]
 
 
-def test_reading_everything(driver):
+def test_fetch_without_topics_returns_every_offset(driver):
     driver.commit_offset(5, topic="t", partition=1)
     driver.commit_offset(6, topic="u", partition=0)
     request = OffsetFetchRequestGroup(group_id="g", topics=None)
@@ -155,7 +155,7 @@ def test_offset_of_recreated_topic_is_new(driver):
 # -- deleting
 
 
-def test_deleting_offsets(driver):
+def test_offsets_of_subscribed_topics_are_not_deleted(driver):
     stable(driver, topics=["t"])
     member_id = driver.answers["join"].member_id
     for topic in ("t", "u"):
@@ -173,14 +173,14 @@ def test_deleting_offsets(driver):
     assert caught.value.code is E.GROUP_ID_NOT_FOUND
 
 
-def test_deleting_offsets_of_members_that_are_no_consumers(driver):
+def test_offsets_of_other_protocols_are_not_deleted(driver):
     stable(driver, protocol_type="connect")
     with pytest.raises(KafkaError) as caught:
         driver.shard.delete_offsets("g", [TopicPartition("t", 0)])
     assert caught.value.code is E.NON_EMPTY_GROUP
 
 
-def test_deleting_groups(driver):
+def test_only_empty_groups_are_deleted(driver):
     member_id = stable(driver)
     driver.commit_offset(1, group="simple")
     codes = driver.submit(driver.shard.delete_groups(["g", "simple", "none"]))
@@ -193,7 +193,7 @@ def test_deleting_groups(driver):
     assert driver.shard.deadline() == pytest.approx(LIMITS.expiry_interval_ms / 1000)
 
 
-def test_topics_deleted(driver):
+def test_offsets_of_deleted_topic_are_removed(driver):
     driver.commit_offset(1, topic="t", topic_id=ID_A)
     driver.commit_offset(1, topic="u", topic_id=ID_B)
     driver.shard.topics_deleted({"t": ID_A, "u": ID_A}, driver.at)

@@ -265,12 +265,12 @@ def run(seed: int, steps: int) -> World:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_random_groups(seed):
-    """The world asserts its invariants after every step; this test, that every request was answered in the end."""
+def test_random_groups_answer_every_request(seed):
+    """`run` asserts the invariants after every step; this test asserts that finally every request was answered."""
     assert run(seed, 300).waiting == {}
 
 
 @pytest.mark.slow
-def test_random_groups_at_length():
+def test_random_groups_keep_making_progress():
     generations = [run(seed, 600).newest_generation for seed in range(1_000, 1_060)]
     assert sum(generations) > 400, "the consumers hardly ever got anywhere"

@@ -61,7 +61,7 @@ def test_kinds_of_the_table_have_their_requests(kind, request_name):
 
 
 @pytest.mark.parametrize("kind", KINDS_WITH_CONFIGS)
-def test_configs_act_for_served_kinds(kind):
+def test_configs_of_served_kinds_have_effect(kind):
     keys = [key for key in GROUP_CONFIGS.values() if key.name.startswith(f"{kind}.")]
     keys += [key for key in SERVER_CONFIGS.values() if key.name.startswith(f"group.{kind}.")]
     waiting = [key.name for key in keys if key.no_effect.endswith("groups are not served yet")]
@@ -73,5 +73,5 @@ def test_configs_act_for_served_kinds(kind):
 @pytest.mark.parametrize(
     ("page", "title"), [("README.md", "Status"), ("docs/brokers.md", "Not implemented yet")]
 )
-def test_pages_name_kinds_that_are_not_served(kind, page, title):
+def test_pages_name_unserved_kinds_as_not_implemented(kind, page, title):
     assert (f"{kind} groups" in section(page, title)) == (kind not in SERVED)

@@ -137,7 +137,7 @@ def test_offsets_expire_only_for_provably_unread_topics(group, expires):
     assert bool(keys(found)) is expires
 
 
-def test_unknown_topics_go_despite_rebalance():
+def test_offsets_of_unknown_topics_expire_during_rebalance():
     group = classic(S.PREPARING_REBALANCE)
     store = store_of(COMMITS[0])
     found = removals.expired(

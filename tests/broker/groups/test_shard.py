@@ -144,7 +144,7 @@ def test_offsets_of_empty_connect_group_are_deleted(driver):
     assert refusal.value.code is E.GROUP_ID_NOT_FOUND
 
 
-def test_pending_offsets_of_deleted_topic_go_too(driver):
+def test_pending_offsets_of_deleted_topic_are_removed(driver):
     pending(driver, topic_id=topic_id("t"))
     driver.shard.topics_deleted({"t": topic_id("t")}, driver.at)
     driver.settle()
@@ -319,7 +319,7 @@ def test_oversized_loaded_group_rebalances(driver):
         assert Driver(limits, log=driver.log).groups["g"].state is state
 
 
-def test_pending_offsets_of_missing_topics_go_on_load(driver):
+def test_pending_offsets_of_missing_topics_are_dropped(driver):
     store_first = Driver()
     pending(store_first)
     store_first.gone.add(("t", bytes(16)))

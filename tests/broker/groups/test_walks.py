@@ -79,7 +79,7 @@ def test_abandoned_walks_stop():
 
 
 @pytest.mark.parametrize("records", [of_one_group, of_many_groups])
-def test_offsets_of_deleted_topic_go_in_pieces(records):
+def test_offsets_of_deleted_topic_are_removed_piecewise(records):
     driver = Driver(log=records())
     driver.shard.topics_deleted({"t": OLD}, driver.at)
     driver.settle()
@@ -89,7 +89,7 @@ def test_offsets_of_deleted_topic_go_in_pieces(records):
 
 
 @pytest.mark.parametrize("records", [of_one_group, of_many_groups])
-def test_offsets_of_missing_topics_go_in_pieces(records):
+def test_offsets_of_missing_topics_are_removed_piecewise(records):
     driver = Driver(log=records(), gone={("t", OLD)})
     driver.settle()
     assert count(driver) == MANY - RECORDS_PER_PIECE
@@ -121,7 +121,7 @@ def test_deletions_during_a_walk_share_the_next():
     assert count(driver) == 0
 
 
-def test_unwritten_removals_go_with_next_expiry():
+def test_unwritten_removals_are_repeated_by_next_expiry():
     driver = Driver(LIMITS, log=of_one_group())
     driver.failing = E.NOT_ENOUGH_REPLICAS
     driver.gone.add(("t", OLD))
@@ -253,7 +253,7 @@ def test_group_without_offsets_exists_until_deleted():
     assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.GROUP_ID_NOT_FOUND}
 
 
-def test_group_without_offsets_goes_at_next_expiry():
+def test_group_without_offsets_is_removed_at_expiry():
     driver = emptied()
     driver.advance(LIMITS.expiry_interval_ms / 1000)
     assert list(driver.shard.store.group_ids(driver.groups)) == []

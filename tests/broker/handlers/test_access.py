@@ -85,7 +85,7 @@ async def answer_to(
     return RESPONSES[request.KEY].decode(data[body:], version)
 
 
-async def test_markers_are_for_coordinators(tmp_path: Path) -> None:
+async def test_only_brokers_may_write_markers(tmp_path: Path) -> None:
     answer = await answer_to(tmp_path, markers("t"), 1)
     (marker,) = answer.markers
     assert [p.error_code for p in marker.topics[0].partitions] == [REFUSED, REFUSED]
@@ -113,7 +113,7 @@ async def test_missing_group_is_one_error_without_topics(
     assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])
 
 
-async def test_brokers_verify_many_transactions(tmp_path: Path) -> None:
+async def test_only_brokers_may_verify_many_transactions(tmp_path: Path) -> None:
     question = AddPartitionsToTxnTransaction(
         transactional_id="x", producer_id=5, producer_epoch=0, verify_only=True, topics=[]
     )
@@ -124,7 +124,7 @@ async def test_brokers_verify_many_transactions(tmp_path: Path) -> None:
     assert (answer.error_code, len(answer.results_by_transaction)) == (0, 1)
 
 
-async def test_directories_are_for_administrators(tmp_path: Path) -> None:
+async def test_only_administrators_may_use_log_directories(tmp_path: Path) -> None:
     moved = await answer_to(tmp_path, MOVES, 2)
     assert moved.results[0].partitions[0].error_code == REFUSED
     for version, code in ((4, REFUSED), (1, 0)):

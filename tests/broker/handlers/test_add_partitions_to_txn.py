@@ -19,7 +19,7 @@ from trimaran.wire.messages.add_partitions_to_txn import (
 E = ErrorCode
 
 
-async def test_all_are_added_or_none(tmp_path):
+async def test_all_partitions_are_added_or_none(tmp_path):
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)
@@ -70,7 +70,7 @@ async def ask(one, version, *questions):
     }
 
 
-async def test_brokers_ask_for_many(tmp_path):
+async def test_brokers_verify_many_transactions_at_once(tmp_path):
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=3)
         first, second = WireProducer(one, "first"), WireProducer(one, "second")

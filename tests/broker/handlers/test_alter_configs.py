@@ -22,7 +22,7 @@ async def test_resource_named_twice_is_refused(tmp_path):
         assert not one.image.configs.of(GROUP, "g")
 
 
-async def test_a_value_that_cannot_be(tmp_path):
+async def test_invalid_value_is_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         await one.create("t")
         answer = await one.call(replacing((TOPIC, "t", {"retention.ms": "long"})))

@@ -29,7 +29,7 @@ async def test_partition_moves_to_another_broker(tmp_path):
         assert one.image.topics.by_name["t"].partitions[0].leader == 12
 
 
-async def test_moves_that_cannot_be(tmp_path):
+async def test_impossible_reassignment_is_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         await one.create("t")
         codes = [

@@ -98,7 +98,7 @@ def result(index, code=E.NONE, message=None):
     )
 
 
-async def test_each_partition_has_its_code_and_words(tmp_path, states, autojump_clock):
+async def test_each_partition_has_its_code_and_message(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
         image = rig.metadata.image

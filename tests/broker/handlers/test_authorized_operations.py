@@ -1,4 +1,4 @@
-"""A client's operations on topics, groups and the cluster are returned on request, for each resource its own."""
+"""The operations that a client may perform on topics, groups and the cluster are returned on request."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def ask(harness, handler, message, version):
 
 
 @pytest.mark.parametrize("asked_for", [True, False])
-async def test_operations_of_topics_and_cluster(harness, asked_for):
+async def test_operations_of_topics_and_cluster_are_returned(harness, asked_for):
     wanted = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in "tu"],
         include_cluster_authorized_operations=asked_for,
@@ -147,7 +147,7 @@ async def test_missing_internal_topic_is_marked_internal(harness):
     assert found == [("__consumer_offsets", True), ("v", False)]
 
 
-async def test_operations_of_each_topic_in_page(harness):
+async def test_page_has_operations_of_each_topic(harness):
     wanted = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in "tu"])
     told = await ask(harness, describe_topic_partitions, wanted, 0)
     found = {topic.name: topic.topic_authorized_operations for topic in told.topics}
@@ -155,7 +155,7 @@ async def test_operations_of_each_topic_in_page(harness):
 
 
 @pytest.mark.parametrize("asked_for", [True, False])
-async def test_operations_of_groups(tmp_path, autojump_clock, authorizer, asked_for):
+async def test_operations_of_groups_are_returned(tmp_path, autojump_clock, authorizer, asked_for):
     async with open_rig(tmp_path) as rig:
         served(rig)
         await rig.leading()

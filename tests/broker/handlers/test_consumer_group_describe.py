@@ -30,7 +30,7 @@ def describing(*group_ids):
 
 
 @pytest.mark.parametrize("version", range(2))
-async def test_every_version(tmp_path, autojump_clock, version):
+async def test_every_version_describes_the_group(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         served(rig)
         (group,) = (await rig.call(consumer_group_describe, describing("g"), version)).groups
@@ -57,7 +57,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         assert member.member_type == (1 if version else -1)
 
 
-async def test_other_ways_to_ask(tmp_path, autojump_clock):
+async def test_other_requests_report_the_groups_kind(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
         await rig.leading()
@@ -84,7 +84,7 @@ async def deleted(rig):
     return [result.error_code for result in answer.results]
 
 
-async def test_a_classic_group_is_none(tmp_path, autojump_clock):
+async def test_classic_group_is_not_found(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
         await rig.leading()

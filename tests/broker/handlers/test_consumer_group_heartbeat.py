@@ -47,7 +47,7 @@ def joining(member_id="m", **changes):
 
 
 @pytest.mark.parametrize("version", range(2))
-async def test_every_version(tmp_path, autojump_clock, version):
+async def test_every_version_joins_and_leaves(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         served(rig)
         answer = await rig.call(consumer_group_heartbeat, joining(), version)
@@ -65,7 +65,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         assert (answer.error_code, answer.member_epoch) == (0, -1)
 
 
-async def test_version_0_gives_ids(tmp_path, autojump_clock):
+async def test_version_0_generates_member_ids(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
         await rig.leading()

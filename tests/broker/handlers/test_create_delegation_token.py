@@ -19,7 +19,7 @@ async def test_plaintext_client_gets_no_token(tmp_path):
         assert answer.hmac == b""
 
 
-async def test_without_a_secret_there_are_none(tmp_path):
+async def test_broker_without_secret_creates_no_token(tmp_path):
     async with asked_by(tmp_path, "alice", delegation_token_secret_key="") as one:
         answer = await one.call(CREATION)
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -23,7 +23,7 @@ E = ErrorCode
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_every_version(tmp_path, autojump_clock, version):
+async def test_every_version_deletes_groups(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         for index in range(3):
             rig.lead(index)
@@ -85,7 +85,7 @@ async def test_states_are_deleted_before_their_group(tmp_path, autojump_clock):
 
 
 async def test_states_of_many_groups_are_deleted_together(tmp_path, autojump_clock):
-    """The group with a state that stays is kept; the others are gone."""
+    """A group is kept if one of its states could not be deleted; the others are gone."""
     states, names = StatesInMemory(), [f"g{number}" for number in range(60)]
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)

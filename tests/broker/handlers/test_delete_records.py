@@ -49,7 +49,7 @@ def with_records(tmp_path, name="t", **configs):
         (-2, (ErrorCode.OFFSET_OUT_OF_RANGE, -1)),
     ],
 )
-async def test_up_to_where(tmp_path, offset, answer):
+async def test_records_are_deleted_up_to_the_watermark(tmp_path, offset, answer):
     assert await ask(with_records(tmp_path), "t", offset) == answer
 
 
@@ -78,7 +78,7 @@ async def test_deletion_depends_on_cleanup_policy(tmp_path, policy, code):
     assert (await ask(harness, "t", 1))[0] is code
 
 
-async def test_not_those_of_internal_topics(tmp_path):
+async def test_records_of_internal_topics_are_not_deleted(tmp_path):
     harness = with_records(tmp_path, "__consumer_offsets", cleanup_policy="compact,delete")
     answer = await ask(harness, "__consumer_offsets", 1)
     assert answer == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
@@ -111,7 +111,7 @@ async def test_acks_1_records_are_deletable_after_flush(tmp_path, offset):
     assert await after_the_flush(harness, offset) == (ErrorCode.NONE, 4)
 
 
-async def test_beyond_the_end_also_after_the_flush(tmp_path):
+async def test_offset_beyond_flushed_end_is_refused(tmp_path):
     harness = with_records(tmp_path)
     append(harness, b"d")
     assert await after_the_flush(harness, 5) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
@@ -124,7 +124,7 @@ async def test_flushed_records_are_deleted_without_waiting(tmp_path, offset, ans
     assert await ask(harness, "t", offset) == (ErrorCode.NONE, answer)
 
 
-async def test_a_disk_that_does_not_answer(tmp_path, autojump_clock):
+async def test_stuck_disk_times_out(tmp_path, autojump_clock):
     harness = with_records(tmp_path)
     append(harness, b"d")
     assert await ask(harness, "t", -1) == (ErrorCode.REQUEST_TIMED_OUT, -1)

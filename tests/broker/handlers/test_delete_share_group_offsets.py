@@ -82,7 +82,7 @@ async def test_topics_without_permission_are_refused_alone(tmp_path, states, aut
         ]
 
 
-async def test_failure_of_one_topic_leaves_the_other(tmp_path, states, autojump_clock):
+async def test_failure_of_one_topic_spares_the_other(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
         other = topic_image("u", b"u" * 16, 2)

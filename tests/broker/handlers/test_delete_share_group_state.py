@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: a state is gone, and may begin again."""
+"""DeleteShareGroupState: the state is removed, and may be initialized again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimaran.wire.errors import ErrorCode
 E = ErrorCode
 
 
-async def test_a_deleted_state_may_begin_again(tmp_path):
+async def test_deleted_state_may_be_initialized_again(tmp_path):
     async with open_rig(tmp_path) as rig:
         await ask(rig, initialize(0, 1))
         await ask(rig, read(0, leader_epoch=7))

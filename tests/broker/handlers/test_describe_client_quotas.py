@@ -44,7 +44,7 @@ async def test_invalid_filter_is_refused(tmp_path):
         assert strange.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_memory_and_work_are_those_of_all_quotas():
+async def test_memory_and_steps_depend_on_all_quotas():
     quotas = {
         ((("user", name),), "producer_byte_rate"): SimpleNamespace(value=7.0) for name in "abc"
     }

@@ -73,7 +73,7 @@ async def test_version_0_reports_only_is_default(tmp_path, changed):
         (5, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_resources_that_are_not_here(tmp_path, kind, name, code):
+async def test_missing_resource_is_refused(tmp_path, kind, name, code):
     async with broker_client(tmp_path) as one:
         (result,) = (await one.call(description(kind, name))).results
         assert (result.error_code, result.configs) == (code, [])

@@ -46,13 +46,13 @@ async def test_plaintext_client_sees_no_tokens(tmp_path):
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
-async def test_without_a_secret_there_are_none(tmp_path):
+async def test_broker_without_secret_describes_no_token(tmp_path):
     async with asked_by(tmp_path, "alice", delegation_token_secret_key="") as one:
         answer = await one.call(ALL)
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
-async def test_right_on_token_or_owner_is_enough(tmp_path):
+async def test_permission_on_token_or_owner_suffices(tmp_path):
     async with asked_by(tmp_path, "alice", **AUTHORIZER) as one:
         token = await token_of(one)
         token_id, owner = ResourceType.DELEGATION_TOKEN, ResourceType.USER

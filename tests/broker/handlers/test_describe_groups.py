@@ -16,7 +16,7 @@ E = ErrorCode
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_every_version(tmp_path, autojump_clock, version):
+async def test_every_version_describes_the_group(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -37,7 +37,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         assert (member.member_metadata, member.member_assignment) == (b"me", b"all")
 
 
-async def test_groups_that_do_not_exist(tmp_path):
+async def test_missing_groups_are_described_as_dead(tmp_path):
     async with open_rig(tmp_path) as rig:
         request = DescribeGroupsRequest(groups=["g", ""])
         answer = await rig.call(describe_groups, request, 6)
@@ -51,7 +51,7 @@ async def test_groups_that_do_not_exist(tmp_path):
             assert [g.error_code for g in answer.groups] == [code] * 2
 
 
-async def test_authorized_operations(tmp_path):
+async def test_authorized_operations_are_returned_on_request(tmp_path):
     async with open_rig(tmp_path) as rig:
         rig.lead(rig.index_of("g"))
         await rig.loaded(rig.index_of("g"))

@@ -148,7 +148,7 @@ async def test_copy_lags_by_missing_records(tmp_path, copied, lag):
     assert (of_copy.offset_lag, of_copy.partition_size) == (lag, copy.size_bytes)
 
 
-async def test_memory_and_boundaries_depend_on_requested_partitions(harness):
+async def test_memory_and_steps_depend_on_requested_partitions(harness):
     async def used(count):
         topics = [DescribableLogDirTopic(topic="none", partitions=list(range(count)))]
         message = DescribeLogDirsRequest(topics=topics if count else None)

@@ -72,7 +72,7 @@ def states():
     return StatesInMemory()
 
 
-async def test_positions_and_lags_of_named_partitions(tmp_path, states, autojump_clock):
+async def test_named_partitions_have_position_and_lag(tmp_path, states, autojump_clock):
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
         rig.context.latest_offsets = ends = Ends(p0=20, p3=E.NOT_LEADER_OR_FOLLOWER)

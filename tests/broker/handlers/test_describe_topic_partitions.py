@@ -131,7 +131,7 @@ async def test_page_size_is_limited_by_config(tmp_path):
     limit=st.integers(1, 20),
     names=st.lists(st.sampled_from([*SIZES, "nowhere"]), unique=True),
 )
-async def test_pages_are_the_whole(harness, limit, names):
+async def test_pages_together_contain_every_partition(harness, limit, names):
     wanted = (
         [partition for partition in ALL if partition[0] in names]
         if names
@@ -152,7 +152,7 @@ async def test_pages_are_the_whole(harness, limit, names):
 @pytest.mark.parametrize(
     ("skips_unknown", "judged"), [(True, ["a", "b", "c"]), (False, ["a", "b", "c", "moved", "z"])]
 )
-async def test_full_page_ends_a_listing(harness, skips_unknown, judged):
+async def test_full_page_ends_the_response(harness, skips_unknown, judged):
     """All named topics are authorized. Each topic of the page and each of its partitions takes room."""
     asked = call(DescribeTopicPartitionsRequest(topics=[]), 0)
     image, room, seen = harness.context.metadata.image, NotedRoom(asked), []

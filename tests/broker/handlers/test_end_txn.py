@@ -21,7 +21,7 @@ ADD_VERSION, END_VERSION = 3, 4
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_a_transaction_of_version_1(tmp_path, commit):
+async def test_version_1_transaction_is_committed_or_aborted(tmp_path, commit):
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)

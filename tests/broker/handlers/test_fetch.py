@@ -58,7 +58,7 @@ async def read(harness, offset, **fields):
 
 
 @pytest.mark.parametrize("offset", [-1, 2, 1 << 62])
-async def test_offsets_outside_of_the_log(harness, offset):
+async def test_offset_outside_of_log_is_refused(harness, offset):
     """mA1."""
     append(harness, b"a")
     harness.flush()

@@ -99,7 +99,7 @@ async def test_unauthorized_and_missing_names_look_alike(harness, acls, version)
     assert found == {"t": E.NONE, "secret": REFUSED, "none": REFUSED}
 
 
-async def test_by_id(harness, acls):
+async def test_unauthorized_topic_id_is_refused(harness, acls):
     acls.allow(1, "t")
     _, found = await fetch_codes(harness, request("t", "secret", "none"))
     expected = {"t": E.NONE, "secret": REFUSED, "none": E.UNKNOWN_TOPIC_ID}
@@ -129,7 +129,7 @@ async def test_session_is_authorized_again_when_acls_change(harness, acls):
 
 
 async def test_waiting_fetch_is_authorized_again(harness, acls, autojump_clock):
-    """Records found before the change count as little as later ones."""
+    """Records found before the change are not returned either."""
     acls.allow(1, "t")
     message = request("t", max_wait_ms=5000, min_bytes=1 << 20)
     results = []

@@ -39,13 +39,13 @@ NOWHERE = (-1, "", -1)
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_every_version(tmp_path, version):
+async def test_every_version_finds_the_coordinator(tmp_path, version):
     async with open_rig(tmp_path) as rig:
         answer = await rig.call(find_coordinator, request(version), version)
         assert coordinator_in(answer, version) == (NODE_ID, "here", 9092, E.NONE)
 
 
-async def test_many_keys(tmp_path):
+async def test_each_of_many_keys_has_its_coordinator(tmp_path):
     async with open_rig(tmp_path) as rig:
         many = FindCoordinatorRequest(coordinator_keys=["a", "b", ""])
         answer = await rig.call(find_coordinator, many, 4)
@@ -64,7 +64,7 @@ async def test_many_keys(tmp_path):
         (9, 6, E.INVALID_REQUEST),
     ],
 )
-async def test_other_kinds(tmp_path, kind, version, code):
+async def test_other_key_types_are_refused(tmp_path, kind, version, code):
     async with open_rig(tmp_path) as rig:
         answer = await rig.call(find_coordinator, request(version, kind=kind), version)
         assert coordinator_in(answer, version) == (*NOWHERE, code)
@@ -281,7 +281,7 @@ async def test_share_partition_needs_cluster_action(tmp_path, operation, version
     assert codes == [code, code or E.INVALID_REQUEST]
 
 
-async def test_a_share_partition_without_keys_needs_nothing(tmp_path):
+async def test_share_partition_request_without_keys_is_empty(tmp_path):
     authorizer = Authorizer()
     authorizer.complete_initial_load()
     message = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[])

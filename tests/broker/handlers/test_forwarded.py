@@ -131,7 +131,7 @@ def test_malformed_forwarded_request_ends_the_connection(row: Handled) -> None:
 @each_of(OF_TOKENS)
 @examples(0.2)
 @given(data=st.data())
-def test_tokens_are_not_for_plain_text(row: Handled, data: st.DataObject) -> None:
+def test_plaintext_client_gets_no_token(row: Handled, data: st.DataObject) -> None:
     version = data.draw(versions(row))
     request = data.draw(messages(row.request, version, tame=True))
     controller = Controller(None)

@@ -17,7 +17,7 @@ def request(member_id, generation=1, group="g"):
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_every_version(tmp_path, autojump_clock, version):
+async def test_every_version_checks_the_generation(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         assert (await rig.call(heartbeat, request("m"), version)).error_code == E.NOT_COORDINATOR
         index = rig.index_of("g")

@@ -8,7 +8,7 @@ from tests.broker.handlers.configs import incremental as altered
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_configs_of_every_kind_of_resource(tmp_path):
+async def test_configs_of_every_resource_type_are_altered(tmp_path):
     async with broker_client(tmp_path) as one:
         await one.create("t")
         node = str(one.broker.node_id)
@@ -46,7 +46,7 @@ async def test_other_configs_stay(tmp_path):
         await one.seen(lambda image: dict(image.configs.of(TOPIC, "t")) == both)
 
 
-async def test_log_levels_are_configs_of_this_process(tmp_path):
+async def test_log_levels_apply_to_this_process_only(tmp_path):
     name = "tests.of.log.levels"
     logger = logging.getLogger(name)
     async with broker_client(tmp_path) as one:

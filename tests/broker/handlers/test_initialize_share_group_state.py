@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: a state begins, with or without a start offset."""
+"""InitializeShareGroupState: a state is created, with or without a start offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimaran.wire.errors import ErrorCode
 E = ErrorCode
 
 
-async def test_without_a_start_offset_none_is_stored(tmp_path):
+async def test_missing_start_offset_is_stored_as_such(tmp_path):
     async with open_rig(tmp_path) as rig:
         await ask(rig, initialize(0, start_offset=-1))
         (topic,) = (await ask(rig, read(0))).results

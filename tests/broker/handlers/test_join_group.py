@@ -32,7 +32,7 @@ def request(member_id="", **fields):
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_every_version(tmp_path, autojump_clock, version):
+async def test_every_version_joins(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -58,7 +58,7 @@ LONGEST = 32_767
 
 @pytest.mark.parametrize("version", [3, 5, 9])
 @pytest.mark.parametrize("instance", [None, "i" * LONGEST], ids=["dynamic", "static"])
-async def test_the_longest_names(tmp_path, autojump_clock, version, instance):
+async def test_longest_names_are_accepted(tmp_path, autojump_clock, version, instance):
     """The derived member id is still sent to all members, and stored."""
     named = {} if instance is None or version < 5 else {"group_instance_id": instance}
     async with open_rig(tmp_path) as rig:
@@ -100,7 +100,7 @@ async def test_version_0_has_no_rebalance_timeout(tmp_path, autojump_clock):
         ({"protocols": []}, E.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-async def test_refusals(tmp_path, fields, code):
+async def test_invalid_join_is_refused(tmp_path, fields, code):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -112,13 +112,13 @@ async def test_refusals(tmp_path, fields, code):
         assert [*chain.from_iterable(rig.groups.list_groups((), ()))] == []
 
 
-async def test_the_wrong_broker(tmp_path):
+async def test_other_broker_is_not_coordinator(tmp_path):
     async with open_rig(tmp_path) as rig:
         answer = await rig.call(join_group, request("m"), 9)
         assert (answer.error_code, answer.member_id) == (E.NOT_COORDINATOR, "m")
 
 
-async def test_a_full_group(tmp_path, autojump_clock):
+async def test_full_group_refuses_new_member(tmp_path, autojump_clock):
     async with open_rig(tmp_path, GroupLimits(members_max=1, partition_count=4)) as rig:
         index = rig.index_of("g")
         rig.lead(index)

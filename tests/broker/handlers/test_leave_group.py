@@ -20,7 +20,7 @@ def request(*member_ids, version, group="g"):
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_every_version(tmp_path, autojump_clock, version):
+async def test_every_version_leaves(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -37,7 +37,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         assert rig.groups.describe_group("g", 6)[0].group_state == "Empty"
 
 
-async def test_many_members_at_once(tmp_path, autojump_clock):
+async def test_several_members_leave_at_once(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -49,7 +49,7 @@ async def test_many_members_at_once(tmp_path, autojump_clock):
         assert (nobody.error_code, nobody.members) == (E.NONE, [])
 
 
-async def test_the_wrong_broker(tmp_path):
+async def test_other_broker_is_not_coordinator(tmp_path):
     async with open_rig(tmp_path) as rig:
         for version in (1, 5):
             answer = await rig.call(leave_group, request("m", version=version), version)

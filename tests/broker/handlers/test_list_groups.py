@@ -18,7 +18,7 @@ from trimaran.wire.transport.scheduling.effects import Wait
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_every_version(tmp_path, autojump_clock, version):
+async def test_every_version_lists_groups(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         for index in range(4):
             rig.lead(index)
@@ -33,7 +33,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         assert listed == {"g": ("consumer", state[0], kind), "simple": ("", state[1], kind)}
 
 
-async def test_filters(tmp_path, autojump_clock):
+async def test_filters_select_groups(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         for index in range(4):
             rig.lead(index)

@@ -81,7 +81,7 @@ def ask(harness, timestamp, version=11, replica_id=-1, **fields):
     return offset_in(begin(harness, timestamp, version, replica_id, **fields))
 
 
-def test_the_special_timestamps(harness):
+def test_special_timestamps_have_their_offsets(harness):
     append_at(harness, 10, 30, 20)
     harness.flush()
     append_at(harness, 40)
@@ -104,7 +104,7 @@ def test_unknown_special_timestamp_is_refused(harness):
     assert ask(harness, -7)[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_by_timestamp(harness):
+def test_timestamp_finds_first_record_from_then_on(harness):
     append_at(harness, 10, 30, 20, 40)
     harness.flush()
     assert ask(harness, BASE_MS) == (0, BASE_MS + 10, 0, 3)
@@ -114,7 +114,7 @@ def test_by_timestamp(harness):
 
 
 @pytest.mark.parametrize("codec", Compression)
-async def test_by_timestamp_in_compressed_batches_of_shuffled_times(harness, codec):
+async def test_timestamp_finds_record_in_unordered_compressed_batches(harness, codec):
     times = random.Random(5).sample(range(0, 2000, 10), 200)
     for batch_of in range(0, 200, 25):
         records = [NewRecord(b"k", b"v" * 20, BASE_MS + t) for t in times[batch_of : batch_of + 25]]
@@ -197,7 +197,7 @@ async def test_acks_1_records_are_found_in_version_0(harness):
     assert response.topics[0].partitions[0].old_style_offsets == [1]
 
 
-def test_start_waits_for_no_flush(harness):
+def test_log_start_needs_no_flush(harness):
     append_at(harness, 10)
     assert ask(harness, -2) == (0, -1, 0, 3)
     assert ask(harness, -4) == (0, -1, 0, 3)
@@ -207,19 +207,19 @@ def test_start_waits_for_no_flush(harness):
     ("version", "code"),
     [(5, ErrorCode.OFFSET_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE)],
 )
-async def test_a_disk_that_does_not_answer(harness, autojump_clock, version, code):
+async def test_stuck_disk_times_out(harness, autojump_clock, version, code):
     append_at(harness, 10)
     assert offset_in(await begin(harness, -1, version).finish())[0] == code
 
 
-async def test_a_leader_that_goes_meanwhile(harness):
+async def test_leader_deposed_during_wait_refuses(harness):
     append_at(harness, 10)
     answer = begin(harness, -1)
     harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=4)))
     assert offset_in(await answer.finish())[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_after_each_answer_to_acks_1_over_sockets(tmp_path):
+async def test_acknowledged_acks_1_record_is_found(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition(leader_epoch=3)))
     message = ListOffsetsRequest(
@@ -246,7 +246,7 @@ async def test_after_each_answer_to_acks_1_over_sockets(tmp_path):
     assert seen == list(range(1, 21))
 
 
-def test_an_empty_log(harness):
+def test_empty_log_has_no_timestamps(harness):
     assert ask(harness, -1) == (0, -1, 0, 3)
     assert ask(harness, -2)[:3] == (0, -1, 0)
     assert ask(harness, -3) == UNKNOWN

@@ -22,7 +22,7 @@ async def listed(one, version=2, **filters):
     return names, E.of(answer.error_code), answer.unknown_state_filters
 
 
-async def test_filters(tmp_path):
+async def test_filters_select_transactions(tmp_path):
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         orders, payments = WireProducer(one, "orders-1"), WireProducer(one, "payments-1")
@@ -35,7 +35,7 @@ async def test_filters(tmp_path):
         assert await listed(one, state_filters=["Ongoing", "Odd"]) == (["payments-1"], 0, ["Odd"])
         assert await listed(one, state_filters=["Odd", "Odd"]) == ([], 0, ["Odd"])
         assert (await listed(one, producer_id_filters=[orders.producer.id]))[0] == ["orders-1"]
-        # orders-1 has never begun a transaction: for Kafka it has been running since the epoch of the clock.
+        # orders-1 has never begun a transaction: Kafka reports it as running since the clock's epoch.
         assert (await listed(one, duration_filter=60_000))[0] == ["orders-1"]
         assert (await listed(one, duration_filter=10**15))[0] == []
         assert (await listed(one, transactional_id_pattern="pay.*|nothing"))[0] == ["payments-1"]

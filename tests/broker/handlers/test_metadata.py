@@ -38,14 +38,14 @@ async def ask(harness, *names, version=VERSION, everything=False, on=None, **fie
     return through_wire(answer, version)
 
 
-async def test_brokers_that_are_alive_and_have_the_listener(harness):
+async def test_live_brokers_with_the_listener_are_returned(harness):
     answer = await ask(harness)
     assert [(broker.node_id, broker.port) for broker in answer.brokers] == [(11, 9092), (12, 7777)]
     assert (answer.controller_id, answer.cluster_id, answer.topics) == (11, CLUSTER_ID, [])
     assert (await ask(harness, on=connection("OTHER"))).brokers == []
 
 
-async def test_topics_and_their_leaders(harness):
+async def test_topics_have_their_leaders(harness):
     answer = await ask(harness, everything=True)
     found = {topic.name: topic for topic in answer.topics}
     assert found["t"].topic_id == topic_id("t")
@@ -61,7 +61,7 @@ async def test_topics_and_their_leaders(harness):
     assert (leaderless.leader_id, leaderless.offline_replicas) == (-1, [13])
 
 
-async def test_unknown_topics_ids_and_bad_names(harness):
+async def test_unknown_and_invalid_topics_are_refused(harness):
     answer = await ask(harness, "nowhere", "bad name", "")
     assert [topic.error_code for topic in answer.topics] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -130,7 +130,7 @@ async def test_missing_topics_are_created_if_wanted_and_allowed(tmp_path):
         (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
     ],
 )
-def test_the_cluster(harness, kind, code):
+def test_cluster_is_described_by_endpoint_type(harness, kind, code):
     message = DescribeClusterRequest(
         include_cluster_authorized_operations=True, endpoint_type=kind, include_fenced_brokers=True
     )

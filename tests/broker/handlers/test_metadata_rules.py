@@ -1,4 +1,6 @@
-"""Metadata: refusals as a whole, cached parts of a response, the order of brokers, and the room that it takes."""
+"""Metadata: refusals as a whole, cached parts of a response, the order of brokers, and the memory that a response
+takes.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def codes(answer):
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-async def test_every_version(tmp_path, version):
+async def test_every_version_commits(tmp_path, version):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -65,7 +65,7 @@ async def test_every_version(tmp_path, version):
         assert {v.topic_id for v in stored.values()} == {TOPIC_ID}
 
 
-async def test_version_0_uses_zookeeper(tmp_path):
+async def test_version_0_is_stored_in_zookeeper(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -88,7 +88,7 @@ async def test_version_1_returns_the_timestamp(tmp_path):
         assert stored[1].commit_timestamp > 1234
 
 
-async def test_topics_that_do_not_exist(tmp_path):
+async def test_unknown_topics_are_refused(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -101,7 +101,7 @@ async def test_topics_that_do_not_exist(tmp_path):
         assert [p.error_code for p in answer.topics[1].partitions] == [E.NONE]
 
 
-async def test_refusals(tmp_path):
+async def test_invalid_commits_are_refused(tmp_path):
     async with open_rig(tmp_path) as rig:
         answer = await rig.call(offset_commit, request(topic({0: 1, 9: 1})), 9)
         assert codes(answer) == [

@@ -40,7 +40,7 @@ def request(partitions, group="g"):
     )
 
 
-async def test_deleting(tmp_path):
+async def test_offsets_are_deleted_or_refused_individually(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -62,7 +62,7 @@ async def test_deleting(tmp_path):
         assert rig.epoch(index).active().store.offsets["g"]["t"].keys() == {1}
 
 
-async def test_refusals(tmp_path):
+async def test_invalid_deletion_is_refused(tmp_path):
     async with open_rig(tmp_path) as rig:
         asked = request([("t", 0)])
         assert (await rig.call(offset_delete, asked, 0)).error_code == E.NOT_COORDINATOR

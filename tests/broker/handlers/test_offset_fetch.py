@@ -66,7 +66,7 @@ async def test_version_0_uses_zookeeper(tmp_path):
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-async def test_every_version(tmp_path, version):
+async def test_every_version_fetches_offsets(tmp_path, version):
     async with open_rig(tmp_path) as rig:
         await prepared(rig)
         answer = await rig.call(offset_fetch, request(version), version)
@@ -79,7 +79,7 @@ async def test_every_version(tmp_path, version):
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-async def test_a_group_without_offsets(tmp_path, version):
+async def test_group_without_offsets_has_none(tmp_path, version):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -89,7 +89,7 @@ async def test_a_group_without_offsets(tmp_path, version):
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-async def test_the_wrong_broker(tmp_path, version):
+async def test_other_broker_is_not_coordinator(tmp_path, version):
     async with open_rig(tmp_path) as rig:
         answer = await rig.call(offset_fetch, request(version, (0,)), version)
         if version == 1:
@@ -100,7 +100,7 @@ async def test_the_wrong_broker(tmp_path, version):
             assert answer.groups[0].error_code == E.NOT_COORDINATOR
 
 
-async def test_unknown_topic_ids(tmp_path):
+async def test_unknown_topic_id_is_reported(tmp_path):
     async with open_rig(tmp_path) as rig:
         await prepared(rig)
         answer = await rig.call(offset_fetch, request(10, (0,), topic_id=b"?" * 16), 10)
@@ -108,7 +108,7 @@ async def test_unknown_topic_ids(tmp_path):
         assert answer.groups[0].topics[0].topic_id == b"?" * 16
 
 
-async def test_many_groups(tmp_path):
+async def test_each_of_many_groups_has_its_result(tmp_path):
     async with open_rig(tmp_path) as rig:
         await prepared(rig)
         other = next(f"g{i}" for i in range(50) if rig.index_of(f"g{i}") != rig.index_of("g"))

@@ -117,7 +117,7 @@ async def test_old_produce_formats_are_stored_as_v2(harness, version, codec):
     )
 
 
-async def test_each_partition_gets_its_own(harness):
+async def test_each_partition_has_its_own_result(harness):
     bad = message(0, 1, 0, None, b"v", NOW_MS, crc=1)
     codes = await send(harness, 2, bad, a_set(1, b"b"))
     assert codes == [(ErrorCode.CORRUPT_MESSAGE, -1), (0, 0)]
@@ -125,7 +125,7 @@ async def test_each_partition_gets_its_own(harness):
     assert unknown == [(0, 0), (0, 1), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
 
 
-async def test_no_whole_message_is_no_error(harness):
+async def test_incomplete_message_is_no_error(harness):
     assert await send(harness, 1, b"", a_set(0, b"a")[:-1]) == [(0, -1), (0, -1)]
     assert harness.leader().log.log_end_offset == 0
 
@@ -137,7 +137,7 @@ async def test_v2_batch_in_old_request_must_be_alone(harness):
     ]
 
 
-async def test_acks_zero(harness):
+async def test_acks_zero_is_unanswered_or_disconnects(harness):
     assert await send(harness, 0, a_set(0, b"a"), acks=0) is None
     assert [r.value for r in stored(harness)] == [b"a"]
     with pytest.raises(CloseConnection):
@@ -173,7 +173,7 @@ async def test_old_consumers_get_the_format_of_their_time(harness, version):
     assert (answer.error_code, answer.high_watermark) == (0, 1)
 
 
-async def test_reading_on_inside_a_batch(harness):
+async def test_fetch_inside_batch_begins_at_its_offset(harness):
     append(harness, b"a", b"b", b"c")
     harness.flush()
     for version, offset in itertools.product(FETCH_VERSIONS, range(4)):
@@ -208,7 +208,7 @@ async def test_old_versions_refuse_zstd_and_invalid_positions(harness):
         assert (zstd.high_watermark, zstd.records) == (-1, b"")
 
 
-async def test_the_disk_fails(harness, monkeypatch):
+async def test_failed_disk_is_a_storage_error(harness, monkeypatch):
     append(harness, b"a")
     harness.flush()
 
@@ -242,8 +242,8 @@ async def test_nothing_is_converted_on_the_loop(harness, monkeypatch):
 
 
 def test_every_version_of_kafka_3_9_is_served():
-    """Its KRaft brokers serve each of these requests from version 0 on; 4.0 removed the oldest. Those of share groups
-    begin at version 1: version 0 was an early access, which Kafka removed.
+    """Its KRaft brokers serve each of these requests from version 0 on; 4.0 removed the oldest versions. APIs of share
+    groups begin at version 1: version 0 was early access, which Kafka removed.
     """
     later = {ShareGroupHeartbeatRequest, ShareGroupDescribeRequest}
     later |= {ShareFetchRequest, ShareAcknowledgeRequest}
@@ -267,7 +267,7 @@ def offsets_before(harness, timestamp, count=10, replica_id=-1):
     return answer.old_style_offsets
 
 
-async def test_list_offsets_v0_knows_where_segments_begin(tmp_path):
+async def test_list_offsets_v0_returns_segment_starts(tmp_path):
     harness = open_harness(tmp_path, log_segment_bytes="1048576", log_index_interval_bytes="1000")
     brokers = (registration(11), registration(12))
     harness.set_image(topic("t", partition((11, 12))), brokers=brokers)

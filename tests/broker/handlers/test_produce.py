@@ -136,7 +136,7 @@ async def test_other_acks_are_refused(harness, acks):
     assert harness.leader().log.log_end_offset == 0
 
 
-async def test_topic_ids(harness):
+async def test_unknown_topic_id_is_refused(harness):
     assert (await ask(harness, batch(b"a"), version=13)).base_offset == 0
     answer = await ask(harness, batch(b"a"), version=13, name="elsewhere")
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -226,7 +226,7 @@ async def test_end_of_epoch_is_answered(harness):
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_time_runs_out(harness):
+async def test_unreplicated_record_times_out(harness):
     harness.set_image(topic("t", partition((11, 12))))
     response = start(harness, request(batch(b"a"), timeout_ms=0))
     with trio.fail_after(5):
@@ -284,7 +284,7 @@ async def test_non_transactional_batch_needs_no_coordinator(harness):
     assert (await ask(harness, batch(b"a"), transactional_id="x")).error_code == ErrorCode.NONE
 
 
-async def test_internal_topics_are_not_for_clients(harness):
+async def test_clients_cannot_write_to_internal_topics(harness):
     harness.set_image(topic("__consumer_offsets", partition()))
     answer = await ask(harness, batch(b"a"), name="__consumer_offsets")
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -396,7 +396,7 @@ async def test_no_more_records_are_named_than_a_bound(harness):
     assert (answer.error_code, answer.record_errors) == (ErrorCode.INVALID_RECORD, [])
 
 
-async def test_unknown_partitions_and_several_at_once(harness):
+async def test_each_partition_of_request_has_its_result(harness):
     message = through_wire(
         ProduceRequest(
             acks=-1,

@@ -47,7 +47,7 @@ async def test_pushed_metrics_are_scraped(tmp_path):
         assert "kafka_server_client_metrics_instance_count 1.0" in lines
 
 
-async def test_refused_push_is_explained_without_disconnect(tmp_path):
+async def test_refused_push_leaves_the_connection_open(tmp_path):
     """mA12."""
     async with collecting(tmp_path, telemetry_max_bytes="1000") as one:
         told = await subscription(one)

@@ -43,7 +43,7 @@ async def test_reads_and_writes_are_fenced_one_by_one(tmp_path):
         assert codes(await ask(rig, write(*items))) == expected
 
 
-async def test_a_read_without_room_has_an_error(tmp_path, monkeypatch):
+async def test_read_beyond_memory_limit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("trimaran.wire.transport.memory.room.RESPONSE_BYTES_MAX", 150)
     async with open_rig(tmp_path) as rig:
         await ask(rig, initialize(0, 1))
@@ -57,7 +57,7 @@ async def test_a_read_without_room_has_an_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("size", "code"), [(44, E.POLICY_VIOLATION), (45, E.NONE)])
-async def test_topic_of_a_read_takes_room(tmp_path, monkeypatch, size, code):
+async def test_topic_of_read_is_charged_memory(tmp_path, monkeypatch, size, code):
     async with open_rig(tmp_path) as rig:
         await ask(rig, initialize(0))
         monkeypatch.setattr("trimaran.wire.transport.memory.room.RESPONSE_BYTES_MAX", size)

@@ -1,5 +1,5 @@
-"""Responses of share and streams groups to requests that are refused as a whole, without words: the sentence of the
-code is the message.
+"""Responses of share and streams groups to requests that are refused as a whole without a message: they contain the
+standard message of the code.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ REFUSALS = [
 @pytest.mark.parametrize(
     ("handler", "response", "empty"), REFUSALS, ids=[each[0].__name__ for each in REFUSALS]
 )
-def test_code_has_its_sentence(handler, response, empty):
+def test_refusal_has_message_of_its_code(handler, response, empty):
     refuse, code = declaration_of(handler).on_error, ErrorCode.NOT_COORDINATOR
     for message, words in (("", code.sentence), ("why", "why")):
         found = refuse(None, code, message)

@@ -1,4 +1,4 @@
-"""ShareAcknowledge: sessions, stored before it is answered, and the errors of each partition."""
+"""ShareAcknowledge: sessions, the write before each response, and the errors of each partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def acquired(rig, size=10):
     assert shown(await rig.fetched(1)) == {0: (0, [(0, size - 1, 1)], 0)}
 
 
-async def test_answer_comes_when_it_is_stored(tmp_path):
+async def test_response_follows_the_write(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         await acquired(rig)
         rig.states.open = trio.Event()
@@ -36,7 +36,7 @@ async def test_answer_comes_when_it_is_stored(tmp_path):
         assert rig.states.written == [[(0, 9, 2, 1)]]
 
 
-async def test_writes_go_one_at_a_time(tmp_path):
+async def test_writes_are_sent_one_by_one(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         await acquired(rig)
         rig.states.open = trio.Event()
@@ -60,7 +60,7 @@ async def test_failed_write_returns_the_records(tmp_path):
         assert refusals(await rig.acknowledged(3, {0: [(0, 9, [1])]})) == {0: 0}
 
 
-async def test_acknowledgements_named_last_count(tmp_path):
+async def test_last_acknowledgement_of_partition_counts(tmp_path):
     """Kafka keeps those of a partition in a map."""
     async with sharing_rig(tmp_path) as rig:
         await acquired(rig)

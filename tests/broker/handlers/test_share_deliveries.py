@@ -22,7 +22,7 @@ async def settle():
 
 
 async def begun(rig, *indexes):
-    """Begins the session of member m, and loads its share partitions, but not before the response: that would have the
+    """Begins the session of member m. Its share partitions are loaded after the response, which therefore has no
     records.
     """
     rig.states.open = trio.Event()
@@ -42,7 +42,7 @@ def traffic(rig):
     )
 
 
-async def test_requests_are_counted_once_a_topic(tmp_path):
+async def test_requests_are_counted_once_per_topic(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         rig.produce(10)
         await begun(rig, 0, 1)
@@ -76,7 +76,7 @@ async def test_stored_acknowledgements_are_counted_by_type(tmp_path):
         assert counted == {ACCEPT: 11, REJECT: 1, RELEASE: 1, GAP: 1}
 
 
-async def test_records_at_hand_are_not_waited_for(tmp_path, monkeypatch, autojump_clock):
+async def test_available_records_need_no_wait(tmp_path, monkeypatch, autojump_clock):
     async with sharing_rig(tmp_path) as rig:
         await begun(rig)
         rig.produce(1)
@@ -217,7 +217,7 @@ async def test_responses_name_the_new_leader(tmp_path):
         )
 
 
-async def test_share_partitions_are_found_by_their_group(tmp_path):
+async def test_share_partition_belongs_to_one_group(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         sharing: SharePartitions = rig.sharing
         rig.configs[32, "h"] = {"share.auto.offset.reset": "earliest"}

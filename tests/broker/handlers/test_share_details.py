@@ -1,4 +1,4 @@
-"""Details of requests of share groups: rights, orders and steps of checks, words, and bounds."""
+"""Details of requests of share groups: permissions, order and steps of checks, messages, and bounds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def begun(rig, size=3):
     ("right", "code"),
     [(Operation.READ, E.NONE), (Operation.DESCRIBE, E.TOPIC_AUTHORIZATION_FAILED)],
 )
-async def test_members_need_the_right_to_read(tmp_path, right, code):
+async def test_members_need_permission_to_read(tmp_path, right, code):
     async with sharing_rig(tmp_path) as rig:
         await begun(rig)
         rig.context = replace(rig.context, authorizer=authorizer(right))
@@ -68,7 +68,7 @@ async def test_members_need_the_right_to_read(tmp_path, right, code):
     ("right", "code"),
     [(Operation.READ, E.NONE), (Operation.DESCRIBE, E.TOPIC_AUTHORIZATION_FAILED)],
 )
-async def test_offsets_need_the_right_to_read(tmp_path, autojump_clock, right, code):
+async def test_offsets_need_permission_to_read(tmp_path, autojump_clock, right, code):
     async with open_rig(tmp_path, share_states=StatesInMemory()) as rig:
         served(rig)
         await rig.leading()
@@ -95,7 +95,7 @@ def test_member_ids_of_a_uuid_are_accepted(member_id):
         ("g", None, "Invalid member id in the request."),
     ],
 )
-def test_invalid_ids_are_refused_in_words(group_id, member_id, message):
+def test_refusal_of_invalid_id_has_its_reason(group_id, member_id, message):
     assert words(_identified, group_id, member_id) == (E.INVALID_REQUEST, message)
 
 
@@ -158,7 +158,7 @@ UNKNOWN, UNSAID = "an acknowledge type does not exist", "renewals need a request
         ([(0, 0, [1]), (1, 1, [4])], {}, UNSAID),
     ],
 )
-def test_contradicting_batches_are_refused_in_words(batches, terms, message):
+def test_refusal_of_contradicting_batches_has_its_reason(batches, terms, message):
     with pytest.raises(KafkaError) as refused:
         checked(*batches, **terms)
     assert (refused.value.code, refused.value.message) == (E.INVALID_REQUEST, message)
@@ -180,7 +180,7 @@ def test_batches_are_checked_in_steps(monkeypatch, count, pauses):
 
 
 @pytest.mark.parametrize("field", ["max_bytes", "min_bytes", "max_records", "max_wait_ms"])
-def test_renewal_asks_for_nothing_else(field):
+def test_renewal_requests_nothing_else(field):
     nothing = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "max_wait_ms": 0}
     asked = {"group_id": "g", "member_id": "m", "share_session_epoch": 1, "batch_size": 0,
              "topics": [], "forgotten_topics_data": []}  # fmt: skip
@@ -195,7 +195,7 @@ def test_renewal_asks_for_nothing_else(field):
 
 
 @pytest.mark.parametrize("wait_ms", [-1, 0, 1])
-async def test_full_sessions_wait_for_what_is_asked(tmp_path, autojump_clock, wait_ms):
+async def test_refusal_by_full_cache_respects_maximum_wait(tmp_path, autojump_clock, wait_ms):
     async with sharing_rig(tmp_path, sessions_max=1) as rig:
         await rig.fetched(0, 0)
         began = trio.current_time()
@@ -215,7 +215,7 @@ async def test_minimum_above_the_maximum_does_not_wait(tmp_path, autojump_clock)
 
 
 @pytest.mark.parametrize(("wait_ms", "expired"), [(-1, 0), (0, 0), (1, 1)])
-async def test_fetch_waits_a_millisecond(tmp_path, autojump_clock, wait_ms, expired):
+async def test_shortest_wait_is_one_millisecond(tmp_path, autojump_clock, wait_ms, expired):
     async with sharing_rig(tmp_path) as rig:
         await rig.fetched(0, 0)
         await trio.testing.wait_all_tasks_blocked()
@@ -227,7 +227,7 @@ async def test_fetch_waits_a_millisecond(tmp_path, autojump_clock, wait_ms, expi
     ("size", "parts"),
     [(0, [0, 1, 2]), (1, [0, 1, 2]), (2, [0, 2]), (3, [0])],
 )
-async def test_batch_size_divides_what_is_acquired(tmp_path, size, parts):
+async def test_acquired_records_are_divided_by_batch_size(tmp_path, size, parts):
     async with sharing_rig(tmp_path) as rig:
         await begun(rig, 1)
         rig.produce(1, 1)

@@ -1,4 +1,4 @@
-"""ShareFetch: sessions, waiting, acquisition from real logs, and acknowledgements that come along."""
+"""ShareFetch: sessions, waiting, acquisition from real logs, and acknowledgements in a fetch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def first_fetch(rig, **changes):
     return await rig.fetched(1, **changes)
 
 
-async def test_fetch_acquires_what_is_there(tmp_path):
+async def test_fetch_acquires_available_records(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.produce(10, 5)
         response = await first_fetch(rig)
@@ -91,7 +91,7 @@ async def test_minimum_of_bytes_is_waited_for(tmp_path):
         assert shown(await waiting.finish()) == {0: (0, [(0, 1, 1)], 0)}
 
 
-async def test_limits_of_records_and_bytes(tmp_path):
+async def test_limits_of_records_and_bytes_hold(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.produce(10, 10, 10)
         assert shown(await first_fetch(rig, max_records=11)) == {0: (0, [(0, 19, 1)], 0)}
@@ -121,7 +121,7 @@ async def test_records_of_a_fetch_are_shared_by_partitions(tmp_path):
         assert shown(await rig.fetched(2)) == {0: (0, [(0, 9, 1)], 0)}
 
 
-async def test_acknowledgements_come_along(tmp_path):
+async def test_fetch_carries_acknowledgements(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.produce(10)
         await first_fetch(rig)
@@ -156,7 +156,7 @@ async def test_absurd_acknowledgements_are_refused(tmp_path, batches):
         assert shown(await rig.fetched(3, acks={0: [(0, 9, [1])]})) == {0: (0, [], 0)}
 
 
-async def test_renewal_is_a_request_of_its_own(tmp_path):
+async def test_renewal_cannot_fetch(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.produce(10)
         await first_fetch(rig)
@@ -222,7 +222,7 @@ async def test_request_as_a_whole_is_refused(tmp_path, epoch, changes, code):
         assert refused.value.code is code
 
 
-async def test_disabled_feature_refuses(tmp_path):
+async def test_disabled_feature_refuses_requests(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.set_image(share_version=0)
         for request in (rig.fetched(0, 0), rig.acknowledged(1, {0: []})):
@@ -231,7 +231,7 @@ async def test_disabled_feature_refuses(tmp_path):
             assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_disabling_the_feature_ends_everything(tmp_path):
+async def test_disabling_the_feature_ends_all_share_partitions(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.produce(3)
         await first_fetch(rig)
@@ -281,7 +281,7 @@ async def test_retiring_share_partition_is_loaded_again(tmp_path, reopened):
         assert shown(await rig.fetched(1)) == {0: (0, [(2, 2, 1)], 0)}
 
 
-async def test_old_state_is_not_written_to_a_namesake(tmp_path):
+async def test_old_state_is_not_written_to_recreated_group(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.produce(3)
         await rig.states.initialize(rig.key(), 9, 0)
@@ -357,7 +357,7 @@ async def test_new_epoch_reads_the_state_anew(tmp_path):
         assert shown(await waiting.finish()) == {0: (0, [(4, 9, 1)], 0)}
 
 
-async def test_failed_read_of_the_state_is_shown(tmp_path):
+async def test_failed_read_of_state_is_reported(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.states.failure = ErrorCode.NOT_COORDINATOR
         waiting = rig.start_fetch(0, 0, max_wait_ms=60_000)
@@ -368,7 +368,7 @@ async def test_failed_read_of_the_state_is_shown(tmp_path):
         assert shown(await again.finish()) == {0: (0, [(0, 0, 1)], 0)}
 
 
-async def test_lock_ends_and_records_come_again(tmp_path):
+async def test_records_are_redelivered_after_lock_timeout(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.produce(3)
         await first_fetch(rig)
@@ -392,7 +392,7 @@ async def test_new_group_begins_where_configured(tmp_path, reset, start):
         assert rig.share().core.start == start
 
 
-async def test_log_start_moves_the_group(tmp_path):
+async def test_deleted_records_are_skipped(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.produce(5, 5)
         await rig.fetched(0, 0)
@@ -449,7 +449,7 @@ class ChargedQuotas:
         return asked.throttle(self.seconds)
 
 
-async def test_used_up_quota_leaves_records_free(tmp_path):
+async def test_exhausted_quota_leaves_records_free(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.states.open = trio.Event()
         await rig.fetched(0, 0)
@@ -469,7 +469,7 @@ async def test_used_up_quota_leaves_records_free(tmp_path):
 
 
 @pytest.mark.parametrize(("count", "pauses"), [(99, 0), (100, 1), (199, 1), (200, 2)])
-def test_counting_pauses_after_a_hundred_topics(count, pauses):
+def test_traffic_is_counted_hundred_topics_at_once(count, pauses):
     names = {TopicIdPartition(b"%16d" % number, 0): f"t{number}" for number in range(count)}
     traffic = SimpleNamespace(find=lambda _name: None)
     ctx = SimpleNamespace(partitions=SimpleNamespace(traffic=traffic))

@@ -58,7 +58,7 @@ async def test_description_without_feature_is_not_served(tmp_path, autojump_cloc
         ]
 
 
-async def test_other_requests_tell_the_kind(tmp_path, autojump_clock):
+async def test_other_requests_report_the_groups_kind(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
         await rig.leading()

@@ -29,7 +29,7 @@ from trimaran.wire.transport.requests.handles import declaration_of
 E = ErrorCode
 
 
-async def test_the_life_of_a_state(tmp_path):
+async def test_state_is_initialized_written_read_and_deleted(tmp_path):
     async with open_rig(tmp_path) as rig:
         assert codes(await ask(rig, initialize(0, 1))) == {(TOPIC_ID, 0): 0, (TOPIC_ID, 1): 0}
         assert codes(await ask(rig, read(0))) == {(TOPIC_ID, 0): 0}
@@ -129,7 +129,7 @@ async def test_a_response_comes_after_all_commits(tmp_path):
         }
 
 
-async def test_a_state_ended_meanwhile_is_not_coordinated(tmp_path):
+async def test_state_of_ended_epoch_is_not_coordinated(tmp_path):
     async with open_rig(tmp_path) as rig:
         rig.leader.holding = True
         request = initialize(0)

@@ -196,7 +196,7 @@ async def test_reason_of_a_failure_is_in_the_status(tmp_path, autojump_clock):
     ("operation", "created"), [(Operation.CREATE, True), (Operation.ALTER, False)]
 )
 @pytest.mark.parametrize("kind", [ResourceType.CLUSTER, ResourceType.TOPIC])
-async def test_right_to_create_may_be_the_clusters(
+async def test_permission_to_create_may_be_the_clusters(
     tmp_path, autojump_clock, kind, operation, created
 ):
     async with open_rig(tmp_path) as rig:
@@ -222,7 +222,7 @@ async def test_client_of_a_member_is_described(tmp_path, autojump_clock, client_
         assert list(shard.account.by_principal) == ["User:ANONYMOUS"]
 
 
-async def test_topics_are_only_created_with_the_right(tmp_path, autojump_clock):
+async def test_topics_are_created_only_with_permission(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
         rig.context.authorizer = authorizer("c", "r")

@@ -25,7 +25,7 @@ def request(member_id, generation=1, assignment=b"all", **fields):
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_every_version(tmp_path, autojump_clock, version):
+async def test_every_version_returns_the_assignment(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -39,7 +39,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         assert again.assignment == b"all"
 
 
-async def test_refusals(tmp_path, autojump_clock):
+async def test_invalid_sync_is_refused(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         assert (await rig.call(sync_group, request("m"), 5)).error_code == E.NOT_COORDINATOR
         index = rig.index_of("g")

@@ -111,7 +111,7 @@ def found(answer: Any, version: int) -> dict[str, tuple[int, ErrorCode]]:
 
 @pytest.mark.parametrize("at_once", [1, 1_000])
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 10])
-async def test_offsets_of_topics(tmp_path, monkeypatch, version, at_once):
+async def test_offsets_of_unauthorized_topics_are_hidden(tmp_path, monkeypatch, version, at_once):
     monkeypatch.setattr(module, "OFFSETS_PER_BATCH", at_once)
     async with open_rig(tmp_path) as rig:
         await committed(rig)
@@ -122,7 +122,7 @@ async def test_offsets_of_topics(tmp_path, monkeypatch, version, at_once):
             assert found(answer, version) == {"t": (5, E.NONE)}
 
 
-async def test_offsets_in_zookeeper(tmp_path):
+async def test_zookeeper_offsets_of_unauthorized_topics_are_hidden(tmp_path):
     async with open_rig(tmp_path) as rig:
         await committed(rig)
         rig.context.zookeeper_offsets = Stored()
@@ -131,7 +131,7 @@ async def test_offsets_in_zookeeper(tmp_path):
         assert found(answer, 0) == {"t": (5, E.NONE), "secret": (-1, REFUSED)}
 
 
-async def test_transactions(tmp_path, monkeypatch):
+async def test_unauthorized_topics_cannot_join_transactions(tmp_path, monkeypatch):
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", "secret")
         producer = WireProducer(one)

@@ -11,7 +11,7 @@ def update(level, *, upgrade_type=1, validate_only=False, feature="metadata.vers
     return UpdateFeaturesRequest(feature_updates=[key], validate_only=validate_only)
 
 
-async def test_a_level_that_may_not_be(tmp_path):
+async def test_invalid_level_is_refused(tmp_path):
     async with broker_client(tmp_path) as one:
         down = await one.call(update(29, upgrade_type=2))
         assert down.error_code == ErrorCode.INVALID_UPDATE_VERSION
@@ -19,7 +19,7 @@ async def test_a_level_that_may_not_be(tmp_path):
         assert same.error_code == 0
 
 
-async def test_a_level_is_moved(tmp_path):
+async def test_level_is_lowered_and_raised(tmp_path):
     name = "eligible.leader.replicas.version"
     async with broker_client(tmp_path) as one:
         for level, upgrade_type in ((0, 2), (1, 1)):

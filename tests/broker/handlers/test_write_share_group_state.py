@@ -1,4 +1,4 @@
-"""WriteShareGroupState: versions, order, and batches that cannot be."""
+"""WriteShareGroupState: versions, order, and invalid batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trimaran.wire.transport.scheduling.effects import Blocking
 E = ErrorCode
 
 
-async def test_version_0_has_no_complete_count(tmp_path):
+async def test_version_0_lacks_the_count_of_completions(tmp_path):
     async with open_rig(tmp_path) as rig:
         await ask(rig, initialize(0))
         await ask(rig, write(change(0, start_offset=101, count=4)), 0)
@@ -36,7 +36,7 @@ async def test_version_0_has_no_complete_count(tmp_path):
 
 
 @pytest.mark.parametrize("batch", [(101, 100, 0, 1), (100, 101, 5, 1), (100, 101, -1, 1)])
-async def test_a_batch_that_cannot_be_is_refused(tmp_path, batch):
+async def test_invalid_batch_is_refused(tmp_path, batch):
     async with open_rig(tmp_path) as rig:
         await ask(rig, initialize(0))
         found = await ask(rig, write(change(0, (100, 100, 2, 1), batch)))
@@ -80,7 +80,7 @@ def steps_of(handler):
         yield
 
 
-async def test_others_cannot_make_a_large_write_start_over(tmp_path):
+async def test_other_writes_do_not_restart_large_write(tmp_path):
     async with open_rig(tmp_path) as rig:
         await ask(rig, initialize(0))
         rig.leader.holding = True
@@ -92,7 +92,7 @@ async def test_others_cannot_make_a_large_write_start_over(tmp_path):
             assert isinstance(small, Paused)
             assert isinstance(small.effect, Blocking)
             waiting.append(small)
-        assert steps <= 2 * alone  # the second one unites with the batches of the first
+        assert steps <= 2 * alone  # the second write is combined with the batches of the first
         assert steps == len(waiting) > 10
         rig.leader.holding = False
         rig.leader.commit()
@@ -121,7 +121,7 @@ async def test_requests_wait_for_a_write_in_steps(tmp_path, make):
         assert len(rig.shares.turns) == 0
 
 
-async def test_ended_request_leaves_its_turn(tmp_path):
+async def test_ended_request_lets_the_next_one_begin(tmp_path):
     async with open_rig(tmp_path) as rig:
         await ask(rig, initialize(0))
         writing, waiting = begun(rig, large(2_000)), begun(rig, read(0))

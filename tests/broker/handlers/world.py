@@ -1,4 +1,4 @@
-"""A broker with some of every kind of state, for transcripts of its responses: see `World`. Its log storage is real;
+"""A broker that has every kind of state, for transcripts of its responses: see `World`. Its log storage is real;
 the image is given, and the results of topic creation are scripted.
 """
 

@@ -40,7 +40,7 @@ def node():
     return Node()
 
 
-def test_described_replicas_are_those_of_topics(node):
+def test_throttled_replicas_are_listed_by_topic(node):
     node.apply(config(LEADERS, f"0:{node.node},1:999"), config(FOLLOWERS, "*"))
     leader, follower = node.throttles.leader, node.throttles.follower
     assert [leader.holds(TopicPartition("t", index)) for index in (0, 1)] == [True, False]

@@ -73,7 +73,7 @@ async def names(harness, authorizer, name, **fields):
     return sorted(topic.name for topic in through_wire(answer, VERSION).topics)
 
 
-async def test_each_sees_its_own_and_is_judged_once(harness, authorizer):
+async def test_each_client_is_authorized_once_per_topic(harness, authorizer):
     for _ in range(3):
         assert await names(harness, authorizer, "alice") == ["a"]
         assert await names(harness, authorizer, "bob") == ["b"]
@@ -126,7 +126,7 @@ async def test_departed_broker_is_seen_at_once(harness, authorizer):
     assert found.leader_id == -1
 
 
-async def test_every_verdict_is_logged_at_debug(harness, authorizer, caplog):
+async def test_every_authorization_is_logged_at_debug_level(harness, authorizer, caplog):
     await names(harness, authorizer, "alice")
     with caplog.at_level(logging.DEBUG, "kafka.authorizer.logger"):
         for _ in range(2):
@@ -142,7 +142,7 @@ async def test_requested_operations_are_returned(harness, authorizer):
         assert (found.topic_authorized_operations >= 0) == wanted
 
 
-def test_few_are_kept_and_the_oldest_goes():
+def test_cache_evicts_the_oldest_response():
     seen, topics = SeenTopics(), TopicsImage()
     askers = [Asker(Principal(str(number)), "::1") for number in range(KEPT_MAX + 1)]
     for asker in askers:

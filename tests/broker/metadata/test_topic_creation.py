@@ -62,7 +62,7 @@ def topics(*names):
     }
 
 
-async def test_reasons_of_failures_are_told(autojump_clock):
+async def test_reasons_of_failures_are_reported(autojump_clock):
     codes = {
         "b": ErrorCode.INVALID_REPLICATION_FACTOR,
         "c": ErrorCode.INVALID_CONFIG,

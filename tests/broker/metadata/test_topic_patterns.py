@@ -134,7 +134,7 @@ async def test_pattern_cache_is_bounded(monkeypatch):
     found, names = TopicPatterns(), topics("a", "b")
     for regex in ("a", "b", "a|b"):
         await found.matching(regex, names)
-    await found.matching("a", names)  # the one used last, then
+    await found.matching("a", names)  # the pattern that was used last
     await found.matching("[ab]", names)
     assert [regex for regex in ("a", "b", "a|b", "[ab]") if found.knows(regex)] == [
         "a",

@@ -163,7 +163,7 @@ async def test_simultaneous_changes_share_a_request(autojump_clock):
     assert controller.named() == [[(T, 0, 7), (T, 1, 7), (U, 0, 7)]]
 
 
-async def test_one_request_at_a_time_without_delay(autojump_clock):
+async def test_next_request_follows_the_response_at_once(autojump_clock):
     controller = Controller(agree, seconds=2.0)
     async with running(controller) as changes:
         changes.submit(Owner(), change())

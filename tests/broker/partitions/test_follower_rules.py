@@ -357,23 +357,23 @@ def test_log_start_does_not_go_back(harness):
 @pytest.mark.parametrize(
     ("epochs", "leader_epoch", "leader_end", "kept"),
     [
-        # the leader knows our epoch and has fewer records of it
+        # the leader has our epoch, with fewer records
         ((0, 0, 2, 2), 2, 3, 3),
         ((0, 0, 2, 2), 2, 2, 2),
-        # or its epoch ends beyond our log's end
+        # the leader's epoch ends beyond our log's end
         ((0, 0, 2, 2), 2, 9, 4),
-        # we know the leader's largest epoch that is not above ours, too
+        # both have the leader's largest epoch that is not above ours
         ((0, 0, 2, 2), 0, 2, 2),
         ((0, 0, 2, 2), 0, 1, 1),
         ((0, 0, 2, 2), 0, 5, 2),
-        # or that epoch is unknown here: our own before it ends there, and the follower asks again
+        # that epoch is unknown here: the log is cut to our preceding epoch, and the follower fetches again
         ((0, 0, 2, 2), 1, 3, 2),
         ((0, 0, 2, 2), 1, 1, 2),
-        # or that epoch precedes all of ours: no record of this log is the leader's
+        # that epoch precedes all of ours: no record of this log is the leader's
         ((3, 3), 1, 1, 0),
         ((3, 3), 1, 0, 0),
         ((3, 3), 1, 5, 0),
-        # the leader knows no epoch
+        # the leader has no epoch
         ((0, 0), -1, 1, 1),
         ((0, 0), -1, 5, 2),
     ],

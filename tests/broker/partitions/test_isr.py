@@ -82,7 +82,7 @@ def test_joining_needs_watermark_and_epoch_start(end, watermark, start):
     ("end", "start", "joins"),
     [(7, 0, False), (7, 6, False), (7, 7, True), (8, 0, True)],
 )
-def test_records_below_leaders_start_go_before_joining(end, start, joins):
+def test_records_below_leaders_start_precede_joining(end, start, joins):
     """They may be of another history, and the leader's log does not show it."""
     assert may_join(progress_at(end, log_start_offset=start), 7, 0, 7) is joins
 

@@ -212,7 +212,7 @@ def test_controller_may_confirm_without_a_change(harness, followers):
     assert (leader.isr.isr, leader.isr.proposed) == ((11, 12), None)
 
 
-def test_when_one_is_admitted_the_next_is_proposed(harness, followers):
+def test_admitted_follower_lets_the_next_be_proposed(harness, followers):
     lead(harness, (11, 12, 13), isr=(11,))
     followers.fetch(12, 0)
     followers.fetch(13, 0)
@@ -221,7 +221,7 @@ def test_when_one_is_admitted_the_next_is_proposed(harness, followers):
     assert proposals(harness) == [(11, 12), (11, 12, 13)]
 
 
-def test_metadata_that_is_not_newer_leaves_the_isr(harness):
+def test_older_metadata_leaves_the_isr(harness):
     leader = lead(harness, isr=(11, 12), partition_epoch=5)
     leader.update(leader.replica.state._replace(isr=(11,), partition_epoch=5))
     assert leader.isr.isr == (11, 12)

@@ -137,7 +137,7 @@ def test_deletion_of_records_wakes_all_listeners(harness):
 
 
 def test_open_log_counts_its_objects(harness):
-    """The collector of garbage then knows when there are many."""
+    """The count decides when long-lived objects are frozen, which excludes them from garbage collection."""
     count = 20
     harness.set_image(topic("t", *[partition()] * (count + 1)))
     harness.leader()

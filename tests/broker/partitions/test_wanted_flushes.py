@@ -1,4 +1,4 @@
-"""The flushes that a leader epoch asks for, and the directories that a replica claims."""
+"""The flushes that a leader epoch requests, and the directories that a replica claims."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_flush_of_an_offset_is_awaited(harness, nursery):
 
 
 def test_deletion_of_records_is_flushed(harness):
-    """A crash brings no records back of which the client knows that they are deleted."""
+    """Once the client knows that records are deleted, no crash may restore them."""
     leader = lead(harness)
     append(harness, b"a")
     harness.flush()
@@ -65,7 +65,9 @@ def test_deletion_of_records_is_flushed(harness):
         ((11,), 11, []),
     ],
 )
-def test_replica_without_others_may_begin_anew(harness, monkeypatch, replicas, leader, claims):
+def test_dispensable_or_sole_replica_may_start_empty(
+    harness, monkeypatch, replicas, leader, claims
+):
     """Otherwise a replica that is not led by this broker may be all that is left of its records."""
     found = []
     monkeypatch.setattr(

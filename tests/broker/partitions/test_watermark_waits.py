@@ -14,7 +14,7 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
 
 
-async def test_search_for_flushes_pauses_after_each(tmp_path):
+async def test_search_for_flushes_pauses_after_each_partition(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", *[partition()] * 3))
     for index in range(3):
@@ -95,7 +95,7 @@ class Result:
 
 
 async def test_each_part_of_answer_learns_its_outcome(autojump_clock):
-    """Also those behind a late one."""
+    """This includes the parts after one that times out."""
     marks = done, ended, late, _, done_behind, ended_behind = [Watermark() for _ in range(6)]
     results = [Result() for _ in marks]
     for mark in (done, done_behind):

@@ -125,7 +125,7 @@ def test_complete_log_leads(tmp_path, clean):
     assert LOST not in told
 
 
-def test_a_crash_takes_nothing_that_was_committed(tmp_path):
+def test_crash_excuses_no_lost_committed_records(tmp_path):
     harness, told = restarted(tmp_path, clean=False)
     assert (tmp_path / WRITTEN_LOGS).exists()
     assert "records up to offset 3 were committed" in refused(harness)
@@ -169,7 +169,7 @@ def test_incomplete_log_is_released_though_disk_fails(tmp_path, monkeypatch):
     assert harness.partitions.find(TopicPartition("t", 0)).open_log is None
 
 
-def test_a_crash_of_kafka_may_take_it_too(tmp_path):
+def test_crash_of_kafka_may_lose_unflushed_records(tmp_path):
     harness = open_harness(tmp_path)
     harness.directory.close(broker_epoch=None)
     (tmp_path / "x").mkdir()

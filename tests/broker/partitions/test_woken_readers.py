@@ -1,4 +1,6 @@
-"""Readers and listeners hear of a change when the state already shows it: they look at the state at once."""
+"""Readers and listeners are notified of a change after the state has changed, because they examine the state
+immediately.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +76,8 @@ class Listener:
     ],
     ids=["removed", "next epoch", "reopened"],
 )
-def test_listener_hears_of_ends_after_them(harness, end):
-    """It closes what the epoch has begun, which must find the epoch over."""
+def test_listener_is_notified_after_the_epoch_ends(harness, end):
+    """The listener closes what belongs to the epoch, and must find the epoch ended."""
     listener = Listener(harness.partitions)
     harness.partitions.listen("t", listener)
     lead(harness)

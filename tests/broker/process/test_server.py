@@ -196,7 +196,7 @@ async def test_started_broker_serves_its_versions(tmp_path):
 
 @pytest.mark.parametrize("enabled", [True, False])
 async def test_broker_leaves_by_controlled_shutdown_unless_disabled(tmp_path, monkeypatch, enabled):
-    """controlled.shutdown.enable"""
+    """The setting is `controlled.shutdown.enable`."""
     asked, shut_down = [], Lifecycle.shut_down
 
     async def noted(lifecycle, seconds):

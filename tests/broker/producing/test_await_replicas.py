@@ -1,4 +1,4 @@
-"""The effect that Produce yields for acks=all: when it is ready, calls back, and ends."""
+"""The effect that Produce yields for acks=all: when it is ready, when it calls back, and when it ends."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_time_counts_from_first_interest(autojump_clock):
     assert codes([part, other]) == [E.NONE, E.REQUEST_TIMED_OUT]
 
 
-async def test_negative_timeout_is_none(autojump_clock):
+async def test_negative_timeout_means_no_wait(autojump_clock):
     part = appended(4)
     handling = await_replicas([part], -1)
     began = trio.current_time()

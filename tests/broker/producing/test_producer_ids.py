@@ -73,7 +73,7 @@ async def test_simultaneous_requests_share_one_block():
         (-1, 1000),
     ],
 )
-async def test_missing_block_fails_but_requests_another(answer):
+async def test_request_without_id_block_fails_retriably(answer):
     ids = ids_of(Controller(answer, (0, 1)))
     with pytest.raises(KafkaError) as refused:
         await ids.take()

@@ -96,7 +96,7 @@ async def test_partitions_are_answered_in_place(harness):
     ]
 
 
-async def test_unauthorized_writer_learns_and_opens_nothing(harness):
+async def test_unauthorized_writer_learns_nothing(harness):
     """The writer learns neither whether the partition exists nor whether the records are valid, and no log is
     created.
     """

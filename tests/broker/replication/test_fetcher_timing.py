@@ -164,7 +164,7 @@ async def test_successive_new_partitions_are_fetched_together(harness, autojump_
         assert leader.asked_since(began) == [(0.0, [1]), (0.1, [2, 3])]
 
 
-async def test_new_partitions_go_at_once_without_fetch(harness, autojump_clock):
+async def test_new_partition_needs_no_wait_without_fetch(harness, autojump_clock):
     leader = HeldLeader()
     async with fetching(harness, leader) as add:
         began = trio.current_time()

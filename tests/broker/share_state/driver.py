@@ -81,7 +81,7 @@ class Driver:
             self.end_offset += 1
 
     def prune(self) -> None:
-        """Deletes the records that the shard has named."""
+        """Deletes the records that the shard has found to be redundant."""
         for offset in map(int, self.follow_ups):
             self.log = {at: row for at, row in self.log.items() if at >= offset}
             self.shard.pruned(offset)

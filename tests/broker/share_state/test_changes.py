@@ -52,7 +52,7 @@ async def test_each_state_has_its_own_error(states, caplog):
     assert (found[first], found[second].code) == (None, E.COORDINATOR_NOT_AVAILABLE)
 
 
-async def test_higher_epoch_of_one_state_is_told():
+async def test_fenced_state_is_reported_with_the_outcomes():
     fenced = KeptError.of(KafkaError(E.FENCED_STATE_EPOCH))
     outcomes = dict(zip(partitions(2), (fenced, None), strict=True))
     assert await changes.by_topic(outcomes) == ({TOPIC_ID: {1}}, {TOPIC_ID: {0}}, True)

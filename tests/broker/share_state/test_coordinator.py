@@ -28,7 +28,7 @@ async def write_some(shares, key=KEY):
     await at_once(shares.write(key, ShareSummary(1, 5, 100, 10), [ACKED])).wait()
 
 
-async def test_a_state_outlives_its_coordinator(tmp_path):
+async def test_state_survives_failover_of_coordinator(tmp_path):
     async with open_rig(tmp_path) as rig:
         await write_some(rig.shares)
         await rig.reload()

@@ -1,7 +1,7 @@
-"""A log of `__share_group_state` that Apache Kafka 4.4.0 has written gives the states that Kafka answered with.
+"""A log of `__share_group_state` that Apache Kafka 4.4.0 has written gives the states that Kafka returned.
 
 `testdata/kafka_4.4.log` is the segment after 250 random requests, with a snapshot after three updates. Kafka also loads
-the snapshots that our shard makes of it.
+the snapshots that our shard writes from it.
 """
 
 from pathlib import Path
@@ -51,7 +51,7 @@ def shard():
     return shard
 
 
-def test_the_states_are_those_of_kafka(shard):
+def test_loaded_states_equal_those_of_kafka(shard):
     found = {}
     for group_id in "gh":
         for index in range(3):
@@ -63,7 +63,7 @@ def test_the_states_are_those_of_kafka(shard):
     assert found == STATES
 
 
-def test_each_record_is_encoded_as_it_was():
+def test_loaded_records_are_encoded_unchanged():
     serde = ShareRecordSerde()
     columns = decode_columns(list(iter_batches(LOG)))
     for key, value in zip(columns.keys(), columns.values(), strict=True):

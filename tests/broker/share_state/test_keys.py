@@ -24,7 +24,7 @@ def test_the_text_has_group_topic_id_and_partition():
         (f" g :{ID}:2147483647", " g ", 2147483647),
     ],
 )
-def test_a_key_is_read(text, group_id, partition):
+def test_key_is_parsed_from_text(text, group_id, partition):
     assert key_from_text(text) == SharePartitionKey(group_id, TOPIC_ID, partition)
 
 
@@ -36,6 +36,6 @@ def test_a_key_is_read(text, group_id, partition):
         *(f"g:{ID}:2147483648", f"g:{ID}:-2147483649"),
     ],
 )
-def test_another_text_is_refused(text):
+def test_malformed_key_text_is_refused(text):
     with pytest.raises(ValueError, match="is not"):
         key_from_text(text)

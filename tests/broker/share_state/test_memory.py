@@ -51,7 +51,7 @@ def test_bytes_follow_every_change():
     assert driver.shard._by_topic == {}
 
 
-def test_a_new_state_needs_room(monkeypatch):
+def test_new_state_beyond_memory_limit_is_refused(monkeypatch):
     driver = Driver()
     driver.initialize()
     for bytes_max, expected in ((-1, E.POLICY_VIOLATION), (0, E.NONE), (1, E.NONE)):
@@ -61,7 +61,7 @@ def test_a_new_state_needs_room(monkeypatch):
     assert code(lambda: driver.initialize(OTHER, 2)) is E.NONE
 
 
-def test_a_write_needs_room_for_what_it_adds(monkeypatch):
+def test_write_beyond_memory_limit_is_refused(monkeypatch):
     driver = Driver()
     driver.initialize()
     driver.write(*batches(3))
@@ -99,7 +99,7 @@ def test_many_covered_batches_are_refused(monkeypatch):
     assert code(lambda: driver.write(*batches(6))) is E.POLICY_VIOLATION
 
 
-def test_shards_share_the_room(monkeypatch):
+def test_shards_share_one_memory_limit(monkeypatch):
     accounts = WeakSet()
     driver, other = Driver(), Driver()
     for one in (driver, other):
@@ -112,7 +112,7 @@ def test_shards_share_the_room(monkeypatch):
 
 
 @pytest.mark.parametrize("count", [0, 1, BATCHES_MAX])
-def test_the_size_of_a_record_is_not_underestimated(count):
+def test_estimated_size_of_record_is_large_enough(count):
     state = StoredState(1 << 30, 1 << 30, 1 << 30, 1 << 60, 1 << 30, tuple(batches(count)), 1, 1)
     for group_id in ("g", "\U0001f600" * 8_000):
         record = SnapshotRecord(SharePartitionKey(group_id, bytes(16), 1), state)
@@ -121,7 +121,7 @@ def test_the_size_of_a_record_is_not_underestimated(count):
         assert encoded_bytes(record) - RECORD_BYTES <= size <= encoded_bytes(record)
 
 
-# The calls of a step, and those for a batch in the last one: they encode it, and write the record.
+# The calls of a step, and the calls for each batch in the last step, which encodes the batches and writes the record.
 CALLS_A_STEP = 25_000
 CALLS_EACH_MAX = 3
 

@@ -79,7 +79,7 @@ async def refusal(call, *arguments):
     return caught.value.code
 
 
-async def test_the_coordinator_here_is_asked_without_a_request(tmp_path):
+async def test_local_coordinator_needs_no_request(tmp_path):
     async with open_states(tmp_path) as (rig, states):
         await states.initialize(KEY, 1, 100)
         assert await states.read(KEY, 5) == ShareState(ShareSummary(1, 5, 100, None), ())
@@ -290,7 +290,7 @@ def failing(*outcomes):
     ],
     ids=str,
 )
-async def test_a_passing_failure_is_retried(tmp_path, autojump_clock, outcome):
+async def test_transient_failure_is_retried(tmp_path, autojump_clock, outcome):
     async with open_elsewhere(tmp_path, failing(outcome, outcome)) as (channels, states):
         await states.write(KEY, ShareSummary(1, 5, 100, 10), [ACKED])
         assert channels.times() == [0, 100, 300]
@@ -327,7 +327,7 @@ async def test_the_last_attempt_may_succeed(tmp_path, autojump_clock):
         assert len(channels.asked) == ATTEMPTS_MAX
 
 
-async def test_another_coordinator_is_asked_after_a_move(tmp_path, autojump_clock):
+async def test_moved_coordinator_is_found_again(tmp_path, autojump_clock):
     async with open_states(tmp_path, leader=THERE) as (rig, states):
 
         def moved(_broker_id, request):
@@ -372,8 +372,8 @@ async def test_failed_creation_is_an_error(tmp_path, autojump_clock):
             await states.delete(KEY)
 
 
-async def test_a_loading_coordinator_here_is_waited_for(tmp_path, held_load, monkeypatch):
-    """Without an attempt that fails."""
+async def test_loading_local_coordinator_is_awaited(tmp_path, held_load, monkeypatch):
+    """No attempt fails."""
     monkeypatch.setattr(persister, "ATTEMPTS_MAX", 1)
     held_load.set()
     async with open_states(tmp_path) as (rig, states):
@@ -396,7 +396,7 @@ async def test_a_stopped_persister_sends_nothing(tmp_path, autojump_clock):
         assert rig.channels.asked == []
 
 
-def test_item_of_write_has_numbers():
+def test_item_of_write_encodes_missing_numbers():
     item = persister.rpcs.write_item(
         KEY, ShareSummary(1, 5, None, 3), [StateBatch(1, 2, AVAILABLE, 4)]
     )

@@ -124,7 +124,7 @@ def shown(driver):
 
 
 def check_sums(shard):
-    """Checks what the shard adds up: the memory, the cold states, and the keys of each topic."""
+    """Checks the shard's totals: the memory, the cold states, and the keys of each topic."""
     entries = shard._entries
     assert shard.account.bytes == sum(
         held_bytes(key, entry.state) for key, entry in entries.items()
@@ -144,7 +144,7 @@ def expected(twin):
 
 
 @given(st.lists(ACTS, max_size=30), st.integers(0, 3))
-def test_random_requests_agree_with_single_records(acts, updates_per_snapshot):
+def test_random_requests_agree_with_naive_twin(acts, updates_per_snapshot):
     driver, twin = Driver(ShareLimits(updates_per_snapshot=updates_per_snapshot)), Twin()
     for name, *args in acts:
         if name == "time":
@@ -153,7 +153,7 @@ def test_random_requests_agree_with_single_records(acts, updates_per_snapshot):
         elif name == "reload":
             driver.reload()
             for key, one in twin.partitions.items():
-                # Only the records that are left say which leaders there were.
+                # The former leaders are known only from the remaining records.
                 one.highest_leader = driver.shard._entries[key].leader_epoch
         elif name == "topic deleted":
             driver.shard.topics_deleted([TOPIC_ID], driver.at)

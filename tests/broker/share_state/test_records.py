@@ -33,13 +33,13 @@ UPDATE_VALUE = bytes.fromhex(
 
 
 @pytest.mark.parametrize("record", RECORDS)
-def test_a_record_comes_back_as_it_was_written(record):
+def test_record_round_trips(record):
     serde = ShareRecordSerde()
     written = serde.encode(record, 1)
     assert serde.decode(written.key, written.value) == record
 
 
-def test_an_update_has_the_bytes_of_kafka():
+def test_update_is_encoded_as_by_kafka():
     record = UpdateRecord(KEY, 4, 6, 10, 7, (StateBatch(12, 12, ACKNOWLEDGED, 3),))
     written = ShareRecordSerde().encode(record, 1)
     assert (written.key, written.value) == (UPDATE_KEY, UPDATE_VALUE)

@@ -35,7 +35,7 @@ def test_update_without_a_snapshot_makes_a_state():
     assert plain == StateEntry(expected._replace(leader_epoch=-1, start_offset=-1), -1, 0, 1, 78)
 
 
-def test_update_changes_what_it_tells():
+def test_update_changes_only_the_fields_it_has():
     batches = (StateBatch(100, 109, 2, 1), StateBatch(110, 119, 0, 1))
     told = STATE._replace(delivery_complete_count=6, batches=batches)
     assert after_update(ENTRY, update(), 77) == StateEntry(told, 11, 8, 6, 70)
@@ -45,7 +45,7 @@ def test_update_changes_what_it_tells():
 
 
 @pytest.mark.parametrize(("updates_max", "updates"), [(6, 5), (5, 0), (4, 0)])
-def test_snapshot_ends_the_count_at_its_maximum(updates_max, updates):
+def test_snapshot_resets_the_count_only_at_maximum(updates_max, updates):
     lower = STATE._replace(leader_epoch=1, state_epoch=2)
     assert after_snapshot(None, lower, 77, updates_max) == StateEntry(lower, 1, 2, 0, 77)
     assert after_snapshot(ENTRY, lower, 77, updates_max) == StateEntry(lower, 11, 8, updates, 77)
@@ -53,7 +53,7 @@ def test_snapshot_ends_the_count_at_its_maximum(updates_max, updates):
     assert after_snapshot(ENTRY, higher, 77, updates_max) == StateEntry(higher, 12, 9, updates, 77)
 
 
-def test_snapshots_tell_their_times():
+def test_new_snapshots_have_their_times():
     assert again(STATE, 90) == STATE._replace(snapshot_epoch=5, written_ms=90)
     assert snapshot(STATE, 90) == STATE._replace(snapshot_epoch=5, created_ms=90, written_ms=90)
 

@@ -170,7 +170,7 @@ def test_snapshot_on_read_has_leader_and_batches():
     assert code(lambda: driver.read(6)) is E.FENCED_LEADER_EPOCH
 
 
-def test_the_highest_epochs_of_snapshots_count():
+def test_highest_epochs_of_snapshots_fence_requests():
     driver = Driver()
     driver.append([SnapshotRecord(KEY, NEW._replace(state_epoch=3, leader_epoch=2))])
     driver.append([SnapshotRecord(KEY, NEW._replace(state_epoch=2, leader_epoch=1))])
@@ -178,7 +178,7 @@ def test_the_highest_epochs_of_snapshots_count():
     assert code(lambda: driver.read(1)) is E.FENCED_LEADER_EPOCH
 
 
-def test_a_snapshot_before_its_time_keeps_the_count():
+def test_snapshot_by_initialization_restarts_no_count():
     driver = Driver(ShareLimits(updates_per_snapshot=2))
     driver.initialize()
     driver.write(ACKED)
@@ -195,7 +195,7 @@ def many(count):
     return [StateBatch(100 + 2 * n, 100 + 2 * n, AVAILABLE, count) for n in range(1_000)]
 
 
-def test_write_in_steps_keeps_what_came_between(driver):
+def test_write_in_steps_keeps_requests_between_them(driver):
     driver.initialize()
     steps = driver.shard.write(KEY, ShareSummary(1, 5, 100, 0), many(1), driver.at)
     next(steps)
@@ -215,7 +215,7 @@ def test_write_in_steps_keeps_what_came_between(driver):
         (lambda driver: driver.topics.clear(), E.NONE),
     ],
 )
-def test_write_in_steps_is_refused_at_its_end(driver, between, refusal):
+def test_write_in_steps_is_checked_again_finally(driver, between, refusal):
     driver.initialize()
     steps = driver.shard.write(KEY, ShareSummary(1, 5, 100, 0), many(1), driver.at)
     next(steps)

@@ -27,7 +27,7 @@ ONLY_PRUNE = ShareLimits(updates_per_snapshot=1, cold_snapshot_interval_ms=NEVER
 ONLY_COLD = ShareLimits(prune_interval_ms=NEVER_MS)
 
 
-def test_the_oldest_last_snapshot_bounds_the_log():
+def test_log_is_pruned_to_oldest_last_snapshot():
     driver = Driver(ONLY_PRUNE)
     driver.initialize(KEY)
     driver.initialize(OTHER)
@@ -52,7 +52,7 @@ def test_a_pruned_log_is_not_pruned_again():
     driver.initialize()
     driver.advance(INTERVAL)
     driver.advance(INTERVAL)
-    assert driver.follow_ups == ["1", "1"]  # the first has not been done yet
+    assert driver.follow_ups == ["1", "1"]  # the first pruning is not done yet
     driver.prune()
     driver.advance(INTERVAL)
     assert driver.follow_ups == []
@@ -66,7 +66,7 @@ def test_log_with_one_snapshot_is_not_pruned():
     assert driver.follow_ups == []
 
 
-def test_without_states_all_but_the_last_record_goes():
+def test_log_without_states_keeps_its_last_record():
     driver = Driver(ONLY_PRUNE)
     driver.initialize()
     driver.delete()
@@ -74,7 +74,7 @@ def test_without_states_all_but_the_last_record_goes():
     assert driver.follow_ups == ["1"]
 
 
-def test_an_old_snapshot_is_made_again():
+def test_old_snapshot_is_written_again():
     driver = Driver(ONLY_COLD)
     driver.initialize()
     driver.read(5)
@@ -94,7 +94,7 @@ def test_an_old_snapshot_is_made_again():
     assert driver.records()[3:] == [again]
 
 
-def test_a_young_snapshot_is_not_made_again():
+def test_recent_snapshot_is_not_written_again():
     driver = Driver(ONLY_COLD)
     driver.advance(0.001)
     driver.initialize()
@@ -102,7 +102,7 @@ def test_a_young_snapshot_is_not_made_again():
     assert len(driver.log) == 1
 
 
-def test_when_all_snapshots_are_cold_nothing_is_written():
+def test_shard_of_cold_snapshots_writes_nothing():
     driver = Driver(ONLY_COLD)
     driver.initialize(KEY)
     driver.initialize(OTHER)
@@ -116,7 +116,7 @@ def test_when_all_snapshots_are_cold_nothing_is_written():
     assert [record.key for record in driver.records()[5:]] == [OTHER, KEY]
 
 
-def test_a_snapshot_of_a_clock_ahead_is_old():
+def test_snapshot_from_future_clock_counts_as_old():
     driver = Driver(ONLY_COLD)
     driver.initialize()
     state = driver.records()[0].state

@@ -1,4 +1,4 @@
-"""Turns of decisions about a share partition: one at a time, in their order, and none is lost."""
+"""Turns of decisions about a share partition: they begin one at a time and in order, and none is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_turns_of_other_partitions_are_independent():
     assert (begun(turns.take(KEY)), len(turns)) == ([True], 2)
 
 
-def test_turn_that_ends_unbegun_is_skipped():
+def test_turn_that_ends_before_beginning_is_skipped():
     turns = Turns()
     first, second, third = (turns.take(KEY) for _ in range(3))
     second.end()

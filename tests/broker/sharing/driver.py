@@ -34,7 +34,7 @@ class Driver:
         self.abandoned = []
 
     def acquire(self, *bounds, member="m", at=None, most=500, size=500, exact=False, aborted=()):
-        """Returns what is acquired of fetched batches, as (first, last, deliveries)."""
+        """Acquires records of fetched batches; returns them as (first, last, deliveries)."""
         at = bounds[0][0] if at is None else at
         mode = AcquireMode.RECORD_LIMIT if exact else AcquireMode.BATCH_OPTIMIZED
         demand = Demand(member, mode, size, most)
@@ -44,24 +44,24 @@ class Driver:
         return [tuple(part) for part in found]
 
     def decide(self, *acknowledgements, member="m"):
-        """Returns the change, which is not finished, of (first, last, types)."""
+        """Decides acknowledgements (first, last, types); returns the unfinished change."""
         return done(self.deciding(member, [Acknowledgement(*each) for each in acknowledgements]))
 
     def deciding(self, member, acknowledgements):
-        """Returns the pieces of work; those that undo a closed one are in `abandoned`."""
+        """Returns the decision as pieces of work; if it is closed early, the pieces that undo it are in `abandoned`."""
         return self.partition.acknowledge(
             member, acknowledgements, self.rules, self.now, self.abandoned.append
         )
 
     def acknowledge(self, *acknowledgements, member="m", is_stored=True):
-        """Finishes the change, and returns what was to be stored."""
+        """Decides acknowledgements and finishes the change; returns the batches to store."""
         return self.finish(self.decide(*acknowledgements, member=member), is_stored=is_stored)
 
     def release(self, member="m", is_stored=True):
         return self.finish(self.releasing(member), is_stored=is_stored)
 
     def releasing(self, member="m"):
-        """Returns the change, which is not finished."""
+        """Releases the records of a member; returns the unfinished change."""
         return done(self.partition.release(member, self.rules, self.now, lambda: False))
 
     def finish(self, change, *, is_stored=True):
@@ -69,7 +69,7 @@ class Driver:
         return change.batches
 
     def pass_time(self, seconds):
-        """Moves the clock, and returns what is stored because locks have ended."""
+        """Advances the clock; returns the batches to store because locks have ended."""
         self.now += seconds
         stored = self.finish(self.partition.end_locks(self.rules, self.now))
         while (due := self.partition.next_deadline) is not None and due <= self.now:

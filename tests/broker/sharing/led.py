@@ -1,4 +1,6 @@
-"""One share partition on its leader, without requests: a real log, states in memory, an owner that keeps its calls."""
+"""One share partition on its leader, without requests: a real log, states in memory, and an owner that records its
+calls.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ ACCEPT, RELEASE, REJECT = 1, 2, 3
 
 
 class Owner:
-    """The share partitions of a broker; keeps what each call brings."""
+    """The owner of a broker's share partitions; records the arguments of each call."""
 
     def __init__(self, nursery):
         self.states = MemoryStates()

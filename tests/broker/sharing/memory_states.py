@@ -1,4 +1,4 @@
-"""The states of share partitions in memory, as a share coordinator keeps them; writes can be held back or fail."""
+"""The states of share partitions in memory, as in a share coordinator; writes can be delayed or fail."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MemoryStates:
 
     @property
     def written_batches(self):
-        """Returns all that was written, however it was divided into writes."""
+        """Returns all written batches, however they were divided into writes."""
         return [batch for written in self.written for batch in written]
 
     async def initialize(self, key, state_epoch, start_offset):

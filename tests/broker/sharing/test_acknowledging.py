@@ -83,7 +83,7 @@ def test_failed_write_returns_the_records():
 
 
 @pytest.mark.parametrize(("limit", "state"), [(2, "AVAILABLE"), (1, "ARCHIVED")])
-def test_lock_ended_during_a_failed_write(limit, state):
+def test_lock_that_ended_during_failed_write_applies(limit, state):
     share = acquired(deliveries_max=limit)
     change = share.decide((0, 9, [ACCEPT]))
     assert share.pass_time(LOCK_SECONDS) == []
@@ -136,7 +136,7 @@ def test_absurd_ranges_and_types_are_refused(acknowledgement, code):
     assert share.shown() == [(0, 4, "ACQUIRED", 1), (5, 9, "ACQUIRED", 1)]
 
 
-def test_records_of_others_are_refused():
+def test_record_of_another_member_is_refused():
     share = acquired()
     for each in ((0, 9, [ACCEPT]), (3, 4, [ACCEPT]), (3, 4, [RENEW])):
         with pytest.raises(KafkaError) as refused:
@@ -152,7 +152,7 @@ def test_acknowledging_twice_is_refused():
         share.decide((3, 3, [ACCEPT]))
     assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
     share.acknowledge((0, 2, [ACCEPT]))
-    assert share.acknowledge((0, 9, [ACCEPT])) == []  # before the start: too late to matter
+    assert share.acknowledge((0, 9, [ACCEPT])) == []  # before the start: ignored
 
 
 def test_range_without_a_batch_is_refused():
@@ -174,7 +174,7 @@ def test_lock_ends_at_its_time():
     assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
 
 
-def test_renewal_begins_the_lock_anew():
+def test_renewal_restarts_the_lock():
     share = acquired()
     share.pass_time(20)
     assert share.acknowledge((3, 4, [RENEW])) == []
@@ -184,7 +184,7 @@ def test_renewal_begins_the_lock_anew():
     assert share.pass_time(20) == states((3, 4, "AVAILABLE", 1))
 
 
-def test_refused_request_keeps_its_renewals():
+def test_refused_request_keeps_renewals_before_the_error():
     share = acquired()
     share.now += 20
     with pytest.raises(KafkaError):
@@ -201,7 +201,7 @@ def test_renewal_may_be_forbidden():
 
 
 @pytest.mark.parametrize(("limit", "state"), [(1, "ARCHIVED"), (2, "AVAILABLE")])
-def test_delivery_limit_archives(limit, state):
+def test_record_at_delivery_limit_is_archived(limit, state):
     for end in (
         lambda share: share.acknowledge((0, 9, [RELEASE])),
         lambda share: share.release(),
@@ -223,7 +223,7 @@ def test_session_end_releases_only_its_records():
 
 
 @pytest.mark.parametrize("start", [1, 4, 9])
-def test_release_before_the_start_archives(start):
+def test_released_record_before_start_is_archived(start):
     for end in (lambda share: share.release(), lambda share: share.pass_time(LOCK_SECONDS)):
         share = acquired()
         share.acquire((10, 19))
@@ -271,7 +271,7 @@ def test_stored_dead_letters_are_resumed():
     ("limit", "cause"),
     [(1, Cause.DELIVERED_TOO_OFTEN), (2, Cause.DELIVERED_TOO_OFTEN), (3, Cause.REJECTED)],
 )
-def test_cause_of_resumed_letters_follows_the_count(limit, cause):
+def test_cause_of_resumed_letters_depends_on_count(limit, cause):
     batch = states((0, 4, "ARCHIVING", 2))[0]
     assert as_letters(batch, limit) == DeadLetters(batch, cause)
 
@@ -287,20 +287,20 @@ def test_contradicting_state_is_refused(batches):
     assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_done_state_moves_the_start_at_load():
+def test_finished_state_moves_start_at_load():
     share = Driver(start=5, batches=states((5, 9, "ACKNOWLEDGED", 1), (10, 12, "ARCHIVED", 2)))
     assert isinstance(share.partition, SharePartition)
     assert (share.partition.start, share.partition.end, share.shown()) == (13, 13, [])
 
 
-def test_alike_neighbours_become_one_run():
+def test_equal_neighbours_become_one_run():
     share = acquired()
     for offset in range(10):
         share.acknowledge((offset, offset, [RELEASE]))
     assert share.shown() == [(0, 9, "AVAILABLE", 1)]
 
 
-def test_acknowledged_records_of_loaded_state_leave_their_places():
+def test_acknowledged_records_of_loaded_state_free_locks():
     share = Driver(0, states((3, 7, "ACKNOWLEDGED", 1)), record_locks_max=4)
     assert share.acquire((0, 2)) == [(0, 2, 1)]
     share.acknowledge((0, 2, [1]))
@@ -319,7 +319,7 @@ def test_acknowledged_records_of_loaded_state_leave_their_places():
         (3, (3, 9, [ACCEPT]), NOT_OWNER_OF_OFFSET),
     ],
 )
-def test_part_of_a_batch_is_tracked_by_offset(start, acknowledgement, words):
+def test_acknowledged_part_splits_the_batch_by_offset(start, acknowledgement, words):
     share = acquired()
     share.partition.begin_at(start)
     share.acknowledge(acknowledgement, is_stored=False)
@@ -345,7 +345,7 @@ def test_range_in_a_gap_is_refused():
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_changes_of_neighbours_end_apart(failing):
+def test_changes_of_neighbouring_records_end_independently(failing):
     share = acquired()
     changes = [share.decide((0, 4, [REJECT])), share.decide((5, 9, [REJECT]))]
     for each in (1 - failing, failing):
@@ -388,7 +388,7 @@ def test_change_pauses_after_each_piece(count, deciding, finishing):
     assert ended(share.partition.finish(change, 0.0, is_stored=True)) == (finishing, None)
 
 
-def test_log_start_passes_changes_that_fail():
+def test_failed_changes_below_log_start_are_dropped():
     share = acquired()
     share.acquire((10, 19))
     change = share.decide((0, 4, [ACCEPT]), (10, 14, [ACCEPT]))

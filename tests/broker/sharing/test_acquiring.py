@@ -1,4 +1,4 @@
-"""Acquisition: new records and free ones, by either mode, within the limits."""
+"""Acquisition of new records and of free ones, in both modes, within the limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_new_records_are_acquired_by_batches():
 
 
 @pytest.mark.parametrize(("most", "last"), [(9, 9), (10, 9), (11, 19), (20, 19)])
-def test_whole_batches_hold_the_last_record_wanted(most, last):
+def test_batch_with_the_last_wanted_record_is_whole(most, last):
     assert Driver().acquire((0, 9), (10, 19), most=most) == [(0, last, 1)]
 
 
@@ -32,7 +32,7 @@ def test_record_limit_is_exact(most, last):
         ]
 
 
-def test_rest_of_a_limited_batch_counts_from_one():
+def test_rest_of_limited_batch_has_no_delivery():
     share = Driver()
     share.acquire((0, 9), most=4, exact=True)
     assert share.shown() == [(0, 3, "ACQUIRED", 1), (4, 9, "AVAILABLE", 0)]
@@ -40,7 +40,7 @@ def test_rest_of_a_limited_batch_counts_from_one():
     assert share.acquire((0, 9), at=4, member="n") == [(4, 9, 1)]
 
 
-def test_new_records_are_divided_at_batches():
+def test_large_acquisition_is_divided_between_batches():
     share = Driver()
     bounds = [(0, 9), (10, 19), (20, 29), (30, 34)]
     assert share.acquire(*bounds, size=20) == [(0, 19, 1), (20, 34, 1)]
@@ -105,21 +105,21 @@ def test_first_record_read_may_be_within_a_batch():
     ("limit", "count", "taken"),
     [(5, 1, 16), (5, 2, 16), (5, 3, 8), (5, 4, 1), (10, 5, 8), (10, 6, 4), (10, 8, 1), (2, 1, 16)],
 )
-def test_records_delivered_often_come_with_few(limit, count, taken):
+def test_delivery_count_limits_the_acquired_records(limit, count, taken):
     share = Driver(batches=states((0, 15, "AVAILABLE", count)), deliveries_max=limit)
     assert share.acquire((0, 15), (16, 30)) == (
         [(0, taken - 1, count + 1)] if taken < 16 else [(0, 15, count + 1), (16, 30, 1)]
     )
 
 
-def test_record_delivered_often_waits_for_others():
+def test_last_delivery_has_only_one_record():
     share = Driver(batches=states((0, 3, "AVAILABLE", 1), (4, 7, "AVAILABLE", 4)))
     assert share.acquire((0, 7), (8, 9)) == [(0, 3, 2)]
     assert share.acquire((0, 7), (8, 9), at=4) == [(4, 4, 5)]
     assert share.acquire((0, 7), (8, 9), at=5) == [(5, 5, 5)]
 
 
-def test_last_delivery_waits_for_others_of_its_batch():
+def test_last_delivery_follows_others_of_its_batch():
     share = Driver(deliveries_max=4)
     share.acquire((0, 5))
     for _ in range(2):
@@ -130,7 +130,7 @@ def test_last_delivery_waits_for_others_of_its_batch():
     assert share.acquire((0, 5), at=2) == [(2, 2, 4)]
 
 
-def test_stored_gaps_are_delivered_as_new():
+def test_records_of_stored_gaps_are_new():
     share = Driver(
         start=10,
         batches=states((15, 19, "ACKNOWLEDGED", 1), (25, 29, "AVAILABLE", 2)),
@@ -176,14 +176,14 @@ def test_aborted_batch_leaves_the_others(index):
     assert Driver().acquire(*bounds, size=10, aborted=[bounds[index]]) == left
 
 
-def test_only_aborted_records_make_room():
+def test_aborted_records_free_their_locks():
     share = Driver(record_locks_max=10)
     assert share.acquire((0, 9), aborted=[(0, 9)]) == []
     assert (share.partition.start, share.partition.size) == (10, 0)
     assert share.acquire((10, 19), at=10) == [(10, 19, 1)]
 
 
-def test_log_start_passes_records():
+def test_log_start_skips_records():
     share = Driver()
     share.acquire((0, 9))
     share.release()
@@ -196,7 +196,7 @@ def test_log_start_passes_records():
     assert (share.partition.start, share.partition.end, share.shown()) == (20, 20, [])
 
 
-def test_log_start_passes_everything():
+def test_log_start_skips_everything():
     share = Driver()
     share.partition.begin_at(7)
     assert (share.partition.start, share.partition.end) == (7, 7)
@@ -215,14 +215,14 @@ def test_records_before_the_start_are_not_new():
     assert share.acquire((0, 7), at=10) == []
 
 
-def test_compacted_beginning_of_a_gap_is_passed():
+def test_compacted_start_of_gap_is_skipped():
     share = Driver(batches=states((20, 29, "AVAILABLE", 1)))
     assert share.acquire((5, 9), at=0) == [(5, 9, 1)]
     assert share.partition.next_fetch_offset() == 10
 
 
 @pytest.mark.parametrize(("most", "last"), [(3, 12), (4, 13), (5, 19), (6, 19)])
-def test_wanted_record_may_be_missing_from_the_log(most, last):
+def test_missing_wanted_record_is_skipped(most, last):
     share = Driver(start=10)
     assert share.acquire((10, 11), (14, 19), most=most) == [(10, last, 1)]
 
@@ -231,7 +231,7 @@ def test_wanted_record_may_be_missing_from_the_log(most, last):
 
 
 def refusal(share):
-    """Returns the words that tell a batch from single offsets."""
+    """Returns the message of a refusal, which differs for a batch and for single offsets."""
     with pytest.raises(KafkaError) as refused:
         share.decide((0, 3, [1]), member="o")
     return refused.value.message
@@ -268,44 +268,44 @@ def with_counts(*, at, low, high):
     [
         (6, 500, [(0, 5, 5), (6, 7, 6)]),
         (7, 500, [(0, 6, 5), (7, 7, 6)]),
-        (8, 500, [(0, 7, 5), (8, 15, 6)]),  # the limit is passed already
+        (8, 500, [(0, 7, 5), (8, 15, 6)]),  # already beyond the limit
         (9, 500, [(0, 8, 5), (9, 15, 6)]),
         (6, 7, [(0, 5, 5), (6, 6, 6)]),
         (8, 10, [(0, 7, 5), (8, 9, 6)]),
     ],
 )
-def test_records_delivered_often_follow_others(at, most, taken):
+def test_often_delivered_records_end_an_acquisition(at, most, taken):
     share = with_counts(at=at, low=4, high=5)
     assert share.acquire((0, 15), most=most, exact=most < 500) == taken
 
 
-def test_first_record_delivered_often_sets_the_number():
+def test_first_often_delivered_record_limits_the_acquisition():
     share = Driver(batches=states((0, 15, "AVAILABLE", 5)), deliveries_max=10)
     assert share.acquire((4, 15), at=4) == [(4, 11, 6)]
     share.release()
     assert share.acquire((0, 15)) == [(0, 3, 6), (4, 7, 7)]
 
 
-def test_only_fetched_records_are_delivered_rarely():
+def test_only_fetched_records_limit_the_acquisition():
     share = Driver(batches=states((0, 15, "AVAILABLE", 4)), deliveries_max=10)
     share.acquire((0, 5))
     share.release()
     assert share.acquire((6, 15), (16, 17), at=6) == [(6, 15, 5), (16, 17, 1)]
 
 
-def test_held_records_do_not_make_others_rare():
+def test_held_records_do_not_limit_others():
     share = with_counts(at=8, low=4, high=5)
     share.acquire((8, 15), at=8, member="n")
     assert share.acquire((0, 15), (16, 17)) == [(0, 7, 5), (16, 17, 1)]
 
 
-def test_run_within_the_number_is_not_cut():
+def test_acquired_record_splits_its_run():
     share = Driver(batches=states((0, 7, "AVAILABLE", 2)), deliveries_max=4)
     assert share.acquire((0, 0), at=0) == [(0, 0, 3)]
     assert share.shown() == [(0, 0, "ACQUIRED", 3), (1, 7, "AVAILABLE", 2)]
 
 
-def test_exact_number_is_taken_from_several_runs():
+def test_record_limit_spans_several_runs():
     share = Driver()
     share.acquire((0, 9))
     share.acknowledge((0, 3, [2]), (6, 9, [2]))

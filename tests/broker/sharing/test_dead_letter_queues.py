@@ -103,7 +103,7 @@ class QueueRig(SharingRig):
         await self.settle()
 
     async def sent(self):
-        """Waits for the thread that reads copies, which the clock of tests does not know."""
+        """Waits for the thread that reads copies; a clock that jumps ahead does not wait for threads."""
         while self.states.written_batches[-1][2] != ARCHIVED:
             await trio.lowlevel.checkpoint()
 
@@ -143,7 +143,7 @@ def why(reason):
     return [f"g: records of t-0 are archived without their dead letters: {reason}"]
 
 
-async def test_rejected_records_are_in_the_queue_before_archived(tmp_path):
+async def test_rejected_records_are_archived_after_the_queue(tmp_path):
     async with queue_rig(tmp_path) as rig:
         rig.add_queue()
         rig.produce(5)
@@ -163,7 +163,7 @@ async def test_rejected_records_are_in_the_queue_before_archived(tmp_path):
         assert (asked[0], asked[1].acks, asked[1].timeout_ms, asked[2]) == (11, -1, 30_000, 30.0)
 
 
-async def test_letters_of_two_moments_are_sent(tmp_path):
+async def test_later_letters_are_sent_too(tmp_path):
     async with queue_rig(tmp_path) as rig:
         rig.add_queue()
         rig.produce(5)
@@ -243,7 +243,7 @@ async def test_missing_queue_is_created_if_allowed(tmp_path):
         )
 
 
-async def test_created_queue_is_waited_for(tmp_path, autojump_clock):
+async def test_created_queue_is_awaited(tmp_path, autojump_clock):
     async with queue_rig(tmp_path) as rig:
         rig.configs[BROKER_RESOURCE, ""] = {
             "errors.deadletterqueue.auto.create.topics.enable": "true"
@@ -313,7 +313,7 @@ async def test_leaderless_queue_gets_letters_later(tmp_path, autojump_clock):
         assert rig.states.written_batches[-1] == (0, 0, ARCHIVED, 1)
 
 
-async def test_queue_that_waits_leaves_its_place_to_others(tmp_path, autojump_clock, monkeypatch):
+async def test_waiting_queue_lets_others_be_served(tmp_path, autojump_clock, monkeypatch):
     monkeypatch.setattr(dead_letter_queues, "AT_WORK_MAX", 1)
     async with queue_rig(tmp_path, partitions=2) as rig:
         rig.add_queue(partition(leader=-1), partition())
@@ -355,7 +355,7 @@ async def test_queues_need_share_version_2(tmp_path, version, state):
         assert len(rig.letters()) == version - 1
 
 
-async def test_next_leader_sends_what_is_left(tmp_path):
+async def test_next_leader_sends_the_remaining_letters(tmp_path):
     async with queue_rig(tmp_path) as rig:
         rig.add_queue()
         rig.produce(2)

@@ -1,4 +1,4 @@
-"""The steps by which dead letters get to their queue: checks, creation, rounds, retries and the end."""
+"""The steps that write dead letters to their queue: checks, creation, rounds, retries and the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LEFT = 10_000 - 61 - size_of(NewRecord(None, None, 0, headers(7)))
 
 
 class Run:
-    """A delivery; `answers` are the results of the steps, after which the steps are not continued."""
+    """A delivery; `answers` are the results of its first steps, after which it is not continued."""
 
     def __init__(self, *given, queue=QUEUE, partition=4):
         self.queue = queue
@@ -94,7 +94,7 @@ def test_copies_have_key_and_value():
     run.ends(E.NONE)
 
 
-def test_rest_of_a_read_is_the_next_round():
+def test_partial_read_continues_in_next_round():
     run = Run(letters(7, 9), letters(12, 12), queue=QUEUE._replace(copies=True))
     run.next()
     assert offsets(run.next(Copies({7: (b"k", b"v")}, 8))) == [7]
@@ -113,7 +113,7 @@ def test_letter_without_a_readable_record_makes_progress():
 
 
 @pytest.mark.parametrize(("spare", "expected"), [(-1, [0]), (0, [0, 1]), (1, [0, 1])])
-def test_round_has_the_bytes_of_a_batch(spare, expected):
+def test_round_is_limited_to_bytes_of_batch(spare, expected):
     first = Run(letters(0, 0)).next().records[0]
     topic = TOPIC._replace(bytes_max=61 + 2 * size_of(first) + spare)
     run = Run(letters(0, 2), queue=QUEUE._replace(topic=topic))
@@ -133,7 +133,7 @@ def next_or_none(run, answer):
         return None
 
 
-def test_one_letter_is_written_beyond_the_bytes():
+def test_single_letter_may_exceed_batch_bytes():
     run = Run(letters(0, 1), queue=QUEUE._replace(topic=TOPIC._replace(bytes_max=1)))
     assert offsets(run.next()) == [0]
     assert run.fails(E.MESSAGE_TOO_LARGE) == "dlq.q cannot be written: MESSAGE_TOO_LARGE"
@@ -160,7 +160,7 @@ def test_invalid_queue_gets_no_letters(queue, reason):
     assert Run(letters(0, 0), queue=queue).fails() == reason
 
 
-def test_empty_prefix_allows_each_name():
+def test_empty_prefix_allows_every_name():
     run = Run(letters(0, 0), queue=QUEUE._replace(name="q", prefix=""))
     assert run.next().name == "q"
 
@@ -191,7 +191,7 @@ def test_creation_is_tried_five_times(code, why):
     assert run.fails(code) == f"dlq.q {why}, after 5 attempts"
 
 
-def test_queue_that_another_creates_is_waited_for():
+def test_queue_created_by_another_broker_is_awaited():
     run = Run(letters(0, 0), queue=QUEUE._replace(topic=None, creates=True))
     run.next()
     run.queue = QUEUE
@@ -213,7 +213,7 @@ def test_refused_creation_is_not_repeated():
     assert run.fails(refusal) == "dlq.q cannot be created: CLUSTER_AUTHORIZATION_FAILED"
 
 
-def test_leaderless_queue_is_waited_for():
+def test_leaderless_queue_is_awaited():
     run = Run(letters(0, 0), partition=5)
     assert [run.next() for _ in PAUSES] == PAUSES
     assert run.fails() == "dlq.q has no leader, after 5 attempts"
@@ -267,7 +267,7 @@ def test_queue_is_checked_again_after_a_pause():
     assert run.fails() == "the group has no dead-letter queue"
 
 
-def test_neighbours_of_one_cause_are_joined():
+def test_neighbouring_letters_with_same_cause_are_joined():
     given = [
         letters(0, 1),
         letters(2, 2),

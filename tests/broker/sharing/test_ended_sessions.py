@@ -19,7 +19,7 @@ PARTITIONS = 2
 
 
 async def end_elsewhere(rig):
-    """The member sends the final epoch on another connection."""
+    """Lets the member send the final epoch on another connection."""
     await finished(rig.acknowledge(-1, {}, on=connection()))
 
 
@@ -70,7 +70,7 @@ async def is_ended_after(rig, steps, end):
         return False
     async with trio.open_nursery() as nursery:
         nursery.start_soon(end, rig)
-        with suppress(KafkaError):  # it has not looked for the session yet
+        with suppress(KafkaError):  # the fetch has not looked up the session yet
             await finish_in_steps(fetch)
     await settle()
     return True
@@ -79,7 +79,7 @@ async def is_ended_after(rig, steps, end):
 @pytest.mark.parametrize("end", [end_elsewhere, close_connection])
 async def test_session_may_end_at_each_step(tmp_path, monkeypatch, end):
     """Another member gets all records."""
-    monkeypatch.setattr(aborted, "UNITS_AT_ONCE", 0)  # a partition is then read in several steps
+    monkeypatch.setattr(aborted, "UNITS_AT_ONCE", 0)  # so that a partition is read in several steps
     steps = 0
     while True:
         async with sharing_rig(tmp_path / str(steps), partitions=PARTITIONS) as rig:

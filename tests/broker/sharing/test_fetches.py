@@ -1,4 +1,4 @@
-"""The fetch of one request: how much is at hand, how bytes are divided, and which batches are sent."""
+"""The fetch of one request: how many bytes are available, how they are divided, and which batches are sent."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_minimum_counts_all_partitions(tmp_path, more, enough):
         assert done(fetch.size_at_hand()) == size
 
 
-async def test_minimum_may_be_reached_by_the_first(tmp_path):
+async def test_first_partition_may_reach_the_minimum(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         rig.produce(3)
         fetch = ShareFetch(terms(), await opened(rig))
@@ -120,14 +120,14 @@ async def test_minimum_may_be_reached_by_the_first(tmp_path):
 
 
 @pytest.mark.parametrize(("min_bytes", "enough"), [(0, True), (1, False)])
-async def test_empty_partition_is_enough_for_none(tmp_path, min_bytes, enough):
+async def test_empty_partition_satisfies_only_minimum_zero(tmp_path, min_bytes, enough):
     async with sharing_rig(tmp_path) as rig:
         fetch = ShareFetch(terms(min_bytes=min_bytes), await opened(rig))
         assert done(fetch.has_enough()) is enough
         assert done(fetch.size_at_hand()) == 0
 
 
-async def test_nothing_to_acquire_is_never_enough(tmp_path):
+async def test_fetch_without_loaded_partitions_waits(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         rig.states.open = trio.Event()
         fetch = ShareFetch(terms(min_bytes=0), await opened(rig))
@@ -151,7 +151,7 @@ async def test_ended_partition_ends_the_wait(tmp_path):
         }  # fmt: skip
 
 
-async def test_partition_that_cannot_be_read_ends_the_wait(tmp_path):
+async def test_unreadable_partition_ends_the_wait(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         rig.produce(3)
         rig.produce(3, index=1)
@@ -207,7 +207,7 @@ async def test_batch_after_empty_partition_respects_the_bound(tmp_path):
         assert found == {0: ([(0, 4)], size), 1: ([], 0), 2: ([], 0)}
 
 
-async def test_bytes_of_one_partition_are_at_least_one(tmp_path):
+async def test_partition_always_gets_one_batch(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         rig.produce(5)
         fetch = ShareFetch(terms(max_bytes=1), await opened(rig))
@@ -217,7 +217,7 @@ async def test_bytes_of_one_partition_are_at_least_one(tmp_path):
 @pytest.mark.parametrize(
     ("most", "second"), [(4, []), (5, []), (6, [(0, 0)]), (9, [(0, 3)]), (10, [(0, 4)])]
 )
-async def test_records_wanted_are_for_all_partitions(tmp_path, most, second):
+async def test_record_limit_counts_all_partitions(tmp_path, most, second):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         rig.produce(5)
         rig.produce(5, index=1)
@@ -228,7 +228,7 @@ async def test_records_wanted_are_for_all_partitions(tmp_path, most, second):
         assert pauses == 1
 
 
-async def test_partition_is_not_read_for_no_records(tmp_path):
+async def test_partition_is_not_read_beyond_record_limit(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         rig.produce(5)
         rig.produce(5, index=1)
@@ -240,7 +240,7 @@ async def test_partition_is_not_read_for_no_records(tmp_path):
         assert found == {0: ([(0, 4)], size_of(rig, 0, 5)), 1: ([], 0)}
 
 
-async def test_bytes_that_are_used_up_leave_the_others(tmp_path):
+async def test_exhausted_byte_limit_leaves_other_records_free(tmp_path):
     async with sharing_rig(tmp_path, partitions=2) as rig:
         rig.produce(50)
         rig.produce(5, index=1)
@@ -284,7 +284,7 @@ def _demand(member):
 
 
 @pytest.mark.parametrize(("limit", "last"), [(1, 4), (2, 9), (3, 14), (4, 14)])
-async def test_batches_of_an_acquisition_are_limited(tmp_path, monkeypatch, limit, last):
+async def test_acquisition_examines_limited_number_of_batches(tmp_path, monkeypatch, limit, last):
     monkeypatch.setattr(share_fetch, "LOOKED_AT_MAX", limit)
     async with sharing_rig(tmp_path) as rig:
         rig.produce(5, 5, 5)
@@ -307,7 +307,7 @@ async def test_committed_reader_stops_at_open_transactions(tmp_path):
         assert done(fetch.acquire()) == {key(0): FoundRecords(None, ())}
 
 
-async def test_only_aborted_records_send_nothing(tmp_path):
+async def test_fetch_of_aborted_records_is_empty(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         transact(rig, 1, 3, is_commit=False)
         shares = await opened(rig)
@@ -345,6 +345,6 @@ class View(NamedTuple):
         ([View(0, 4, 1), View(5, 9, 2)], [(0, 1), (5, 2)], [(0, 4), (5, 9)]),
     ],
 )  # fmt: skip
-def test_aborted_batches_of_listed_transactions(views, listed, found):
+def test_aborted_batches_follow_the_listed_transactions(views, listed, found):
     looks = [_BatchPlace(0, view) for view in views]
     assert _aborted_batches(looks, listed) == [BatchBounds(*bounds) for bounds in found]

@@ -1,5 +1,5 @@
-"""Share sessions and acknowledgements out of order, of others, of absurd ranges and numbers: refused as Kafka does, in
-its words, within bounds of work.
+"""Share sessions and acknowledgements out of order, of others, of absurd ranges and numbers: refused as by Kafka, with
+its messages, and with bounded work.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def acquired(rig, size=10, **changes):
 
 
 async def outcome(handling):
-    """Returns the code and message of a refused request; NONE and no words if it succeeds."""
+    """Returns the code and message of a refused request; NONE and no message if it succeeds."""
     try:
         response = await handling
     except KafkaError as error:
@@ -230,7 +230,7 @@ def test_absurd_range_is_refused_as_by_kafka(name):
     assert share.shown() != before, "the first acknowledgement is undone"
 
 
-def test_states_of_single_offsets_have_their_words():
+def test_refusal_of_single_offset_has_its_reason():
     share = split()
     share.acquire((5, 6), at=5, member="n")
     share.acknowledge((10, 19, [RELEASE]), member="n")
@@ -248,7 +248,7 @@ def test_range_before_all_records_is_not_found():
     assert (refused.value.code, refused.value.message) == (E.INVALID_RECORD_STATE, text)
 
 
-def test_forbidden_renewal_has_its_words():
+def test_refusal_of_renewal_has_its_reason():
     share = Driver(renews=False)
     share.acquire((0, 9))
     with pytest.raises(KafkaError) as refused:
@@ -292,7 +292,7 @@ async def test_malformed_batches_change_nothing(tmp_path, name):
 # -- large numbers
 
 MANY = 10_000
-# Calls of functions for one record; they were some ten thousand where work was repeated for each record.
+# Function calls per record; work that is repeated for each record would take some ten thousand.
 CALLS_EACH_MAX = 120
 
 
@@ -335,7 +335,7 @@ def test_many_dead_letters_are_archived_within_bounds():
     assert [run[2] for run in share.shown()[:4]] == ["AVAILABLE", "ARCHIVED"] * 2
 
 
-def test_many_batches_that_are_refused_are_undone():
+def test_refused_request_undoes_many_batches():
     share = full()
     batches = [(at, at, [ACCEPT]) for at in range(MANY)] + [(MANY, MANY, [ACCEPT])]
 
@@ -348,7 +348,7 @@ def test_many_batches_that_are_refused_are_undone():
     assert {run[2] for run in share.shown()} == {"ACQUIRED"}
 
 
-def test_storm_of_locks_ends_within_bounds():
+def test_many_simultaneous_locks_end_within_bounds():
     share = Driver(record_locks_max=MANY)
     for at in range(MANY):
         share.acquire((at, at), most=1, size=1)
@@ -363,7 +363,7 @@ CALLS_IN_A_STEP_MAX = 150_000
 
 @pytest.mark.parametrize("first", [0, 20])
 async def test_thousands_of_batches_take_steps(tmp_path, first):
-    """The batches come too late, or are about records that no member has acquired."""
+    """The batches are too late, or contain records that no member has acquired."""
     async with sharing_rig(tmp_path) as rig:
         await acquired(rig, 20)
         rig.share().core.begin_at(20)
@@ -453,7 +453,7 @@ def test_lock_ended_between_steps_ends_after_refusal():
     assert {run[2] for run in share.shown()} == {"AVAILABLE"}
 
 
-async def test_share_that_ends_between_two_steps_refuses(tmp_path):
+async def test_acknowledgement_is_refused_after_partition_ends(tmp_path):
     async with sharing_rig(tmp_path) as rig:
         await acquired(rig, 4)
         share = rig.share()
@@ -466,7 +466,7 @@ async def test_share_that_ends_between_two_steps_refuses(tmp_path):
         assert refused.value.code is E.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_session_ends_one_partition_a_step(tmp_path):
+async def test_session_ends_in_steps_of_one_partition(tmp_path):
     async with sharing_rig(tmp_path, partitions=3) as rig:
         for index in range(3):
             rig.produce(1, index=index)
@@ -484,7 +484,7 @@ async def test_session_ends_one_partition_a_step(tmp_path):
         assert len(rig.sharing) == 0
 
 
-async def test_each_partition_of_a_storm_has_its_step(tmp_path, monkeypatch):
+async def test_many_locks_end_partition_by_partition(tmp_path, monkeypatch):
     steps, partitions = [], 5
 
     class Steps(trio.abc.Instrument):

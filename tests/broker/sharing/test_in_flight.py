@@ -59,7 +59,7 @@ def layout(found):
 # -- one batch
 
 
-def test_runs_of_a_range_share_an_offset():
+def test_runs_in_range_overlap_the_range():
     held = batch((5, 6), (7, 7, "acked"), (8, 11))
     for first, last in combinations_with_replacement(range(3, 14), 2):
         wanted = [each for each in held.runs if first <= each.last and each.first <= last]
@@ -74,7 +74,7 @@ def test_run_of_an_offset_is_found():
     assert (held.first, held.last, held.size) == (5, 11, 7)
 
 
-def test_batch_within_a_range():
+def test_batch_is_found_within_a_range():
     held = batch((5, 9))
     assert [bounds for bounds in product((4, 5, 6), (8, 9, 10)) if held.is_within(*bounds)] == [
         (4, 9), (4, 10), (5, 9), (5, 10)
@@ -85,14 +85,14 @@ def test_batch_within_a_range():
     ("second", "joins"),
     [(("free", 1), True), (("free", 2), False), (("gone", 1), False), (("acked", 1), False)],
 )
-def test_like_neighbours_are_joined(second, joins):
+def test_equal_neighbours_are_joined(second, joins):
     held = batch((0, 1), (2, 3, *second), (4, 5, "going", 3))
     held.merge()
     assert len(held.runs) == (2 if joins else 3)
     assert (held.first, held.last) == (0, 5)
 
 
-def test_three_like_neighbours_are_one():
+def test_three_equal_neighbours_become_one():
     held = batch((0, 1), (2, 3), (4, 5))
     held.merge()
     assert shown(held.runs) == [(0, 5, "free", 1)]
@@ -152,14 +152,14 @@ def test_done_records_count_from_the_start(start, done):
     ("bounds", "cut"),
     [((1, 3), False), ((1, 5), True), ((5, 9), False), ((4, 5), True), ((1, 4), False)],
 )
-def test_start_cuts_what_begins_before(bounds, cut):
+def test_batch_beginning_before_start_is_cut(bounds, cut):
     assert InFlight(5).is_cut_by_start(*bounds) is cut
 
 
 # -- the next offset to fetch
 
 
-def test_nothing_in_flight_is_fetched_from_the_end():
+def test_fetch_begins_at_end_without_records():
     found = flight(start=7)
     assert (found.next_fetch_offset(), found.may_have_free) == (7, False)
     passed = flight([(0, 3, "held")], start=9, end=9)
@@ -187,7 +187,7 @@ def test_search_without_free_records_is_not_repeated():
         ((8, 19), 8),
         ((12, 19), 12),
         ((0, 19), 4),  # within the first batch
-        ((13, 19), 20),  # behind the last batch: nothing is left to look at
+        ((13, 19), 20),  # behind the last batch: nothing is left to examine
         ((4, 18), 20),  # the window has ended
     ],
 )
@@ -202,7 +202,7 @@ def test_free_record_before_the_gap_is_fetched():
     assert flight([(0, 3, "held")], [(4, 9)], window=(4, 9)).next_fetch_offset() == 4
 
 
-def test_window_is_in_force_up_to_its_end():
+def test_window_applies_up_to_its_end():
     assert flight([(0, 9)], window=(3, 9)).gap == 3
     assert flight([(0, 9)], window=(3, 8)).gap is None
     assert flight([(0, 9)], window=(3, 10)).gap is None
@@ -212,7 +212,7 @@ def test_window_is_in_force_up_to_its_end():
 @pytest.mark.parametrize(
     ("offset", "window"), [(5, (5, 9)), (9, (9, 9)), (10, None)], ids=["in", "at", "behind"]
 )
-def test_window_begins_behind_what_was_seen(offset, window):
+def test_window_begins_after_the_examined_records(offset, window):
     found = flight([(0, 9)], window=(3, 9))
     found.forget_window_before(offset)
     assert found.window == window
@@ -278,14 +278,14 @@ def test_run_is_cut_in_several_places():
 
 
 @pytest.mark.parametrize(("size", "last"), [(1, 2), (7, 8), (8, 9), (9, 9)])
-def test_run_has_at_most_the_size(size, last):
+def test_run_within_size_is_not_split(size, last):
     found = flight([(0, 1, "acked"), (2, 9)])
     each = found.batches[0].runs[1]
     assert found.split_run(found.batches[0], each, size) is each
     assert (each.first, each.last, found.batches[0].last) == (2, last, 9)
 
 
-def test_archived_records_are_those_in_the_state():
+def test_records_in_the_state_are_archived():
     found = flight([(0, 3, "held")], [(4, 5), (6, 7, "held"), (8, 9)], [(10, 12)], [(13, 14)])
     for each in found.batches[0].runs:
         found.lock(each, 30.0)
@@ -346,7 +346,7 @@ def test_start_never_moves_back():
     assert (emptied.start, emptied.end) == (4, 4)
 
 
-def test_records_before_the_start_hold_it():
+def test_held_record_before_start_keeps_the_start():
     found = flight([(0, 3, "held")], [(4, 5, "acked")], start=4)
     found.advance()
     assert (found.start, len(found.batches)) == (4, 2)
@@ -366,7 +366,7 @@ def test_start_stays_before_a_gap(window, start, kept):
     ("window", "moved"),
     [((0, 9), (4, 9)), ((4, 9), (4, 9)), ((6, 9), None), ((5, 9), (5, 9)), ((7, 9), None)],
 )
-def test_window_moves_over_known_records(window, moved):
+def test_window_skips_known_records(window, moved):
     found = flight([(0, 1, "held")], [(2, 3, "held")], [(6, 7, "held")], [(8, 9, "held")],
                    window=window)  # fmt: skip
     found.advance()
@@ -410,6 +410,6 @@ def test_log_start_moves_the_window(log_start, begin):
     assert found.window == (begin, 9)
 
 
-def test_runs_come_with_their_batches():
+def test_runs_are_listed_with_their_batches():
     found = flight([(0, 1), (2, 3)], [(4, 5)])
     assert [(each.first, part.first) for each, part in found.runs()] == [(0, 0), (0, 2), (4, 4)]

@@ -12,7 +12,7 @@ from trimaran.broker.sharing.settings import Sharing
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 
-async def test_letters_of_one_moment_go_together(tmp_path):
+async def test_simultaneous_letters_are_sent_together(tmp_path):
     async with led(tmp_path, dead_letters=True, deliveries_max=1) as given:
         owner = given.owner
         given.acquire(0, 9)
@@ -58,7 +58,7 @@ async def test_letters_of_ended_locks_survive_failed_writes(tmp_path):
         assert (given.share.core.start, given.share.core.size) == (10, 0)
 
 
-async def test_end_gives_up_letters(tmp_path):
+async def test_end_drops_unsent_letters(tmp_path):
     async with led(tmp_path, dead_letters=True) as given:
         given.acquire(0, 9)
         given.owner.deliveries = trio.Event()
@@ -73,7 +73,7 @@ async def test_end_gives_up_letters(tmp_path):
         assert len(given.states.written) == 2
 
 
-async def test_archived_records_are_not_counted_any_more(tmp_path):
+async def test_archived_records_no_longer_count(tmp_path):
     async with led(tmp_path, dead_letters=True) as given:
         given.acquire(0, 9)
         given.acquire(10, 19)

@@ -20,7 +20,7 @@ def code_of(pending):
     return refused.value.code
 
 
-async def test_owner_is_told_of_runs_and_deadlines(tmp_path):
+async def test_owner_is_notified_of_runs_and_deadlines(tmp_path):
     async with led(tmp_path) as given:
         owner = given.owner
         assert owner.counts.load_times.count == 1
@@ -44,7 +44,7 @@ async def test_owner_is_told_of_runs_and_deadlines(tmp_path):
         assert (owner.timer, owner.runs, given.share.core.start) == (35.0, 1, 10)
 
 
-async def test_end_tells_its_owner_once(tmp_path):
+async def test_end_notifies_its_owner_once(tmp_path):
     async with led(tmp_path) as given:
         share, owner, reader = given.share, given.owner, Reader()
         given.acquire(0, 9)
@@ -70,7 +70,7 @@ async def test_end_tells_its_owner_once(tmp_path):
         assert (owner.told, reader.woken) == ([], 1)
 
 
-async def test_end_during_the_load_loads_nothing(tmp_path):
+async def test_partition_ended_during_load_has_no_state(tmp_path):
     async with trio.open_nursery() as nursery:
         given = Led(tmp_path, nursery)
         given.hold()
@@ -101,7 +101,7 @@ FATAL = {
 
 
 @pytest.mark.parametrize("code", SHOWN)
-async def test_failed_write_shows_its_code(tmp_path, code):
+async def test_failed_write_returns_its_code(tmp_path, code):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
         reader = Reader()
@@ -130,7 +130,7 @@ async def test_failed_load_ends_the_share_partition(tmp_path, code):
         assert share.core is None
 
 
-async def test_changes_wait_for_the_write_before(tmp_path):
+async def test_changes_wait_for_the_previous_write(tmp_path):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
         given.acquire(10, 19, member="n")
@@ -168,7 +168,7 @@ async def test_changes_wait_for_the_write_before(tmp_path):
         ((6, 6, 8, 8), 1),
     ],
 )
-async def test_record_has_one_state_in_a_write(tmp_path, second, writes):
+async def test_write_has_one_state_per_record(tmp_path, second, writes):
     async with led(tmp_path) as given:
         share, core = given.share, given.share.core
         given.acquire(0, 9)
@@ -244,7 +244,7 @@ async def test_ended_locks_count_only_their_records(tmp_path):
         assert given.share.timed_out == 4
 
 
-async def test_members_records_are_released(tmp_path):
+async def test_release_affects_only_the_members_records(tmp_path):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
         given.acquire(10, 19, member="n")
@@ -254,7 +254,7 @@ async def test_members_records_are_released(tmp_path):
         assert given.acquire(10, 19) == [(10, 19, 2)]
 
 
-async def test_nothing_is_held_before_the_load(tmp_path):
+async def test_release_before_load_does_nothing(tmp_path):
     async with trio.open_nursery() as nursery:
         given = Led(tmp_path, nursery)
         given.hold()
@@ -272,7 +272,7 @@ async def test_nothing_is_held_before_the_load(tmp_path):
         assert (share.can_acquire, reader.woken, given.states.written) == (True, 1, [])
 
 
-async def test_late_acknowledgements_are_passed_over(tmp_path):
+async def test_acknowledgement_below_start_is_ignored(tmp_path):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
         given.acknowledge((0, 4, [ACCEPT]))
@@ -363,7 +363,7 @@ async def test_new_records_wake_readers(tmp_path):
         assert given.share.error is None
 
 
-async def test_acknowledgement_after_the_end_notes_nothing(tmp_path):
+async def test_acknowledgement_after_end_changes_no_count(tmp_path):
     async with led(tmp_path) as given:
         share, owner = given.share, given.owner
         given.acquire(0, 9)
@@ -375,7 +375,7 @@ async def test_acknowledgement_after_the_end_notes_nothing(tmp_path):
         assert (owner.told, owner.runs) == ([], 0)
 
 
-async def test_refused_acknowledgement_notes_its_cuts(tmp_path):
+async def test_refused_acknowledgement_counts_split_runs(tmp_path):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
         with pytest.raises(KafkaError):
@@ -383,7 +383,7 @@ async def test_refused_acknowledgement_notes_its_cuts(tmp_path):
         assert given.owner.runs == given.share.core.run_count == 2
 
 
-async def test_release_notes_its_cuts(tmp_path):
+async def test_release_counts_split_runs(tmp_path):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
         given.share.core.begin_at(5)
@@ -391,7 +391,7 @@ async def test_release_notes_its_cuts(tmp_path):
         assert given.owner.runs == given.share.core.run_count == 2
 
 
-async def test_share_partition_that_loads_makes_way(tmp_path):
+async def test_loading_share_partition_can_be_retired(tmp_path):
     async with trio.open_nursery() as nursery:
         given = Led(tmp_path, nursery)
         given.hold()
@@ -409,7 +409,7 @@ async def test_share_partition_that_loads_makes_way(tmp_path):
         ]  # fmt: skip
 
 
-async def test_share_partition_that_writes_makes_way(tmp_path):
+async def test_writing_share_partition_can_be_retired(tmp_path):
     async with led(tmp_path, dead_letters=True) as given:
         share, reader = given.share, Reader()
         given.acquire(0, 9)
@@ -430,13 +430,13 @@ async def test_share_partition_that_writes_makes_way(tmp_path):
         assert given.owner.runs == 0
 
 
-async def test_idle_share_partition_makes_way_at_once(tmp_path):
+async def test_idle_share_partition_retires_at_once(tmp_path):
     async with led(tmp_path) as given:
         given.share.is_retiring = True
         assert given.share.make_way() is None
 
 
-async def test_acknowledgement_at_the_start_counts(tmp_path):
+async def test_acknowledgement_across_the_start_counts(tmp_path):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
         given.acknowledge((0, 4, [ACCEPT]))
@@ -453,7 +453,7 @@ async def test_acknowledgement_at_the_start_counts(tmp_path):
         (ErrorCode.NOT_COORDINATOR, (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")),
     ],
 )
-async def test_message_is_shown_with_its_own_code(tmp_path, code, shown):
+async def test_message_is_returned_only_with_its_code(tmp_path, code, shown):
     async with led(tmp_path) as given:
         given.acquire(0, 9)
 
@@ -469,7 +469,7 @@ async def test_message_is_shown_with_its_own_code(tmp_path, code, shown):
         assert (refused.value.code, refused.value.message) == (own.code, own.message)
 
 
-async def test_release_stores_nothing_after_making_way(tmp_path):
+async def test_release_after_retirement_stores_nothing(tmp_path):
     """The next share partition has read the state by then."""
     async with led(tmp_path, dead_letters=True, record_locks_max=2 * PIECE) as given:
         share, owner = given.share, given.owner

@@ -93,7 +93,7 @@ async def test_every_filter_matches_plain_twin(rig):
         assert found == expected, (states, ids, duration, pattern)
 
 
-async def test_loading_shard_is_retried_ended_one_empty(rig):
+async def test_loading_shard_is_retriable_ended_one_empty(rig):
     epoch = rig.coordinator.epoch_of(NAME)
     epoch._state.set(ShardState.CLOSED)
     assert await listed(rig) == []
@@ -185,7 +185,7 @@ async def test_every_field_of_a_transaction_is_described(rig):
     )
 
 
-async def test_unknown_transaction_is_only_a_code(rig):
+async def test_unknown_transaction_has_only_its_code(rig):
     nothing = ("", 0, 0, 0, 0, [])
     not_found = E.TRANSACTIONAL_ID_NOT_FOUND
     assert fields_of(describe(rig.coordinator, "y")) == (not_found, "y", *nothing)

@@ -1,4 +1,4 @@
-"""Markers for partitions of several leaders: what each is sent, what is retried and when, and what needs no marker."""
+"""Markers for partitions of several leaders: what is sent to each, what is retried when, and what needs no marker."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ async def test_leaderless_partitions_wait_for_a_leader(brokers, nursery, autojum
         assert [item for _, item, *_ in brokers.asked()] == [ELSEWHERE]
 
 
-async def test_partitions_that_are_deleted_need_none(brokers, nursery, autojump_clock):
+async def test_deleted_partitions_need_no_marker(brokers, nursery, autojump_clock):
     epoch = Epoch(
         x=decided(TopicPartition("gone", 0), TopicPartition("t", 2), TopicPartition("t", 1))
     )

@@ -1,7 +1,7 @@
 """The result of each rule in each state: every field of the next state, or the code, in tables.
 
-`test_transcripts.py` and `test_random_transactions.py` follow producers through many requests; here each number is
-unlike all others, so that no two can be confused.
+`test_transcripts.py` and `test_random_transactions.py` follow producers through many requests; here all numbers differ,
+so that a test fails if two are confused.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def rows_of_init():
 
 
 def strangers():
-    """Returns producers that are neither the present one nor its predecessor."""
+    """Returns producers that are neither the current one nor its predecessor."""
     yield Producer(ID, EPOCH + 1)
     yield Producer(ID, EPOCH - 2)
     yield Producer(ID + 1, EPOCH)
@@ -134,7 +134,7 @@ def rows_of_init_at_rest(state):
     yield used, None, begun(used, epoch=EPOCH + 1, last_epoch=-1)
 
 
-def test_init_producer_makes_of_each_state():
+def test_init_producer_has_expected_outcome_per_state():
     def check(row):
         before, told, expected = row
         assert init(before, told) == expected
@@ -331,7 +331,7 @@ def ended_before(is_commit):
         yield rotated, Producer(PREVIOUS_ID, LAST), E.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_end_makes_of_each_state():
+def test_end_has_expected_outcome_per_state():
     def check(row):
         before, who, is_commit, version, expected = row
         after = end(before, who, is_commit=is_commit, version=version)

@@ -149,14 +149,14 @@ def test_loaded_shard_checks_timeouts_then_expiry():
     assert due == [100, 103, 106, 107, 109]
 
 
-def test_unloading_leaves_nothing(shard):
+def test_unloading_leaves_no_timers_or_waiters(shard):
     for name in "xyz":
         become(shard, name, S.EMPTY)
     shard.unload()
     assert shard.transactions == {}
 
 
-def test_only_open_transactions_are_kept_for_the_sweep(shard):
+def test_timeout_sweep_covers_only_open_transactions(shard):
     for state in (*S, None):
         become(shard, "x", S.ONGOING)
         assert list(shard._open) == ["x"]

@@ -124,5 +124,5 @@ def _partitions(text):
 
 
 @pytest.mark.parametrize("path", sorted(TESTDATA.glob("*.txt")), ids=lambda path: path.stem)
-def test_transcript(path):
+def test_transcript_is_reproduced(path):
     check_transcript(path, Interpreter().handle)

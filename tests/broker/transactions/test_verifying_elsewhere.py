@@ -29,7 +29,7 @@ from trimaran.wire.messages.add_partitions_to_txn import (
 E = ErrorCode
 WHO = Producer(70, 7)
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
-# Versions of Produce and of TxnOffsetCommit with which a client understands more and more codes.
+# Versions of Produce and of TxnOffsetCommit, each of which lets a client understand more error codes.
 NOTHING, ABORTABLE, ADDING = 10, 11, 12
 OF_OFFSETS = {NOTHING: 3, ABORTABLE: 4, ADDING: 5}
 # By a coordinator's code: the codes of Produce for clients of the versions above, and those of TxnOffsetCommit.
@@ -90,7 +90,7 @@ def response(request, codes, default=E.NONE):
 
 
 class Verifying:
-    """A verifier next to a coordinator that leads no partition: broker `THERE` does."""
+    """A verifier on a broker whose coordinator leads no partition; broker `THERE` leads them."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -222,7 +222,7 @@ async def test_id_partition_without_leader_has_no_coordinator(verifying, autojum
     assert [broker_id for _, broker_id, *_ in verifying.channels.asked] == [ELSEWHERE]
 
 
-async def test_disabled_verification_still_checks_produce_that_adds(verifying, autojump_clock):
+async def test_disabled_verification_still_checks_implicit_additions(verifying, autojump_clock):
     verifying.enabled = False
     verifying.codes = [{T0: E.INVALID_TXN_STATE}]
     for version in (NOTHING, ABORTABLE):

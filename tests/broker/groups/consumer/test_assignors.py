@@ -55,7 +55,7 @@ def assert_complete(given_, assignment):
 
 
 @given(groups())
-def test_every_partition_once(given_):
+def test_every_partition_is_assigned_once(given_):
     assert_complete(given_, done(assign_uniformly(given_)))
     assert_complete(given_, done(assign_ranges(given_)))
 
@@ -68,7 +68,7 @@ def test_uniform_is_even_if_subscriptions_are_equal(given_):
 
 
 @given(groups(homogeneous=True))
-def test_uniform_moves_no_more_than_it_must(given_):
+def test_uniform_assignor_moves_as_few_as_possible(given_):
     """The twin counts: each member keeps its partitions up to its quota, and members with the most get the largest
     quotas.
     """
@@ -103,7 +103,7 @@ def test_uniform_assignment_is_even_among_readers(given_):
                     assert sizes[member.id] - sizes[other.id] <= 1
 
 
-def test_round_moving_one_partition_leads_to_another():
+def test_uniform_assignor_repeats_rounds_until_balanced():
     t, u = TOPICS[:2]
     given_ = AssignmentInput(
         (
@@ -129,7 +129,7 @@ def test_existing_assignment_is_kept(given_):
 
 
 @given(groups(homogeneous=True))
-def test_ranges_are_runs_and_topics_go_together(given_):
+def test_range_assignor_gives_each_member_one_run(given_):
     """Members are in order, static ones first, by name; each topic is split into runs whose sizes differ by at most
     one.
     """
@@ -190,7 +190,7 @@ def test_large_group_is_assigned_in_pieces():
         assert sum(1 for _ in assignor(given_)) >= 5
 
 
-def test_even_members_get_topics_in_order():
+def test_equal_members_get_topics_in_order():
     members = tuple(AssignedMember(f"m{n}", frozenset(TOPICS[:3])) for n in range(3))
     given_ = AssignmentInput(members, dict.fromkeys(TOPICS[:3], 1))
     assert done(assign_uniformly(given_)) == {

@@ -57,7 +57,7 @@ def test_finished_revocation_advances_towards_the_target(target_epoch, reached):
     assert (found.assigned, found.revoking) == ({}, {T: {0: 1}})
 
 
-def test_after_giving_up_it_takes_its_target():
+def test_member_without_excess_partitions_takes_its_target():
     asked = member(2, [0], [1], S.UNREVOKED_PARTITIONS)
     found = step(asked, 5, {T: [0, 2]}, reported={T: frozenset([0])})
     assert (found.state, found.epoch, found.previous_epoch) == (S.STABLE, 5, 2)

@@ -43,7 +43,7 @@ def test_group_is_reexamined_after_its_write(driver):
     assert driver.shard.store.of("consumer")["g"].epoch == epoch + 2
 
 
-def test_one_piece_of_work_at_a_time():
+def test_each_group_has_a_wakeup_of_its_own():
     driver = Driver()
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     for group in "g", "h":
@@ -165,7 +165,7 @@ def test_emptied_large_group_gets_no_target(driver, every_group_is_large):
     assert len(driver.log) == written
 
 
-def test_target_being_computed_is_not_overtaken(driver, monkeypatch):
+def test_target_being_computed_delays_the_next(driver, monkeypatch):
     monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", -1)
     for name in "a", "b":
         driver.consumer_heartbeat(name)

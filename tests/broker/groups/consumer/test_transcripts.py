@@ -248,7 +248,7 @@ def assigned(topics: dict[str, list[int]]) -> bytes:
 
 
 @pytest.mark.parametrize("path", sorted(TESTDATA.glob("*.txt")), ids=lambda path: path.stem)
-def test_transcript(path):
+def test_transcript_is_reproduced(path):
     check_transcript(path, Interpreter().handle)
 
 

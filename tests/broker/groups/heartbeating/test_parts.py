@@ -1,4 +1,4 @@
-"""The common parts of groups with heartbeats: targets in pieces, timers, failed writes, and words of refusals."""
+"""The common parts of groups with heartbeats: targets in pieces, timers, failed writes, and messages of refusals."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_only_changed_targets_of_members_are_written(operation):
         (9, 4, [["a", "b", "c"], []]),
     ],
 )
-def test_tick_writes_so_many_targets(monkeypatch, operation, records, assigned, steps):
+def test_tick_writes_bounded_number_of_targets(monkeypatch, operation, records, assigned, steps):
     monkeypatch.setattr(assigning, "RECORDS_PER_TICK", records)
     monkeypatch.setattr(assigning, "ASSIGNED_PER_TICK", assigned)
     assignment = {"a": given(0, 1), "b": given(2, 3), "c": given(1)}
@@ -126,7 +126,7 @@ def test_tick_writes_so_many_targets(monkeypatch, operation, records, assigned, 
     assert found == steps
 
 
-def test_target_goes_on_until_its_epoch_is_written(operation):
+def test_target_timer_repeats_until_epoch_is_written(operation):
     assignment = {"a": given(0), "b": given(1), "c": given(2)}
     operation.work.target = work = TargetWork(9, computing(1, assignment))
     ticks = []
@@ -153,7 +153,7 @@ def test_next_target_waits_for_the_interval(operation, since_ms, wait_ms):
     assert operation.target_wait_ms == wait_ms
 
 
-def test_missing_sessions_are_set_alone(operation):
+def test_only_missing_session_timers_are_set(operation):
     operation.at = Instant(100.0, 100_000)
     member, session = ShareMember("a"), TimerKey(Timer.SESSION, "g", "a")
     operation.timers.set(session, 7.0)
@@ -173,7 +173,7 @@ def test_missing_sessions_are_set_alone(operation):
     assert operation.revocation_ms(member) is None
 
 
-def test_members_are_expected_one_a_step(driver):
+def test_session_timers_are_set_step_by_step(driver):
     for name in "abc":
         driver.shares._timers.cancel(TimerKey(Timer.SESSION, "g", name))
     driver.beat("a", group="h")
@@ -249,7 +249,7 @@ def test_member_stays_with_its_first_principal(driver):
 # -- words
 
 
-def test_static_members_are_refused_in_words():
+def test_refusal_of_static_member_has_its_reason():
     driver = StreamsDriver()
     driver.beat("a", instance_id="i")
     group = driver.group
@@ -270,7 +270,7 @@ def test_static_members_are_refused_in_words():
     )
 
 
-def test_memory_is_refused_in_words(operation):
+def test_refusal_for_lack_of_memory_says_so(operation):
     asked = []
     operation.fits = asked.append
     code, message = words(operation.check_memory, 7)
@@ -293,7 +293,7 @@ def test_memory_is_refused_in_words(operation):
         ("a", -1, E.STALE_MEMBER_EPOCH),
     ],
 )
-def test_fetch_is_for_the_member_at_its_epoch(member_id, epoch, code):
+def test_fetch_needs_member_at_its_epoch(member_id, epoch, code):
     group = SimpleNamespace(members={"a": ShareMember("a", epoch=5)})
     request = OffsetFetchRequestGroup(
         group_id="g", member_id=member_id, member_epoch=epoch, topics=None

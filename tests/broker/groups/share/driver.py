@@ -95,7 +95,9 @@ class ShareDriver(Driver):
     def initialize(
         self, failing: Callable[[TopicIdPartition], bool] = no_partition
     ) -> list[tuple[str, Initialization]]:
-        """Does what share coordinators do for the initializations that were named; returns these."""
+        """Finishes the requested initializations, as share coordinators do, and returns them. Partitions for which
+        `failing` is true fail.
+        """
         begun = []
         groups, self.follow_ups = self.follow_ups, []
         for group_id in groups:

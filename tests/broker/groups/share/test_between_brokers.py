@@ -1,4 +1,4 @@
-"""A share group over real connections: its states are with share coordinators on two brokers."""
+"""A share group over real connections: share coordinators on two brokers store its states."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def beat(epoch):
     )
 
 
-async def test_group_lives_with_states_on_both_brokers(tmp_path):
+async def test_group_uses_states_on_both_brokers(tmp_path):
     async with broker_client(tmp_path, brokers=2, **SETTINGS) as one:
         await one.create("t", partitions=8)
         broker = await coordinator_of(one, "g")

@@ -1,4 +1,4 @@
-"""The sizes, counts, timers and times that share groups keep in memory; and the words of refusals."""
+"""The sizes, counts, timers and times that share groups keep in memory; and the messages of refusals."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_group_counts_subscriptions_of_its_members():
     assert (group.bytes, dict(group.name_counts), len(group.members)) == (0, {}, 0)
 
 
-def test_tombstone_of_an_assignment_leaves_the_member():
+def test_assignment_tombstone_keeps_the_member():
     group = ShareGroup("g")
     group.apply(*member_record("a", "t", rack="r"))
     key = ShareGroupCurrentMemberAssignmentKey(group_id="g", member_id="a")
@@ -97,7 +97,7 @@ def test_tombstone_of_an_assignment_leaves_the_member():
     assert list(group.members) == ["a"]
 
 
-def test_member_takes_its_texts_and_partitions():
+def test_size_of_member_counts_texts_and_partitions():
     texts = {"id": "a", "rack_id": "rack", "client_id": "client", "client_host": "/host"}
     member = ShareMember(**texts, subscribed_names=("t", "uu"), assigned={T: MIXED})
     said = sum(map(text_bytes, [*texts.values(), "t", "uu"]))
@@ -117,7 +117,7 @@ def test_partitions_are_written_in_order():
     assert states.held_bytes == 6 * PARTITION_BYTES + 2 * NAME_BYTES + 2 * text_bytes("t")
 
 
-def test_partitions_are_told_in_order():
+def test_partitions_are_reported_in_order():
     driver = ShareDriver(topics=FakeTopics(t=17))
     driver.beat("a")
     driver.beat("b")
@@ -135,7 +135,7 @@ def test_partitions_are_told_in_order():
 # -- timers and work
 
 
-def test_timers_tell_what_may_follow(driver):
+def test_due_timer_lets_other_groups_continue(driver):
     driver.beat("a")
     assert driver.shares.timer_due(TimerKey(HeartbeatTimer.TARGET, "g"), driver.at) is Due.NONE
     session = TimerKey(Timer.SESSION, "g", "a")
@@ -214,7 +214,7 @@ def test_subscriptions_of_a_group_are_bounded(driver, monkeypatch, more, code):
 
 
 @pytest.mark.parametrize(("size", "inline"), [(5, True), (4, False)])
-def test_size_of_a_group_decides_on_pieces(monkeypatch, size, inline):
+def test_large_group_is_assigned_in_pieces(monkeypatch, size, inline):
     driver = ShareDriver()
     driver.beat("a")
     driver.initialize()
@@ -224,7 +224,7 @@ def test_size_of_a_group_decides_on_pieces(monkeypatch, size, inline):
     assert (driver.group().assignment_epoch == 3) is inline
 
 
-def test_times_of_initialized_topics_are_forgotten(driver):
+def test_start_time_of_initialized_topic_is_forgotten(driver):
     driver.beat("a")
     work = driver.shares._works["g"]
     assert work.initializing_since == {T: driver.at.now_ms}
@@ -233,16 +233,16 @@ def test_times_of_initialized_topics_are_forgotten(driver):
     assert driver.shares._works["g"].initializing_since == {}
 
 
-def test_outcome_for_an_unknown_group_is_nothing(driver):
+def test_outcome_for_unknown_group_writes_nothing(driver):
     for outcome in (InitializedStates({T: {0}}, {}), InitializedStates({}, {T: {0}})):
         assert list(driver.shares.finish("no", outcome, driver.at).records) == []
     assert list(driver.shares.offsets_deleted("no", {T}, driver.at).records) == []
 
 
-# -- the words of refusals
+# -- messages of refusals
 
 
-def test_foreign_epochs_are_refused_in_words(driver):
+def test_refusal_of_wrong_epoch_has_its_reason(driver):
     driver.beat("a")
     driver.initialize()
     driver.beat("a", 2)
@@ -264,7 +264,7 @@ def test_foreign_epochs_are_refused_in_words(driver):
     )
 
 
-def test_commits_and_busy_groups_are_refused_in_words(driver):
+def test_refused_commit_or_deletion_has_its_reason(driver):
     driver.beat("a")
     commit = OffsetCommitRequest(group_id="g", topics=[])
     refusal = (E.GROUP_ID_NOT_FOUND, "Group g is not a consumer group.")

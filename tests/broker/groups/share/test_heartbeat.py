@@ -38,7 +38,7 @@ def test_late_join_hides_no_assignment(driver, is_reloaded):
     assert told(driver.beat("a", 3)) == (3, None)
 
 
-def test_late_heartbeat_hides_no_loss(driver):
+def test_late_heartbeat_repeats_the_revocation(driver):
     driver.beat("a")
     driver.initialize()
     assert told(driver.beat("a", 2)) == (3, {T: [0, 1]})
@@ -59,7 +59,7 @@ def test_previous_epoch_repeats_an_unchanged_assignment(driver):
     assert told(driver.beat("a", 4)) == (4, None)
 
 
-def test_loss_without_an_epoch_is_repeated(driver):
+def test_revocation_without_new_epoch_is_repeated(driver):
     driver.topics.set("u", 1)
     driver.beat("a", topics=["t", "u"])
     driver.initialize()
@@ -72,7 +72,7 @@ def test_loss_without_an_epoch_is_repeated(driver):
     assert told(driver.beat("a", 3)) == (3, None)
 
 
-def test_unconfirmed_loss_is_forgotten_with_member(driver):
+def test_unconfirmed_revocation_is_forgotten_with_member(driver):
     driver.topics.set("u", 1)
     driver.beat("a", topics=["t", "u"])
     driver.initialize()
@@ -92,7 +92,7 @@ def test_deleted_topic_increments_the_epoch_once(driver):
     driver.beat("a", 2)
     driver.topics.set("u", 0)
     epochs = [driver.beat("a", epoch).member_epoch for epoch in (3, 4, 4)]
-    assert U in driver.group().known_states.topic_ids  # `of_gone_topics` has not reached it
+    assert U in driver.group().known_states.topic_ids  # not yet removed by `of_gone_topics`
     assert epochs == [4, 4, 4]
 
 

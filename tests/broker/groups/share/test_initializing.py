@@ -33,14 +33,14 @@ def intervals(driver):
 
 
 def begun(driver):
-    """Returns the partitions of the initializations that the coordinator begins by now."""
+    """Begins the requested initializations and returns their partitions."""
     groups, driver.follow_ups = driver.follow_ups, []
     found = map(driver.shares.begin_initialization, groups)
     return [list(asked.offsets) for asked in found if asked is not None]
 
 
 def end(driver, *, is_done=True):
-    """Ends the initialization that runs."""
+    """Ends the current initialization."""
     running = driver.shares._works["g"].running
     both = (of_topics(running.offsets), {})
     outcome = InitializedStates(*(both if is_done else reversed(both)))
@@ -100,7 +100,7 @@ def test_groups_begin_independently(driver):
     assert driver.shares.begin_initialization("no") is None
 
 
-def test_unreachable_share_coordinators_leave_one_initialization():
+def test_unreachable_share_coordinators_cause_no_second_initialization():
     driver = ShareDriver(topics=FakeTopics(t=1_000))
     driver.beat("a")
     ends = 0.0
@@ -188,7 +188,7 @@ def test_unwritten_heartbeat_repeats_no_initialization(driver):
     assert begun(driver) == [named(T, 0)]
 
 
-def test_unwritten_heartbeat_leaves_the_initialization_before(driver):
+def test_unwritten_heartbeat_keeps_the_previous_initialization(driver):
     driver.beat("a")
     driver.failing = E.NOT_ENOUGH_REPLICAS
     assert beat(driver, topics=["t", "u"]) is E.NOT_ENOUGH_REPLICAS
@@ -209,7 +209,7 @@ def test_failed_alteration_of_new_group_is_repeated_soon(driver):
 # -- the interval of heartbeats
 
 
-def test_member_of_failed_topic_is_heard_soon(driver):
+def test_failed_topic_shortens_the_heartbeat_interval(driver):
     driver.beat("a", topics=["t", "u"])
     driver.initialize(lambda partition: partition.topic_id == U)
     calm, soon = intervals(driver)
@@ -220,7 +220,7 @@ def test_member_of_failed_topic_is_heard_soon(driver):
     assert beat(driver).heartbeat_interval_ms == calm
 
 
-def test_failed_topic_without_subscription_delays_nothing(driver):
+def test_unsubscribed_failed_topic_keeps_the_heartbeat_interval(driver):
     driver.beat("a", topics=["t", "u"])
     driver.beat("b", topics=["t", "u"])
     driver.initialize(lambda partition: partition.topic_id == U)
@@ -235,7 +235,7 @@ def test_failed_topic_without_subscription_delays_nothing(driver):
     assert [beat(driver, name).heartbeat_interval_ms for name in "ab"] == [calm, calm]
 
 
-def test_failed_alteration_of_another_topic_delays_nothing(driver):
+def test_failed_alteration_elsewhere_keeps_the_heartbeat_interval(driver):
     alter(driver, asked("u", p0=3))
     finish(driver, failed=named(U, 0))
     driver.beat("a")

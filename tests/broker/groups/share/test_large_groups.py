@@ -81,7 +81,7 @@ def test_epoch_of_a_large_target_is_written_last(driver):
     assert len(mine.partitions) == 10
 
 
-def test_members_hear_soon_while_a_target_is_computed(driver):
+def test_unfinished_target_shortens_the_heartbeat_interval(driver):
     waiting = driver.beat("b", driver.group().members["b"].epoch)
     driver.advance(1)
     done = driver.beat("b", waiting.member_epoch)
@@ -120,7 +120,7 @@ def test_empty_group_drops_the_unfinished_target(driver):
     assert driver.beat("a", 0).member_epoch == found[0] + 1
 
 
-def test_next_coordinator_starts_over(driver):
+def test_next_coordinator_restarts_the_target(driver):
     while len(sizes(driver)) < 3:
         tick(driver)
     other = driver.reloaded()

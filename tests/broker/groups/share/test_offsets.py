@@ -117,7 +117,7 @@ def test_wrong_partitions_and_offsets_are_refused_alone(driver):
         (E.INVALID_REQUEST, E.INVALID_REQUEST.sentence),
     ],
 )
-def test_altered_partition_has_its_code_and_words(code, message):
+def test_altered_partition_has_its_code_and_message(code, message):
     assert share_offsets.altered(7, code) == AlterShareGroupOffsetsResponsePartition(
         partition_index=7, error_code=code, error_message=message
     )
@@ -161,7 +161,7 @@ def test_failed_alteration_is_begun_again_by_members(driver):
     assert begun.offsets == dict.fromkeys(named(U, 0))
 
 
-def test_fenced_initialization_gives_a_higher_epoch(driver):
+def test_fenced_initialization_increments_the_epoch(driver):
     empty_group(driver)
     epoch = driver.group().epoch
     _, begun = alter(driver, asked("t", p0=3))
@@ -175,7 +175,7 @@ def test_fenced_initialization_gives_a_higher_epoch(driver):
 
 
 @pytest.mark.parametrize(("grown", "left"), [(4, []), (6, [4, 5])])
-def test_initialization_leaves_finished_partitions_out(driver, grown, left):
+def test_initialization_omits_finished_partitions(driver, grown, left):
     driver.beat("a", topics=["no"])
     driver.beat("a", -1)
     alter(driver, asked("t", p0=7, p1=7, p2=7, p3=7))

@@ -45,7 +45,7 @@ def pairs(partitions):
 
 
 @given(groups())
-def test_pieces_give_what_plain_code_gives(group):
+def test_assignment_in_pieces_equals_the_twins(group):
     assert assigned_to(*group) == assign_at_once(*group)
 
 
@@ -82,11 +82,11 @@ def test_each_piece_has_its_pause(monkeypatch, count, parts):
     assert pauses(assignor._fill(full, 1, {}, {})) == parts
 
 
-def test_shares_are_made_in_pieces(monkeypatch):
+def test_shares_are_computed_in_pieces(monkeypatch):
     monkeypatch.setattr(simple_assignor, "PIECE", 2)
     named = [TopicIdPartition(T, index) for index in range(3)]
     members = [SharingMember(name, frozenset([T]), {T: frozenset([0, 1, 2])}) for name in "abcde"]
-    # Each member knows its three partitions and keeps up to two; then come members, partitions, and fills.
+    # Three known partitions for each member, up to two kept ones, then members, partitions, and fills.
     kept = [2, 1, 1, 1, 1]
     assert list(simple_assignor._shares(6, list("abcde")).values()) == kept
     work = simple_assignor._share({each: [] for each in named}, frozenset([T]), members)

@@ -1,4 +1,4 @@
-"""The progress of share partitions: each change, and that none loses a partition that it does not name."""
+"""The progress of share partitions: each change affects only the partitions that it names."""
 
 from trimaran.broker.groups.share.state_partitions import StatePartitions, TopicState
 
@@ -39,7 +39,7 @@ def test_deletion_of_the_group_takes_all_states():
     assert states.deleting_all() == StatePartitions(deleting={T: "t", U: "u", V: "v"})
 
 
-def test_deleted_topics_leave_every_place():
+def test_deleted_topics_are_removed_from_every_state():
     states = StatePartitions(topics(t=[0], u=[0]), topics(u=[1], v=[0]), {U: "u", T: "t"})
     assert states.without_topics({U}) == StatePartitions(topics(t=[0]), topics(v=[0]), {T: "t"})
     assert states.topic_ids == {T, U, V}

@@ -134,7 +134,7 @@ class Interpreter(GroupInterpreter):
 
 
 @pytest.mark.parametrize("path", sorted(TESTDATA.glob("*.txt")), ids=lambda path: path.stem)
-def test_transcript(path):
+def test_transcript_is_reproduced(path):
     check_transcript(path, Interpreter().handle)
 
 

@@ -70,7 +70,7 @@ def task_ids(tasks: Mapping[str, Iterable[int]]) -> list[TaskIds]:
 
 
 def request(member_id: str = "a", epoch: int = 0, **fields) -> StreamsGroupHeartbeatRequest:
-    """Returns a request of a joining or staying member; it says only what it must."""
+    """Returns a request of a joining or staying member; by default only required fields are set."""
     joining = {"rebalance_timeout_ms": 60_000, "topology": topology()} if epoch == 0 else {}
     if epoch == 0 and "process_id" not in fields:
         joining["process_id"] = f"process-{member_id}"

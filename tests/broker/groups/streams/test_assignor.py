@@ -124,7 +124,7 @@ def test_assignment_is_that_of_kafka(case):
         ),
     ],
 )
-def test_table(members, count, standbys, expected):
+def test_small_group_has_expected_assignment(members, count, standbys, expected):
     assert tasks_of(members, count, standbys) == expected
 
 
@@ -149,7 +149,7 @@ def groups(draw):
 
 
 @given(groups())
-def test_any_assignment_is_whole_and_balanced(group):
+def test_any_assignment_is_complete_and_balanced(group):
     members, subtopologies, standbys = group
     found = done(assign(members, subtopologies, standbys))
     every = [Task(one.id, number) for one in subtopologies for number in range(one.task_count)]
@@ -172,7 +172,7 @@ def test_any_assignment_is_whole_and_balanced(group):
 
 
 @given(groups())
-def test_stable_assignment_stays_as_it_is(group):
+def test_balanced_assignment_is_not_changed(group):
     members, subtopologies, _ = group
     first = done(assign(members, subtopologies, 0))
     again = [TaskMember(one.id, one.process_id, first[one.id].active) for one in members]
@@ -181,7 +181,7 @@ def test_stable_assignment_stays_as_it_is(group):
         assert done(assign(again, subtopologies, 0)) == first
 
 
-def test_long_assignment_comes_in_pieces():
+def test_long_assignment_is_computed_in_pieces():
     assert (pauses([member("a")], 499), pauses([member("a")], 500)) == (1, 6)
 
 

@@ -176,7 +176,7 @@ def test_members_are_described_in_order():
     assert found.task_end_offsets == [TaskOffset(subtopology_id="0", partition=2, offset=20)]
 
 
-def test_refused_group_has_nothing_else():
+def test_refused_group_has_only_its_error():
     assert refused("g", E.NOT_COORDINATOR, "why") == DescribedGroup(
         error_code=E.NOT_COORDINATOR,
         error_message="why",
@@ -211,7 +211,7 @@ def test_description_takes_its_texts_and_nodes():
     assert description_bytes(given) == 5 * NODE_BYTES + sum(map(text_bytes, texts))
 
 
-def test_description_of_an_older_topology_is_not_told(driver):
+def test_description_of_older_topology_is_omitted(driver):
     driver.beat("a")
     work = driver.streams._works["g"]
     work.description = TopologyDescription(subtopologies=[], global_stores=[])
@@ -275,7 +275,7 @@ def test_endpoints_take_a_megabyte(more, count):
         ("abcd", "Source topics a, b, c and 1 additional topics are missing."),
     ],
 )
-def test_missing_topics_are_summed_up(names, told):
+def test_message_names_first_three_missing_topics(names, told):
     given = Topology(topology_value(topology(subtopology("0", list(names)))))
     assert configured(given, FakeTopics(z=1)).problem.detail == told
 
@@ -284,7 +284,7 @@ def test_missing_topics_are_summed_up(names, told):
 
 
 @pytest.mark.parametrize(("limit", "inline"), [(6, True), (5, False)])
-def test_size_of_a_streams_group_decides_on_pieces(monkeypatch, limit, inline):
+def test_large_streams_group_is_assigned_in_pieces(monkeypatch, limit, inline):
     monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", limit)
     driver = StreamsDriver()
     driver.beat("a")
@@ -311,7 +311,7 @@ def test_emptied_group_has_a_target_without_time(driver):
     assert (group.assignment_epoch, group.assignment_timestamp_ms) == (group.epoch, 0)
 
 
-def test_timers_of_streams_tell_what_may_follow(driver):
+def test_due_streams_timer_lets_other_groups_continue(driver):
     driver.beat("a")
     due = driver.streams.timer_due
     assert due(TimerKey(HeartbeatTimer.TARGET, "g"), driver.at) is Due.NONE
@@ -350,7 +350,7 @@ def names(tasks):
     return [(one.subtopology_id, one.partitions) for one in tasks]
 
 
-def test_tasks_are_told_in_order():
+def test_tasks_are_reported_in_order():
     driver = StreamsDriver(topics=FakeTopics(t=17, u=2))
     given = topology(subtopology("1", ["t"]), subtopology("0", ["u"]))
     joined = driver.beat("a", topology=given).response
@@ -366,7 +366,7 @@ def test_tasks_are_told_in_order():
     assert all(one.partitions == sorted(one.partitions) for one in written.active_tasks)
 
 
-def test_leaving_member_hears_its_epoch_only(driver):
+def test_leaving_member_gets_only_its_epoch(driver):
     driver.beat("a", instance_id="i")
     for epoch in (-2, -1):
         assert driver.beat("a", epoch, instance_id="i").response == StreamsGroupHeartbeatResponse(
@@ -390,7 +390,7 @@ def test_leaving_member_hears_its_epoch_only(driver):
         ({"process_id": "p"}, True),
     ],
 )
-def test_static_member_moves_no_tasks_for_details(driver, instance, fields, is_told):
+def test_changed_details_of_static_member_move_nothing(driver, instance, fields, is_told):
     driver.beat("a", instance_id=instance)
     driver.beat("a", 2, instance_id=instance, **fields)
     assert driver.group.epoch == (3 if is_told or instance is None else 2)
@@ -443,7 +443,7 @@ def test_member_in_an_unknown_state_must_rejoin(driver):
 
 
 @pytest.mark.parametrize("missing", ["active_tasks", "standby_tasks", "warmup_tasks"])
-def test_member_tells_all_roles_or_none(missing):
+def test_member_reports_all_roles_or_none(missing):
     given = request("a", 2, active_tasks=[], standby_tasks=[], warmup_tasks=[])
     assert reported_tasks(given) == MemberTasks()
     setattr(given, missing, None)
@@ -487,7 +487,7 @@ def test_commit_without_a_topology_needs_the_epoch():
         ({"0": {1}}, {"0": {2}, "1": {3}}, {"0": {1, 2}, "1": {3}}),
     ],
 )
-def test_united_tasks_are_those_of_both(some, more, both):
+def test_union_has_the_tasks_of_both(some, more, both):
     frozen = [{one: frozenset(mine) for one, mine in each.items()} for each in (some, more)]
     assert united(*frozen) == both
 

@@ -101,7 +101,7 @@ def test_omitted_fields_of_a_member_stay(driver):
     )
 
 
-def test_growth_of_a_member_is_asked_for(driver, monkeypatch):
+def test_growth_of_member_is_charged_to_principal(driver, monkeypatch):
     asked = []
     monkeypatch.setattr(
         GroupAccount, "member_fits", lambda _self, *given: asked.append(given) or True
@@ -125,7 +125,7 @@ def test_waiting_member_writes_its_epoch_once(driver):
     assert len(driver.log) == before
 
 
-def test_static_member_comes_back_by_these_records(driver):
+def test_returning_static_member_writes_these_records(driver):
     driver.beat("a", instance_id="i")
     driver.advance(1)
     driver.beat("a", -2, instance_id="i")
@@ -163,7 +163,7 @@ def test_absent_static_member_keeps_only_its_tasks(driver):
     )
 
 
-def test_member_leaves_by_these_records(driver):
+def test_leaving_member_writes_these_records(driver):
     driver.beat("a", rebalance_timeout_ms=10_000)
     driver.beat("b")
     driver.beat("a", 2)
@@ -189,7 +189,7 @@ def test_member_leaves_by_these_records(driver):
     assert timers(driver) == {}
 
 
-def test_first_request_for_a_shutdown_counts(driver):
+def test_first_shutdown_request_names_the_member(driver):
     for member_id in "abc":
         driver.beat(member_id)
     work = driver.streams._works["g"]
@@ -222,7 +222,7 @@ def test_each_part_of_the_epoch_is_compared(driver, name, value):
     assert driver.beat("a", 3).response.member_epoch == 3
 
 
-def test_topology_is_configured_anew_for_its_topics_only(driver):
+def test_topology_is_reconfigured_only_for_its_topics(driver):
     driver.beat("a")
     work = driver.streams._works["g"]
     first = work.configured
@@ -238,7 +238,7 @@ def test_topology_is_configured_anew_for_its_topics_only(driver):
     assert work.metadata_hash == driver.group.metadata_hash
 
 
-def test_topics_that_change_back_have_their_tasks(driver):
+def test_topic_that_changes_back_restores_its_tasks(driver):
     driver.beat("a")
     driver.topics.set("t", 6)
     driver.failing = E.COORDINATOR_NOT_AVAILABLE
@@ -254,14 +254,14 @@ def test_topics_that_change_back_have_their_tasks(driver):
 def test_topology_that_cannot_run_is_not_validated(driver):
     driver.beat("a", topology=topology(subtopology("0", ["u"]), epoch=5))
     assert driver.group.validated_topology_epoch == -1
-    # Its tasks are not known, so that none is refused.
+    # The tasks of the topology are unknown, so any reported task is accepted.
     assert driver.beat("a", 2, owned=({"9": [7]}, {})).response.error_code == 0
     driver.topics.set("u", 1)
     driver.beat("a", 2)
     assert driver.group.validated_topology_epoch == 5
 
 
-def test_member_brings_the_topology_that_is_lost(driver):
+def test_lost_topology_is_restored_by_rejoining_member(driver):
     driver.beat("a")
     driver.append([GroupRecord(StreamsGroupTopologyKey(group_id="g"), None)])
     assert driver.beat("a", 2) is E.FENCED_MEMBER_EPOCH
@@ -276,7 +276,7 @@ def test_member_brings_the_topology_that_is_lost(driver):
     ("tasks", "wrong"), [([0, 3], None), ([3, 4], 4), ([6, 5, 0], 5), ([0, -1], -1)]
 )
 @pytest.mark.parametrize("role", [0, 1])
-def test_smallest_wrong_task_is_told(driver, role, tasks, wrong):
+def test_first_wrong_task_is_named(driver, role, tasks, wrong):
     driver.beat("a")
     owned = [{}, {}]
     owned[role] = {"0": tasks}
@@ -291,7 +291,7 @@ def test_smallest_wrong_task_is_told(driver, role, tasks, wrong):
 
 
 @pytest.mark.parametrize(("delay_ms", "is_delayed"), [(0, False), (1, True)])
-def test_first_target_is_delayed_from_a_millisecond(delay_ms, is_delayed):
+def test_delay_of_one_millisecond_delays_the_target(delay_ms, is_delayed):
     driver = StreamsDriver(
         StreamsGroupSettings(assignment_interval_ms=0, initial_rebalance_delay_ms=delay_ms)
     )
@@ -310,7 +310,7 @@ def test_delay_of_the_first_target_is_not_prolonged():
     assert timers(driver) == {(StreamsTimer.INITIAL, ""): 3.0, (Timer.SESSION, "b"): 46.0}
     driver.advance(3)
     driver.beat("b", -1)
-    driver.beat("c")  # of an emptied group
+    driver.beat("c")  # the first member after the group was empty
     assert timers(driver) == {(StreamsTimer.INITIAL, ""): 7.0, (Timer.SESSION, "c"): 49.0}
 
 
@@ -369,9 +369,9 @@ def emptied_classic(driver):
     driver.settle()
 
 
-def test_empty_classic_group_is_replaced_by_these_records(driver):
+def test_replaced_classic_group_leaves_its_tombstones(driver):
     emptied_classic(driver)
-    driver.join("t3", "")  # only an id yet, with a timer
+    driver.join("t3", "")  # has only got an id, with a timer
     assert driver.answers.pop("t3").error_code == E.MEMBER_ID_REQUIRED
     before = len(driver.log)
     driver.beat("a")

@@ -1,4 +1,4 @@
-"""Descriptions of topologies: asked for, checked, kept, and told."""
+"""Descriptions of topologies: how they are requested, checked, kept and returned."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def told(driver):
     return head.topology_description_status, head.topology_description
 
 
-def test_one_member_at_a_time_is_asked(driver):
+def test_description_is_requested_from_one_member(driver):
     driver = StreamsDriver()
     assert driver.beat("a", version=0).response.topology_description_required is False
     assert driver.beat("b").response.topology_description_required is True
@@ -83,7 +83,7 @@ def test_one_member_at_a_time_is_asked(driver):
     assert is_asked(driver, "a")
 
 
-def test_member_with_a_stale_topology_is_not_asked():
+def test_member_with_stale_topology_gets_no_request():
     driver = StreamsDriver()
     driver.beat("a", topology=topology(epoch=2), version=0)
     assert driver.beat("b").response.topology_description_required is False
@@ -112,7 +112,7 @@ def test_plain_describe_has_no_description(driver):
     assert (head.topology_description_status, head.topology_description) == (0, None)
 
 
-def test_next_coordinator_asks_again(driver):
+def test_next_coordinator_requests_description_again(driver):
     driver.streams.describe_topology(update())
     later = driver.reloaded()
     assert told(later) == (DescriptionStatus.NOT_STORED, None)
@@ -122,7 +122,7 @@ def test_next_coordinator_asks_again(driver):
     assert told(again)[0] == DescriptionStatus.AVAILABLE
 
 
-def test_fields_of_other_types_are_dropped(driver):
+def test_fields_of_other_node_types_are_dropped(driver):
     every = {
         "source_topics": ["t", "t"],
         "sink_topic": "o",
@@ -156,7 +156,7 @@ def test_wrong_node_is_refused(driver, given):
     assert told(driver) == (DescriptionStatus.NOT_STORED, None)
 
 
-def test_only_members_describe_the_topology_of_the_group(driver):
+def test_only_member_may_describe_the_groups_topology(driver):
     describe = driver.streams.describe_topology
     assert code_of(describe, update(group_id="h")) is ErrorCode.GROUP_ID_NOT_FOUND
     assert code_of(describe, update(member_id="b")) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -182,11 +182,11 @@ def test_description_has_a_bound(driver, more):
     code = code_of(driver.streams.describe_topology, update(given))
     assert code is ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
     driver.advance(31)
-    assert not is_asked(driver)  # it would be as large again
+    assert not is_asked(driver)  # the next one would be as large
 
 
 @pytest.mark.parametrize("less", [0, 1])
-def test_description_needs_memory(driver, monkeypatch, less):
+def test_description_beyond_memory_limit_is_refused(driver, monkeypatch, less):
     driver.streams.describe_topology(update())
     before = driver.shard.account.bytes
     given = description(node("s", 1, source_topics=["t"]), node("longer", 2))

@@ -1,4 +1,4 @@
-"""The partitions by endpoint: their bound, and what makes an entry old."""
+"""The partitions by endpoint: their bound, and the changes after which an entry is computed again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_endpoints_beyond_the_bound_are_omitted(monkeypatch, more, count):
     monkeypatch.setattr(endpoints, "ENDPOINTS_BYTES_MAX", BOTH + more)
     found, topology = Endpoints(), topology_of("t")
     expected = [entry("x", t=[0, 1]), entry("y", t=[2, 3])][:count]
-    for _ in range(2):  # computed, and known
+    for _ in range(2):  # first computed, then cached
         assert found.of([A, B], topology, TOPICS) == expected
 
 
@@ -62,7 +62,7 @@ def test_endpoints_beyond_the_bound_are_omitted(monkeypatch, more, count):
         (member("a", 1, 2), ["t"], entry("x", t=[1, 2])),
     ],
 )
-def test_changed_endpoint_tasks_or_topology_are_told(after, sources, expected):
+def test_changed_endpoint_tasks_or_topology_renew_entry(after, sources, expected):
     found = Endpoints()
     assert found.of([A], topology_of("t"), TOPICS) == [entry("x", t=[0, 1])]
     assert found.of([after], topology_of(*sources), TOPICS) == [expected]

@@ -110,7 +110,7 @@ def test_holders_are_processes_of_members():
     assert state_of(group) == state_of(StreamsGroup("g"))
 
 
-def test_draft_changes_alone():
+def test_changed_draft_leaves_the_group_unchanged():
     group = StreamsGroup("g")
     draft = group.draft()
     draft.apply(*RECORDS.member("g", MEMBER))
@@ -138,7 +138,7 @@ COMPACTED = list({serde_of((streams.KIND,)).encode(r, 0).key: r for r in FULL.lo
 
 
 @given(st.permutations(COMPACTED))
-def test_compacted_records_give_the_group_in_any_order(records):
+def test_compacted_records_restore_group_in_any_order(records):
     group = StreamsGroup("g")
     for record in records:
         group.apply(*record)
@@ -236,7 +236,7 @@ def test_only_members_subscribe_to_sources():
     assert not group.is_subscribed_to("t")
 
 
-def test_holders_of_two_tasks_are_apart():
+def test_each_task_has_its_own_holders():
     group = StreamsGroup("g")
     tasks = AssignedTasks({"0": {0: 1}}, {"1": frozenset({0, 1})}, {"2": frozenset({5})})
     first = StreamsMember("a", process_id="p", assigned=tasks)

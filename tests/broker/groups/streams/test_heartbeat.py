@@ -89,7 +89,7 @@ def test_wrong_field_is_refused_as_by_kafka(fields, message):
         {"member_id": "m" * MEMBER_ID_CHARACTERS_MAX},
     ],
 )
-def test_right_fields_are_accepted(fields):
+def test_valid_fields_are_accepted(fields):
     check_request(request(**fields))
 
 
@@ -203,7 +203,7 @@ def test_group_of_another_kind_is_refused(driver):
     assert driver.refusal.message == "Group g is not a streams group."
 
 
-def test_lost_tasks_are_told_again(driver):
+def test_lost_tasks_are_sent_again(driver):
     driver.beat("a")
     driver.beat("b")
     every = ({"0": [0, 1, 2, 3]}, {})
@@ -244,7 +244,7 @@ def test_epoch_must_be_current_or_the_previous_one(driver):
     assert driver.group.members["a"].epoch == 3
     assert driver.beat("a", 4) is ErrorCode.FENCED_MEMBER_EPOCH
     assert driver.beat("a", 1, owned=({"0": [0]}, {})) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert driver.beat("a", 2) is ErrorCode.FENCED_MEMBER_EPOCH  # it does not say what it has
+    assert driver.beat("a", 2) is ErrorCode.FENCED_MEMBER_EPOCH  # it does not report its tasks
     assert driver.beat("a", 2, owned=({"0": [0, 2]}, {})) is ErrorCode.FENCED_MEMBER_EPOCH
     assert driver.beat("a", 2, owned=({"0": [0]}, {})).response.member_epoch == 3
 
@@ -280,7 +280,7 @@ def test_topology_cannot_change(driver):
     assert driver.refusal.message == "Topology updates are not supported yet."
 
 
-def test_older_topology_is_told_to_be_stale(driver):
+def test_older_topology_is_reported_as_stale(driver):
     driver.beat("a", topology=topology(epoch=2))
     answer = driver.beat("b", topology=topology(epoch=1))
     detail = "The member's topology epoch 1 is behind the group's topology epoch 2."
@@ -298,7 +298,7 @@ def test_missing_source_topics_delay_the_tasks(driver):
     assert (told(later), later.response.active_tasks) == ([], task_ids({"0": [0]}))
 
 
-def test_missing_internal_topics_are_to_be_created(driver):
+def test_missing_internal_topics_are_returned_for_creation(driver):
     answer = driver.beat("a", topology=topology(subtopology(changelogs=["c"])))
     assert answer.missing == {"c": InternalTopic("c", 4)}
     assert told(answer) == [(Status.MISSING_INTERNAL_TOPICS, "Internal topics are missing: c")]
@@ -340,7 +340,7 @@ def test_record_of_the_epoch_keeps_the_described_epochs(driver):
 # -- status
 
 
-def test_shutdown_is_told_until_the_group_is_empty(driver):
+def test_shutdown_is_reported_until_group_is_empty(driver):
     driver.beat("a")
     driver.beat("b")
     driver.beat("b", driver.group.members["b"].epoch, shutdown_application=True)
@@ -364,7 +364,7 @@ def test_leaving_member_may_shut_the_application_down(driver):
 
 
 @pytest.mark.parametrize(("version", "statuses"), [(0, []), (1, [Status.MISSING_CLIENT_TAGS])])
-def test_missing_tags_are_told_from_version_1(driver, version, statuses):
+def test_missing_tags_are_reported_from_version_1(driver, version, statuses):
     driver.streams_settings = replace(driver.streams_settings, rack_aware_tags=("zone", "rack"))
     answer = driver.beat("a", tags={"zone": "z"}, version=version)
     assert [status for status, _ in told(answer)] == statuses
@@ -390,7 +390,7 @@ def entry(host, active, standby=()):
     )
 
 
-def test_endpoints_are_told_when_they_change(driver):
+def test_endpoints_are_sent_when_they_change(driver):
     first = driver.beat("a", endpoint=("x", 80)).response
     assert first.endpoint_information_epoch == 1
     assert first.partitions_by_user_endpoint == [entry("x", range(4))]
@@ -421,7 +421,7 @@ def test_rejoining_member_without_endpoint_loses_it(driver):
     assert driver.group.members["a"].endpoint is None
 
 
-def test_reported_offsets_decide_who_takes_over(driver):
+def test_member_with_highest_offset_takes_over(driver):
     driver.topics.set("t", 1)
     driver.topics.set("c", 1)
     stateful = topology(subtopology(changelogs=["c"]))
@@ -439,7 +439,7 @@ def test_reported_offsets_decide_who_takes_over(driver):
     assert driver.active() == {others[0]: {}, others[1]: {"0": [0]}}
 
 
-def test_offset_of_a_task_is_told_once(driver):
+def test_repeated_task_offset_is_refused(driver):
     driver.beat("a")
     answer = driver.beat("a", 2, offsets={"0": {0: 7}})
     assert answer.response.member_epoch == 2
@@ -499,7 +499,7 @@ def test_static_member_in_new_process_is_reassigned(driver):
     assert driver.group.epoch == 3
 
 
-def test_instance_id_is_of_one_member(driver):
+def test_instance_id_belongs_to_one_member(driver):
     driver.beat("a", instance_id="i")
     assert driver.beat("b", instance_id="i") is ErrorCode.UNRELEASED_INSTANCE_ID
     assert driver.beat("b", 2, instance_id="i") is ErrorCode.FENCED_INSTANCE_ID

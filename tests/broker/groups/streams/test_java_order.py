@@ -16,12 +16,12 @@ from trimaran.broker.groups.streams.java_order import (
     ("text", "code"),
     [("", 0), ("a", 97), ("polygenelubricants", -2147483648), ("\U0001f600", 1772899)],
 )
-def test_hash_is_that_of_java(text, code):
+def test_hash_equals_that_of_java(text, code):
     word = code & 0xFFFFFFFF
     assert spread_hash(text) == word ^ (word >> 16)
 
 
-def test_order_is_by_bucket():
+def test_elements_are_in_order_of_buckets():
     # "q" has the bucket of "a" in a table of 16; the order of insertion decides.
     assert hash_order(["q", "b", "a"]) == ["q", "a", "b"]
     assert hash_order(["a", "b", "q"]) == ["a", "q", "b"]
@@ -37,7 +37,7 @@ def test_computed_key_precedes_its_bucket():
     assert computed_hash_order(["b", "a"], expected=2) == ["b", "a"]
 
 
-def test_equal_elements_come_out_as_in_java():
+def test_equal_elements_are_taken_as_in_java():
     queue = PriorityQueue(lambda pair: pair[0], [(1, name) for name in "abcd"])
     assert [queue.take()[1] for _ in range(4)] == ["a", "d", "c", "b"]
     with pytest.raises(IndexError):

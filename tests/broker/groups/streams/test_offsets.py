@@ -63,7 +63,7 @@ def test_task_of_the_newest_epoch_needs_it(driver):
 
 
 @pytest.mark.parametrize("unknown", [b"unknown", topic_id("u")])
-def test_topic_that_is_no_source_is_stale(driver, unknown):
+def test_commit_for_other_topic_is_stale(driver, unknown):
     driver.topics.set("u", 4)
     assert commit(driver, "a", 2)(TopicIdPartition(unknown, 0)) is STALE
 
@@ -95,7 +95,7 @@ def test_transaction_without_a_member_may_commit(driver):
     assert commit(driver, "a", 3, 0, transactional=True)(None) is ErrorCode.NONE
 
 
-def test_anybody_commits_for_an_empty_group(driver):
+def test_anonymous_client_commits_for_empty_group(driver):
     driver.beat("a", -1)
     driver.beat("b", -1)
     assert commit(driver, "", -1)(None) is ErrorCode.NONE
@@ -113,7 +113,7 @@ def test_anybody_commits_for_an_empty_group(driver):
         ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_fetch_is_for_members_or_for_all(driver, member_id, epoch, code):
+def test_fetch_needs_member_at_its_epoch(driver, member_id, epoch, code):
     request = OffsetFetchRequestGroup(
         group_id="g", member_id=member_id, member_epoch=epoch, topics=None
     )

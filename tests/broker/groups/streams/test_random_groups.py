@@ -145,7 +145,7 @@ class Members:
 
 @settings(max_examples=120, deadline=None)
 @given(STEPS, st.integers(0, 2))
-def test_any_group_settles_and_loads_as_it_is(steps, standbys):
+def test_any_group_settles_and_reloads_unchanged(steps, standbys):
     members = Members(standbys)
     for what, name in steps:
         members.step(what, name)

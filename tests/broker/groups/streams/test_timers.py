@@ -86,7 +86,7 @@ def test_member_that_gave_up_its_tasks_stays(driver):
     assert sorted(driver.group.members) == ["a", "b"]
 
 
-def test_loaded_members_get_a_whole_session_and_revocation(driver):
+def test_loaded_members_get_whole_timeouts(driver):
     driver.beat("a", rebalance_timeout_ms=10_000)
     driver.beat("b")
     driver.beat("a", 2)

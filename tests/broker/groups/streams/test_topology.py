@@ -45,7 +45,7 @@ def test_order_of_subtopologies_does_not_matter():
     assert known(subtopology("0", ["a", "b"])) != known(subtopology("0", ["b", "a"]))
 
 
-def test_value_has_every_field():
+def test_record_of_topology_has_every_field():
     given = subtopology(
         "0",
         ["a"],
@@ -83,7 +83,7 @@ def test_value_has_every_field():
     )
 
 
-def test_topics_that_must_exist_are_no_sinks():
+def test_required_topics_include_no_sinks():
     given = known(
         subtopology("0", ["a"], sinks=["s"], changelogs=["c"]),
         subtopology("1", [], repartition=[topic("r")]),
@@ -104,7 +104,7 @@ def test_topics_that_must_exist_are_no_sinks():
         topology(subtopology("0", together=[([], [0])])),
     ],
 )
-def test_topology_without_sense_is_refused(given):
+def test_inconsistent_topology_is_refused(given):
     assert is_refused(given)
 
 
@@ -151,7 +151,7 @@ def test_every_part_counts_towards_a_bound(monkeypatch, bound, exact, less, refu
     assert is_refused(topology(FULL)) == refused
 
 
-def test_topology_holds_its_names():
+def test_size_of_topology_counts_all_names():
     assert known(FULL).bytes == FULL_BYTES
 
 
@@ -166,14 +166,14 @@ def test_topology_holds_its_names():
         [subtopology("0", ["a"], together=[([0], [])])],
     ],
 )
-def test_each_part_makes_a_topology_another(other):
+def test_topologies_differ_in_each_part(other):
     one = known(subtopology("0", ["a"]))
     assert one == known(subtopology("0", ["a"]))
     assert (one == known(*other), known(*other) == one) == (False, False)
     assert one != "0"
 
 
-def test_each_field_of_topics_makes_a_topology_another():
+def test_topologies_differ_in_each_topic_field():
     def of(*topics):
         return known(subtopology("0", [], repartition=topics))
 
