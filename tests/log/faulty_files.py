@@ -203,7 +203,7 @@ class FaultyFiles(Files):
         key = status.st_dev, status.st_ino
         if key not in self._nodes:
             self._directory(file.path.parent)
-        if key not in self._nodes:  # it has no name any more
+        if key not in self._nodes:  # the file has no name any more
             node = self._new_node(status)
             self.recording.files[node] = os.pread(file.fileno(), status.st_size, 0)
         return self._nodes[key]

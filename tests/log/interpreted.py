@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def interpreted(module):
-    """Returns `module` from its source, whether or not it has a compiled version."""
+    """Loads `module` from its source, whether or not it has a compiled version."""
     name = module.__name__.rpartition(".")[2]
     source = Path(module.__file__).with_name(f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"{name}_interpreted", source)

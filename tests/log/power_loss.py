@@ -1,8 +1,8 @@
 """Possible states of a disk after a power loss: a recording of file operations is replayed up to any of them.
 
 The model: the bytes of a file are durable up to its last fdatasync, the names in a directory up to its last fsync.
-Later changes may be there or not, by `Style`. Names change one after another, as in the journals of ext4, xfs and
-btrfs: a prefix of the changes not made durable survives. Renaming is atomic.
+Later changes may survive or not, depending on the `Style`. Names change one after another, as in the journals of ext4,
+xfs and btrfs: of the changes that are not durable, a prefix survives. Renaming is atomic.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SyncVolume(NamedTuple):
 Operation = Write | Resize | Sync | Create | Rename | Remove | SyncDirectory | SyncVolume
 
 
-# Every file by its path with its bytes, every directory with None; a directory precedes its content.
+# The bytes of each file by path, and None for each directory; a directory precedes its content.
 Tree = dict[str, bytes | None]
 
 
@@ -171,8 +171,8 @@ class Disk:
         return self._tree(names, contents)
 
     def keeping(self, keep_bytes: int, *, all_names: bool = False) -> Tree:
-        """Returns the state in which the first `keep_bytes` of each file's unsynced writes survive; names as last
-        synced, or as they are.
+        """Returns the state in which the first `keep_bytes` of each file's unsynced writes survive; names are as last
+        synced, or as they are now.
         """
         names = {node: dict(found) for node, found in self._names.items()}
         for _, change in self._pending if all_names else ():
@@ -243,7 +243,7 @@ def _content(file: _File, style: Style, cut: int, prng: Random) -> bytes:
 
 
 def _mixed(old: bytearray, new: bytearray, prng: Random) -> bytes:
-    """Returns each sector as it was or as it became."""
+    """Returns data in which each sector has its old or its new content."""
     low, high = sorted((len(old), len(new)))
     size = prng.choice([len(old), len(new), prng.randint(low, high)])
     mixed = bytearray()

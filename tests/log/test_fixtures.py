@@ -55,7 +55,7 @@ def opened(name, folder: Path):
 
 
 def partitions(name):
-    """Returns (topic, partition) of those whose records were printed."""
+    """Returns (topic, partition) of the partitions whose records were printed."""
     found = dict.fromkeys(Path(file).parent.name for file in fixtures.files(name, "batch", ".log"))
     return [(topic.rpartition("-")[0], int(topic.rpartition("-")[2])) for topic in found]
 
@@ -86,7 +86,7 @@ def test_each_version_has_two_fixtures():
     assert [f"{version}-{kind}" for version in VERSIONS for kind in ("clean", "killed")] == NAMES
 
 
-def test_every_format_and_codec_of_every_version(tmp_path):
+def test_every_format_of_every_version_is_read(tmp_path):
     cells = list(matrix(tmp_path))
     assert [cell for cell, _, _, wrong in cells if wrong] == []
     assert min(records for _, _, records, _ in cells) > 0
@@ -267,7 +267,7 @@ def test_checkpoints_agree_with_the_logs(name, tmp_path):
                 assert log.epochs.entries() == [e for e in kept if e[1] < log.log_end_offset]
 
 
-def test_one_log_of_all_formats(tmp_path):
+def test_log_of_all_formats_is_read(tmp_path):
     """v0, then v1, then v2: written by Kafka 2.8 while its message.format.version was raised."""
     with opened("2.8.2-killed", tmp_path) as directory:
         log = directory.open_log(TopicPartition("upgraded", 0), CONFIG)

@@ -56,7 +56,7 @@ def test_compiled_walk_is_used():
     assert bulk.COMPILED
 
 
-def test_both_ways_name_the_same_problems():
+def test_compiled_walk_has_the_same_problems():
     assert [list(map(tuple, ((p.name, p.value) for p in walk.Problem))) for walk in WALKS] == [
         [(p.name, p.value) for p in Problem]
     ] * len(WALKS)
@@ -121,7 +121,7 @@ def test_columns_equal_the_plain_decoder(walk, made):
 
 @both
 @given(made=batches)
-def test_columns_of_batches_where_they_lie(walk, made):
+def test_columns_of_adjacent_batches_are_decoded(walk, made):
     views = [view for view in built(made) if view.compression is Compression.NONE]
     data, starts = bytearray(b"before"), []
     for view in views:
@@ -135,7 +135,7 @@ def test_columns_of_batches_where_they_lie(walk, made):
 
 @both
 @pytest.mark.parametrize("name", FROM_KAFKA)
-def test_batches_of_real_clients(walk, name):
+def test_batches_of_real_clients_are_decoded(walk, name):
     view = BatchView(memoryview(bytes.fromhex(FROM_KAFKA[name])))
     with using(walk):
         assert list(rows(decode_columns([view]))) == [tuple(r) for r in decode_records(view)]
@@ -278,7 +278,7 @@ def crafted_records(draw, index):
     more=st.sampled_from([0, 0, 0, -1, 1]),
     requires_keys=st.booleans(),
 )
-def test_crafted_records_are_judged_alike(walk, data, count, more, requires_keys):
+def test_crafted_records_have_the_twins_result(walk, data, count, more, requires_keys):
     body = b"".join(data.draw(crafted_records(i)) for i in range(count))
     asked = (body, count + more, 1000, requires_keys, INT64_MIN, INT64_MAX)
     with using(walk):
@@ -330,7 +330,7 @@ def test_each_problem_has_its_name(walk, problem, body):
 @both
 @examples(3)
 @given(body=st.binary(max_size=60), count=st.integers(-1, 9))
-def test_any_bytes_are_judged_alike(walk, body, count):
+def test_any_bytes_have_the_twins_result(walk, body, count):
     asked = (body, count, 1000, False, INT64_MIN, INT64_MAX)
     with using(walk):
         assert agree(walked(*asked), plain_check(*asked))

@@ -59,7 +59,7 @@ def test_every_raft_record_type_round_trips():
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_ends_of_transactions(is_commit):
+def test_end_marker_round_trips(is_commit):
     marker = build_end_marker(
         EndMarker(is_commit, 4), producer_id=1, producer_epoch=0, timestamp_ms=5
     )
@@ -68,7 +68,7 @@ def test_ends_of_transactions(is_commit):
     assert found.value == EndTxnMarker(coordinator_epoch=4)
 
 
-def test_bytes_by_hand():
+def test_handwritten_control_records_are_read():
     leader = bytes.fromhex("0000 00000001 02 00000002 00 02 00000001 00 00")
     kraft_version = bytes.fromhex("0000 0001 00")
     batch = batch_of((b"\0\0\0\2", leader), (b"\0\0\0\5", kraft_version))

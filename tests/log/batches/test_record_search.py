@@ -1,4 +1,4 @@
-"""The search of a batch for a record by time returns what decoding all of its records would, in little memory."""
+"""The search of a batch for a record by time returns the same record as decoding all records, in little memory."""
 
 import tracemalloc
 

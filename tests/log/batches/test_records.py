@@ -175,7 +175,7 @@ def test_any_bytes_give_batches_or_a_protocol_error(data):
     st.integers(0, 40),
 )
 def test_mutated_records_give_records_or_a_protocol_error(name, changes, cut):
-    """Without the CRC check: a hostile producer can send this with a right CRC to our readers."""
+    """The CRC is not checked, because a hostile producer can send such records with a correct CRC."""
     data = bytearray.fromhex(FROM_KAFKA[name])
     for position, value in changes:
         data[HEADER_BYTES + position % (len(data) - HEADER_BYTES)] = value
@@ -194,7 +194,7 @@ def test_batch_with_trailing_bytes_is_read(kind):
     assert [record.key for record in decode_records(view_of(data))] == [b"k0", b"k1"]
 
 
-def test_too_many_records_announced_is_refused_before_decoding():
+def test_excessive_record_count_is_refused_before_decoding():
     view = view_of(batch_bytes(2))
     view.count = 2**31 - 1
     with pytest.raises(RemoteProtocolError, match="cannot lie in"):
@@ -202,7 +202,7 @@ def test_too_many_records_announced_is_refused_before_decoding():
 
 
 @pytest.mark.parametrize("kind", [5, 6, 7])
-def test_unknown_compression(kind):
+def test_unknown_compression_is_refused(kind):
     view = view_of(batch_bytes(1))
     view.attributes |= kind
     with pytest.raises(KafkaError) as raised:

@@ -31,7 +31,7 @@ def test_decompression_inverts_compression(kind, data):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_large_data_smaller_than_before(kind):
+def test_large_data_is_compressed_to_half(kind):
     packed = compress(kind, memoryview(TEXT))
     assert len(packed) < len(TEXT) / 2
     assert decompress(kind, memoryview(packed), len(TEXT)) == TEXT
@@ -110,7 +110,7 @@ except MemoryError:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are kept on Linux")
-def test_lack_of_memory_is_no_damage():
+def test_lack_of_memory_is_not_reported_as_damage():
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_MEMORY],
         capture_output=True,
@@ -144,7 +144,7 @@ def test_mutations_give_bytes_or_a_protocol_error(kind, changes):
         return
 
 
-def test_snappy_in_both_framings():
+def test_both_framings_of_snappy_are_read():
     raw = snappy.compress(TEXT[:100])
     xerial = b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(raw)) + raw
     assert decompress(Compression.SNAPPY, raw, 100) == TEXT[:100]
@@ -152,12 +152,12 @@ def test_snappy_in_both_framings():
     assert compress(Compression.SNAPPY, TEXT).startswith(b"\x82SNAPPY\0\0\0\0\1\0\0\0\1")
 
 
-def test_snappy_length_that_no_block_can_have():
+def test_impossible_snappy_length_is_refused():
     with pytest.raises(RemoteProtocolError):
         decompress(Compression.SNAPPY, b"\xff\xff\xff\x7f\0\0", 1 << 30)
 
 
-def test_gzip_members_in_a_row():
+def test_consecutive_gzip_members_are_read():
     packed = gzip.compress(b"one ") + gzip.compress(b"two")
     assert decompress(Compression.GZIP, packed, 7) == b"one two"
     with pytest.raises(OutputTooLarge):
@@ -196,7 +196,7 @@ def with_window(window_log, data):
     return compressor.compress(data) + compressor.flush()
 
 
-def test_zstd_frames_in_a_row_and_with_checksum():
+def test_consecutive_zstd_frames_are_read():
     packed = zstandard.compress(b"one ") + zstandard.ZstdCompressor(write_checksum=True).compress(
         b"two"
     )
@@ -220,7 +220,7 @@ def outcome(action, *asked):
     changes=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 255)), max_size=2),
     limit_bytes=st.sampled_from([1 << 20, 3000, 100]),
 )
-def test_zstd_in_one_step_is_as_by_steps(size, tells_size, tail, cut, changes, limit_bytes):
+def test_single_step_of_zstd_equals_many(size, tells_size, tail, cut, changes, limit_bytes):
     compressor = zstandard.ZstdCompressor(write_content_size=tells_size)
     packed = bytearray(compressor.compress(TEXT[:size]) + tail)
     for position, value in changes:
@@ -232,7 +232,7 @@ def test_zstd_in_one_step_is_as_by_steps(size, tells_size, tail, cut, changes, l
 
 
 @pytest.mark.parametrize("size", [1000, len(TEXT)], ids=["one block", "several"])
-def test_zstd_windows_as_large_as_java_takes_them(size):
+def test_zstd_window_is_limited_as_in_java(size):
     assert decompress(Compression.ZSTD, with_window(27, TEXT[:size]), size) == TEXT[:size]
     with pytest.raises(RemoteProtocolError, match="damaged zstd"):
         decompress(Compression.ZSTD, with_window(28, TEXT[:size]), size)
@@ -255,7 +255,7 @@ def test_large_zstd_window_allocates_only_for_content():
     assert grown_kib < 8 << 10
 
 
-def test_zstd_frames_of_one_block_and_of_several():
+def test_zstd_frames_of_any_blocks_are_read():
     for size in (1, 128 * 1024, 128 * 1024 + 1, len(TEXT)):
         packed = compress(Compression.ZSTD, TEXT[:size])
         is_of_one_block = zstd_codec._window_of_one_block(packed) is not None
@@ -271,7 +271,7 @@ def test_zstd_frame_with_false_size_is_refused():
             decompress(Compression.ZSTD, packed[:5] + bytes([size]) + packed[6:], 1 << 20)
 
 
-def test_lz4_as_kafka_reads_it():
+def test_lz4_frame_is_readable_by_kafka():
     packed = compress(Compression.LZ4, TEXT)
     descriptor = packed[4]
     assert descriptor >> 6 == 1
@@ -290,7 +290,7 @@ def test_lz4_as_kafka_reads_it():
     ],
     ids=["gzip members", "snappy blocks", "zstd blocks", "zstd frames", "skippable zstd frames"],
 )
-def test_parts_without_content_are_counted(kind, data):
+def test_number_of_empty_parts_is_bounded(kind, data):
     with pytest.raises(RemoteProtocolError, match="more than"):
         decompress(kind, data, 1 << 20)
 

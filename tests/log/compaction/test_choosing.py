@@ -50,7 +50,7 @@ def test_group_takes_all_that_fits_but_no_more(made):
 )
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_group_size_reaches_but_never_exceeds_bound(column, most, beyond):
-    """The middle of three columns, so that earlier groups do not count."""
+    """The size of the third segment varies around the bound of the group."""
     blank = GroupMember(0, 10, 0, 0, 0)
     sizes = [most, 2, most - 2 + beyond]
     members = [

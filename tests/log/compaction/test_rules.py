@@ -257,7 +257,7 @@ def test_cleanable_range_ends_below_last_stable_offset():
     assert measured(segments, cleaned_to=3, log_start_offset=7).first_dirty_offset == 7
 
 
-def test_lags():
+def test_young_segments_are_not_compacted():
     young = replace(CONFIG, min_compaction_lag_ms=100)
     segments = [*facts(5, largest=9900), SealedSegment(10, 20, 5, 1, 9901)]
     assert measured(segments, young).end_offset == 10
@@ -275,7 +275,7 @@ def test_lags():
     assert measured(facts(90, 5, first=1), overdue).is_overdue
 
 
-def test_the_dirty_ratio():
+def test_log_is_due_above_dirty_ratio():
     half = replace(CONFIG, min_cleanable_dirty_ratio=0.5)
     assert not measured(facts(50, 50), half, cleaned_to=10).is_due(half)
     assert measured(facts(50, 51), half, cleaned_to=10).is_due(half)
@@ -305,7 +305,7 @@ def test_segments_are_grouped_by_size_indexes_and_offsets():
     assert groups((0, 10, 1, 0, 30), (10, 20, 1, 0, 21), (20, 30, 1, 0, 29)) == [[0], [1, 2]]
 
 
-def test_merged_segments_and_a_full_map(tmp_path):
+def test_full_map_ends_the_round(tmp_path):
     log = opened(tmp_path, replace(CONFIG, segment_bytes=1000))
     for number in range(60):
         put(log, (b"%d" % (number % 20), b"v" * 30))
@@ -343,7 +343,7 @@ SIPHASH = {  # the vectors of the reference implementation: key and message are 
 
 
 @pytest.mark.parametrize("size", SIPHASH)
-def test_digests_are_siphash(size):
+def test_digests_equal_reference_siphash(size):
     offsets = OffsetMap(3, 2, bytes(range(16)))
     assert offsets.digest(bytes(range(size))).hex() == SIPHASH[size]
 

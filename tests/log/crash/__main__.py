@@ -1,5 +1,5 @@
-"""Crashes lives of a log at every file operation: `python -m tests.log.crash [--seeds N] [--start S] [--prefixes
-all|sample] [--mutants]`.
+"""Lets a log live through random operations, and crashes it at every file operation: `python -m tests.log.crash
+[--seeds N] [--start S] [--prefixes all|sample] [--mutants]`.
 
 Prints the number of attempts. The exit status is 1 if a record was lost, changed or invented, or a planted bug went
 unnoticed.

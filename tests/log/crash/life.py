@@ -448,7 +448,7 @@ class Life:
             copy.append_as_follower(memoryview(data))
             align(source, copy)
             if self._prng.random() < 0.04:
-                copy.close(clean=False)  # cancelled, or left to the next process
+                copy.close(clean=False)  # cancelled, or left for the next process
                 if self._prng.random() < 0.5:
                     target.futures.drop(KEY)
                 else:

@@ -42,14 +42,14 @@ def test_damage_is_cut_above_recovery_point_refused_below(tmp_path):
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
-def test_planted_bugs_still_find_their_place(mutant):
+def test_planted_bug_changes_its_function(mutant):
     healthy = getattr(mutant.owner, mutant.name)
     with mutant.planted():
         assert getattr(mutant.owner, mutant.name) is not healthy
     assert getattr(mutant.owner, mutant.name) == healthy
 
 
-def test_styles_of_power_loss(tmp_path):
+def test_each_style_keeps_its_part(tmp_path):
     files = FaultyFiles()
     files.watch(tmp_path)
     file = files.open(tmp_path / "a", create=True)
@@ -98,7 +98,7 @@ def test_undone_truncation_drops_old_batches_behind_new_ones(tmp_path):
 
 
 def test_start_of_new_log_is_durable_when_reported(tmp_path):
-    """The leader tells a follower to begin at 1000, which a power loss undoes until the directory is durable."""
+    """A follower begins at the leader's start, 1000. Until the directory is durable, a power loss would undo that."""
     files = FaultyFiles()
     files.watch(tmp_path)
     files.mkdir(tmp_path / "t-0")
@@ -323,7 +323,7 @@ def test_interrupted_compaction_leaves_old_or_new_segments(tmp_path):
     assert last == new
 
 
-def test_restored_start_may_lie_behind_remaining_segments(tmp_path):
+def test_restored_start_may_exceed_remaining_segments(tmp_path):
     """P10: a deletion was noted in the epochs' file and not in the checkpoint; no segment was removed yet."""
     log = fill(open_log(tmp_path / "t-0"), 100)
     earlier, later = log.segment_base_offsets[2], log.segment_base_offsets[4]

@@ -107,7 +107,7 @@ def test_id_of_another_topic_is_read_once(rig):
     assert rig.replicas.copy_of(T0, OURS) is None
 
 
-def test_file_with_a_replicas_name_is_no_copy(rig):
+def test_file_named_like_replica_is_no_copy(rig):
     name = aside_name(T0, DELETE_SUFFIX)
     (rig.path / name).write_bytes(b"")
     rig.replicas.note(name)
@@ -115,7 +115,7 @@ def test_file_with_a_replicas_name_is_no_copy(rig):
     assert rig.health.offline is None
 
 
-def test_replicas_to_remove_come_in_order_with_ids(rig):
+def test_removable_replicas_are_listed_in_order(rig):
     """The result omits kept replicas, replicas without an id, and those with a damaged id."""
     of_u = rig.aside(U0, OTHER)
     second, first = rig.aside(T1, OURS), rig.aside(T0, OURS)

@@ -39,7 +39,7 @@ def path(tmp_path):
     return tmp_path
 
 
-def test_clean_shutdown_and_start(path):
+def test_clean_shutdown_preserves_the_log(path):
     directory = LogDirectory(path)
     assert directory.previous_broker_epoch is None
     log = fill(directory.create_log(TopicPartition("orders", 3), TOPIC_ID, SMALL), 30)
@@ -168,7 +168,7 @@ def test_unopened_partition_survives_two_crashes(path):
     directory.close(broker_epoch=None)
 
 
-def test_creation_and_deletion(path):
+def test_partition_is_created_and_deleted(path):
     directory = LogDirectory(path)
     log = directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
     assert directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL) is log
@@ -597,7 +597,7 @@ def test_checkpoint_is_replaced_atomically(path, call):
     assert (path / RECOVERY_POINTS).read_bytes() == before
 
 
-def test_other_things_in_the_directory_are_left_alone(path):
+def test_foreign_entries_in_directory_remain(path):
     (path / "bootstrap.checkpoint").write_bytes(b"x")
     (path / "lost+found").mkdir()
     (path / "__cluster_metadata-0").mkdir()

@@ -1,5 +1,5 @@
-"""mD3, mD4, mD7: something else in place of a partition's file, and failing calls: the file is rebuilt, or refused with
-a reason, never guessed.
+"""mD3, mD4, mD7: a partition's file is replaced by something else, or a call fails. The file is rebuilt, or refused
+with a reason; its content is never guessed.
 """
 
 import errno

@@ -69,7 +69,7 @@ def refused(directory, key):
 # -- names
 
 
-def test_each_name_counts_as_what_it_is(path):
+def test_each_name_has_its_kind(path):
     for name in ("t-0", "t-1", str(CLUSTER_METADATA)):
         replica(path, name)
     deleted = replica(path, aside_name(U0, DELETE_SUFFIX))

@@ -21,8 +21,8 @@ TOPIC_ID = bytes(range(100, 116))
 
 
 def test_replica_moves_in_and_is_always_complete(tmp_path):
-    """It is copied into `-future` and renamed to the partition, and then the source is renamed away: one of them is
-    complete at each moment.
+    """The replica is copied into `-future`, the copy is renamed to the partition, and then the source is renamed away:
+    at each moment one of the two is complete.
     """
     source, target = make(tmp_path / "a", 1), make(tmp_path / "b", 2)
     log = fill(source.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
@@ -135,7 +135,7 @@ def make(path, number):
     return LogDirectory(path)
 
 
-# -- the copies alone
+# -- the copies, without their directory's other parts
 
 OTHER_ID = bytes(range(50, 66))
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -207,7 +207,7 @@ def test_copy_that_cannot_be_opened_may_be_dropped(rig):
     assert T0 not in rig.copies
 
 
-def test_copy_stays_when_its_name_does(rig):
+def test_copy_with_unremovable_name_is_kept(rig):
     rig.left(T0)
     rig.files.is_dead = True
     with pytest.raises(KafkaError, match="the disk is gone"):

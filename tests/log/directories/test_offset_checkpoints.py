@@ -83,7 +83,7 @@ def without(key, names=LIVE):
     }
 
 
-def test_each_file_is_read(offsets, files):
+def test_offsets_of_each_file_are_read(offsets, files):
     assert live(offsets) == SAVED
     assert offsets.damaged == set()
     assert written(files) == []
@@ -203,7 +203,7 @@ def test_expected_partition_loses_watermark_of_namesake(path, files):
 # -- checkpoints
 
 
-def test_checkpoint_has_what_was_known_at_its_collection(offsets, path, files):
+def test_checkpoint_has_offsets_from_its_collection(offsets, path, files):
     offsets.recovery_points[T0] = 50
     offsets.log_starts |= {T0: 12, U0: 0}
     collected = offsets.collect({T0: 49}, [T0, U0, TopicPartition("new", 0)])
@@ -299,7 +299,7 @@ def test_truncation_and_move_make_checkpoints_stale(offsets, name):
     assert not offsets.write(collected)
 
 
-def test_unknown_log_has_nothing_to_lower(offsets, files):
+def test_unknown_log_lowers_no_checkpoint(offsets, files):
     offsets.lower_recovery_point(TopicPartition("v", 0), 0)
     assert (live(offsets), written(files)) == (SAVED, [])
 
@@ -332,7 +332,7 @@ def test_unfinished_lowering_is_written_with_the_next(offsets, path, files):
     assert written(files) == []
 
 
-def test_lowering_repeats_what_a_truncation_outran(offsets, path):
+def test_checkpoint_outrun_by_truncation_is_lowered_again(offsets, path):
     first = offsets.begin_lowering({T0: 35})
     offsets.lower_recovery_point(T1, 25)
     assert not offsets.write(first)

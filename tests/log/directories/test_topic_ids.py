@@ -1,4 +1,4 @@
-"""The topic of a replica's directory: the id, the owner, or a refusal for each state of its files."""
+"""The topic of a replica's directory: the id, the owner, or a refusal, for each state of its files."""
 
 from __future__ import annotations
 

@@ -74,13 +74,13 @@ def test_checkpoint_is_read_missing_or_damaged(tmp_path, text, is_empty_valid, e
         assert read_offsets(path, may_be_empty=is_empty_valid) == expected
 
 
-def test_no_flipped_bit_is_read_as_another_checkpoint(tmp_path):
+def test_flipped_bit_yields_no_other_content(tmp_path):
     text = format_offsets(OFFSETS)
     for position in range(len(text)):
         for bit in range(8):
             flipped = bytearray(text)
             flipped[position] ^= 1 << bit
-            with suppress(CheckpointDamaged):  # or it is in blanks, which are ignored
+            with suppress(CheckpointDamaged):  # or the bit is in blanks, which are ignored
                 assert read_offsets(written(tmp_path, bytes(flipped))) == OFFSETS
 
 
@@ -97,7 +97,7 @@ def test_flipped_bit_never_yields_other_leader_epochs():
 
 
 @pytest.mark.parametrize("fill", [b"", b"\0"], ids=["cut", "zeros"])
-def test_no_lost_end_is_read_as_another_checkpoint(tmp_path, fill):
+def test_truncated_checkpoint_yields_no_other_content(tmp_path, fill):
     text = format_offsets(OFFSETS)
     for size in range(1, len(text)):
         left = text[:size] + fill * (len(text) - size)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[3] / "log"
-LAYER = {"files.py", "syncing.py"}  # the latter passes descriptors of `Files` to the kernel
+LAYER = {"files.py", "syncing.py"}  # this module passes descriptors of `Files` to the kernel
 MODULES = {"os", "shutil", "fcntl", "mmap", "tempfile", "glob"}
 PATH_METHODS = {
     "chmod", "exists", "glob", "is_dir", "is_file", "is_symlink", "iterdir", "lstat", "mkdir", "read_bytes",

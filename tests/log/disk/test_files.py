@@ -137,7 +137,7 @@ def synced(monkeypatch):
     return found
 
 
-def test_each_sync_is_of_the_given_path(files, path, synced):
+def test_each_sync_uses_the_given_path(files, path, synced):
     file = files.open(path, create=True)
     before = os.listdir("/proc/self/fd")
     files.fdatasync(file)
@@ -225,7 +225,7 @@ def test_bytes_are_written_out_in_pieces(files, path, monkeypatch, start, size, 
     ("number", "is_raised"),
     [(errno.ENOSYS, False), (errno.EINVAL, False), (errno.EPERM, False), (errno.EIO, True)],
 )
-def test_missing_write_out_is_no_failure(files, path, monkeypatch, number, is_raised):
+def test_missing_writeout_call_is_no_failure(files, path, monkeypatch, number, is_raised):
     asked = []
 
     def refuse(*_arguments):
@@ -243,7 +243,7 @@ def test_missing_write_out_is_no_failure(files, path, monkeypatch, number, is_ra
     assert len(asked) == 1
 
 
-def test_status_is_of_the_name_itself(files, path):
+def test_status_is_that_of_the_link(files, path):
     path.write_bytes(b"content")
     files.set_modified(path, 1_700_000_000_123)
     assert files.status(path) == FileStatus(7, 1_700_000_000_123, True, False)
@@ -306,16 +306,16 @@ def test_volume_has_the_sizes_of_its_file_system(files, tmp_path):
         *((getattr(errno, name), False) for name in ("EIO", "ENOSPC", "EROFS", "EDQUOT", "EMFILE")),
     ],
 )
-def test_error_concerns_a_name_or_the_disk(number, expected):
+def test_error_belongs_to_name_or_disk(number, expected):
     assert is_of_name(OSError(number, "refused")) is expected
 
 
-def test_text_with_other_bytes_is_printable():
+def test_undecodable_text_is_printable():
     assert printable("t-é") == "t-é"
     assert printable(b"t-\xff".decode(errors="surrogateescape")) == r"t-\udcff"
 
 
-def test_each_object_has_a_bound_of_descriptors(files):
+def test_number_of_descriptors_is_bounded(files):
     assert isinstance(files.open_files, OpenFiles)
     assert Files().open_files is not files.open_files
     bound = OpenFiles(3)
@@ -368,7 +368,7 @@ def test_closed_file_leaves_the_clock_although_used(tmp_path):
     ("count", "closed"), [(0, 0), (1, 1), (ROOM_MADE, ROOM_MADE), (ROOM_MADE + 1, ROOM_MADE)]
 )
 def test_room_is_made_by_closing_some_files(tmp_path, count, closed):
-    """The first ones, used or not; files that are closed already do not count."""
+    """The first files are closed, whether they are in use or not; closed files do not count."""
     bound = OpenFiles(1000)
     files = Files(bound)
     named = [NamedFile(tmp_path / str(number), files) for number in range(count + 1)]

@@ -19,7 +19,7 @@ def twin_end_offset(epochs, wanted, start):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_same_answers(seed):
+def test_epochs_equal_naive_twin(seed):
     r = random.Random(seed)
     cache, epochs, start, epoch = LeaderEpochs(), [], 0, 0
     for _ in range(60):
@@ -82,7 +82,7 @@ def test_contradiction_removes_older_entries():
         b"\xff",
     ],
 )
-def test_damaged_files(text):
+def test_damaged_file_is_refused(text):
     with pytest.raises(CheckpointDamaged, match="name"):
         LeaderEpochs.parse(Path("name"), text)
 

@@ -43,7 +43,7 @@ def test_files_in_use_stay_open(tmp_path, count):
 
 
 @given(uses=st.lists(st.integers(0, 9), max_size=60), limit=st.integers(1, 6))
-def test_never_more_than_the_limit(tmp_path_factory, uses, limit):
+def test_number_of_open_files_is_limited(tmp_path_factory, uses, limit):
     folder = tmp_path_factory.mktemp("open")
     files = Files(OpenFiles(limit=limit))
     named = [NamedFile(folder / str(i), files) for i in range(10)]

@@ -1,6 +1,4 @@
-"""`partition.metadata`: its exact bytes, Kafka's form, and the kinds of damage that a file which was never synced may
-have.
-"""
+"""`partition.metadata`: its exact bytes, Kafka's form, and the damage that an unsynced file may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group commit if the kernel begins immediately, in the turn of the writer."""
+"""Group commit whose flushes the kernel begins immediately, in the writer's own turn of the loop."""
 
 import errno
 from itertools import chain
@@ -208,7 +208,7 @@ async def test_unawaited_append_of_removed_log_is_forgotten(commits, autojump_cl
     assert (commits.kernel.submitted, commits.commit.unflushed_bytes) == ([], 0)
 
 
-async def test_some_logs_begin_others_share(commits):
+async def test_logs_beyond_the_limit_share_later_flushes(commits):
     logs = [KernelLog(number) for number in range(BEGUN + 6)]
     for log in logs:
         commits.append(log)
@@ -245,7 +245,7 @@ async def test_log_needing_more_than_sync_uses_worker(commits):
     assert commits.kernel.submitted == [[7]], "both appends share it"
 
 
-async def test_nothing_begins_before_it_runs():
+async def test_no_flush_begins_before_commit_runs():
     kernel, commit = held(), GroupCommit(DirectoryHealth())
     commit.mark_dirty(KernelLog(7), lambda offset: None)
     assert kernel.submitted == []

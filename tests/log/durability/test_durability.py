@@ -35,7 +35,7 @@ def test_durable_end_depends_on_fsync_setting(commits, fsync, end):
     assert Durability(commits, fsync=fsync).durable_end(log_of("a")) == end
 
 
-def test_questions_go_to_directory_of_log(commits):
+def test_calls_go_to_directory_of_log(commits):
     durability, log = Durability(commits, fsync=True), log_of("b")
     durability.mark_dirty(log, print)
     durability.mark_dirty(log, print, 5, is_awaited=False)

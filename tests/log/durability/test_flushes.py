@@ -67,7 +67,7 @@ async def test_kernel_syncs_some_files():
     [[None], [[3], None], [[3] * (FILES + 1)], [[3] * FILES, [4]], [[]]],
     ids=["more to do", "one has more to do", "many files", "many together", "none"],
 )
-async def test_thread_syncs_the_rest(descriptors):
+async def test_thread_syncs_other_files(descriptors):
     kernel = held()
     assert not await carried_out([Flushed(some) for some in descriptors])
     assert kernel.submitted == []

@@ -1,4 +1,4 @@
-"""Each guard of storage calls: the error that it raises, and whether the directory stays in service."""
+"""Guards of storage calls: the error that each raises, and whether the directory stays in service."""
 
 from __future__ import annotations
 

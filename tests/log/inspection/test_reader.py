@@ -67,7 +67,7 @@ def test_ranges_cover_the_segment_without_overlap(tmp_path, target, index):
             assert len(ranges) > 1
 
 
-def test_batches_larger_than_a_block(tmp_path):
+def test_batches_larger_than_block_are_read(tmp_path):
     path = tmp_path / "00000000000000000000.log"
     large = batch_bytes(3, value=bytes(1 << 20))
     path.write_bytes(batch_bytes(1) + large + batch_bytes(1))

@@ -1,4 +1,4 @@
-"""Searches in a segment by its indexes, also damaged ones: the twin looks through all batches."""
+"""Searches in a segment by its indexes, including damaged ones; the twin examines all batches."""
 
 import random
 
@@ -32,7 +32,7 @@ class Counted(Files):
 
 
 def write_segment(folder, times, *, each=3, gap=1, interval=2):
-    """Writes a segment with a batch for each time, and indexes that have every batch number `interval`."""
+    """Writes a segment with a batch for each time, and indexes that contain every `interval`-th batch."""
     path = folder / f"{BASE:020d}.log"
     data, offsets, stamps = b"", b"", b""
     offset, latest, latest_end = BASE, -1, 0
@@ -54,7 +54,7 @@ def write_segment(folder, times, *, each=3, gap=1, interval=2):
 
 
 def check_searches(segment, offset, time):
-    """Compares all searches with a look through all batches."""
+    """Compares all searches with an examination of all batches."""
     batches = [(at, view) for at, view in scan_batches(segment.path)]
     starts = {at for at, _ in batches}
     lookup = SegmentLookup(segment, Files())
@@ -120,7 +120,7 @@ def shuffled(data, draw, size):
 
 def moved(data, draw, size):
     """Adds a number to one field of all entries: offsets below the base, positions beyond the file or inside batches,
-    times that lie.
+    wrong times.
     """
     layout = OffsetIndex.layout if size == 8 else TimeIndex.layout
     by, field = draw(st.integers(-500, 500)), draw(st.integers(0, 1))
@@ -165,8 +165,8 @@ def test_index_of_another_segment_is_not_used(tmp_path):
         check_searches(other, offset, (offset - BASE) * 7)
 
 
-def test_entry_is_believed_to_have_largest_time(tmp_path):
-    """A writer forgot the later time of an earlier batch, which only a look through all batches would find."""
+def test_time_of_an_entry_is_trusted(tmp_path):
+    """The writer omitted the later time of an earlier batch, which only an examination of all batches would find."""
     segment = write_segment(tmp_path, [1, 9, 2, 3, 4, 10], interval=1)
     positions = [at for at, _ in scan_batches(segment.path)]
     assert SegmentLookup(segment, Files()).at_time(5) == positions[1]
@@ -177,7 +177,7 @@ def test_entry_is_believed_to_have_largest_time(tmp_path):
 
 
 @pytest.mark.parametrize("by", [-1000, -15, -1, 1, 15])
-def test_times_that_lie_omit_no_batch(tmp_path, by):
+def test_wrong_times_omit_no_batch(tmp_path, by):
     segment = write_segment(tmp_path, range(1000, 1400, 10), interval=1)
     path = tmp_path / f"{BASE:020d}.timeindex"
     entries = TimeIndex.layout.iter_unpack(path.read_bytes())
@@ -186,8 +186,8 @@ def test_times_that_lie_omit_no_batch(tmp_path, by):
         check_searches(segment, BASE, time)
 
 
-def test_times_that_fall_omit_no_batch(tmp_path):
-    """A writer noted the time of each batch, and not the largest one up to it."""
+def test_decreasing_times_omit_no_batch(tmp_path):
+    """The writer stored the time of each batch instead of the largest time up to it."""
     times = [1, 9, 2, 10, 3, 11, 4]
     segment = write_segment(tmp_path, times)
     entries = [TimeIndex.layout.pack(time, 4 * n + 2) for n, time in enumerate(times) if n]

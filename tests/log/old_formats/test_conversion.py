@@ -81,7 +81,7 @@ def gzipped(inner, **changes):
     return wrapped(compress(Compression.GZIP, inner), **changes)
 
 
-def test_no_whole_message_is_nothing():
+def test_incomplete_message_converts_to_nothing():
     assert up(b"") is up(PLAIN[:-1]) is up(PLAIN[:7]) is None
     assert BatchView(up(PLAIN + PLAIN[:20])).count == 1
     inner = INNER + INNER[:9]
@@ -118,7 +118,7 @@ def test_no_whole_message_is_nothing():
         (message(0, 1, 0, None, bytes(4000), NOW_MS) * 3, ErrorCode.MESSAGE_TOO_LARGE),
     ],
 )
-def test_refused(data, code):
+def test_invalid_message_set_is_refused(data, code):
     with pytest.raises(KafkaError) as caught:
         up(data)
     assert caught.value.code is code
@@ -262,8 +262,8 @@ def test_log_append_time_is_marked(codec):
         assert {message.attributes for message in v0} == {int(codec)}
 
 
-def test_first_batch_is_whole_size_limits_the_rest():
-    small = [NewRecord(None, b"", NOW_MS)] * 10  # about 8 bytes each, and 34 as v1
+def test_first_batch_is_complete_size_limits_others():
+    small = [NewRecord(None, b"", NOW_MS)] * 10  # each record takes about 8 bytes, and 34 as v1
     one, two = build_batch(small), build_batch(small, base_offset=10)
     assert len(decode_message_set(down_convert(one, 1, 0))) == 10
     assert len(decode_message_set(down_convert(one + two, 1, 0))) == 10
@@ -274,7 +274,7 @@ def test_first_batch_is_whole_size_limits_the_rest():
     assert len(decode_message_set(down_convert(packed, 1, 9))) == 10, "compressed ones stay whole"
 
 
-def test_zstd_is_refused_when_it_comes_first():
+def test_leading_zstd_batch_is_refused():
     plain = build_batch([NewRecord(None, bytes(500), NOW_MS)])
     zstd = build_batch([NewRecord(None, b"v", NOW_MS)], base_offset=1, compression=Compression.ZSTD)
     assert [r.offset for r in decode_message_set(down_convert(plain + zstd, 1, 0))] == [0]
@@ -283,7 +283,7 @@ def test_zstd_is_refused_when_it_comes_first():
     assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
-def test_stored_damage_is_a_code():
+def test_damaged_stored_batch_has_error_code():
     stored = bytearray(build_batch([NewRecord(None, b"value", NOW_MS)]))
     stored[HEADER_BYTES] = 0x7F
     with pytest.raises(KafkaError) as caught:

@@ -106,7 +106,7 @@ def test_message_sets_of_other_clients_are_read(theirs, magic, codec, data):
     ]
 
 
-def test_layout_of_v0_and_v1():
+def test_v0_and_v1_have_their_layout():
     record = Record(7, -1, None, b"v", ())
     assert build_message_set([record], magic=0) == message(7, 0, 0, None, b"v")
     record = Record(7, 5, b"k", None, ())

@@ -199,7 +199,7 @@ def test_truncation_ends_where_the_batch_began(tmp_path):
         assert everything(log) == records[:2]
 
 
-def test_ranges_cover_a_segment(tmp_path):
+def test_ranges_cover_the_old_segment(tmp_path):
     sets, records = stored_sets(40)
     write_old_log(tmp_path / "t-0", sets, LogConfig(index_interval_bytes=100)).close()
     [segment] = list_segments(tmp_path / "t-0")
@@ -210,7 +210,7 @@ def test_ranges_cover_a_segment(tmp_path):
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_consumers_get_old_formats_as_they_are(magic):
+def test_old_consumers_get_old_formats_unchanged(magic):
     sets, records = stored_sets(8)
     new = build_batch([NewRecord(b"k", b"v", 7)], base_offset=records[-1].offset + 1)
     stored = b"".join(sets) + bytes(new)
@@ -240,7 +240,7 @@ def test_compaction_writes_v2_with_newest_per_key(tmp_path):
     assert everything(open_log(tmp_path / "t-0", config, clean=True)) == kept
 
 
-def test_views_of_both_kinds_fit_one_class():
+def test_views_of_both_kinds_share_an_interface():
     [data], _ = stored_sets(1)
     [view] = iter_batches(data, allow_old=True)
     assert isinstance(view, BatchView)

@@ -187,7 +187,7 @@ class Interaction(logging.Handler):
         cleaned: str = "0",
         now: str = "0",
     ) -> None:
-        """Opens the log as a new process does: state that the former process had only in memory is lost."""
+        """Opens the log as a new process does: state that the previous process had only in memory is lost."""
         self.files, self.log = RecordedFiles(), None
         self.log = PartitionLog.open(
             self.directory,
@@ -385,7 +385,7 @@ class Interaction(logging.Handler):
         return self.each(offsets, ask)
 
     def do_read_slices(self) -> str:
-        """Reads again what was read before."""
+        """Reads the slices of earlier reads again."""
         found = [list(iter_batches(memoryview(piece.read()))) for piece in self.slices]
         self.slices.clear()
         return "\n".join(f"[{views[0].base_offset}, {views[-1].next_offset})" for views in found)
@@ -450,7 +450,7 @@ class Interaction(logging.Handler):
 
     @staticmethod
     def next_of(steps) -> str:
-        """Runs one step; of a batch that must be searched, the search is included."""
+        """Runs one step; if a batch must be searched, the step includes the search."""
         said = ""
         try:
             step = next(steps)

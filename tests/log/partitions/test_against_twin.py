@@ -31,7 +31,7 @@ class Twin:
             self.assigned = [e for e in self.assigned if e[1] < offset] + [(epoch, offset)]
 
     def read(self, offset, max_bytes, upto, first_base_of_next):
-        """Returns batches of one segment, from the one that holds `offset` on."""
+        """Returns batches of one segment, from the batch that contains `offset` on."""
         out, size = [], 0
         for view in self.batches:
             if view.last_offset < offset:
@@ -220,14 +220,14 @@ OPERATIONS = ["append"] * 6 + ["follow"] * 2 + ["flush", "truncate", "delete_rec
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_same_answers(tmp_path, seed):
+def test_log_equals_its_twin(tmp_path, seed):
     machine = Machine(tmp_path / "t-0", seed)
     for _ in range(90):
         getattr(machine, "op_" + machine.random.choice(OPERATIONS))()
         machine.check()
 
 
-def test_offsets_outside_are_refused(tmp_path):
+def test_offsets_outside_of_log_are_refused(tmp_path):
     machine = Machine(tmp_path / "t-0", 1)
     machine.op_append()
     for offset in (-1, machine.twin.end + 1):

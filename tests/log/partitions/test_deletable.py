@@ -1,4 +1,6 @@
-"""The choice of old segments, which here only have a place, a size and an age: each limit and its neighbours."""
+"""The choice of segments to delete, at each limit and next to it. A segment here has only a position, a size and an
+age.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def test_no_segment_above_the_watermark_is_deleted(watermark, expected):
     ("start", "expected"), [(0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (25, 2)]
 )
 def test_segment_below_the_start_is_deleted(start, expected):
-    """The policy does not matter. The active segment is never below."""
+    """This holds for any cleanup policy. The active segment is never below the start."""
     assert deleted(start=start) == deleted(start=start, deletes=False) == expected
     assert deleted(start=start, watermark=9) == 0
 
@@ -92,7 +94,7 @@ def iter_of(value):
 @pytest.mark.parametrize(
     ("found", "expected"), [(0, 0), (7, 7), (NO_TIMESTAMP, (".log", 99)), (-2, (".log", 99))]
 )
-def test_file_has_the_age_without_timestamps(monkeypatch, found, expected):
+def test_segment_without_timestamps_has_files_age(monkeypatch, found, expected):
     assert age_of(monkeypatch, found, 99) == expected
 
 

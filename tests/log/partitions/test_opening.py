@@ -1,4 +1,4 @@
-"""Opening: the segments that a crash leaves, and the offsets by which a log must be whole."""
+"""Opening: the segments that a crash leaves, and the offsets up to which a log must be complete."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_missing_segments_are_damage_above_the_start(tmp_path):
         (b"0\n4\n1 0\n2 4\n4 7\n5 9\n", [(1, 0), (2, 4), (4, 7)]),
     ],
 )
-def test_epochs_of_file_or_batches_are_known(tmp_path, stored, expected):
+def test_epochs_come_from_file_or_batches(tmp_path, stored, expected):
     directory = tmp_path / "t-0"
     segment(directory, 0, (0, 4, 1), (4, 3, 2))
     segment(directory, 7, (7, 2, 4))

@@ -65,8 +65,8 @@ def test_recovery_takes_no_zeros_for_records(tmp_path, batches, flushed):
 
 
 def test_rolled_segment_with_returned_zeros_keeps_flushed_records(tmp_path):
-    """Its truncation was not durable when the power failed; records flushed before are there, and no others were
-    acknowledged.
+    """The truncation was not durable when the power failed. The records that were flushed before are there; no others
+    were acknowledged.
     """
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED), 3)
     expected, recovery_point = read_all(log), log.flush()
@@ -78,7 +78,7 @@ def test_rolled_segment_with_returned_zeros_keeps_flushed_records(tmp_path):
     assert (again.log_end_offset, read_all(again)) == (recovery_point, expected)
 
 
-def test_truncation_and_a_new_start(tmp_path):
+def test_truncation_to_new_start_preallocates_again(tmp_path):
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED), 3)
     log.truncate_to(6)
     fill(log, 1)

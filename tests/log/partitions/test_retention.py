@@ -26,7 +26,7 @@ def test_nothing_is_deleted_without_limit(tmp_path):
     assert filled(tmp_path / "t-0").apply_retention(1 << 60, 1 << 60) == 0
 
 
-def test_by_time_and_never_above_the_high_watermark(tmp_path):
+def test_time_retention_stops_at_high_watermark(tmp_path):
     """KAFKA-5634."""
     log = filled(tmp_path / "t-0", retention_ms=100)
     bases = log.segment_base_offsets
@@ -54,7 +54,7 @@ def test_old_active_segment_is_rolled_and_removed(tmp_path):
     assert again.log_end_offset == end + 1
 
 
-def test_by_size(tmp_path):
+def test_size_retention_removes_oldest_segments(tmp_path):
     log = filled(tmp_path / "t-0", retention_bytes=2500)
     log.apply_retention(0, log.log_end_offset)
     assert 2500 <= log.size_bytes < 3500
@@ -100,7 +100,7 @@ def test_expired_files_are_renamed_then_unlinked_by_purge(tmp_path):
     assert not list(log.directory.glob("*.deleted"))
 
 
-def test_delete_records(tmp_path):
+def test_deleted_records_move_the_log_start(tmp_path):
     log = filled(tmp_path / "t-0")
     log.delete_records_before(50)
     log.delete_records_before(40)
@@ -118,7 +118,9 @@ def test_delete_records(tmp_path):
 
 
 def test_emptied_log_withdraws_its_flushed_offset(tmp_path):
-    """Until its new segment exists the log has none, which looks like a loss above a start that was noted long ago."""
+    """Until the new segment exists, the log has none; with an old checkpoint of its start this would look like lost
+    records.
+    """
     log = open_log(tmp_path / "t-0")
     append(log, 20)
     log.flush()
@@ -129,7 +131,7 @@ def test_emptied_log_withdraws_its_flushed_offset(tmp_path):
     assert noted == [0]
 
 
-def test_emptied_log_starts_anywhere(tmp_path):
+def test_emptied_log_may_start_anywhere(tmp_path):
     log = filled(tmp_path / "t-0")
     log.flush()
     log.truncate_fully_and_start_at(12345)
@@ -145,7 +147,7 @@ def test_emptied_log_starts_anywhere(tmp_path):
 
 @pytest.mark.parametrize("base_offset", [2, 10], ids=["in a batch", "in a gap"])
 def test_log_cut_around_its_start_begins_there_again(tmp_path, base_offset):
-    """Deleted records stay deleted: a start that moved back would be below the noted one."""
+    """Deleted records stay deleted: a start that moved back would be below the checkpointed one."""
     log = fill(open_log(tmp_path / "t-0"), 1, count=2)
     data = batch_bytes(10, base_offset=base_offset, leader_epoch=0)
     log.append_as_follower(memoryview(data))
@@ -156,7 +158,7 @@ def test_log_cut_around_its_start_begins_there_again(tmp_path, base_offset):
     assert (log.log_start_offset, log.log_end_offset) == (5, base_offset + 10)
 
 
-def test_roll_by_time(tmp_path):
+def test_segment_rolls_by_time(tmp_path):
     log = open_log(tmp_path / "t-0", LogConfig(segment_ms=1000))
     append(log, timestamp_ms=5000)
     append(log, timestamp_ms=6000)
@@ -164,7 +166,7 @@ def test_roll_by_time(tmp_path):
     assert log.segment_base_offsets == (0, 2)
 
 
-def test_roll_by_time_spread_by_jitter(tmp_path):
+def test_jitter_spreads_rolls_by_time(tmp_path):
     spread = config(segment_ms=1000, segment_jitter_ms=500)
     ages = set()
     for partition in range(20):
@@ -191,7 +193,7 @@ def test_young_segment_does_not_delay_compaction(tmp_path):
     assert not rolls_at(log, 1301)
 
 
-def test_roll_by_full_index(tmp_path):
+def test_segment_rolls_with_full_index(tmp_path):
     log = fill(
         open_log(tmp_path / "t-0", LogConfig(segment_index_bytes=48, index_interval_bytes=1)), 30
     )

@@ -19,7 +19,7 @@ from trimaran.log.steps import TakesLong, at_once
 
 
 class Files:
-    """Tells the times of the last writes, by path."""
+    """A file layer with given modification times, by path."""
 
     def __init__(self, **times):
         self.times = times

@@ -66,7 +66,7 @@ def known(state):
     }
 
 
-INDEXES = 3  # each is a step, unless it is known to be empty
+INDEXES = 3  # each read is a step, unless the segment is known to be empty
 ALL = {0: (-1, -1), 8: (-1, -1), 9: (7, 6)}
 
 
@@ -112,7 +112,7 @@ def test_lost_entries_make_snapshots_useless(log, number):
     assert (index.lacks_entries, list(log.directory.glob("*.snapshot"))) == (False, [])
 
 
-def test_only_the_batch_of_a_marker_is_read(monkeypatch):
+def test_only_batches_of_markers_are_read_whole(monkeypatch):
     views = {
         "marker": view_of(build_end_marker(EndMarker(True, 0), **FIELDS)),
         "of no producer": view_of(
@@ -144,7 +144,7 @@ def test_log_ending_at_its_start_is_not_read(log):
 
 @pytest.mark.parametrize(("size", "is_read"), [(1023, True), (1024, True), (1025, False)])
 def test_marker_is_read_up_to_its_bound(log, size, is_read):
-    """A header suffices for all other batches; no marker of Kafka is nearly as large."""
+    """All other batches are read only up to their header; no marker of Kafka comes near the bound."""
     value = struct.pack(">hi", 0, 5)
     for padding in range(900, 1000):
         record = NewRecord(b"\0\0\0\1", value + bytes(padding), 1)
@@ -190,7 +190,7 @@ def test_damaged_index_is_rebuilt_from_all_batches(log, damage):
 
 @pytest.mark.parametrize("is_damaged", [False, True])
 def test_damaged_index_makes_snapshots_useless(log, is_damaged):
-    """A crash may lose the entries that are added now: the next load must begin as early."""
+    """A crash may lose the entries that are being added, so the next load must begin at the same offset."""
     again = reopened(
         log, b"damaged" if is_damaged else log._segments.all[0].transaction_index.path.read_bytes()
     )

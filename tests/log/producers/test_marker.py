@@ -56,7 +56,7 @@ def test_other_control_records_are_no_markers(records, expected):
     assert read_end_marker(control(*records)) == expected
 
 
-def test_only_a_whole_batch_is_read():
+def test_incomplete_marker_batch_is_not_read():
     data = build_end_marker(EndMarker(True, 5), **FIELDS)
     assert read_end_marker(view_of(data)) is not None
     header = view_of(data)

@@ -69,7 +69,7 @@ def test_marker_has_the_epoch_of_its_version(version, is_open, codes):
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_last_epoch_is_ended_by_itself(is_open):
+def test_transaction_of_last_epoch_keeps_its_epoch(is_open):
     state = state_in(EPOCH_MAX, is_open=is_open)
     assert [checked(state, epoch, 2) for epoch in (EPOCH_MAX - 1, EPOCH_MAX)] == [OLD, None]
 
@@ -82,7 +82,7 @@ def test_marker_of_older_coordinator_is_fenced(coordinator_epoch, code):
 
 
 @pytest.mark.parametrize(("since", "expected"), [(19, True), (20, True), (21, False)])
-def test_marker_since_an_offset_has_ended_it(since, expected):
+def test_marker_after_offset_voids_verification(since, expected):
     state = state_in(5, is_open=True)
     assert state.ended_since(8, since) is False
     state.update(marker(5, offset=20))

@@ -79,6 +79,6 @@ def test_only_aborts_of_data_are_indexed(state, view, expected):
     state.update(view)
 
 
-def test_lone_abort_is_stable_behind_its_marker(state):
+def test_abort_without_data_is_stable_after_marker(state):
     state.update(marker(8, 6))
     assert state.aborted_by(marker(0, 7)) == AbortedTransaction(0, 0, 7, 8)

@@ -67,7 +67,7 @@ def test_duplicate_has_the_same_range():
     assert state.validate(batch(0, 3)) == Duplicate(0, 2, 1002)
 
 
-def test_epochs():
+def test_older_epoch_is_fenced():
     state = state_with(batch(0, epoch=3))
     refused(state, batch(1, epoch=2), ErrorCode.INVALID_PRODUCER_EPOCH)
     refused(state, batch(1, epoch=4), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -77,7 +77,7 @@ def test_epochs():
     assert state.validate(batch(0, epoch=4)) == Duplicate(1, 1, 1000)
 
 
-def test_sequences_wrap():
+def test_sequence_wraps_to_zero():
     state = state_with(batch(2**31 - 2, 2))
     assert state.validate(batch(0)) is None
     refused(state, batch(1), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -93,7 +93,7 @@ def test_producer_zero_is_a_producer():
 
 
 def test_batches_without_sequence_are_no_duplicates():
-    """Coordinators write so."""
+    """Coordinators write batches without sequences."""
     state = state_with(batch(-1), batch(-1))
     assert state.validate(batch(-1)) is None
     refused(state, batch(-1, epoch=-1), ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -139,12 +139,12 @@ def test_older_epoch_may_not_write():
     assert raised.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_unknown_producer_may_begin_anywhere():
+def test_unknown_producer_may_begin_with_any_sequence():
     """Its history was deleted by retention, or expired (KIP-360)."""
     assert ProducerState().validate(batch(55)) is None
 
 
-def test_batches_without_producer_leave_no_trace():
+def test_batch_without_producer_is_not_tracked():
     state = state_with(view_of(batch_bytes(4)))
     assert (len(state), state.end_offset) == (0, 4)
 
@@ -200,7 +200,7 @@ def test_emptied_marker_ends_no_transaction():
     assert (state.first_unstable_offset, state.get(7).epoch) == (1, 0)
 
 
-def test_producers_are_bounded_and_the_longest_idle_goes():
+def test_longest_idle_producer_is_evicted():
     state = ProducerState()
     for producer in range(100_000):
         state.update(batch_of(producer))
@@ -296,7 +296,7 @@ def entries(state):
     )
 
 
-def test_expiry():
+def test_idle_producer_expires():
     state = state_with(
         batch(0, producer=1, timestamp_ms=1000), batch(0, producer=2, timestamp_ms=5000)
     )
@@ -304,7 +304,7 @@ def test_expiry():
     assert (state.get(1), len(state)) == (None, 1)
 
 
-def test_snapshots_are_kafkas():
+def test_snapshot_has_kafkas_format():
     state = parse_snapshot(SNAPSHOT, 3000)
     entry = state.get(0)
     assert (entry.epoch, entry.last_timestamp) == (0, 1700000029990)

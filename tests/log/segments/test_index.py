@@ -1,5 +1,5 @@
-"""Index files: loading one takes a few reads regardless of its size, and damage in its middle causes no wrong
-answer.
+"""Index files: loading an index takes a few reads regardless of its size, and damage in its middle causes no wrong
+result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.log.helpers import fill, open_log
 from trimaran.log.disk.files import Files
 from trimaran.log.segments.index import BLOCK_ENTRIES, IndexDamaged, OffsetIndex, TimeIndex
 
-ENTRIES = 262_144  # of a segment of 1 GiB
+ENTRIES = 262_144  # enough entries for a segment of 1 GiB
 
 
 class CountingFiles(Files):
@@ -107,13 +107,13 @@ def test_zeros_at_the_end_are_no_entries(tmp_path_factory, steps, zeros):
     "entries",
     [[(-1, 5)], [(3, -5)], [(5, 50), (4, 60)], [(5, 50), (6, 50)]],
 )
-def test_impossible_ends_are_damage(tmp_path, entries):
+def test_impossible_last_entry_is_damage(tmp_path, entries):
     path = written(tmp_path / "index", OffsetIndex.layout, entries)
     with pytest.raises(IndexDamaged):
         _ = OffsetIndex(path, Files(), created=False).entries
 
 
-def test_data_behind_zeros_never_reappears(tmp_path):
+def test_entries_after_zeros_never_reappear(tmp_path):
     path = written(tmp_path / "index", OffsetIndex.layout, [(5, 50), (0, 0), (6, 51)])
     index = OffsetIndex(path, Files(), created=False)
     assert index.entries == 1

@@ -40,7 +40,7 @@ def refuses(directory, recovery_point, **options):
     return raised.value.message
 
 
-def test_cut_at_every_byte_of_the_last_batch(tmp_path):
+def test_batch_cut_at_any_byte_is_truncated(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 4)
     log.flush()
     keep = log.log_end_offset
@@ -63,7 +63,7 @@ def test_cut_at_every_byte_of_the_last_batch(tmp_path):
         bytes(100),
         b"\xff" * 100,
         os.urandom(300),
-        bytes(batch_bytes(2)),  # of another file: its offsets begin at 0
+        bytes(batch_bytes(2)),  # a batch of another file, with offsets from 0 on
         bytes(batch_bytes(2))[:40],
     ],
     ids=["zeros", "ones", "random", "stale batch", "stale header"],
@@ -224,8 +224,8 @@ def test_epochs_of_cut_batches_go_with_them(tmp_path):
 
 
 def test_epoch_without_records_is_not_found_again(tmp_path):
-    """Its leader noted it with a flush, wrote no record in it, and followed another one that had records of an older
-    epoch.
+    """The replica flushed the epoch's start as leader, wrote no record in it, and then followed a leader that had
+    records of an older epoch.
     """
     log = fill(open_log(tmp_path / "t-0"), 1, count=4, epoch=3)
     log.begin_epoch(5)
@@ -463,7 +463,7 @@ def test_opening_counts_as_slow_for_long_reads(tmp_path):
 
 @pytest.mark.parametrize("within", [1, 2, 3])
 def test_batch_across_recovery_point_is_checked(tmp_path, within):
-    """Only its first records were flushed: damage of the batch is damage of the flushed part."""
+    """Only its first records were flushed; damage of the batch counts as damage of the flushed part."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 3, count=3)
     path = last_file(crash(log))
     data = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""The bytes that may be the header of a batch, and the number of bytes that are read to walk along the headers."""
+"""The bytes that may be the header of a batch, and the number of bytes that are read to visit all headers."""
 
 import struct
 
@@ -37,7 +37,7 @@ HEADERS = [
     (changed(16, ">b", -1), False),
     (changed(23, ">i", 0), True),
     (changed(23, ">i", -1), False),
-    (changed(57, ">i", 0), True),  # a batch as compaction leaves it
+    (changed(57, ">i", 0), True),  # a batch after compaction
     (changed(57, ">i", -1), False),
 ]
 
@@ -51,7 +51,7 @@ def test_header_is_plausible_only_with_fields_in_range(data, expected):
 
 @pytest.fixture
 def walked(tmp_path):
-    """Walks along the headers of a file with batches of that many bytes; returns positions and reads."""
+    """Visits all headers of a file with batches of that many bytes; returns positions and reads."""
 
     def walk(value_bytes, batches, **options):
         data = bytes(batch_bytes(1, value=bytes(value_bytes)))
@@ -79,7 +79,7 @@ def test_only_a_block_of_large_batch_is_read(walked):
     assert reads == [BLOCK_BYTES] * 4
 
 
-def test_many_small_batches_come_with_one_read(walked):
+def test_one_read_covers_many_small_batches(walked):
     assert len(walked(10, 500)) == 1
 
 

@@ -106,9 +106,7 @@ def test_place_is_found_as_by_scan(tmp_path_factory, large_bytes, batches, steps
 
 
 @given(batches=batches, kept=st.integers(1, 8), steps=st.integers(1, 7), reopened=st.booleans())
-def test_remembered_newest_batches_are_found_likewise(
-    tmp_path_factory, batches, kept, steps, reopened
-):
+def test_remembered_newest_batches_are_found(tmp_path_factory, batches, kept, steps, reopened):
     """In a reopened log these are the last batches, which have no index entry."""
     directory = tmp_path_factory.mktemp("log") / "t-0"
     with mock.patch("trimaran.log.segments.segment.TAIL_BATCHES_MAX", kept):
@@ -138,7 +136,7 @@ def test_newest_batch_is_found_without_a_read(tmp_path):
 
 
 def is_between(found: Boundary, headers, end_offset):
-    """A reader that received everything before it continues after it, or at the beginning of the next batch."""
+    """Returns whether a boundary is valid: a reader that has everything below it may continue there."""
     following = next((view.base_offset for at, view in headers if at == found.position), end_offset)
     return end_offset <= found.offset <= following
 
@@ -176,9 +174,7 @@ def test_slice_of_large_batches_takes_four_reads(tmp_path, value_bytes, reads_ma
 
 @pytest.mark.parametrize("cut", [0, 3, 40, 100])
 def test_hints_above_cut_are_forgotten(tmp_path, cut):
-    """A reader that has read up to a boundary is not sent there after a truncation, since other batches are there
-    now.
-    """
+    """After a truncation the offset of an old boundary may have another batch, so no reader is sent there."""
     config = LogConfig(segment_bytes=1 << 20)
     log = fill(open_log(tmp_path / "t-0", config), TAIL_BATCHES_MAX, count=1)
     for offset in range(0, 120, 4):

@@ -47,7 +47,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_segments_are_the_twins_list_after_each_step(tmp_path_factory, steps):
+def test_segments_equal_the_twins_after_each_step(tmp_path_factory, steps):
     directory = tmp_path_factory.mktemp("segments")
     segments, twin = made(directory, [0, 10]), [0, 10]
     for step, number, at in steps:
@@ -178,7 +178,7 @@ def test_leftovers_in_files_of_new_segment_are_emptied(tmp_path):
     assert segments.active.size == 0
 
 
-def test_absence_of_aborts_is_known_after_all_segments(tmp_path):
+def test_absence_of_aborts_needs_all_segments_loaded(tmp_path):
     segments = made(tmp_path, [0, 10, 20])
     assert not segments.has_no_aborts(0)
     for segment in segments.all[1:]:

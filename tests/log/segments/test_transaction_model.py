@@ -34,7 +34,7 @@ def aborted(count, stuck_from):
 
 
 def overlapping(entries, start, end):
-    """Returns those that a reader finds by scanning each entry."""
+    """Returns the entries that a reader finds by a scan."""
     found = []
     for entry in entries:
         if entry.last_offset < start:
@@ -77,7 +77,7 @@ def test_index_is_the_list_of_its_entries(tmp_path_factory, count, stuck_from, k
         check([])  # searched before any entry is appended
     for number, entry in enumerate(entries):
         assert index.append(entry) is (number == 0)
-        assert index.append(entry) is False  # appended again by a replay
+        assert index.append(entry) is False  # a replay appends the same entry again
     check(entries)
     assert index.changed is bool(entries)
     index.truncate_to(10 * keep + 5)
@@ -111,10 +111,10 @@ GOOD = [(0, 1, 0, 5, 6), (0, 1, 7, 15, 16)]
 @pytest.mark.parametrize(
     ("bad", "sound"),
     [
-        ((1, 1, 17, 25, 26), 2),  # of another version
+        ((1, 1, 17, 25, 26), 2),  # an entry of another version
         ((0, 1, -1, 25, 26), 2),
         ((0, 1, 25, 25, 26), 2),
-        ((0, 1, 17, 15, 26), 2),  # ends at the same offset as the one before
+        ((0, 1, 17, 15, 26), 2),  # ends at the same offset as the previous entry
         ((0, 1, 17, 14, 26), 2),
     ],
 )

@@ -68,7 +68,7 @@ def test_batch_too_large_after_recompression_is_refused():
 
 
 @pytest.mark.parametrize("stored", [None, *Compression])
-def test_old_message_sets_too(stored):
+def test_old_message_sets_get_the_topics_codec(stored):
     plain = build_batch([record._replace(headers=()) for record in RECORDS])
     [view] = iter_batches(plain)
     old = build_message_set(decode_records(view), magic=1, compression=Compression.GZIP)
@@ -79,7 +79,7 @@ def test_old_message_sets_too(stored):
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
-def test_levels(codec):
+def test_higher_level_compresses_more(codec):
     words = b" ".join(Random(5).choices([b"word-%d" % n for n in range(3000)], k=30_000))
     low, high = (
         len(compress(codec, words, level=level))

@@ -92,7 +92,7 @@ def test_lz4_unreadable_for_java_is_refused_but_decodable(payload, rules):
     ],
     ids=str,
 )
-def test_lz4_that_java_reads_is_taken(options):
+def test_lz4_that_java_reads_is_accepted(options):
     assert_taken(Compression.LZ4, lz4.frame.compress(BODY, block_linked=False, **options))
 
 
@@ -104,7 +104,7 @@ def test_uncompressed_lz4_blocks_pass_too_many_are_refused():
 
 
 @pytest.mark.parametrize("level", [20, 21, 22])
-def test_zstd_of_its_highest_levels_is_taken(level):
+def test_zstd_of_highest_levels_is_accepted(level):
     assert_taken(Compression.ZSTD, zstd_of(BODY, level=level))
 
 
@@ -113,7 +113,7 @@ def test_zstd_windows_pass_up_to_java_limit():
     assert_refused(as_batch(Compression.ZSTD, zstd_of(BODY, 28)), ErrorCode.INVALID_RECORD, RULES)
 
 
-def test_zstd_frames_to_be_skipped_are_skipped():
+def test_skippable_zstd_frames_are_skipped():
     first, second = zstandard.compress(BODY[:999]), zstandard.compress(BODY[999:])
     assert_taken(Compression.ZSTD, SKIPPABLE + first + SKIPPABLE + second + SKIPPABLE)
     assert_refused(
@@ -122,7 +122,7 @@ def test_zstd_frames_to_be_skipped_are_skipped():
     assert_refused(as_batch(Compression.ZSTD, SKIPPABLE), ErrorCode.INVALID_RECORD, RULES)
 
 
-def test_snappy_streams_in_a_row_are_taken():
+def test_consecutive_snappy_streams_are_accepted():
     assert_taken(Compression.SNAPPY, xerial(BODY[:999]) + xerial() + xerial(BODY[999:]))
     cut = xerial(BODY) + xerial()[:12]
     assert_refused(as_batch(Compression.SNAPPY, cut), ErrorCode.INVALID_RECORD, RULES)

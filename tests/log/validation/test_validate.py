@@ -106,12 +106,12 @@ def test_every_flipped_bit_of_the_header_is_refused():
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_magic(magic):
+def test_old_magic_is_refused(magic):
     assert_refused(altered(good(), magic=magic), ErrorCode.INVALID_RECORD)
 
 
 @pytest.mark.parametrize("magic", [3, 127, -1, -128])
-def test_unknown_magic(magic):
+def test_unknown_magic_is_corrupt(magic):
     """A Kafka 4.3 broker answers in the same way (`ByteBufferLogInputStream`)."""
     assert_refused(altered(good(), magic=magic), ErrorCode.CORRUPT_MESSAGE)
 
@@ -120,7 +120,7 @@ def test_too_small_size_is_damage():
     assert_refused(altered(good(), length=100), ErrorCode.CORRUPT_MESSAGE)
 
 
-def test_two_batches_or_none():
+def test_two_batches_or_none_are_refused():
     assert_refused(good() + good(), ErrorCode.INVALID_RECORD)
     assert_refused(good() + b"x", ErrorCode.INVALID_RECORD)
     assert_refused(b"", ErrorCode.INVALID_RECORD)
@@ -128,22 +128,22 @@ def test_two_batches_or_none():
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 1, 13, 48, 10_000, 2**31 - 1])
-def test_impossible_sizes(length):
+def test_impossible_size_is_corrupt(length):
     assert_refused(altered(good(), length=length), ErrorCode.CORRUPT_MESSAGE)
 
 
 @pytest.mark.parametrize("kind", [5, 6, 7])
-def test_unknown_compression(kind):
+def test_unknown_compression_is_refused(kind):
     assert_refused(altered(good(), attributes=kind), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
-def test_zstd_below_its_version():
+def test_zstd_is_refused_below_version_7():
     data = good(compression=Compression.ZSTD)
     assert_refused(data, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, version=6)
     assert produce(data, version=7)
 
 
-def test_control_batches_are_not_for_clients():
+def test_control_batch_of_client_is_refused():
     assert_refused(altered(good(), attributes=0x20), ErrorCode.INVALID_RECORD)
     assert_refused(bytes.fromhex(LEADER_CHANGE), ErrorCode.INVALID_RECORD)
 
@@ -151,7 +151,7 @@ def test_control_batches_are_not_for_clients():
 @pytest.mark.parametrize("bit", [0x40, *(1 << position for position in range(7, 15)), -0x8000])
 @pytest.mark.parametrize("kind", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("rules", [RULES, COMPACTED])
-def test_bits_that_are_not_for_clients(bit, kind, rules):
+def test_reserved_attribute_bits_are_refused(bit, kind, rules):
     """Bit 6 is for the log cleaner (KIP-534); later Kafka versions may define the rest."""
     data = good(compression=kind)
     assert_refused(altered(data, attributes=bit | kind), ErrorCode.INVALID_RECORD, rules)
@@ -169,7 +169,7 @@ def test_bits_that_are_not_for_clients(bit, kind, rules):
         {"count": 2**31 - 1, "last_offset_delta": 2**31 - 2},
     ],
 )
-def test_counts_that_contradict_each_other(changes):
+def test_contradicting_counts_are_refused(changes):
     assert_refused(altered(good(), **changes), ErrorCode.INVALID_RECORD)
 
 
@@ -183,7 +183,7 @@ def test_counts_that_contradict_each_other(changes):
         {"is_transactional": True},
     ],
 )
-def test_incomplete_producer_fields(fields):
+def test_incomplete_producer_fields_are_refused(fields):
     assert_refused(good(**fields), ErrorCode.INVALID_RECORD)
 
 
@@ -192,8 +192,8 @@ def test_sequence_may_wrap():
 
 
 @pytest.mark.parametrize("timestamp", [-2, -(2**63), 2**63 - 1, NOW + 3_600_001])
-def test_timestamps(timestamp):
-    """mB12: those of the records count, which are relative to the base."""
+def test_timestamp_out_of_range_is_refused(timestamp):
+    """mB12: the timestamps of the records are checked, which are relative to the base."""
     for count in (1, 3):
         data = altered(good(count, step_ms=0), base_timestamp=timestamp)
         assert_refused(data, ErrorCode.INVALID_TIMESTAMP)
@@ -208,7 +208,7 @@ def test_wrong_max_timestamp_in_header_is_corrected(timestamp):
         assert view.max_timestamp == NOW + 2
 
 
-def test_timestamps_of_the_past():
+def test_timestamp_too_old_is_refused():
     rules = ProduceRules.of(LogConfig(message_timestamp_before_max_ms=10))
     assert produce(batch_bytes(1, timestamp_ms=NOW - 10), rules)
     assert_refused(batch_bytes(1, timestamp_ms=NOW - 11), ErrorCode.INVALID_TIMESTAMP, rules)
@@ -224,7 +224,7 @@ def test_append_time_topic_ignores_create_time_timestamps():
         )
 
 
-def test_too_large():
+def test_too_large_batch_is_refused():
     data = good(1, value=bytes(10_000))
     assert_refused(data, ErrorCode.MESSAGE_TOO_LARGE)
 
@@ -241,7 +241,7 @@ def test_batch_over_budget_is_refused_before_crc():
     assert_refused(good(), ErrorCode.MESSAGE_TOO_LARGE, too_large, budget=0)
 
 
-def test_null_keys_of_a_compacted_topic():
+def test_null_key_in_compacted_topic_is_refused():
     """mB13: this includes large and compressed batches."""
     records = [NewRecord(b"k", b"v", NOW)] * 30 + [NewRecord(None, b"v", NOW)]
     for kind in (Compression.NONE, Compression.LZ4):
@@ -250,7 +250,7 @@ def test_null_keys_of_a_compacted_topic():
         assert produce(data, RULES)
 
 
-def test_record_timestamps_of_walked_batches():
+def test_timestamp_of_any_record_is_checked():
     late = record(b"\0" + b"\x80\x80\x80\x80\x10" + b"\0\1\1\0")
     assert_refused(altered(good(1), payload=late), ErrorCode.INVALID_TIMESTAMP)
     overflow = record(b"\0" + b"\xfe" + b"\xff" * 8 + b"\1" + b"\0\1\1\0")
@@ -285,7 +285,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_records_of_a_small_batch(name):
+def test_malformed_record_of_small_batch_is_refused(name):
     """mB7, mB8."""
     assert produce(altered(good(1), payload=record(WHOLE)))
     assert_refused(altered(good(1), payload=MALFORMED[name]), ErrorCode.INVALID_RECORD)
@@ -303,13 +303,13 @@ def _varint(number):
 
 
 @pytest.mark.parametrize("name", sorted(MALFORMED.keys() - {"a record more", "empty"}))
-def test_malformed_records_of_a_large_batch(name):
+def test_malformed_record_of_large_batch_is_refused(name):
     assert produce(many(record(b"\0\0" + _varint(99) + b"\1\1\0")))
     assert_refused(many(MALFORMED[name]), ErrorCode.INVALID_RECORD)
 
 
 @pytest.mark.parametrize("kind", [k for k in Compression if k is not Compression.NONE])
-def test_damaged_compressed_records(kind):
+def test_damaged_compressed_records_are_refused(kind):
     data = good(50, compression=kind)
     payload = bytes(data[HEADER_BYTES:])
     assert_refused(altered(data, payload=payload[:-5]), ErrorCode.INVALID_RECORD)
@@ -317,7 +317,7 @@ def test_damaged_compressed_records(kind):
     assert_refused(altered(data, payload=b"\0" * 30), ErrorCode.INVALID_RECORD)
 
 
-def test_bombs_stop_at_the_limit():
+def test_decompression_stops_at_the_limit():
     bomb = build_batch([NewRecord(b"k", bytes(50 << 20), NOW)], compression=Compression.ZSTD)
     rules = ProduceRules.of(LogConfig())
     small = ProduceRules(
@@ -373,7 +373,7 @@ def test_record_size_precedes_its_timestamp():
 
 
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=8), st.integers(1, 110), st.integers(1, 3))
-def test_largest_record_decides(sizes, limit, at_once):
+def test_largest_record_exceeds_the_limit(sizes, limit, at_once):
     data = build_batch(
         [NewRecord(None, bytes(size), NOW) for size in sizes], compression=Compression.GZIP
     )
