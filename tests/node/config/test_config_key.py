@@ -118,7 +118,7 @@ def test_value_out_of_bounds_answers_like_kafka(one, text, answer):
     assert refused.value.fix == "write a value that is allowed; by default it is not set"
 
 
-def test_key_accepting_only_default_says_why():
+def test_key_accepting_only_default_gives_the_reason():
     one = key("int", 5, only_default="it is fixed")
     assert one.parse("5") == 5
     with pytest.raises(ConfigError, match="it is fixed") as refused:

@@ -59,7 +59,7 @@ def altered_while_running():
     ]
 
 
-def test_alterable_keys_are_reread_or_say_otherwise():
+def test_alterable_keys_are_read_again_after_change():
     altered = set(names(altered_while_running())) - OF_TOPICS
     assert {name for name in altered if not rereads()(name)} == set()
 

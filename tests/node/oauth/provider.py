@@ -80,8 +80,8 @@ def pem(key, passphrase=None):
 
 
 def granting(idp, key=None, algorithm="RS256", issuer="client-of-ours"):
-    """Returns the judge of a token endpoint: it gives a token for the subject of the assertion in the form, if the key
-    signed it for this endpoint, and it is valid now.
+    """Returns the judge of a token endpoint: it issues a token for the subject of the assertion in the form, if the
+    assertion is signed by the key, intended for this endpoint, and valid now.
     """
 
     def answer(body):

@@ -69,7 +69,7 @@ def test_number_of_keys_is_bounded():
         parse_keys(key_set(one, *[{}] * 128))
 
 
-def test_private_key_is_not_used():
+def test_published_private_key_is_not_used():
     """A published private key is compromised."""
     for key in (rsa_key(), ec_key()):
         kind = jwt.algorithms.RSAAlgorithm if key is rsa_key() else jwt.algorithms.ECAlgorithm
@@ -100,7 +100,7 @@ def test_failed_refresh_keeps_previous_keys(answer):
         assert known.key("r") is not None
 
 
-def test_a_large_file_is_refused(tmp_path):
+def test_file_over_a_mebibyte_is_refused(tmp_path):
     (tmp_path / "jwks").write_bytes(b" " * (MEBIBYTE + 1))
     with pytest.raises(KeySetError, match="larger"):
         KeySet(f"file://{tmp_path}/jwks", Web()).load()

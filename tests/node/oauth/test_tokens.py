@@ -61,7 +61,7 @@ def test_valid_tokens_are_accepted(validator, changes):
 
 
 def as_secret(key):
-    """Returns the public key as a text, which everyone knows."""
+    """Returns the public key as text; every client may have it."""
     form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return key.public_key().public_bytes(*form)
 

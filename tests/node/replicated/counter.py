@@ -14,7 +14,7 @@ class Counter:
 
     def __init__(self, next_offset=0, *, in_steps=False):
         self.total = 0
-        self.pending = 0  # of open transactions
+        self.pending = 0  # the sum in open transactions
         self.log = [None] * next_offset
         self.appended = []
         self.failure = None
@@ -72,7 +72,7 @@ class Counter:
     # -- decisions
 
     def plus(self, *numbers, **options):
-        """Decides on the present state, including uncommitted changes."""
+        """Decides on the current state, including uncommitted changes."""
         return Result(numbers, self.total + sum(numbers), **options)
 
     def add(self, *numbers, **options):

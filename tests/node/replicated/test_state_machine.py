@@ -96,7 +96,7 @@ class Story:
 
 
 @pytest.mark.parametrize("path", sorted(TESTDATA.glob("*.txt")), ids=lambda path: path.stem)
-def test_transcript(path, monkeypatch):
+def test_transcript_is_reproduced(path, monkeypatch):
     monkeypatch.setattr(operations, "STEPS_PER_TURN", 3)
     story = Story()
     check_transcript(path, lambda step: story.run(step.command, step.args))

@@ -1,4 +1,4 @@
-"""The fast path into a thread."""
+"""The fast path by which work is passed to a thread."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_mark_never_decreases_or_moves_after_close():
         mark.advance(6)
 
 
-async def test_polls_that_time_out_leave_no_heap_behind(autojump_clock):
+async def test_timed_out_polls_leave_no_heap_entries(autojump_clock):
     mark = Watermark()
     for _ in range(1000):
         with trio.move_on_after(0.5):

@@ -83,7 +83,7 @@ def test_other_keys_of_mechanism_are_no_default():
     assert found.of_listener("A", own) == 0
 
 
-def test_a_listener_may_have_mechanisms_of_its_own():
+def test_listener_may_have_its_own_mechanisms():
     found = sasl_of(
         {
             "sasl.enabled.mechanisms": "PLAIN",
