@@ -208,7 +208,7 @@ async def ask_anything(liar: Liar, peer: Peer, done: trio.Event) -> None:
                 message = requests.write_request(request, version)
                 await connection.call(message, version=version, timeout=5)
             except (LocalProtocolError, VersionMismatch):
-                continue  # it cannot be encoded, or not for this node
+                continue  # the message cannot be encoded, or not for this node
     done.set()
 
 
@@ -238,6 +238,6 @@ async def test_voter_continues_among_lying_peers(tmp_path: Path, seed: int) -> N
             assert not member.gone.is_set()
             assert liar.answered.total() >= 2
             await member.kill()
-            # the records that they caused are readable, and more can be appended
+            # the records of the run are readable, and more can be appended
             again = await cluster.start(1)
             assert again.node.high_watermark is not None

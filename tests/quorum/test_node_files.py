@@ -147,7 +147,7 @@ def test_snapshot_names_are_kafkas() -> None:
     assert snapshot_name(ID) == "00000000000000000007-0000000002.checkpoint"
 
 
-def test_partial_and_outdated_snapshots_go_at_start(tmp_path: Path) -> None:
+def test_partial_and_outdated_snapshots_are_removed(tmp_path: Path) -> None:
     files = SnapshotFiles(tmp_path)
     for item in (OffsetAndEpoch(3, 1), ID):
         files.write(item, [b"x"])
@@ -226,7 +226,7 @@ def test_simulated_log_behaves_like_real_one(log: MetadataLog) -> None:
 
 
 def test_recent_append_reads_back_as_on_disk(log: MetadataLog) -> None:
-    """It is answered from memory as a whole; truncated or partially requested data is not."""
+    """Recently appended data is returned from memory if requested as a whole; truncated or partial data is not."""
     append(log, 1, 2, 1)
     append(log, 3, 2, 1)
 

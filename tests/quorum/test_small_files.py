@@ -155,7 +155,7 @@ OUTCOMES: dict[str, Outcome] = {
     "cleaner-offset-checkpoint": {"cleaned": {}},
     "written-logs-checkpoint": {"unsettled": {}},
     "t-0/partition.metadata": {"t": "out of service"},
-    "u-0/partition.metadata": {},  # it is out of service already
+    "u-0/partition.metadata": {},  # the partition is already out of service
     "t-0/leader-epoch-checkpoint": {},
     f"{METADATA}/{6:020d}.snapshot": {},
     f"t-0/{22:020d}.snapshot": {},
@@ -187,8 +187,8 @@ LEGAL: dict[tuple[str, str], Mapping[str, object]] = {
 
 
 def of_a_later_version(name: str, data: bytes) -> bytes:
-    """Returns the data as of a later version, or unchanged if the format has no version. Kafka reads a later
-    `partition.metadata` as its own.
+    """Returns the data as of a later version, or unchanged if the format has no version. Kafka accepts a later version
+    of `partition.metadata`.
     """
     if name.endswith("-checkpoint"):
         return b"7" + data[1:]
@@ -220,7 +220,7 @@ def damages(name: str, data: bytes) -> Iterator[tuple[str, bytes | Callable[[Pat
 
 
 def copied(source: Path, target: Path) -> Path:
-    """Copies like `shutil.copytree`, in a fraction of the time."""
+    """Copies like `shutil.copytree`, but much faster."""
     for entry in [source, *source.rglob("*")]:
         copy = target / entry.relative_to(source)
         copy.mkdir() if entry.is_dir() else copy.write_bytes(entry.read_bytes())
@@ -246,7 +246,7 @@ def expected(undamaged: State, changes: Mapping[str, object]) -> State:
     return state
 
 
-def test_undamaged_directory_answers_every_question(undamaged: State) -> None:
+def test_undamaged_directory_has_the_expected_state(undamaged: State) -> None:
     """Otherwise the table would prove nothing."""
     start_offset, batches, epochs, known, watermark = undamaged["t"]
     assert (start_offset, len(batches), watermark) == (5, 25, 25)
@@ -259,7 +259,7 @@ def test_undamaged_directory_answers_every_question(undamaged: State) -> None:
     assert list(undamaged["voters"].ids) == [1]
 
 
-def test_every_small_file_has_its_row(sound: Path) -> None:
+def test_table_names_every_small_file(sound: Path) -> None:
     found = {str(path.relative_to(sound)) for path in sound.rglob("*") if path.is_file()}
     data = {name for name in found if name.endswith(SEGMENT_SUFFIXES)}
     assert found - data - {".lock"} == OUTCOMES.keys()
@@ -276,7 +276,7 @@ def check_outcome(
         assert Path(name).name in str(refusal)
         return
     if kind.startswith(("bit", "cut")) and found == undamaged:
-        return  # it has the same meaning without it: the end of a line, a comment
+        return  # the content means the same without this byte: the end of a line, a comment
     assert not isinstance(outcome, type), "it was to be refused"
     assert found == expected(undamaged, outcome)
     is_told = [Path(name).name in record.getMessage() for record in caplog.records].count(True)
@@ -369,7 +369,7 @@ def test_damaged_leader_epochs_are_logged_once(
     assert "epoch-checkpoint" in caplog.text
 
 
-def test_the_only_voter_needs_its_first_voters(tmp_path: Path) -> None:
+def test_sole_voter_needs_its_first_voter_set(tmp_path: Path) -> None:
     """They are in no log yet. Without them the voter would wait for a leader forever."""
     quorum = FirstVoters(tmp_path, voter_set(1))
     format_paths([tmp_path], CLUSTER_ID, 1, quorum=quorum)

@@ -78,8 +78,8 @@ class Log:
 
 
 class Solo:
-    """The controller under test. `call` invokes a handler as if the request came by `connection`. The ports in `silent`
-    refuse connections.
+    """The controller under test. `call` invokes a handler as if the request came from `connection`. The ports in
+    `silent` refuse connections.
     """
 
     def __init__(self, controller: Controller, log: Log) -> None:
@@ -149,7 +149,7 @@ class Solo:
         )
 
     async def settle(self) -> None:
-        """Waits until nothing more can be done now."""
+        """Waits until all tasks are blocked."""
         await trio.testing.wait_all_tasks_blocked()
 
 

@@ -41,7 +41,7 @@ async def test_inactive_controller_decides_nothing(mock_clock):
     assert not controller.is_active
     assert not_controller(lambda: started(controller.submit(decision(topic("t", 1)))))
     assert not_controller(controller.active)
-    controller.connection_ended(1, 1)  # concerns no broker
+    controller.connection_ended(1, 1)  # no broker is affected
 
 
 async def test_answer_is_sent_after_commit(mock_clock):

@@ -245,7 +245,7 @@ async def test_blocked_controller_keeps_lease_that_ends_next(tmp_path, mock_cloc
         assert leases.get(1, one.epoch) is lease
 
 
-async def test_stopping_broker_leaves_after_all_have_applied(tmp_path):
+async def test_stopping_broker_waits_until_all_have_applied(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection:

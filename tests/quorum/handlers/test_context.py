@@ -1,4 +1,4 @@
-"""A request on another listener than the voters' gets the leader's address for that listener name."""
+"""A request on a listener other than the voters' gets the leader's address for that listener name."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ OF_TWO = Peer(2, "b", 3)
 
 
 async def advertised_leader(leader, listener):
-    """Returns the leader as node 1 advertises it, which knows the listeners of voter 2."""
+    """Returns the leader's endpoint as advertised by node 1, which has the listeners of voter 2."""
     identity = Identity(1, endpoints=(VOTERS, LOGINS), listener="VOTERS")
     voter = SimpleNamespace(
         endpoints=(VoterEndpoint("VOTERS", "b", 3), VoterEndpoint("Logins", "b", 4))

@@ -92,7 +92,7 @@ def test_snapshot_replaces_everything_and_publishes_the_difference():
 
 
 def test_snapshot_at_offset_0_changes_nothing():
-    """Kafka 4.4 formats with it; its records are in force once they are in the log."""
+    """Kafka 4.4 formats a directory with such a snapshot; its records take effect once they are in the log."""
     records = list(image_to_records(image_of(topic("t", 1))))
     loader = MetadataLoader()
     loader.load_snapshot(LoadedSnapshot(0, 0, 9000, records))

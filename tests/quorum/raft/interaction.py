@@ -1,4 +1,5 @@
-"""Cores that talk under the control of a transcript: nothing arrives, expires or is flushed without a command.
+"""Cores that exchange messages under the control of a transcript: nothing arrives, expires or is flushed without a
+command.
 
 Commands (lists in parentheses):
     start voters=N [observers=K]          voters 1…N and observers, all started; with dynamic: by a bootstrap

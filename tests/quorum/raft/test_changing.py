@@ -167,7 +167,7 @@ def test_static_quorum_takes_voters_from_configuration():
 
 
 def test_voters_change_only_after_epochs_first_commit():
-    """The bug of the first Raft papers: a change in an epoch while another change of its predecessors may still take
+    """The bug of the first Raft papers: a leader begins a change while a change of an earlier leader may still take
     effect.
     """
     log, me = dynamic(1, 2, 3)
@@ -286,7 +286,7 @@ def test_unreachable_new_voter_is_retried_after_shortest_pause():
 
 
 def test_change_is_committed_with_its_own_record():
-    """It is not committed with earlier records that waited in the linger."""
+    """It is not committed together with earlier records that were still lingering."""
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me, timeouts=Timeouts(append_linger=0.025)).lead()
     talk.ask(fetched(2, talk))
@@ -577,7 +577,7 @@ def test_upgrade_needs_version_and_directory_of_each(lacking):
 
 
 def test_reached_level_is_confirmed_without_a_record():
-    """Even by a leader that has not raised the level itself."""
+    """This includes a leader that has not raised the level itself."""
     talk = leader_of(1, 2, 3)
     end = talk.log.end_offset
     talk.raft.upgrade_kraft_version(1, talk.raft.epoch, validate_only=False)
@@ -606,7 +606,7 @@ def test_follower_upgrades_nothing():
         talk.raft.upgrade_kraft_version(1, 5, validate_only=False)
 
 
-def test_removed_voter_stands_until_removal_is_committed():
+def test_removed_voter_is_candidate_until_removal_commits():
     """No other node could be elected, because its log is the longest. Once the change is committed it is an
     observer.
     """
@@ -629,7 +629,7 @@ def test_removed_voter_stands_until_removal_is_committed():
     assert isinstance(restarted.raft.role, Resigned), "the set without it is committed"
 
 
-def test_permanently_removed_voter_does_not_stand():
+def test_permanently_removed_voter_is_no_candidate():
     log, _ = dynamic(1, 2)
     history = log.history
     history.set_voters(3, history.voters.remove(key(1)))

@@ -446,7 +446,7 @@ def fetched(**changes: object) -> core.FetchResponse:
 
 
 @pytest.mark.parametrize("request_", [BEGIN, END])
-def test_a_second_leader_of_an_epoch_is_refused(request_):
+def test_second_leader_of_epoch_is_refused(request_):
     """Both followers and the leader refuse: otherwise one packet to each of them would stop the quorum."""
     follower = follower_of_2()
     leader = Talk().lead()
@@ -719,7 +719,7 @@ def test_node_with_lost_data_abstains_until_refetched():
         assert isinstance(talk.raft.role, Prospective) == stands
 
 
-def test_recovered_node_stands_against_a_silent_leader():
+def test_recovered_node_is_candidate_against_silent_leader():
     """R15 ends with the response that has the last record and its watermark."""
     log = log_of((5, 1))
     log.refetch_end = 8

@@ -13,7 +13,7 @@ from trimaran.wire.errors import ErrorCode
 
 
 def test_epoch_learned_from_others_is_persisted():
-    """This holds even if nothing is sent because of it (all peers back off) and no record is written."""
+    """This holds even if the epoch causes no request (all peers back off) and no record."""
     talk = Talk()
     talk.raft._state.become_unattached(9, talk.now)
     ready = talk.raft.ready()
@@ -73,7 +73,7 @@ def test_lingering_records_are_lost_with_the_epoch():
     end = talk.log.end_offset
     talk.ask(vote(epoch=7, last_epoch=1, end_offset=9))
     assert isinstance(talk.raft.role, Unattached)
-    talk.now = talk.raft.role.deadline - timeouts.retry_backoff  # the other due work is done
+    talk.now = talk.raft.role.deadline - timeouts.retry_backoff  # other due work is done first
     talk.raft.handle_timeout(talk.now)
     talk._drain()
     talk.lead()

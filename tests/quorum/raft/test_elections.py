@@ -46,7 +46,7 @@ FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def stand(talk: Talk, role: type = Prospective) -> Talk:
-    """Lets time pass until it requests pre-votes or votes."""
+    """Lets time pass until the core requests pre-votes or votes."""
     while not isinstance(talk.raft.role, Prospective):
         talk.at(talk.raft.deadline())
     if role is Candidate:
@@ -114,7 +114,7 @@ def test_claim_from_another_cluster_is_refused():
 
 
 def test_no_vote_is_granted_in_led_epoch():
-    """This holds although it has no address of the leader."""
+    """This holds although the node has no address of the leader."""
     assert not Talk(election=ElectionState(5, 8)).ask(vote(epoch=5)).granted
 
 
@@ -194,9 +194,7 @@ def test_end_of_unknown_epoch_ends_it():
 @pytest.mark.parametrize("claim", [BEGIN, END])
 @pytest.mark.parametrize(("listener", "port"), [("B", 1), ("C", 2), ("D", 1)])
 def test_leader_is_reached_by_our_listener(claim, listener, port):
-    """As for the voters in the log: the first listener of the leader may be one for TLS, while the order is being
-    changed.
-    """
+    """The leader's first listener may be the one for TLS while the order of listeners is being changed."""
     me = replace(ME, listener=listener)
     talk = Talk(me=me)
     told = (VoterEndpoint("B", "there", 1), VoterEndpoint("C", "there", 2))

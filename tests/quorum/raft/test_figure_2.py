@@ -129,7 +129,7 @@ def test_vote_needs_an_up_to_date_log(last_epoch, end_offset, granted):
 # --- Rules for servers: all
 
 
-def test_if_commit_index_exceeds_last_applied_apply():
+def test_committed_records_are_applied():
     """The core returns the offset; the driver applies (R6 and R8 of the simulation)."""
     talk = Talk(log_of((5, 1)), ElectionState(3, 2))
     answer = core.FetchResponse(epoch=3, leader_id=2, high_watermark=4)
@@ -161,7 +161,7 @@ def test_followers_respond_to_rpcs_from_candidates_and_leaders():
     assert isinstance(talk.raft.role, Follower)
 
 
-def test_election_timeout_without_leader_starts_an_election():
+def test_election_timeout_starts_an_election():
     """Preceded by a pre-vote (test_kip_996). Transcript: election."""
     talk = Talk(election=ElectionState(3, 2))
     talk.now = talk.raft.deadline()
@@ -229,7 +229,7 @@ def test_candidate_restarts_after_election_timeout():
 # --- Rules for servers: leaders
 
 
-def test_upon_election_a_leader_tells_each_server():
+def test_elected_leader_notifies_each_server():
     """Transcript: election."""
     talk = Talk().lead()
     told = [s.voter for s in talk.sends if isinstance(s, core.BeginQuorumEpochRequest)]

@@ -238,7 +238,7 @@ def test_leaderless_peer_is_not_asked_again_immediately():
     assert (talk.taken, targets_since(talk)) == ([], [2, 3])
 
 
-def test_silent_peer_is_retried_while_another_is_asked():
+def test_silent_peer_is_retried_despite_other_request():
     talk = follower_of_2()
     count = len(talk.sent)
     talk.fail(talk.tokens[-1])

@@ -1,4 +1,4 @@
-"""A core among peers that send anything: in whatever state, no message makes it violate a rule of its own.
+"""A core among peers that send anything: in no state does any message make it violate one of its own rules.
 
 All other nodes in these runs are dishonest, so committed records are not checked; only that the core continues, that
 epochs and the watermark never decrease, and that its memory of peers is bounded. `tests/simulation` has honest peers.
@@ -185,7 +185,7 @@ class Surrounded:
 @pytest.mark.parametrize("me", [1, ME])
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(1, STEPS))
-@example(seed=2347, steps=46)  # a new leader answers a request that another has answered already
+@example(seed=2347, steps=46)  # a new leader answers a request that an earlier leader has answered
 def test_arbitrary_messages_break_no_rule(cast: Cast, me: int, seed: int, steps: int) -> None:
     node = Surrounded(random.Random(seed), cast, me)
     for _ in range(steps):
@@ -194,7 +194,7 @@ def test_arbitrary_messages_break_no_rule(cast: Cast, me: int, seed: int, steps:
 
 
 def test_nonsense_reaches_every_role() -> None:
-    """Otherwise the test above would prove little."""
+    """Otherwise `test_arbitrary_messages_break_no_rule` would prove little."""
     roles: set[type] = set()
     for seed in range(60):
         node = Surrounded(random.Random(seed), CASTS["dynamic"], 1)

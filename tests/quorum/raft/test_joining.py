@@ -59,7 +59,7 @@ def recheck_voters(talk: Talk) -> None:
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
     ],
 )
-def test_joining_node_fetches_on_unless_finally_refused(error, asks_on):
+def test_joining_node_keeps_fetching_unless_finally_refused(error, asks_on):
     talk = joiner()
     count = len(talk.sent)
     talk.answer(core.AddVoterResponse(error=int(error)))
@@ -98,7 +98,7 @@ def test_successful_join_request_resets_the_backoff():
     ids=str,
 )
 def test_static_voter_updates_each_leader_once(answer_):
-    """Also a leader that is too old to support it."""
+    """This includes a leader that is too old to support the request."""
     talk = follower_of_2(me=TOLD)
     recheck_voters(talk)
     assert isinstance(talk.sends[-1], core.UpdateVoterRequest)

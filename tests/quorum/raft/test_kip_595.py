@@ -1,4 +1,5 @@
-"""KIP-595 (Raft by fetching), a test for each rule that is not one of Raft's own (`test_figure_2`) or in a transcript.
+"""KIP-595 (Raft by fetching), a test for each rule that is neither one of Raft's own (`test_figure_2`) nor in a
+transcript.
 
 | rule | where |
 |---|---|

@@ -161,7 +161,7 @@ def led(me: Identity = ME) -> Talk:
     ],
     ids=["fetch", "snapshot", "fetch of an observer", "snapshot of one", "under our own id"],
 )
-def test_fetching_majority_keeps_leader_in_office(request_, counts):
+def test_fetching_majority_supports_the_leader(request_, counts):
     """R11: any kind of fetch counts, but no other request."""
     talk = led()
     before = talk.raft.role.leader_state.check_deadline

@@ -13,7 +13,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_transcript(path: Path) -> None:
+def test_transcript_is_reproduced(path: Path) -> None:
     check_transcript(path, Interaction().handle)
 
 

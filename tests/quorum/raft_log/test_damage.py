@@ -141,7 +141,7 @@ def test_damage_after_clean_stop_is_found(tmp_path: Path, value: bytes) -> None:
 
 
 def test_torn_end_is_cut_without_fetching(tmp_path: Path) -> None:
-    """Truncated anywhere in the last batch; one sector of a batch never written, with whole batches after it."""
+    """Truncated anywhere in the last batch; or one sector of a batch was never written, with whole batches after it."""
     directory, log = begin(tmp_path / "running", VALUE)
     save(log)
     for _ in range(3):

@@ -91,7 +91,7 @@ def test_directory_above_our_level_is_refused_untouched(tmp_path, files, words):
         {},
         {LOG: records(NOW, level("share.version", 1))},  # known, though not supported
         {LOG: records(NOW, level("nova.version", 0), level("kraft.version", 7))},
-        # downgraded since: the newest snapshot counts, and the log after it
+        # downgraded later: the newest snapshot and the log after it count
         {LOG: UPGRADED + records(NOW, NOW, NOW, base=2), AT_5: snapshot(5, NOW)},
         {LOG: records(NOW), "b.checkpoint": snapshot(0, level("metadata.version", LATER))},
         {LOG: records(NOW) + b"damage", AT_5: b"damage"},

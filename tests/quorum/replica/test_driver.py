@@ -1,4 +1,6 @@
-"""The driver works in the step of any task with an input, and its failures remain its own."""
+"""The driver processes an input in the step of the task that brings it; an error in the driver ends the node, not that
+task.
+"""
 
 from __future__ import annotations
 

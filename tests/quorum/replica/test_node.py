@@ -23,7 +23,8 @@ from trimaran.wire.records.topics import TopicRecord
 
 pytestmark = pytest.mark.slow
 
-# A busy machine deposes no leader, and a successor within a test's time limit has not waited for a fetch timeout.
+# So long that a busy machine deposes no leader, and that a successor within a test's time limit cannot have waited for
+# a fetch timeout.
 PATIENT = Timeouts(fetch=60.0)
 
 
@@ -189,7 +190,7 @@ def flip_a_bit(path: Path) -> None:
 
 
 async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
-    """The log after it cannot replace it. Until everything is fetched again the node neither votes nor leads, even
+    """The log after it cannot replace it. Until everything is fetched again, the node neither votes nor leads, even
     after restarts.
     """
     with trio.fail_after(60):

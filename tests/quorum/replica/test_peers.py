@@ -100,7 +100,7 @@ async def test_addresses_that_answered_are_bounded():
 
 
 async def test_unknown_host_is_logged_once(caplog):
-    """Otherwise controllers whose names cannot be resolved hold elections without a word."""
+    """Otherwise controllers whose names cannot be resolved would hold elections without any log line."""
     async with sight() as one:
         for _ in range(3):
             done = trio.Event()

@@ -57,8 +57,8 @@ def encoded(snapshot_id):
 
 
 async def test_snapshot_fetch_survives_removal_of_old_ones(tmp_path):
-    """A node was suspended for a long time: its own snapshot is due when it wakes, and the log that it knows is
-    gone.
+    """A node was suspended for a long time: its own snapshot is due when it wakes, and the part of the log that it was
+    reading is deleted.
     """
     directory = tmp_path / "__cluster_metadata-0"
     log = fill(open_log(directory), 10, epoch=1)

@@ -118,7 +118,7 @@ VALUES = {
     (TOPIC, "u", "flush.ms"): ("many", ConfigSource.TOPIC, False),
     (BROKER, NODE_ID, "num.replica.fetchers"): ("many", ConfigSource.DYNAMIC_BROKER, False),
     (BROKER, NODE_ID, "listener.name.plaintext.max.connections"): (
-        *("08", ConfigSource.DYNAMIC_BROKER, True),  # as it was set
+        *("08", ConfigSource.DYNAMIC_BROKER, True),  # unchanged, as it was set
     ),
     # From `log.roll.hours`: as in Kafka its source is reported only under its own name.
     (TOPIC, "t", "segment.ms"): ("7200000", ConfigSource.DEFAULT, False),
@@ -336,7 +336,7 @@ async def test_describing_configs_needs_describe_configs_on_resource():
     for resource, (kind, name, code) in RIGHTS.items():
         for operation, is_enough in (
             (Operation.DESCRIBE_CONFIGS, True),
-            (Operation.ALTER_CONFIGS, True),  # as in Kafka, it implies the other
+            (Operation.ALTER_CONFIGS, True),  # as in Kafka, it implies DESCRIBE_CONFIGS
             (Operation.DESCRIBE, False),
             (Operation.READ, False),
         ):
@@ -446,7 +446,7 @@ def test_internal_group_configs_appear_if_set(of_node):
 
 
 class Judging(Authorizer):
-    """Notes in `room` when it judges."""
+    """An authorizer that records its calls in `room`."""
 
     room: Any = None
 

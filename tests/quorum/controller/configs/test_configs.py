@@ -64,7 +64,7 @@ def test_unchanged_topic_config_is_not_written_again():
     assert alter(resource(TOPIC, "t", ("retention.ms", SET, "5"))) == ([], [ErrorCode.NONE])
 
 
-def test_a_broker_config_is_written_again():
+def test_unchanged_broker_config_is_written_again():
     """KAFKA-14136: it makes brokers read their files again."""
     image = image_of(config("min.insync.replicas", "2", (BROKER, "")), base=IMAGE)
     records, _ = alter(resource(BROKER, "", ("min.insync.replicas", SET, "2")), image=image)
@@ -400,11 +400,11 @@ def answer_message(*asked, image=IMAGE):
         ),
     ],
 )
-def test_errors_have_kafkas_wording(asked, message):
+def test_error_messages_equal_those_of_kafka(asked, message):
     assert answer_message(asked) == message
 
 
-def test_every_node_has_configs():
+def test_every_registered_node_has_configs():
     """Brokers, from id 0 on, and controllers."""
     controller = RegisterControllerRecord(
         controller_id=7,
@@ -464,7 +464,7 @@ def test_kerberos_may_be_set_for_one_broker():
     assert "broker id must be specified" in answer_message(of_all)
 
 
-def test_eligible_leaders_and_min_insync_replicas():
+def test_eligible_leaders_make_min_insync_cluster_wide():
     """KIP-966: with ELR, no broker may have its own value, the cluster must have one, and a change clears the ELR."""
     level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)
     image = image_of(level, base=IMAGE)

@@ -106,7 +106,7 @@ def test_assignments_of_many_partitions_may_span_batches():
     assert not at_once(assign_replicas(request(THERE, 0), state_of(IMAGE))).atomic
 
 
-def test_directories_came_with_3_7():
+def test_directories_need_metadata_version_3_7():
     """Directories were introduced in metadata.version 17."""
     assert at_once(assign_replicas(request(THERE, 0), state_of(image_of(features(17), base=IMAGE))))
     with pytest.raises(KafkaError) as refused:

@@ -40,7 +40,7 @@ def test_lease_belongs_to_one_incarnation():
     assert leases.get(1, 101) is None
 
 
-def test_without_lease_there_is_no_deadline():
+def test_no_lease_means_no_deadline():
     leases = Leases(9.0)
     leases.extend(1, 101, now=0.0)
     leases.end(1)
@@ -52,7 +52,7 @@ def test_lowest_offset_is_of_slowest_active_broker():
     leases = Leases(9.0)
     assert leases.lowest_active_offset(IMAGE) is None
     leases.begin(IMAGE, now=0.0)
-    leases.extend(3, 103, now=0.0).metadata_offset = 1  # fenced, so its heartbeat is not awaited
+    leases.extend(3, 103, now=0.0).metadata_offset = 1  # fenced, so its offset does not count
     leases.extend(1, 101, now=0.0).metadata_offset = 50
     assert leases.lowest_active_offset(IMAGE) == -1
     leases.extend(2, 102, now=0.0).metadata_offset = 40

@@ -99,7 +99,9 @@ def test_replica_with_lost_disk_is_not_eligible():
 
 
 def test_last_known_leader_leads_when_none_is_eligible():
-    """Either it lost nothing that only it had acknowledged, or all replicas did: it is recorded as recovering."""
+    """Either the last leader has lost no acknowledged record, or every replica may have: the partition is recorded as
+    recovering.
+    """
     image = cluster(
         *fenced(1), partition(1, 0, [1, 2], isr=[], leader=-1, last_known_elr=[1], leader_epoch=3)
     )
@@ -166,7 +168,7 @@ def test_without_feature_last_replica_stays_in_isr():
     assert changes_without(state_of(image), 1) == [change(1, 0, leader=-1)]
 
 
-def test_removal_of_feature_clears_eligible_replicas():
+def test_disabled_feature_clears_eligible_replicas():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1, 3], eligible_leader_replicas=[2]), elr=False)
     (record,) = changes_without(state_of(image), 3)
     assert record == change(1, 0, isr=[1], eligible_leader_replicas=[])
@@ -317,7 +319,7 @@ def test_fewer_replicas_wait_for_all_that_stay():
             [1, 3, 4],
             (3, 4),
         ),
-        # 2 stays, and lags as before.
+        # Replica 2 stays, and still lags.
         (
             partition(1, 0, [1, 2, 4, 3], isr=[1, 3], adding=[4], removing=[3]),
             [1, 3, 4],

@@ -108,7 +108,7 @@ class CountingPrng(random.Random):
 
 def test_order_is_shuffled_once_every_broker_has_led():
     listed, prng = brokers(broker(1), broker(2), broker(3)), CountingPrng(1)
-    # Each time the racks, and the active and the fenced brokers of the one rack.
+    # Each time three lists are shuffled: the racks, and the active and the fenced brokers of the only rack.
     counts = [prng.shuffled // 3 for _ in place_replicas(listed, 10, 1, prng)]
     assert counts == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
 
@@ -139,7 +139,7 @@ def test_next_rack_leads_in_place_of_failed():
 
 
 def test_broker_without_named_directories_has_none_cordoned():
-    """As before 3.7."""
+    """This is the case for brokers before 3.7."""
     assert place(brokers(broker(1, log_dirs=[])), 1, 1) == [(1,)]
 
 

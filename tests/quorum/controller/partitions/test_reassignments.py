@@ -142,7 +142,7 @@ def test_replica_kept_from_earlier_move_remains_added():
     assert (after.adding, after.removing) == ((4, 5), (2, 3))
 
 
-def test_move_back_ends_the_move():
+def test_move_to_original_replicas_ends_the_move():
     image = moved(cluster(partition(1, 0, [1, 2, 3])), [1, 2, 4])
     after = found(moved(image, [1, 2, 3]))
     assert (after.replicas, after.adding, after.removing) == ((1, 2, 3), (), ())

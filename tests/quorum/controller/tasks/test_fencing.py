@@ -121,7 +121,9 @@ async def test_disconnected_broker_is_probed_repeatedly(autojump_clock):
 
 
 async def test_broker_unknown_to_controller_keeps_its_lease(autojump_clock):
-    """As behind NAT: neither a new controller nor the end of a connection is evidence about its process."""
+    """The broker may be behind NAT: neither a new controller nor a closed connection is evidence that its process has
+    ended.
+    """
     async with solo(*RECORDS, silent={9001, 9002}) as one:
         await trio.sleep(3)
         assert one.fenced == []

@@ -97,7 +97,9 @@ async def test_changes_during_preparation_are_included(committed):
         nursery.cancel_scope.cancel()
 
 
-async def test_standby_rests_while_images_change_constantly(committed, monkeypatch, autojump_clock):
+async def test_standby_pauses_while_images_change_constantly(
+    committed, monkeypatch, autojump_clock
+):
     ways = []
     follow = PartitionIndex.follow
     monkeypatch.setattr(
@@ -135,7 +137,7 @@ def of_an_epoch(index, image):
 
 @pytest.mark.parametrize("done", [0, 2, None])
 async def test_index_returns_to_committed_state_after_epoch(committed, done):
-    """Also if the epoch ended in the middle of a change."""
+    """This holds even if the epoch ended in the middle of a change."""
     standby = StandbyIndex(committed.loader)
     index = await standby.acquire()
     for _ in itertools.islice(of_an_epoch(index, committed.loader.image), done):
